@@ -9,7 +9,7 @@ import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
 import { createCodeHost } from '../providers/codehost/codehost.ts'
 import { createHttp, type HttpOptions } from '../providers/http/http.ts'
-import { textOf } from '../store/errors.ts'
+import { messageOf } from '../store/errors.ts'
 import { createAgentDrivers } from '../worker/agents/drivers.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
@@ -101,7 +101,7 @@ async function groundHere(parts: SandboxLocationOptions): Promise<SandboxLocatio
   } catch (error) {
     throw new Ending(
       EXIT.broken,
-      `there is no place for sandboxes: ${textOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
+      `there is no place for sandboxes: ${messageOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
     )
   }
 }

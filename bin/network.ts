@@ -7,7 +7,7 @@ import { rootCertificates } from 'node:tls'
 import { no, type Result, yes } from '../core/result.ts'
 import type { HttpOptions, ProxySettings } from '../providers/http/http.ts'
 import { parseProxy } from '../providers/http/proxy-selection.ts'
-import { textOf } from '../store/errors.ts'
+import { messageOf } from '../store/errors.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -30,7 +30,7 @@ export function authorities(caFile: string | undefined, env: Environment): Resul
     new X509Certificate(named)
     return yes([...known, ...extra, named])
   } catch (error) {
-    return no('invalid', `--ca-file: ${caFile} is no certificate in PEM form: ${textOf(error)}`)
+    return no('invalid', `--ca-file: ${caFile} is no certificate in PEM form: ${messageOf(error)}`)
   }
 }
 

@@ -3,7 +3,7 @@
  * pass the code host's own fields on: that nobody has confirmed yet is an answer, too.
  */
 import { DeviceCode, DeviceToken, type DeviceTokenRequest } from '../protocol/connect.ts'
-import { checker } from '../protocol/parse.ts'
+import { createChecker } from '../protocol/parse.ts'
 import { json, type Reply } from '../transport/reply.ts'
 import type { HelperSettings } from './settings.ts'
 import { oauthError, type Upstream, type UpstreamAnswer, unexpectedAnswer } from './upstream.ts'
@@ -34,8 +34,8 @@ export function createCodehostApi(
   }
 }
 
-const checkCode = checker(DeviceCode)
-const checkToken = checker(DeviceToken)
+const checkCode = createChecker(DeviceCode)
+const checkToken = createChecker(DeviceToken)
 const isDeviceCode = (fields: AnswerFields): boolean => checkCode(fields).ok
 const isDeviceToken = (fields: AnswerFields): boolean => checkToken(fields).ok
 const hasToken = ({ access_token }: AnswerFields): boolean => typeof access_token === 'string'

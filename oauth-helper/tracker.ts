@@ -12,7 +12,7 @@ import {
   TrackerTokens,
 } from '../protocol/connect.ts'
 import { CREDENTIAL_CHARS_MAX } from '../protocol/limits.ts'
-import { checker } from '../protocol/parse.ts'
+import { createChecker } from '../protocol/parse.ts'
 import { json, type Reply, refusal, safe } from '../transport/reply.ts'
 import type { HelperSettings } from './settings.ts'
 import { oauthError, type Upstream, type UpstreamAnswer, unexpectedAnswer } from './upstream.ts'
@@ -87,7 +87,7 @@ function tokenReply(answer: UpstreamAnswer, invalidGrantMessage: string): Reply 
   return tokens?.ok === true ? json(tokens.value) : unexpectedAnswer(TRACKER_NAME, answer)
 }
 
-const checkTokens = checker(TrackerTokens)
+const checkTokens = createChecker(TrackerTokens)
 
 function readTokens(
   fields: Readonly<Record<string, unknown>>,

@@ -6,9 +6,9 @@
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { JobFollowUp, RunOutcome } from './frames.ts'
-import { type Checker, checker } from './parse.ts'
+import { type Checker, createChecker } from './parse.ts'
 import { RUN_STATUSES, RunCosts, RunResult, RunSandbox } from './run.ts'
-import { Count, ForeignId, Id, Instant, Link, Name, record, Text, words } from './schema-helpers.ts'
+import { Count, ForeignId, Id, Instant, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'
 import { WorkerCapabilities } from './worker.ts'
 
 const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -19,14 +19,14 @@ export const LeaseFields = record('LeaseFields', {
   workerId: Id,
   termMs: Count,
   grantedAt: Instant,
-  end: OrNull(words(['completed', 'declined', 'lost', 'expired', 'fenced'])),
+  end: OrNull(stringEnum(['completed', 'declined', 'lost', 'expired', 'fenced'])),
   why: OrNull(Text),
 })
 export type LeaseFields = Static<typeof LeaseFields>
 
 /** A run's record less the run itself. */
 export const RunFields = record('RunFields', {
-  job: words(['run', 'follow-up']),
+  job: stringEnum(['run', 'follow-up']),
   /** The lease that may speak for it; granted before it is accepted. */
   lease: OrNull(Id),
   /** Dispatches that were accepted, over the run's whole life: the next execution's number. */
@@ -46,7 +46,7 @@ export const RunFields = record('RunFields', {
     }),
   ),
   /** In which status it was woken. */
-  woken: OrNull(words(RUN_STATUSES)),
+  woken: OrNull(stringEnum(RUN_STATUSES)),
   /** Which one it is, when it is a follow-up: minted once, however often it is begun. */
   followUp: OrNull(JobFollowUp),
 })
@@ -75,9 +75,9 @@ export const ExecutionProgress = record('ExecutionProgress', {
   branch: Type.Optional(Name),
   pushed: Type.Optional(Name),
   prUrl: Type.Optional(Link),
-  prState: Type.Optional(words(['open', 'draft'])),
+  prState: Type.Optional(stringEnum(['open', 'draft'])),
 })
-export const checkExecutionProgress = checker(ExecutionProgress)
+export const checkExecutionProgress = createChecker(ExecutionProgress)
 
 /** Neither the job nor anything out of it that could be a secret. */
 export const ExecutionFields = record('ExecutionFields', {
@@ -93,8 +93,8 @@ export const ExecutionFields = record('ExecutionFields', {
   /** It has to end before it is done: what its outcome becomes (`nothing` is told), and how it is stopped. */
   stop: OrNull(
     record('ExecutionStop', {
-      as: words(['cancelled', 'interrupted', 'nothing']),
-      how: words(['interrupt', 'kill']),
+      as: stringEnum(['cancelled', 'interrupted', 'nothing']),
+      how: stringEnum(['interrupt', 'kill']),
       reason: Text,
     }),
   ),
@@ -104,8 +104,8 @@ export const ExecutionFields = record('ExecutionFields', {
 export type ExecutionFields = Static<typeof ExecutionFields>
 
 /** As the layouts of lives want it: a check, and a text that is the same only for the same shape. */
-export function shapeOf<S extends TSchema>(
+export function snapshotShape<S extends TSchema>(
   schema: S,
 ): { readonly check: Checker<Static<S>>; readonly text: string } {
-  return { check: checker(schema), text: JSON.stringify(schema) }
+  return { check: createChecker(schema), text: JSON.stringify(schema) }
 }

@@ -8,7 +8,7 @@
  */
 
 import { ATTACH_DATA_CHARS_MAX } from './limits.ts'
-import { checker } from './parse.ts'
+import { createChecker } from './parse.ts'
 import { Id } from './schema-helpers.ts'
 
 export interface AttachData {
@@ -18,29 +18,29 @@ export interface AttachData {
   readonly json: string
 }
 
-const TYPE = '{"type":"attach-data","sessionId":"'
+const PREFIX = '{"type":"attach-data","sessionId":"'
 const DATA = '","data":'
 
 /** In front of the data of each frame of a session. */
-export const attachDataHead = (sessionId: string): string => `${TYPE}${sessionId}${DATA}`
+export const attachDataPrefix = (sessionId: string): string => `${PREFIX}${sessionId}${DATA}`
 
 /** `json`: the data of one frame, as JSON. */
 export const attachDataText = (head: string, json: string): string => `${head}${json}}`
 
 /** The frame that a view is sent. */
-export const shownText = (json: string): string => `{"type":"data","data":${json}}`
+export const viewDataText = (json: string): string => `{"type":"data","data":${json}}`
 
 export function readAttachData(text: string): AttachData | undefined {
-  if (!text.startsWith(TYPE) || !text.endsWith('"}')) return undefined
-  const idEnd = text.indexOf('"', TYPE.length)
+  if (!text.startsWith(PREFIX) || !text.endsWith('"}')) return undefined
+  const idEnd = text.indexOf('"', PREFIX.length)
   if (!text.startsWith(`${DATA}"`, idEnd)) return undefined
-  const sessionId = text.slice(TYPE.length, idEnd)
+  const sessionId = text.slice(PREFIX.length, idEnd)
   const json = text.slice(idEnd + DATA.length, -1)
-  const data = stringIn(json)
+  const data = parseData(json)
   return data === undefined || !isId(sessionId).ok ? undefined : { sessionId, data, json }
 }
 
-function stringIn(json: string): string | undefined {
+function parseData(json: string): string | undefined {
   try {
     const data: unknown = JSON.parse(json)
     return typeof data === 'string' && data.length <= ATTACH_DATA_CHARS_MAX ? data : undefined
@@ -50,4 +50,4 @@ function stringIn(json: string): string | undefined {
   }
 }
 
-const isId = checker(Id)
+const isId = createChecker(Id)

@@ -34,9 +34,19 @@ import {
   URL_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
-import { checker, type Parsed } from './parse.ts'
+import { createChecker, type Parsed } from './parse.ts'
 import { asShape, type Shape } from './schema-errors.ts'
-import { filled, formed, LOOPBACK_IPV4, list, Name, record, text, Url, words } from './schema-helpers.ts'
+import {
+  boundedList,
+  LOOPBACK_IPV4,
+  Name,
+  nonEmptyText,
+  patternText,
+  record,
+  stringEnum,
+  text,
+  Url,
+} from './schema-helpers.ts'
 
 /** What every secret reads as. */
 export const MASK = '***'
@@ -47,37 +57,37 @@ const Port = Type.Integer({ minimum: 0, maximum: PORT_MAX })
 const positive = (maximum: number) => Type.Number({ exclusiveMinimum: 0, maximum })
 const between = (minimum: number, maximum: number) => Type.Number({ minimum, maximum })
 const whole = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum })
-const strings = (max = NAME_CHARS_MAX) => list(filled(max), CONFIG_LIST_MAX)
-const Path = filled(PATH_CHARS_MAX)
+const strings = (max = NAME_CHARS_MAX) => boundedList(nonEmptyText(max), CONFIG_LIST_MAX)
+const Path = nonEmptyText(PATH_CHARS_MAX)
 
-const Loopback = formed(
+const Loopback = patternText(
   `^(localhost|${LOOPBACK_IPV4}|::1|\\[::1\\])$`,
   'a loopback name or address, such as 127.0.0.1',
   64,
 )
-const Host = formed('^[A-Za-z0-9:.\\[\\]_-]+$', 'a host name or address', 255)
-const Origin = formed(
+const Host = patternText('^[A-Za-z0-9:.\\[\\]_-]+$', 'a host name or address', 255)
+const Origin = patternText(
   '^(null|[a-z][a-z0-9+.-]*://[A-Za-z0-9.:_\\[\\]-]*)$',
   'an origin such as https://example.org, with no path',
   255,
 )
-const AllowedHost = formed(
+const AllowedHost = patternText(
   '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$',
   'a host name, *. in front for its subdomains, a port behind',
   255,
 )
 /** Path-safe and shell-safe, because it ends up in file names and addresses. */
-const Remote = formed(
+const Remote = patternText(
   '^(?![.-])[A-Za-z0-9._-]{1,100}/(?!-|\\.{1,2}$)[A-Za-z0-9._-]{1,100}$',
   'a repository as owner/name',
   201,
 )
-const Branch = formed('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
+const Branch = patternText('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
 /**
  * Never an option, never a transport helper (`ext::…` runs a command), and never with a password or token in it, be
  * it before the host or in a query: this is shown to whoever may look at the configuration.
  */
-const CloneUrl = formed(
+const CloneUrl = patternText(
   '^(?!https?://[^/]*@|https?://[^\\s]*[?#]|[a-z]+://[^/]*:[^/]*@)(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
   'an address that git can clone (https, ssh, file or a path) without a token in it',
   URL_CHARS_MAX,
@@ -101,12 +111,12 @@ const SecretInstant = Type.String({
 const REPO_KEY = `^(?!\\.{1,2}$)[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
 
 export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
-export const AgentProvider = words(AGENT_PROVIDERS)
+export const AgentProvider = stringEnum(AGENT_PROVIDERS)
 export type AgentProvider = Static<typeof AgentProvider>
 
 // ---- sections --------------------------------------------------------------------------------------------------
 
-const server = { host: Loopback, port: Port, allowedOrigins: list(Origin, CONFIG_LIST_MAX) }
+const server = { host: Loopback, port: Port, allowedOrigins: boundedList(Origin, CONFIG_LIST_MAX) }
 
 const fleet = {
   host: Type.Optional(Host),
@@ -118,11 +128,11 @@ const fleet = {
 }
 
 const sandbox = {
-  provider: words(['bwrap']),
+  provider: stringEnum(['bwrap']),
   concurrency: whole(1, WORKER_CONCURRENCY_MAX),
   retentionHours: between(0, RETENTION_HOURS_MAX),
-  network: words(['open', 'allowlist', 'none']),
-  allowedHosts: list(AllowedHost, CONFIG_LIST_MAX),
+  network: stringEnum(['open', 'allowlist', 'none']),
+  allowedHosts: boundedList(AllowedHost, CONFIG_LIST_MAX),
   memoryMib: Type.Optional(whole(SANDBOX_MEMORY_MIB_MIN, SANDBOX_MEMORY_MIB_MAX)),
   maxProcesses: whole(SANDBOX_PROCESSES_MIN, SANDBOX_PROCESSES_MAX),
   maxRunMinutes: positive(RUN_MINUTES_MAX),
@@ -131,15 +141,15 @@ const sandbox = {
 }
 
 const commands = {
-  agentA: Type.Optional(filled(SCRIPT_CHARS_MAX)),
-  agentB: Type.Optional(filled(SCRIPT_CHARS_MAX)),
-  agentC: Type.Optional(filled(SCRIPT_CHARS_MAX)),
+  agentA: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
+  agentB: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
+  agentC: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
 }
 
 const agent = {
   provider: AgentProvider,
   orchestratorModel: Name,
-  orchestratorEffort: words(['low', 'medium', 'high']),
+  orchestratorEffort: stringEnum(['low', 'medium', 'high']),
   maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
   maxTurns: Type.Optional(whole(1, RUN_TURNS_MAX)),
   commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),
@@ -154,7 +164,7 @@ const agent = {
 const eligible = { states: strings(), labels: strings(), projects: strings(), assignees: strings() }
 
 const tracker = {
-  driver: words(['linear', 'github', 'local']),
+  driver: stringEnum(['linear', 'github', 'local']),
   apiUrl: Type.Optional(Url),
   apiKey: Type.Optional(Secret),
   refreshToken: Type.Optional(Secret),
@@ -163,7 +173,7 @@ const tracker = {
   eligible: record('EligibleTickets', eligible, 'Which tickets may become runs; an empty list allows all.'),
   startedState: Type.Optional(Name),
   reviewState: Type.Optional(Name),
-  whenTicketLeaves: words(
+  whenTicketLeaves: stringEnum(
     ['finish', 'stop'],
     'A running run whose ticket somebody takes out of the eligible ones.',
   ),
@@ -171,7 +181,7 @@ const tracker = {
 }
 
 const codehost = {
-  driver: words(['github', 'local']),
+  driver: stringEnum(['github', 'local']),
   apiUrl: Type.Optional(Url),
   token: Type.Optional(Secret),
   path: Type.Optional(Path),
@@ -227,21 +237,24 @@ export type ServiceConfig = Static<typeof ServiceConfig>
 // ---- as it is stored -------------------------------------------------------------------------------------------
 
 /** A section as the file holds it: any of its keys may be missing, and so may the section. */
-function part<P extends TProperties>(title: string, fields: P) {
+function optionalSection<P extends TProperties>(title: string, fields: P) {
   return Type.Optional(Type.Partial(Type.Object(fields), { title, additionalProperties: false }))
 }
 
 export const StoredConfig = record('StoredConfig', {
-  server: part('StoredServer', server),
-  fleet: part('StoredFleet', fleet),
-  sandbox: part('StoredSandbox', sandbox),
-  agent: part('StoredAgent', agent),
-  tracker: part('StoredTracker', { ...tracker, eligible: part('StoredEligible', eligible) }),
-  codehost: part('StoredCodehost', codehost),
-  storage: part('StoredStorage', storage),
+  server: optionalSection('StoredServer', server),
+  fleet: optionalSection('StoredFleet', fleet),
+  sandbox: optionalSection('StoredSandbox', sandbox),
+  agent: optionalSection('StoredAgent', agent),
+  tracker: optionalSection('StoredTracker', {
+    ...tracker,
+    eligible: optionalSection('StoredEligible', eligible),
+  }),
+  codehost: optionalSection('StoredCodehost', codehost),
+  storage: optionalSection('StoredStorage', storage),
   repos: Type.Optional(Repos),
-  connect: part('StoredConnect', connect),
-  worker: part('StoredWorker', worker),
+  connect: optionalSection('StoredConnect', connect),
+  worker: optionalSection('StoredWorker', worker),
 })
 export type StoredConfig = Static<typeof StoredConfig>
 
@@ -331,7 +344,7 @@ export interface CompletedConfig {
   readonly effective: ServiceConfig
 }
 
-const checkStored = checker(StoredConfig)
+const checkStored = createChecker(StoredConfig)
 
 /** From what a file holds to what the service works with. The argument is left alone, and shares nothing with the answer. */
 export function completeConfig(stored: unknown): Parsed<CompletedConfig> {

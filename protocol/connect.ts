@@ -7,10 +7,10 @@
 import Type, { type Static } from 'typebox'
 import { ServiceConfig } from './config.ts'
 import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
-import { filled, Name, record, Text, text, Url, words } from './schema-helpers.ts'
+import { Name, nonEmptyText, record, stringEnum, Text, text, Url } from './schema-helpers.ts'
 
 export const CONNECT_PROVIDERS = ['tracker', 'codehost', 'agentA', 'agentB', 'agentC'] as const
-export const ConnectProvider = words(CONNECT_PROVIDERS)
+export const ConnectProvider = stringEnum(CONNECT_PROVIDERS)
 export type ConnectProvider = Static<typeof ConnectProvider>
 
 const Seconds = Type.Number({ minimum: 0, maximum: 86_400 })
@@ -141,7 +141,7 @@ export const HelperHealth = record('HelperHealth', { ok: Type.Literal(true) })
 export type HelperHealth = Static<typeof HelperHealth>
 
 export const TrackerAuthorizeQuery = Type.Object({
-  state: filled(OAUTH_STATE_CHARS_MAX),
+  state: nonEmptyText(OAUTH_STATE_CHARS_MAX),
   port: CallbackPort,
 })
 export type TrackerAuthorizeQuery = Static<typeof TrackerAuthorizeQuery>

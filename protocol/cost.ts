@@ -5,7 +5,7 @@
  */
 import Type, { type Static } from 'typebox'
 import { COST_MODELS_MAX } from './limits.ts'
-import { Count, list, Name, record, Usd } from './schema-helpers.ts'
+import { boundedList, Count, Name, record, Usd } from './schema-helpers.ts'
 
 const tokens = {
   inputTokens: Count,
@@ -28,7 +28,7 @@ export const CostEntry = record('CostEntry', {
   ...tokens,
   costUsd: Type.Optional(Usd),
   estimated: Type.Boolean(),
-  breakdown: Type.Optional(list(CostModelUsage, COST_MODELS_MAX)),
+  breakdown: Type.Optional(boundedList(CostModelUsage, COST_MODELS_MAX)),
 })
 export type CostEntry = Static<typeof CostEntry>
 

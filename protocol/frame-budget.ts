@@ -18,60 +18,60 @@ import {
   workerFrames,
 } from './frames.ts'
 import { WORKER_FRAME_BYTES_MAX } from './limits.ts'
-import { isHarmless } from './parse.ts'
-import { harmlessObject } from './safe-json.ts'
+import { isSafeJson } from './parse.ts'
+import { sanitizeObject } from './safe-json.ts'
 import { asShape } from './schema-errors.ts'
-import { bound, isTree, shortened, type Tree } from './shrink-frame.ts'
+import { applySchemaBounds, isTree, shrinkFrame, type Tree } from './shrink-frame.ts'
 import { jsonBytes } from './text-budget.ts'
-import { fittingUsage } from './usage-budget.ts'
+import { fitUsage } from './usage-budget.ts'
 
-export function frameText(frame: WorkerFrame | HostFrame): string {
-  const text = inOrder(frame) ? JSON.stringify(frame) : undefined
+export function encodeFrame(frame: WorkerFrame | HostFrame): string {
+  const text = isSendable(frame) ? JSON.stringify(frame) : undefined
   // No unit of a text has more than three bytes, so most need not be counted.
   if (text !== undefined && text.length * 3 <= WORKER_FRAME_BYTES_MAX) return text
   if (text !== undefined && Buffer.byteLength(text) <= WORKER_FRAME_BYTES_MAX) return text
-  return JSON.stringify(fitting(frame))
+  return JSON.stringify(fitFrame(frame))
 }
 
 /** The same frame, or one as like it as fits. For the wire: a usage snapshot may come out in its packed form. */
-export function fitting<F extends WorkerFrame | HostFrame>(frame: F): F {
-  if (inOrder(frame) && jsonBytes(frame) <= WORKER_FRAME_BYTES_MAX) return frame
+export function fitFrame<F extends WorkerFrame | HostFrame>(frame: F): F {
+  if (isSendable(frame) && jsonBytes(frame) <= WORKER_FRAME_BYTES_MAX) return frame
   // Each step answers a frame of the same type as it was given.
-  if (frame.type === 'run-usage-snapshot') return fittingUsage(frame) as F
-  return shortened(wellMade(frame)) as F
+  if (frame.type === 'run-usage-snapshot') return fitUsage(frame) as F
+  return shrinkFrame(sanitizeFrame(frame)) as F
 }
 
-function inOrder(frame: WorkerFrame | HostFrame): boolean {
-  if (isOpen(frame) && !isHarmless(frame)) return false
+function isSendable(frame: WorkerFrame | HostFrame): boolean {
+  if (holdsUncheckedJson(frame) && !isSafeJson(frame)) return false
   return isWorkerFrame(frame) ? checkWorkerFrame(frame).ok : checkHostFrame(frame).ok
 }
 
 const isWorkerFrame = (frame: WorkerFrame | HostFrame): frame is WorkerFrame => frame.type in workerFrames
 
 /** Of all frames only an agent's own messages hold what no schema bounds. */
-const isOpen = (frame: WorkerFrame | HostFrame): boolean =>
+const holdsUncheckedJson = (frame: WorkerFrame | HostFrame): boolean =>
   frame.type === 'run-event' && frame.event.type === 'agent'
 
 /** A copy of its own, in which no text and no list is longer than the schema allows. */
-function wellMade(frame: WorkerFrame | HostFrame): Tree {
+function sanitizeFrame(frame: WorkerFrame | HostFrame): Tree {
   const tables: Readonly<Record<string, object>> = { ...workerFrames, ...hostFrames }
-  const copy = copied({ ...withHarmlessMessage(frame) })
+  const copy = copyTree({ ...sanitizeMessage(frame) })
   const schema = tables[frame.type]
-  if (schema !== undefined) bound(asShape(schema), copy)
+  if (schema !== undefined) applySchemaBounds(asShape(schema), copy)
   return copy
 }
 
 /** Texts are shared, not copied: a frame may be far larger than what will be left of it. */
-function copied(tree: Tree): Tree {
-  return Object.fromEntries(Object.entries(tree).map(([key, value]) => [key, copyOf(value)]))
+function copyTree(tree: Tree): Tree {
+  return Object.fromEntries(Object.entries(tree).map(([key, value]) => [key, copyNode(value)]))
 }
 
-function copyOf(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(copyOf)
-  return isTree(value) ? copied(value) : value
+function copyNode(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copyNode)
+  return isTree(value) ? copyTree(value) : value
 }
 
-function withHarmlessMessage(frame: WorkerFrame | HostFrame): WorkerFrame | HostFrame {
+function sanitizeMessage(frame: WorkerFrame | HostFrame): WorkerFrame | HostFrame {
   if (frame.type !== 'run-event' || frame.event.type !== 'agent') return frame
-  return { ...frame, event: { ...frame.event, message: harmlessObject(frame.event.message) } }
+  return { ...frame, event: { ...frame.event, message: sanitizeObject(frame.event.message) } }
 }

@@ -27,28 +27,28 @@ import {
   WORKER_FRAME_KEYS_MAX,
   WORKER_LEASES_MAX,
 } from './limits.ts'
-import { type Checker, checker, type Parsed, parseJson, within } from './parse.ts'
+import { type Checker, createChecker, type Parsed, parseJson, prefixError } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
 import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
-import { at } from './schema-errors.ts'
+import { problemAt } from './schema-errors.ts'
 import {
+  boundedList,
   Count,
   ForeignId,
-  filled,
-  formed,
   Id,
   Instant,
   Link,
-  list,
   Milliseconds,
   Name,
+  nonEmptyText,
+  patternText,
   record,
   Seq,
+  stringEnum,
   Text,
   text,
   Url,
   Usd,
-  words,
 } from './schema-helpers.ts'
 import { PackedUsage, UsageEntry, unpackUsage } from './usage.ts'
 import { WorkerCapabilities, WorkerState } from './worker.ts'
@@ -77,7 +77,7 @@ export const AcknowledgedLease = record('AcknowledgedLease', {
 })
 export type AcknowledgedLease = Static<typeof AcknowledgedLease>
 
-const Leases = list(RunLease, WORKER_LEASES_MAX)
+const Leases = boundedList(RunLease, WORKER_LEASES_MAX)
 
 // ---- a job -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ export const RunCredentials = record('RunCredentials', {
   codehost: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
   agent: Type.Optional(
     record('AgentCredential', {
-      kind: words(['api-key', 'oauth-token', 'login']),
+      kind: stringEnum(['api-key', 'oauth-token', 'login']),
       value: Credential(LOGIN_CHARS_MAX),
     }),
   ),
@@ -104,7 +104,7 @@ export const RepoHooks = record('RepoHooks', {
 export type RepoHooks = Static<typeof RepoHooks>
 
 export const JobRepo = record('JobRepo', {
-  key: filled(ID_CHARS_MAX),
+  key: nonEmptyText(ID_CHARS_MAX),
   remote: Name,
   defaultBranch: Name,
   cloneUrl: Type.Optional(Url),
@@ -115,7 +115,7 @@ export type JobRepo = Static<typeof JobRepo>
 
 /** Where the pull request is opened, as far as it is not the public code host. */
 export const JobCodehost = record('JobCodehost', {
-  driver: words(['github', 'local']),
+  driver: stringEnum(['github', 'local']),
   apiUrl: Type.Optional(Url),
   path: Type.Optional(text(PATH_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),
@@ -125,17 +125,17 @@ export type JobCodehost = Static<typeof JobCodehost>
 export const JobAgent = record('JobAgent', {
   provider: AgentProvider,
   model: Type.Optional(Name),
-  effort: Type.Optional(words(['low', 'medium', 'high'])),
-  command: Type.Optional(filled(SCRIPT_CHARS_MAX, "In place of the provider's own command line.")),
+  effort: Type.Optional(stringEnum(['low', 'medium', 'high'])),
+  command: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX, "In place of the provider's own command line.")),
   instructions: text(INSTRUCTIONS_CHARS_MAX),
-  memories: list(filled(MEMORY_CHARS_MAX), FOLLOW_UP_ITEMS_MAX),
+  memories: boundedList(nonEmptyText(MEMORY_CHARS_MAX), FOLLOW_UP_ITEMS_MAX),
 })
 export type JobAgent = Static<typeof JobAgent>
 
 /** The walls around the agent, as the host's configuration wants them. */
 export const JobSandbox = record('JobSandbox', {
-  network: words(['open', 'allowlist', 'none']),
-  allowedHosts: list(Name, CONFIG_LIST_MAX),
+  network: stringEnum(['open', 'allowlist', 'none']),
+  allowedHosts: boundedList(Name, CONFIG_LIST_MAX),
   maxProcesses: Count,
   memoryMib: Type.Optional(Count),
   diskQuotaGib: Type.Optional(Type.Number({ minimum: 0 })),
@@ -150,9 +150,9 @@ export const JobPull = record('JobPull', {
   headBranch: Name,
   headRemote: Name,
   baseBranch: Name,
-  threads: list(PullThread, FOLLOW_UP_ITEMS_MAX),
-  reviews: list(PullReview, FOLLOW_UP_ITEMS_MAX),
-  comments: list(PullComment, FOLLOW_UP_ITEMS_MAX),
+  threads: boundedList(PullThread, FOLLOW_UP_ITEMS_MAX),
+  reviews: boundedList(PullReview, FOLLOW_UP_ITEMS_MAX),
+  comments: boundedList(PullComment, FOLLOW_UP_ITEMS_MAX),
 })
 export type JobPull = Static<typeof JobPull>
 
@@ -168,7 +168,7 @@ export const JobLimits = record('JobLimits', {
 export type JobLimits = Static<typeof JobLimits>
 
 export const Job = record('Job', {
-  kind: words(['run', 'follow-up']),
+  kind: stringEnum(['run', 'follow-up']),
   run: Run,
   repo: JobRepo,
   branch: Name,
@@ -202,7 +202,7 @@ export type WorkerAuth = Static<typeof WorkerAuth>
 
 /** A status only ever moves forward; a worker cannot end a run this way. */
 export const RunPatch = record('RunPatch', {
-  status: Type.Optional(words(['preparing', 'running', 'finalizing'])),
+  status: Type.Optional(stringEnum(['preparing', 'running', 'finalizing'])),
   agentSessionId: Type.Optional(ForeignId),
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
@@ -212,7 +212,7 @@ export const RunPatch = record('RunPatch', {
 export type RunPatch = Static<typeof RunPatch>
 
 export const RunOutcome = record('RunOutcome', {
-  status: words(['completed', 'failed', 'cancelled']),
+  status: stringEnum(['completed', 'failed', 'cancelled']),
   result: Type.Optional(RunResult),
   error: Type.Optional(Text),
   costs: RunCosts,
@@ -227,42 +227,42 @@ export type RunOutcome = Static<typeof RunOutcome>
  * Becomes part of a file's path. Agents name a project's folder after its path (`-home-me-repo`), hence the dash in
  * front; `.json` behind is refused because it would make one session's folder another session's file.
  */
-const PathPart = formed(
+const PathPart = patternText(
   '^(?!.*\\.json$)[A-Za-z0-9_-][A-Za-z0-9._-]*$',
   'a name of letters, digits, ., - and _, with no . in front and no .json behind',
   200,
 )
 
-const snapshotPlace = { projectKey: PathPart, sessionId: PathPart, subagentId: Type.Optional(PathPart) }
-const Sha256 = formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)
+const snapshotPath = { projectKey: PathPart, sessionId: PathPart, subagentId: Type.Optional(PathPart) }
+const Sha256 = patternText('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)
 
 /** `sha256`: of `usageText(entries)`, the form in which they are archived. */
 export const UsageSnapshot = record('UsageSnapshot', {
-  ...snapshotPlace,
-  entries: list(UsageEntry, USAGE_ENTRIES_MAX),
+  ...snapshotPath,
+  entries: boundedList(UsageEntry, USAGE_ENTRIES_MAX),
   sha256: Type.Optional(Sha256),
 })
 export type UsageSnapshot = Static<typeof UsageSnapshot>
 
 /** On the wire, with either `entries` or, when those would not fit into a frame, `packed`. */
 export const SentUsageSnapshot = record('SentUsageSnapshot', {
-  ...snapshotPlace,
-  entries: Type.Optional(list(UsageEntry, USAGE_ENTRIES_MAX)),
+  ...snapshotPath,
+  entries: Type.Optional(boundedList(UsageEntry, USAGE_ENTRIES_MAX)),
   packed: Type.Optional(PackedUsage),
   sha256: Type.Optional(Sha256),
 })
 export type SentUsageSnapshot = Static<typeof SentUsageSnapshot>
 
 /** What a file system takes as a name in one folder everywhere, and as text (no half of a surrogate pair). */
-const ArtifactName = formed(
+const ArtifactName = patternText(
   '^(?!\\.{1,2}$)[^\\p{Cc}\\p{Cs}/\\\\]+$',
   'the name of a file, without slashes and control characters, and not . or ..',
   ARTIFACT_NAME_BYTES_MAX,
 )
 /** That its length is a multiple of four is checked beside the schema: cheaper there than in a pattern. */
-const Base64 = formed('^[A-Za-z0-9+/]*={0,2}$', 'base64', Math.ceil(ARTIFACT_PART_BYTES_MAX / 3) * 4)
+const Base64 = patternText('^[A-Za-z0-9+/]*={0,2}$', 'base64', Math.ceil(ARTIFACT_PART_BYTES_MAX / 3) * 4)
 
-const numbered = { leaseId: Id, seq: Seq }
+const numberedFields = { leaseId: Id, seq: Seq }
 
 /** Tolerant of everything else, so that a worker of another version hears of its version and not of a field. */
 export const RegisterHead = Type.Object({
@@ -296,15 +296,19 @@ export const workerFrames = {
     leaseId: Id,
     reason: Text,
   }),
-  'run-patch': record('RunPatchFrame', { type: Type.Literal('run-patch'), ...numbered, patch: RunPatch }),
+  'run-patch': record('RunPatchFrame', {
+    type: Type.Literal('run-patch'),
+    ...numberedFields,
+    patch: RunPatch,
+  }),
   'run-event': record('RunEventFrame', {
     type: Type.Literal('run-event'),
-    ...numbered,
+    ...numberedFields,
     event: ReportedEvent,
   }),
   'run-artifact': record('RunArtifactFrame', {
     type: Type.Literal('run-artifact'),
-    ...numbered,
+    ...numberedFields,
     name: ArtifactName,
     part: Count,
     final: Type.Boolean(),
@@ -312,9 +316,9 @@ export const workerFrames = {
   }),
   'run-memories': record('RunMemoriesFrame', {
     type: Type.Literal('run-memories'),
-    ...numbered,
-    repo: filled(ID_CHARS_MAX, 'The repository as owner/name.'),
-    facts: list(text(RUN_MEMORIES_FACT_CHARS_MAX), RUN_MEMORIES_FACTS_MAX),
+    ...numberedFields,
+    repo: nonEmptyText(ID_CHARS_MAX, 'The repository as owner/name.'),
+    facts: boundedList(text(RUN_MEMORIES_FACT_CHARS_MAX), RUN_MEMORIES_FACTS_MAX),
   }),
   'run-usage-snapshot': record('RunUsageSnapshotFrame', {
     type: Type.Literal('run-usage-snapshot'),
@@ -325,7 +329,7 @@ export const workerFrames = {
   }),
   'run-complete': record('RunCompleteFrame', {
     type: Type.Literal('run-complete'),
-    ...numbered,
+    ...numberedFields,
     outcome: RunOutcome,
   }),
   'lease-gap': record('LeaseGapFrame', { type: Type.Literal('lease-gap'), leaseId: Id, from: Seq, to: Seq }),
@@ -367,7 +371,7 @@ export const REJECTION_CODES = [
   'protocol',
   'malformed',
 ] as const
-export const RejectionCode = words(REJECTION_CODES)
+export const RejectionCode = stringEnum(REJECTION_CODES)
 export type RejectionCode = Static<typeof RejectionCode>
 
 /** Host → worker, each by its type. */
@@ -391,7 +395,7 @@ export const hostFrames = {
   dispatch: record('DispatchFrame', { type: Type.Literal('dispatch'), lease: GrantedLease, job: Job }),
   'lease-ack': record('LeaseAckFrame', {
     type: Type.Literal('lease-ack'),
-    leases: list(AcknowledgedLease, WORKER_LEASES_MAX),
+    leases: boundedList(AcknowledgedLease, WORKER_LEASES_MAX),
     echo: Type.Optional(Milliseconds),
   }),
   'run-complete-ack': record('RunCompleteAckFrame', { type: Type.Literal('run-complete-ack'), leaseId: Id }),
@@ -452,7 +456,7 @@ export const HostFrame = Type.Unsafe<HostFrame>(
   Type.Union(Object.values<TSchema>(hostFrames), { title: 'HostFrame' }),
 )
 
-const checkWorkerShape: Checker<WorkerFrame> = byType(workerFrames)
+const checkWorkerShape: Checker<WorkerFrame> = checkByType(workerFrames)
 export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
   const checked = checkWorkerShape(frame)
   if (!checked.ok) return checked
@@ -460,13 +464,13 @@ export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
   if (error !== undefined) return { ok: false, error }
   return checked.value.type === 'run-usage-snapshot' ? unpacked(checked.value) : checked
 }
-export const checkHostFrame: Checker<HostFrame> = byType(hostFrames)
-export const checkRegisterHead = checker(RegisterHead)
+export const checkHostFrame: Checker<HostFrame> = checkByType(hostFrames)
+export const checkRegisterHead = createChecker(RegisterHead)
 
 /** A checker that looks at a frame's own schema only. */
-function byType<Table extends Record<string, TSchema>>(table: Table): Checker<FrameOf<Table>> {
-  const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, checker(schema)]))
-  const open = checker(Type.Object({ type: words([...checkers.keys()]) }))
+function checkByType<Table extends Record<string, TSchema>>(table: Table): Checker<FrameOf<Table>> {
+  const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, createChecker(schema)]))
+  const open = createChecker(Type.Object({ type: stringEnum([...checkers.keys()]) }))
   return (frame) => {
     const opened = open(frame)
     if (!opened.ok) return opened
@@ -490,14 +494,15 @@ export function readRegister(text: string): RegisterRead {
   const head = parsed.ok ? checkRegisterHead(parsed.value) : parsed
   if (!head.ok) return { is: 'malformed', reason: `the first frame must be register: ${head.error}` }
   const { protocolVersion } = head.value
-  if (protocolVersion !== PROTOCOL_VERSION) return { is: 'protocol', reason: otherVersion(protocolVersion) }
+  if (protocolVersion !== PROTOCOL_VERSION)
+    return { is: 'protocol', reason: versionMismatch(protocolVersion) }
   const checked = checkRegister(head.value)
   return checked.ok ? { is: 'register', frame: checked.value } : { is: 'malformed', reason: checked.error }
 }
 
-const checkRegister = checker(workerFrames.register)
+const checkRegister = createChecker(workerFrames.register)
 
-function otherVersion(theirs: number): string {
+function versionMismatch(theirs: number): string {
   const older = theirs < PROTOCOL_VERSION ? 'worker' : 'host'
   return `this host speaks protocol version ${PROTOCOL_VERSION}, the worker ${theirs}; update the ${older}`
 }
@@ -507,11 +512,14 @@ function otherVersion(theirs: number): string {
  * and says it once.
  */
 export function readWorkerFrame(text: string, registered: boolean): Parsed<WorkerFrame> {
-  if (!registered) return registerOf(readRegister(text))
+  if (!registered) return asParsed(readRegister(text))
   const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
   const checked = parsed.ok ? checkWorkerFrame(parsed.value) : parsed
   if (!checked.ok || checked.value.type !== 'register') return checked
-  return { ok: false, error: at(['type'], 'must not be register: this connection is registered already') }
+  return {
+    ok: false,
+    error: problemAt(['type'], 'must not be register: this connection is registered already'),
+  }
 }
 
 export function readHostFrame(text: string): Parsed<HostFrame> {
@@ -519,37 +527,37 @@ export function readHostFrame(text: string): Parsed<HostFrame> {
   return parsed.ok ? checkHostFrame(parsed.value) : parsed
 }
 
-const registerOf = (read: RegisterRead): Parsed<WorkerFrame> =>
+const asParsed = (read: RegisterRead): Parsed<WorkerFrame> =>
   read.is === 'register' ? { ok: true, value: read.frame } : { ok: false, error: read.reason }
 
 // ---- what a schema cannot say --------------------------------------------------------------------------------------
 
 /** The first thing wrong with a frame that is otherwise of its schema: `/path: sentence`. */
 function frameProblem(frame: WorkerFrame): string | undefined {
-  if (frame.type === 'run-usage-snapshot') return numberingProblem(frame) ?? formProblem(frame.snapshot)
+  if (frame.type === 'run-usage-snapshot') return numberingProblem(frame) ?? entriesProblem(frame.snapshot)
   if (frame.type === 'run-artifact') return partProblem(frame)
   if (frame.type === 'lease-gap' && frame.to < frame.from)
-    return at(['to'], `must be at least from, which is ${frame.from}, not ${frame.to}`)
+    return problemAt(['to'], `must be at least from, which is ${frame.from}, not ${frame.to}`)
   return undefined
 }
 
 /** A number counts within a lease; a snapshot outside any has neither. */
 function numberingProblem({ leaseId, seq }: WorkerFrameOf<'run-usage-snapshot'>): string | undefined {
-  if (leaseId !== undefined && seq === undefined) return at(['seq'], 'is required beside leaseId')
-  if (seq !== undefined && leaseId === undefined) return at(['leaseId'], 'is required beside seq')
+  if (leaseId !== undefined && seq === undefined) return problemAt(['seq'], 'is required beside leaseId')
+  if (seq !== undefined && leaseId === undefined) return problemAt(['leaseId'], 'is required beside seq')
   return undefined
 }
 
-function formProblem({ entries, packed }: SentUsageSnapshot): string | undefined {
-  if (entries === undefined && packed === undefined) return at(['snapshot', 'entries'], 'is required')
+function entriesProblem({ entries, packed }: SentUsageSnapshot): string | undefined {
+  if (entries === undefined && packed === undefined) return problemAt(['snapshot', 'entries'], 'is required')
   if (entries === undefined || packed === undefined) return undefined
-  return at(['snapshot', 'packed'], 'must not stand beside entries')
+  return problemAt(['snapshot', 'packed'], 'must not stand beside entries')
 }
 
 function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): Parsed<WorkerFrame> {
   const { packed, ...snapshot }: SentUsageSnapshot = frame.snapshot
   if (packed === undefined) return { ok: true, value: frame }
-  const entries = within('/snapshot/packed', unpackUsage(packed))
+  const entries = prefixError('/snapshot/packed', unpackUsage(packed))
   return entries.ok
     ? { ok: true, value: { ...frame, snapshot: { ...snapshot, entries: entries.value } } }
     : entries
@@ -558,6 +566,6 @@ function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): Parsed<WorkerFram
 /** A folder's names are bounded in bytes, where a schema counts characters. */
 function partProblem({ name, data }: WorkerFrameOf<'run-artifact'>): string | undefined {
   if (new TextEncoder().encode(name).byteLength > ARTIFACT_NAME_BYTES_MAX)
-    return at(['name'], `must have at most ${ARTIFACT_NAME_BYTES_MAX} bytes`)
-  return data.length % 4 === 0 ? undefined : at(['data'], 'must be base64')
+    return problemAt(['name'], `must have at most ${ARTIFACT_NAME_BYTES_MAX} bytes`)
+  return data.length % 4 === 0 ? undefined : problemAt(['data'], 'must be base64')
 }

@@ -79,14 +79,14 @@ export const WORKER_BUFFER_FRAMES_MAX = 10_000
 export const WORKER_BUFFER_BYTES_MAX = 32 * 1024 * 1024
 export const WORKER_CONCURRENCY_MAX = 64
 /** Usage snapshots outside any lease that are being put on disk; others wait, and those beyond are not kept. */
-export const LOOSE_USAGE_SNAPSHOTS_AT_ONCE = 8
-export const LOOSE_USAGE_SNAPSHOTS_WAITING_MAX = 256
-export const LOOSE_USAGE_BYTES_WAITING_MAX = 32 * 1024 * 1024
+export const UNLEASED_USAGE_SNAPSHOTS_AT_ONCE = 8
+export const UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX = 256
+export const UNLEASED_USAGE_BYTES_WAITING_MAX = 32 * 1024 * 1024
 export const ARTIFACT_PART_BYTES_MAX = 256 * 1024
 export const LEASE_ACK_FRAMES = 512
 export const LEASE_ACK_BYTES = 1024 * 1024
 export const DISPATCH_ANSWER_MS = 10_000
-export const WORKER_REFUSED_PAUSE_MS = 30_000
+export const WORKER_BACKOFF_MS = 30_000
 export const CANCEL_ANSWER_MS = 15_000
 export const PAIRING_TOKEN_MS = 10 * 60_000
 /** This many dispatches refused for the machine's own sake within the window put a worker on hold for so long. */
@@ -118,7 +118,7 @@ export const TICKET_MOVE_RETRY_MS_MAX = 60_000
 /** What a tracker may take to answer; drivers give up on one request much sooner. */
 export const TRACKER_ANSWER_MS_MAX = 120_000
 /** How long a tracker may go on showing a ticket where it was, after having moved it. */
-export const TICKET_MOVE_SHOWS_MS_MAX = 120_000
+export const TICKET_MOVE_VISIBLE_MS_MAX = 120_000
 /** Runs that may wait at once. */
 export const QUEUED_RUNS_MAX = 100_000
 
@@ -144,7 +144,7 @@ export const LOG_TEXT_CHARS_MAX = 256 * 1024
 /** Longer output is split into several log events by its sender, as JSON counts. */
 export const LOG_EVENT_BYTES_MAX = 256 * 1024
 /** A text that has to give way in a frame that is too long keeps as much, as JSON counts. */
-export const CUT_TEXT_BYTES_MIN = 2 * 1024
+export const TRUNCATED_TEXT_BYTES_MIN = 2 * 1024
 /** Merged usage entries keep so many models apart. */
 export const MERGED_USAGE_MODELS_MAX = 50
 /** An agent's own JSON travels inside a frame inside a push, and all of it has to stay within the gate for JSON. */
@@ -199,7 +199,7 @@ export const WORKER_STALL_MINUTES_MAX = 24 * 60
 export const LOCAL_WORKER_RESTART_MS_FIRST = 1_000
 export const LOCAL_WORKER_RESTART_MS_MAX = 60_000
 /** After an end that starting again will hardly cure. */
-export const LOCAL_WORKER_HOPELESS_MS = 5 * 60_000
+export const LOCAL_WORKER_UNRECOVERABLE_MS = 5 * 60_000
 /** Having worked for so long, it counts as well again. */
 export const LOCAL_WORKER_STEADY_MS = 60_000
 /** When the host stops, before it is killed. */
@@ -219,9 +219,9 @@ export const HTTP_REDIRECTS_MAX = 3
 /** A code of full length in an address of its own. */
 export const PASTED_CHARS_MAX = 16 * 1024
 /** How long a journey through a consent page may take. */
-export const JOURNEY_MS_MAX = 10 * 60_000
+export const REDIRECT_FLOW_MS_MAX = 10 * 60_000
 /** Journeys under way at once; of more, the oldest is forgotten. */
-export const JOURNEYS_MAX = 8
+export const REDIRECT_FLOWS_MAX = 8
 /** A tracker's token is refreshed so long before it runs out. */
 export const TOKEN_REFRESH_AHEAD_MS = 5 * 60_000
 export const TOKEN_REFRESH_RETRY_MS_FIRST = 5_000
@@ -229,8 +229,8 @@ export const TOKEN_REFRESH_RETRY_MS_MAX = 5 * 60_000
 
 // ---- pull requests ---------------------------------------------------------------------------------------------
 /** How often the state of the runs' pull requests is asked for, and of how many of the most recent runs. */
-export const PULL_WATCH_MS = 2 * 60_000
-export const PULL_WATCH_RUNS_MAX = 200
+export const PULL_POLL_MS = 2 * 60_000
+export const PULL_POLL_RUNS_MAX = 200
 /** Repositories that are asked at once. */
 export const PULL_REPOS_AT_ONCE = 25
 /** Of one repository, the open ones that are listed, and how many of the others. */
@@ -311,7 +311,7 @@ export const SESSIONS_KEPT_MS = 31 * 24 * 3_600_000
 
 // ---- follow-ups, on the host -------------------------------------------------------------------------------------
 /** What people said on a pull request, of all that a job may hold. */
-export const JOB_TALK_BYTES_MAX = 384 * 1024
+export const JOB_DISCUSSION_BYTES_MAX = 384 * 1024
 /** One remark, one thread of them, and the lines of the difference that it is about. */
 export const FOLLOW_UP_TEXT_CHARS_MAX = 16 * 1024
 export const FOLLOW_UP_THREAD_BYTES_MAX = 64 * 1024

@@ -5,20 +5,27 @@
  * listed as the upgrade they begin with; their frames are named in an extension.
  */
 import type { TObject, TSchema } from 'typebox'
-import { ErrorBody, type PlainAnswer, type Route, routes, type Tag, type Who } from './routes.ts'
+import {
+  ErrorBody,
+  type PlainResponse,
+  type Route,
+  type RouteAccess,
+  type RouteTag,
+  routes,
+} from './routes.ts'
 import { asShape, type Shape } from './schema-errors.ts'
 
-type Json = Readonly<Record<string, unknown>>
+type OpenApiObject = Readonly<Record<string, unknown>>
 
-let made: { readonly version: string; readonly document: Json } | undefined
+let cached: { readonly version: string; readonly document: OpenApiObject } | undefined
 
 /** Made when first asked for, since few who start the service ever read it. */
-export function openApiDocument(version: string): Json {
-  if (made?.version !== version) made = { version, document: build(version) }
-  return made.document
+export function openApiDocument(version: string): OpenApiObject {
+  if (cached?.version !== version) cached = { version, document: buildDocument(version) }
+  return cached.document
 }
 
-function build(version: string): Json {
+function buildDocument(version: string): OpenApiObject {
   const components = new Components()
   const paths = pathsOf(Object.entries<Route>(routes), components)
   const responses = errorResponses(components)
@@ -44,25 +51,25 @@ function build(version: string): Json {
 // ---- components ------------------------------------------------------------------------------------------------
 
 class Components {
-  readonly #schemas = new Map<string, Json>()
+  readonly #schemas = new Map<string, OpenApiObject>()
 
   /** A reference for a schema with a name, else the schema itself. */
-  of(schema: TSchema): Json {
+  of(schema: TSchema): OpenApiObject {
     const name = titleOf(schema)
-    if (name === undefined) return this.#inline(schema)
+    if (name === undefined) return this.#inlineSchema(schema)
     if (!this.#schemas.has(name)) {
       // The place is taken before the inside is looked at, which keeps the order of first mention.
       this.#schemas.set(name, {})
-      this.#schemas.set(name, { title: name, ...this.#inline(schema) })
+      this.#schemas.set(name, { title: name, ...this.#inlineSchema(schema) })
     }
     return { $ref: `#/components/schemas/${name}` }
   }
 
-  all(): Json {
+  all(): OpenApiObject {
     return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)))
   }
 
-  #inline(schema: TSchema): Json {
+  #inlineSchema(schema: TSchema): OpenApiObject {
     const shape = asShape(schema)
     const plain = Object.entries(shape).filter(
       ([key]) => !key.startsWith('x-') && key !== 'title' && key !== 'anyOf',
@@ -70,7 +77,7 @@ class Components {
     return {
       ...Object.fromEntries(plain.map(([key, value]) => [key, this.#keyword(key, value)])),
       ...this.#union(shape.anyOf),
-      ...hints(shape),
+      ...schemaHints(shape),
     }
   }
 
@@ -83,7 +90,7 @@ class Components {
   }
 
   /** A union whose records tell which one they are says by which key. */
-  #union(branches: readonly Shape[] | undefined): Json {
+  #union(branches: readonly Shape[] | undefined): OpenApiObject {
     if (branches === undefined) return {}
     const refs = branches.map((branch) => this.of(branch))
     const tag = ['type', 'kind', 'status'].find((key) =>
@@ -100,7 +107,7 @@ class Components {
   }
 }
 
-function hints(shape: Shape): Json {
+function schemaHints(shape: Shape): OpenApiObject {
   const { description, 'x-expects': expects, 'x-secret': secret } = shape
   return {
     ...(description === undefined && expects !== undefined ? { description: `Must be ${expects}.` } : {}),
@@ -114,8 +121,8 @@ function titleOf(schema: TSchema): string | undefined {
 
 // ---- paths -----------------------------------------------------------------------------------------------------
 
-function pathsOf(rows: readonly (readonly [string, Route])[], components: Components): Json {
-  const paths = new Map<string, Json>()
+function pathsOf(rows: readonly (readonly [string, Route])[], components: Components): OpenApiObject {
+  const paths = new Map<string, OpenApiObject>()
   for (const [name, route] of rows) {
     const path = route.path.replace(/:([a-z]+)/gi, '{$1}')
     paths.set(path, { ...paths.get(path), [route.method.toLowerCase()]: operation(name, route, components) })
@@ -123,7 +130,7 @@ function pathsOf(rows: readonly (readonly [string, Route])[], components: Compon
   return Object.fromEntries(paths)
 }
 
-function operation(name: string, route: Route, components: Components): Json {
+function operation(name: string, route: Route, components: Components): OpenApiObject {
   const parameters = [
     ...parametersOf('path', route.params, components),
     ...parametersOf('query', route.query, components),
@@ -136,7 +143,7 @@ function operation(name: string, route: Route, components: Components): Json {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}
-      : { requestBody: { required: true, content: json(route.body, components) } }),
+      : { requestBody: { required: true, content: jsonContent(route.body, components) } }),
     responses: responsesOf(route, components),
     'x-listeners': route.listeners,
     ...(route.frames === undefined
@@ -150,7 +157,11 @@ function operation(name: string, route: Route, components: Components): Json {
   }
 }
 
-function parametersOf(place: 'path' | 'query', schema: TObject | undefined, components: Components): Json[] {
+function parametersOf(
+  place: 'path' | 'query',
+  schema: TObject | undefined,
+  components: Components,
+): OpenApiObject[] {
   const { properties = {}, required = [] } = schema === undefined ? {} : asShape(schema)
   return Object.entries(properties).map(([name, field]) => ({
     name,
@@ -163,33 +174,36 @@ function parametersOf(place: 'path' | 'query', schema: TObject | undefined, comp
 
 // ---- answers ---------------------------------------------------------------------------------------------------
 
-function responsesOf(route: Route, components: Components): Json {
+function responsesOf(route: Route, components: Components): OpenApiObject {
   const own =
     route.socket === true
       ? { 101: { description: 'The connection becomes a WebSocket.' } }
-      : answered(route, components)
-  const refusals = [...new Set([...route.refuses, ...usualRefusals(route)])].sort((a, b) => a - b)
-  return { ...own, ...Object.fromEntries(refusals.map((status) => [status, { $ref: responseRef(status) }])) }
+      : successResponse(route, components)
+  const refusals = [...new Set([...route.errorStatuses, ...commonErrorStatuses(route)])].sort((a, b) => a - b)
+  return {
+    ...own,
+    ...Object.fromEntries(refusals.map((status) => [status, { $ref: errorResponseRef(status) }])),
+  }
 }
 
-function answered({ answer, pages }: Route, components: Components): Json {
+function successResponse({ response: answer, isPaged: pages }: Route, components: Components): OpenApiObject {
   if (answer === 'redirect') return { 302: { description: 'Leads the browser on.' } }
-  const content = isPlain(answer) ? { [mediaTypes[answer]]: {} } : json(answer, components)
-  return { 200: { description: 'Done.', ...(pages === true ? { headers: nextPage } : {}), content } }
+  const content = isPlain(answer) ? { [mediaTypes[answer]]: {} } : jsonContent(answer, components)
+  return { 200: { description: 'Done.', ...(pages === true ? { headers: nextPageHeader } : {}), content } }
 }
 
-const nextPage: Json = {
+const nextPageHeader: OpenApiObject = {
   Link: {
     description: 'Where the rest is, as `<…>; rel="next"`; left out when this was all.',
     schema: { type: 'string' },
   },
 }
 
-function isPlain(answer: TSchema | PlainAnswer): answer is PlainAnswer {
+function isPlain(answer: TSchema | PlainResponse): answer is PlainResponse {
   return typeof answer === 'string'
 }
 
-const mediaTypes: Readonly<Record<PlainAnswer, string>> = {
+const mediaTypes: Readonly<Record<PlainResponse, string>> = {
   // The file's own type, by its name.
   bytes: '*/*',
   html: 'text/html',
@@ -198,13 +212,13 @@ const mediaTypes: Readonly<Record<PlainAnswer, string>> = {
   frames: 'application/json',
 }
 
-function json(schema: TSchema, components: Components): Json {
+function jsonContent(schema: TSchema, components: Components): OpenApiObject {
   return { 'application/json': { schema: components.of(schema) } }
 }
 
 /** What any route of this kind may say. */
-function usualRefusals({ who, socket }: Route): number[] {
-  const byWho: Readonly<Record<Who, readonly number[]>> = {
+function commonErrorStatuses({ access: who, socket }: Route): number[] {
+  const byWho: Readonly<Record<RouteAccess, readonly number[]>> = {
     anyone: [403],
     'launch-token': [401, 403],
     worker: [403],
@@ -214,7 +228,7 @@ function usualRefusals({ who, socket }: Route): number[] {
   return [400, ...byWho[who], ...(socket === true ? [426] : [408, 413]), 503]
 }
 
-const refusals: Readonly<Record<number, string>> = {
+const errorDescriptions: Readonly<Record<number, string>> = {
   400: 'The request is wrong; the error names the field.',
   401: 'The launch token is missing or wrong.',
   403: 'Who asks, or from where, is not allowed.',
@@ -230,27 +244,27 @@ const refusals: Readonly<Record<number, string>> = {
   503: 'The service is stopping, or has no room for one more.',
 }
 
-function responseRef(status: number): string {
+function errorResponseRef(status: number): string {
   return `#/components/responses/Refused${status}`
 }
 
-function errorResponses(components: Components): Json {
-  const named = Object.entries(refusals).map(([status, description]) => [
+function errorResponses(components: Components): OpenApiObject {
+  const named = Object.entries(errorDescriptions).map(([status, description]) => [
     `Refused${status}`,
-    { description, content: json(ErrorBody, components) },
+    { description, content: jsonContent(ErrorBody, components) },
   ])
   return Object.fromEntries(named)
 }
 
 // ---- who may ask -----------------------------------------------------------------------------------------------
 
-function security({ who, socket }: Route): Json[] {
+function security({ access: who, socket }: Route): OpenApiObject[] {
   if (who === 'worker') return [{ workerCredential: [] }]
   if (who !== 'launch-token') return []
   return socket === true ? [{ launchToken: [] }, { launchTokenInAddress: [] }] : [{ launchToken: [] }]
 }
 
-const securitySchemes: Json = {
+const securitySchemes: OpenApiObject = {
   launchToken: {
     type: 'http',
     scheme: 'bearer',
@@ -269,7 +283,7 @@ const securitySchemes: Json = {
   },
 }
 
-const tags: Readonly<Record<Exclude<Tag, 'helper'>, string>> = {
+const tags: Readonly<Record<Exclude<RouteTag, 'helper'>, string>> = {
   service: 'The service itself and its configuration.',
   runs: 'Tickets and the runs made of them.',
   workers: 'The machines that runs execute on.',

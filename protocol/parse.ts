@@ -8,14 +8,14 @@
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
-import { asShape, at, explain, type Shape } from './schema-errors.ts'
+import { asShape, explainMismatch, problemAt, type Shape } from './schema-errors.ts'
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: string }
 export type Checker<T> = (value: unknown) => Parsed<T>
 
-const refuse = (error: string): Parsed<never> => ({ ok: false, error })
+const refused = (error: string): Parsed<never> => ({ ok: false, error })
 
 // ---- text to value ---------------------------------------------------------------------------------------------
 
@@ -25,83 +25,89 @@ export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown
   try {
     value = JSON.parse(text)
   } catch (error) {
-    return refuse(notJson(text, error))
+    return refused(describeSyntaxError(text, error))
   }
-  if (isHarmless(value, keysMax)) return { ok: true, value }
-  return refuse(harmOf(value, keysMax) ?? at([], 'is not acceptable'))
+  if (isSafeJson(value, keysMax)) return { ok: true, value }
+  return refused(findUnsafe(value, keysMax) ?? problemAt([], 'is not acceptable'))
 }
 
 /** The engine's own message quotes the text, which may hold a credential; only the place is taken from it. */
-function notJson(text: string, error: unknown): string {
-  if (text.trim() === '') return at([], 'is not JSON: there is nothing')
+function describeSyntaxError(text: string, error: unknown): string {
+  if (text.trim() === '') return problemAt([], 'is not JSON: there is nothing')
   const position = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1]
-  if (position === undefined) return at([], 'is not JSON')
+  if (position === undefined) return problemAt([], 'is not JSON')
   const before = text.slice(0, Number(position)).split('\n')
-  return at([], `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
+  return problemAt([], `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
 }
 
 /** The common case, told without keeping a way back for an error. Goes no deeper than the limit, so it may recurse. */
-export function isHarmless(value: unknown, keysMax = JSON_KEYS_MAX): boolean {
-  return typeof value !== 'object' || value === null || keysIn(value, 1) <= keysMax
+export function isSafeJson(value: unknown, keysMax = JSON_KEYS_MAX): boolean {
+  return typeof value !== 'object' || value === null || countKeys(value, 1) <= keysMax
 }
 
 /** How many keys there are in it; infinitely many when something in it is refused. */
-function keysIn(nest: object, depth: number): number {
+function countKeys(nest: object, depth: number): number {
   if (depth > JSON_DEPTH_MAX) return Number.POSITIVE_INFINITY
   let keys = 0
   if (Array.isArray(nest)) {
-    for (let index = 0; index < nest.length; index++) keys += keysWithin(nest[index], depth)
+    for (let index = 0; index < nest.length; index++) keys += countKeysWithin(nest[index], depth)
     return keys
   }
   // JSON's objects inherit no key that could be listed, and a list of keys is not made just to be thrown away.
   for (const key in nest) {
     if (JSON_KEYS_REFUSED.includes(key)) return Number.POSITIVE_INFINITY
-    keys += 1 + keysWithin(Reflect.get(nest, key), depth)
+    keys += 1 + countKeysWithin(Reflect.get(nest, key), depth)
   }
   return keys
 }
 
-const keysWithin = (value: unknown, depth: number): number =>
-  typeof value === 'object' && value !== null ? keysIn(value, depth + 1) : 0
+const countKeysWithin = (value: unknown, depth: number): number =>
+  typeof value === 'object' && value !== null ? countKeys(value, depth + 1) : 0
 
 /** A container that waits to be looked into; the way back to the root is walked only for an error. */
-interface Nest {
+interface Container {
   readonly value: object
   readonly depth: number
   readonly key: string | number
-  readonly parent: Nest | undefined
+  readonly parent: Container | undefined
 }
 
 /** With a stack of its own: how deep the value goes is the sender's choice. */
-function harmOf(root: unknown, keysMax: number): string | undefined {
-  const waiting: Nest[] = []
+function findUnsafe(root: unknown, keysMax: number): string | undefined {
+  const waiting: Container[] = []
   push(waiting, root, '', undefined)
   let keys = 0
   for (let nest = waiting.pop(); nest !== undefined; nest = waiting.pop()) {
-    if (nest.depth > JSON_DEPTH_MAX) return at(pathOf(nest), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
+    if (nest.depth > JSON_DEPTH_MAX)
+      return problemAt(pathOf(nest), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
     if (Array.isArray(nest.value)) {
       for (let index = 0; index < nest.value.length; index++) push(waiting, nest.value[index], index, nest)
       continue
     }
     for (const [key, inner] of Object.entries(nest.value)) {
       keys += 1
-      if (keys > keysMax) return at([], `has more than ${keysMax} keys`)
+      if (keys > keysMax) return problemAt([], `has more than ${keysMax} keys`)
       if (JSON_KEYS_REFUSED.includes(key))
-        return at([...pathOf(nest), key], 'is a key that is never accepted')
+        return problemAt([...pathOf(nest), key], 'is a key that is never accepted')
       push(waiting, inner, key, nest)
     }
   }
   return undefined
 }
 
-function push(waiting: Nest[], value: unknown, key: string | number, parent: Nest | undefined): void {
+function push(
+  waiting: Container[],
+  value: unknown,
+  key: string | number,
+  parent: Container | undefined,
+): void {
   if (typeof value !== 'object' || value === null) return
   waiting.push({ value, depth: (parent?.depth ?? 0) + 1, key, parent })
 }
 
-function pathOf(nest: Nest): string[] {
+function pathOf(nest: Container): string[] {
   const path: string[] = []
-  for (let one: Nest | undefined = nest; one?.parent !== undefined; one = one.parent)
+  for (let one: Container | undefined = nest; one?.parent !== undefined; one = one.parent)
     path.unshift(String(one.key))
   return path
 }
@@ -112,24 +118,24 @@ function pathOf(nest: Nest): string[] {
 const checkers = new WeakMap<TSchema, Checker<unknown>>()
 
 /** Compiles on first use: most schemas of a process are never asked, and starting should be quick. */
-export function checker<S extends TSchema>(schema: S): Checker<Static<S>> {
-  const made = checkers.get(schema) ?? make(schema)
+export function createChecker<S extends TSchema>(schema: S): Checker<Static<S>> {
+  const made = checkers.get(schema) ?? compileChecker(schema)
   checkers.set(schema, made)
   // Kept under the very schema it was made of, so what it lets through is that schema's.
   return made as Checker<Static<S>>
 }
 
-function make(schema: TSchema): Checker<unknown> {
+function compileChecker(schema: TSchema): Checker<unknown> {
   let compiled: Validator | undefined
   return (value) => {
     compiled ??= Compile(schema)
-    return compiled.Check(value) ? { ok: true, value } : refuse(explain(schema, value))
+    return compiled.Check(value) ? { ok: true, value } : refused(explainMismatch(schema, value))
   }
 }
 
 /** An error inside a part of something larger, told with the path from the whole. */
-export function within<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
-  return parsed.ok ? parsed : refuse(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
+export function prefixError<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
+  return parsed.ok ? parsed : refused(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
 }
 
 // ---- an address's texts to values --------------------------------------------------------------------------------
@@ -148,8 +154,8 @@ export function readQuery<S extends TObject>(schema: S, given: URLSearchParams |
 function readPlain<S extends TObject>(schema: S, key: string, text: string): Parsed<Static<S>> {
   const field = Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined
   const { type, items } = field === undefined ? NO_FIELD : asShape(field)
-  const value = type === 'array' ? [fromText(items?.type, text)] : fromText(type, text)
-  return within('/query', checker(schema)(field === undefined ? {} : { [key]: value }))
+  const value = type === 'array' ? [convertText(items?.type, text)] : convertText(type, text)
+  return prefixError('/query', createChecker(schema)(field === undefined ? {} : { [key]: value }))
 }
 
 const NO_FIELD: Shape = {}
@@ -176,16 +182,16 @@ function readTexts<S extends TObject>(
     if (type === 'array')
       value.set(
         key,
-        texts.map((text) => fromText(items?.type, text)),
+        texts.map((text) => convertText(items?.type, text)),
       )
-    else if (texts.length > 1) return refuse(`${part}/${key}: is given more than once`)
-    else value.set(key, fromText(type, texts[0] ?? ''))
+    else if (texts.length > 1) return refused(`${part}/${key}: is given more than once`)
+    else value.set(key, convertText(type, texts[0] ?? ''))
   }
-  return within(part, checker(schema)(Object.fromEntries(value)))
+  return prefixError(part, createChecker(schema)(Object.fromEntries(value)))
 }
 
 /** What is no number stays text, for the schema to refuse. */
-function fromText(type: string | undefined, text: string): unknown {
+function convertText(type: string | undefined, text: string): unknown {
   const numeric = type === 'integer' || type === 'number'
   return numeric && /^-?[0-9]{1,16}$/.test(text) ? Number(text) : text
 }

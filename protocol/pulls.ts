@@ -13,17 +13,17 @@ import {
 } from './limits.ts'
 import { PullState } from './run.ts'
 import {
+  boundedList,
   Count,
   ForeignId,
-  filled,
   Instant,
   Link,
-  list,
   Name,
+  nonEmptyText,
   record,
+  stringEnum,
   Text,
   text,
-  words,
 } from './schema-helpers.ts'
 
 const Prose = text(PROSE_CHARS_MAX)
@@ -38,7 +38,7 @@ export const CodehostRepo = record('CodehostRepo', {
 export type CodehostRepo = Static<typeof CodehostRepo>
 
 const summary = {
-  repo: filled(256, 'The key of the repository mapping.'),
+  repo: nonEmptyText(256, 'The key of the repository mapping.'),
   remote: Name,
   number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   url: Link,
@@ -79,7 +79,7 @@ export const PullThread = record('PullThread', {
   path: text(PATH_CHARS_MAX),
   line: Type.Optional(Count),
   diffHunk: Prose,
-  comments: list(PullComment, FOLLOW_UP_ITEMS_MAX),
+  comments: boundedList(PullComment, FOLLOW_UP_ITEMS_MAX),
 })
 export type PullThread = Static<typeof PullThread>
 
@@ -103,10 +103,10 @@ export type PullCommit = Static<typeof PullCommit>
 
 export const PullCheck = record('PullCheck', {
   name: Name,
-  status: words(['queued', 'in_progress', 'completed']),
+  status: stringEnum(['queued', 'in_progress', 'completed']),
   conclusion: Type.Optional(Name),
   url: Type.Optional(Link),
-  source: words(['check-run', 'status']),
+  source: stringEnum(['check-run', 'status']),
 })
 export type PullCheck = Static<typeof PullCheck>
 
@@ -139,17 +139,17 @@ export const KeptPull = record('KeptPull', {
   number: summary.number,
   title: Text,
   state: PullState,
-  baseBranch: filled(NAME_CHARS_MAX),
-  headBranch: filled(NAME_CHARS_MAX),
+  baseBranch: nonEmptyText(NAME_CHARS_MAX),
+  headBranch: nonEmptyText(NAME_CHARS_MAX),
   body: Type.Optional(Prose),
   author: Type.Optional(Name),
   draft: Type.Optional(Type.Boolean()),
   createdAt: Type.Optional(Instant),
   updatedAt: Type.Optional(Instant),
   mergedAt: Type.Optional(Instant),
-  comments: Type.Optional(list(PullComment, FOLLOW_UP_ITEMS_MAX)),
-  reviews: Type.Optional(list(PullReview, FOLLOW_UP_ITEMS_MAX)),
-  threads: Type.Optional(list(PullThread, FOLLOW_UP_ITEMS_MAX)),
+  comments: Type.Optional(boundedList(PullComment, FOLLOW_UP_ITEMS_MAX)),
+  reviews: Type.Optional(boundedList(PullReview, FOLLOW_UP_ITEMS_MAX)),
+  threads: Type.Optional(boundedList(PullThread, FOLLOW_UP_ITEMS_MAX)),
 })
 export type KeptPull = Static<typeof KeptPull>
 
@@ -170,23 +170,26 @@ export type RunPullResponse = Static<typeof RunPullResponse>
 
 // ---- what a person may do to one -------------------------------------------------------------------------------
 
-export const MergeRequest = record('MergeRequest', { method: words(['merge', 'squash', 'rebase']) })
+export const MergeRequest = record('MergeRequest', { method: stringEnum(['merge', 'squash', 'rebase']) })
 export type MergeRequest = Static<typeof MergeRequest>
 
 export const MergeResponse = record('MergeResponse', { merged: Type.Literal(true), message: Text })
 export type MergeResponse = Static<typeof MergeResponse>
 
-export const CommentRequest = record('CommentRequest', { body: filled(PROSE_CHARS_MAX) })
+export const CommentRequest = record('CommentRequest', { body: nonEmptyText(PROSE_CHARS_MAX) })
 export type CommentRequest = Static<typeof CommentRequest>
 
 /** An approval needs no words; what else a review needs is for the code host to say. */
 export const ReviewRequest = record('ReviewRequest', {
-  event: words(['APPROVE', 'REQUEST_CHANGES', 'COMMENT']),
+  event: stringEnum(['APPROVE', 'REQUEST_CHANGES', 'COMMENT']),
   body: Prose,
 })
 export type ReviewRequest = Static<typeof ReviewRequest>
 
-export const ReplyRequest = record('ReplyRequest', { commentId: ForeignId, body: filled(PROSE_CHARS_MAX) })
+export const ReplyRequest = record('ReplyRequest', {
+  commentId: ForeignId,
+  body: nonEmptyText(PROSE_CHARS_MAX),
+})
 export type ReplyRequest = Static<typeof ReplyRequest>
 
 export const ResolveThreadRequest = record('ResolveThreadRequest', {

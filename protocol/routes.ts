@@ -42,7 +42,7 @@ import {
   RunPullResponse,
 } from './pulls.ts'
 import { MemoriesResponse, Run, RunEvent, RunStatus, Ticket } from './run.ts'
-import { AnyObject, filled, Id, list, record, Text, words } from './schema-helpers.ts'
+import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
 import { TrackerProject } from './tracker.ts'
 import {
   FleetDemandResponse,
@@ -60,18 +60,18 @@ import {
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 /** Who may ask. `first-frame`: the socket opens to anybody, and its first frame must say who it is. */
-export type Who = 'anyone' | 'launch-token' | 'worker' | 'first-frame'
-export type Listener = 'management' | 'fleet' | 'helper'
-export type Tag = 'service' | 'runs' | 'workers' | 'connect' | 'pulls' | 'memories' | 'helper'
+export type RouteAccess = 'anyone' | 'launch-token' | 'worker' | 'first-frame'
+export type ListenerName = 'management' | 'fleet' | 'helper'
+export type RouteTag = 'service' | 'runs' | 'workers' | 'connect' | 'pulls' | 'memories' | 'helper'
 /** An answer that is not JSON. `frames`: the connection becomes a socket. */
-export type PlainAnswer = 'bytes' | 'html' | 'text' | 'redirect' | 'frames'
+export type PlainResponse = 'bytes' | 'html' | 'text' | 'redirect' | 'frames'
 
 export interface Route {
   readonly method: Method
   readonly path: string
-  readonly tag: Tag
-  readonly who: Who
-  readonly listeners: readonly Listener[]
+  readonly tag: RouteTag
+  readonly access: RouteAccess
+  readonly listeners: readonly ListenerName[]
   readonly socket?: true
   /** What goes over the socket, from the client and to it. */
   readonly frames?: { readonly from: TSchema; readonly to: TSchema }
@@ -79,11 +79,11 @@ export interface Route {
   readonly params?: TObject
   readonly query?: TObject
   readonly body?: TSchema
-  readonly answer: TSchema | PlainAnswer
+  readonly response: TSchema | PlainResponse
   /** The answer may be cut short, and then a Link header leads on. */
-  readonly pages?: true
+  readonly isPaged?: true
   /** Statuses of its own that it may refuse with; those that any route may give (401, 405, 413, 503 …) are not repeated. */
-  readonly refuses: readonly number[]
+  readonly errorStatuses: readonly number[]
   readonly summary: string
 }
 
@@ -92,15 +92,15 @@ export interface Route {
 export const ErrorBody = record('ErrorBody', { error: Text })
 export type ErrorBody = Static<typeof ErrorBody>
 
-export const Done = record('Done', { ok: Type.Literal(true) })
-export type Done = Static<typeof Done>
+export const DoneResponse = record('Done', { ok: Type.Literal(true) })
+export type DoneResponse = Static<typeof DoneResponse>
 
 export const SettingsUpdateRequest = record('SettingsUpdateRequest', { patch: ConfigPatch })
 export type SettingsUpdateRequest = Static<typeof SettingsUpdateRequest>
 
 export const SettingsUpdateResponse = record('SettingsUpdateResponse', {
   config: ServiceConfig,
-  applied: words(['live', 'restart']),
+  applied: stringEnum(['live', 'restart']),
 })
 export type SettingsUpdateResponse = Static<typeof SettingsUpdateResponse>
 
@@ -114,7 +114,7 @@ export const ResumeRunResponse = record('ResumeRunResponse', {
 })
 export type ResumeRunResponse = Static<typeof ResumeRunResponse>
 
-export const ForgetRequest = record('ForgetRequest', { id: filled(256) })
+export const ForgetRequest = record('ForgetRequest', { id: nonEmptyText(256) })
 export type ForgetRequest = Static<typeof ForgetRequest>
 
 const Limit = Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX })
@@ -122,55 +122,55 @@ const After = Type.Integer({ minimum: -1, maximum: Number.MAX_SAFE_INTEGER })
 
 const RunListQuery = Type.Object({
   limit: Type.Optional(Limit),
-  before: Type.Optional(filled(256, 'Only runs older than this one.')),
-  status: Type.Optional(list(RunStatus, 16)),
-  ticket: Type.Optional(filled(256)),
+  before: Type.Optional(nonEmptyText(256, 'Only runs older than this one.')),
+  status: Type.Optional(boundedList(RunStatus, 16)),
+  ticket: Type.Optional(nonEmptyText(256)),
 })
 const RunEventsQuery = Type.Object({ after: Type.Optional(After), limit: Type.Optional(Limit) })
-const WorkerQuery = Type.Object({ workerId: filled(256) })
-const WorkerStateQuery = Type.Object({ workerId: filled(256), state: WorkerState })
+const WorkerQuery = Type.Object({ workerId: nonEmptyText(256) })
+const WorkerStateQuery = Type.Object({ workerId: nonEmptyText(256), state: WorkerState })
 
-const ById = Type.Object({ id: filled(256) })
-const Artifact = Type.Object({ id: filled(256), name: filled(1024) })
+const ById = Type.Object({ id: nonEmptyText(256) })
+const Artifact = Type.Object({ id: nonEmptyText(256), name: nonEmptyText(1024) })
 const Pull = Type.Object({
-  repo: filled(REPO_KEY_CHARS_MAX, 'The key of the repository mapping, URL-encoded.'),
+  repo: nonEmptyText(REPO_KEY_CHARS_MAX, 'The key of the repository mapping, URL-encoded.'),
   number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 })
 const ByRemote = Type.Object({
-  repo: filled(REPO_KEY_CHARS_MAX, 'The repository as owner/name, URL-encoded.'),
+  repo: nonEmptyText(REPO_KEY_CHARS_MAX, 'The repository as owner/name, URL-encoded.'),
 })
 const ByProvider = Type.Object({ provider: ConnectProvider })
 
 // ---- the table -------------------------------------------------------------------------------------------------
 
 /** A management route of the launch token's holder, which most are. */
-const managed = { who: 'launch-token', listeners: ['management'] } as const
-const service = { ...managed, tag: 'service' } as const
-const runs = { ...managed, tag: 'runs' } as const
-const workers = { ...managed, tag: 'workers' } as const
-const connect = { ...managed, tag: 'connect' } as const
-const pulls = { ...managed, tag: 'pulls' } as const
-const memories = { ...managed, tag: 'memories' } as const
-const supervisor = { tag: 'workers', who: 'worker', listeners: ['management', 'fleet'] } as const
-const helper = { tag: 'helper', who: 'anyone', listeners: ['helper'] } as const
+const managementRoute = { access: 'launch-token', listeners: ['management'] } as const
+const service = { ...managementRoute, tag: 'service' } as const
+const runs = { ...managementRoute, tag: 'runs' } as const
+const workers = { ...managementRoute, tag: 'workers' } as const
+const connect = { ...managementRoute, tag: 'connect' } as const
+const pulls = { ...managementRoute, tag: 'pulls' } as const
+const memories = { ...managementRoute, tag: 'memories' } as const
+const supervisor = { tag: 'workers', access: 'worker', listeners: ['management', 'fleet'] } as const
+const helper = { tag: 'helper', access: 'anyone', listeners: ['helper'] } as const
 
 export const routes = {
   // -- service and configuration
   health: {
     ...service,
-    who: 'anyone',
+    access: 'anyone',
     method: 'GET',
     path: '/api/health',
-    answer: HealthResponse,
-    refuses: [],
+    response: HealthResponse,
+    errorStatuses: [],
     summary: 'Whether the service is up, its version, and whether this machine can run agents itself.',
   },
   readConfig: {
     ...service,
     method: 'GET',
     path: '/api/config',
-    answer: ServiceConfig,
-    refuses: [],
+    response: ServiceConfig,
+    errorStatuses: [],
     summary: 'The configuration in force, with every secret masked.',
   },
   changeSettings: {
@@ -178,8 +178,8 @@ export const routes = {
     method: 'PUT',
     path: '/api/settings',
     body: SettingsUpdateRequest,
-    answer: SettingsUpdateResponse,
-    refuses: [400],
+    response: SettingsUpdateResponse,
+    errorStatuses: [400],
     summary: 'Merges a patch into the configuration: objects by key, null deletes, everything else replaces.',
   },
   changeCredentials: {
@@ -187,8 +187,8 @@ export const routes = {
     method: 'PUT',
     path: '/api/settings/credentials',
     body: CredentialsRequest,
-    answer: CredentialsResponse,
-    refuses: [400],
+    response: CredentialsResponse,
+    errorStatuses: [400],
     summary:
       'Checks each credential sent with its provider and keeps those that work; an empty one disconnects.',
   },
@@ -198,24 +198,24 @@ export const routes = {
     path: '/ws',
     socket: true,
     frames: { from: DashboardRequest, to: DashboardFrame },
-    answer: 'frames',
-    refuses: [],
+    response: 'frames',
+    errorStatuses: [],
     summary: 'Everything at once in a hello frame, then every change as it happens.',
   },
   readOpenApi: {
     ...service,
     method: 'GET',
     path: '/api/openapi.json',
-    answer: AnyObject,
-    refuses: [],
+    response: AnyObject,
+    errorStatuses: [],
     summary: 'This interface as an OpenAPI document.',
   },
   readMetrics: {
     ...service,
     method: 'GET',
     path: '/metrics',
-    answer: 'text',
-    refuses: [],
+    response: 'text',
+    errorStatuses: [],
     summary: 'Figures about the service in the Prometheus text format.',
   },
 
@@ -224,8 +224,8 @@ export const routes = {
     ...runs,
     method: 'GET',
     path: '/api/tickets',
-    answer: Type.Array(Ticket),
-    refuses: [],
+    response: Type.Array(Ticket),
+    errorStatuses: [],
     summary: 'The eligible tickets, in the order in which they will be taken.',
   },
   runTicket: {
@@ -233,8 +233,8 @@ export const routes = {
     method: 'POST',
     path: '/api/tickets/:id/run',
     params: ById,
-    answer: Run,
-    refuses: [404, 409],
+    response: Run,
+    errorStatuses: [404, 409],
     summary: 'Queues a run of a ticket by hand, unless it has an active one.',
   },
   listRuns: {
@@ -242,9 +242,9 @@ export const routes = {
     method: 'GET',
     path: '/api/runs',
     query: RunListQuery,
-    answer: Type.Array(Run),
-    pages: true,
-    refuses: [400],
+    response: Type.Array(Run),
+    isPaged: true,
+    errorStatuses: [400],
     summary: 'Runs, newest first; all of them unless a limit is given, and then a Link header leads on.',
   },
   readRun: {
@@ -252,8 +252,8 @@ export const routes = {
     method: 'GET',
     path: '/api/runs/:id',
     params: ById,
-    answer: Run,
-    refuses: [404],
+    response: Run,
+    errorStatuses: [404],
     summary: 'One run; asking also refreshes the state of its pull request.',
   },
   readRunEvents: {
@@ -262,8 +262,8 @@ export const routes = {
     path: '/api/runs/:id/events',
     params: ById,
     query: RunEventsQuery,
-    answer: Type.Array(RunEvent),
-    refuses: [400, 404],
+    response: Type.Array(RunEvent),
+    errorStatuses: [400, 404],
     summary: 'What happened in a run, oldest first.',
   },
   readPlacement: {
@@ -271,8 +271,8 @@ export const routes = {
     method: 'GET',
     path: '/api/runs/:id/placement',
     params: ById,
-    answer: Placement,
-    refuses: [404],
+    response: Placement,
+    errorStatuses: [404],
     summary: 'Why a queued run waits: each worker with the first thing that excludes it.',
   },
   readArtifact: {
@@ -280,8 +280,8 @@ export const routes = {
     method: 'GET',
     path: '/api/runs/:id/artifacts/:name',
     params: Artifact,
-    answer: 'bytes',
-    refuses: [400, 404],
+    response: 'bytes',
+    errorStatuses: [400, 404],
     summary: "One file of the run's artifact folder.",
   },
   cancelRun: {
@@ -289,8 +289,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/cancel',
     params: ById,
-    answer: Run,
-    refuses: [404],
+    response: Run,
+    errorStatuses: [404],
     summary: 'Stops a run; one that has ended is answered as it is.',
   },
   retryRun: {
@@ -298,8 +298,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/retry',
     params: ById,
-    answer: Run,
-    refuses: [404, 409],
+    response: Run,
+    errorStatuses: [404, 409],
     summary: 'Queues an ended run once more; its pull request and costs stay with it.',
   },
   followUpRun: {
@@ -307,8 +307,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/followup',
     params: ById,
-    answer: Run,
-    refuses: [400, 404, 409],
+    response: Run,
+    errorStatuses: [400, 404, 409],
     summary:
       "Brings the run's open pull request up to date: rebase, conflicts, review feedback, one comment.",
   },
@@ -317,8 +317,8 @@ export const routes = {
     method: 'GET',
     path: '/api/runs/:id/pr',
     params: ById,
-    answer: RunPullResponse,
-    refuses: [400, 404, 409],
+    response: RunPullResponse,
+    errorStatuses: [400, 404, 409],
     summary: "The run's pull request and its state right now.",
   },
   resumeRun: {
@@ -326,8 +326,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/resume',
     params: ById,
-    answer: ResumeRunResponse,
-    refuses: [400, 404, 409, 410],
+    response: ResumeRunResponse,
+    errorStatuses: [400, 404, 409, 410],
     summary: 'Boots the retained sandbox and readies its agent session for the attach socket.',
   },
   releaseRun: {
@@ -335,8 +335,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/release',
     params: ById,
-    answer: Run,
-    refuses: [404, 409],
+    response: Run,
+    errorStatuses: [404, 409],
     summary: 'Stops the compute of a resumed sandbox; its disk stays until retention ends.',
   },
   discardRun: {
@@ -344,8 +344,8 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/discard',
     params: ById,
-    answer: Run,
-    refuses: [404, 409],
+    response: Run,
+    errorStatuses: [404, 409],
     summary: "Deletes an ended run's retained sandbox now.",
   },
   attachSocket: {
@@ -355,8 +355,8 @@ export const routes = {
     params: ById,
     socket: true,
     frames: { from: AttachInput, to: AttachOutput },
-    answer: 'frames',
-    refuses: [],
+    response: 'frames',
+    errorStatuses: [],
     summary: "A terminal in the run's resumed agent session; several views may share it.",
   },
 
@@ -365,8 +365,8 @@ export const routes = {
     ...workers,
     method: 'GET',
     path: '/api/workers',
-    answer: FleetResponse,
-    refuses: [],
+    response: FleetResponse,
+    errorStatuses: [],
     summary: 'Every enrolled worker, oldest enrollment first.',
   },
   provisionWorker: {
@@ -374,16 +374,16 @@ export const routes = {
     method: 'POST',
     path: '/api/workers/provision',
     body: ProvisionRequest,
-    answer: ProvisionResponse,
-    refuses: [400, 409, 500],
+    response: ProvisionResponse,
+    errorStatuses: [400, 409, 500],
     summary: 'Sets up a Linux machine as a worker over SSH.',
   },
   mintPairingToken: {
     ...workers,
     method: 'POST',
     path: '/api/workers/pairing-tokens',
-    answer: PairingTokenResponse,
-    refuses: [],
+    response: PairingTokenResponse,
+    errorStatuses: [],
     summary: 'A single-use token that enrolls one worker, for machines that SSH cannot reach.',
   },
   renameWorker: {
@@ -392,8 +392,8 @@ export const routes = {
     path: '/api/workers/:id/rename',
     params: ById,
     body: RenameRequest,
-    answer: FleetResponse,
-    refuses: [400, 404],
+    response: FleetResponse,
+    errorStatuses: [400, 404],
     summary: 'Gives a worker another display name.',
   },
   drainWorker: {
@@ -401,8 +401,8 @@ export const routes = {
     method: 'POST',
     path: '/api/workers/:id/drain',
     params: ById,
-    answer: FleetResponse,
-    refuses: [404],
+    response: FleetResponse,
+    errorStatuses: [404],
     summary: 'Lets a worker finish what it runs and gives it nothing new.',
   },
   enableWorker: {
@@ -410,8 +410,8 @@ export const routes = {
     method: 'POST',
     path: '/api/workers/:id/enable',
     params: ById,
-    answer: FleetResponse,
-    refuses: [404],
+    response: FleetResponse,
+    errorStatuses: [404],
     summary: 'Puts a draining worker back to work.',
   },
   revokeWorker: {
@@ -419,8 +419,8 @@ export const routes = {
     method: 'DELETE',
     path: '/api/workers/:id',
     params: ById,
-    answer: FleetResponse,
-    refuses: [400, 404],
+    response: FleetResponse,
+    errorStatuses: [400, 404],
     summary: "Ends a worker's enrollment and disconnects it.",
   },
   readDemand: {
@@ -428,8 +428,8 @@ export const routes = {
     method: 'GET',
     path: '/api/worker/demand',
     query: WorkerQuery,
-    answer: FleetDemandResponse,
-    refuses: [400, 403],
+    response: FleetDemandResponse,
+    errorStatuses: [400, 403],
     summary: "How much work waits and runs, for a supervisor on the worker's machine.",
   },
   changeWorkerState: {
@@ -437,19 +437,19 @@ export const routes = {
     method: 'POST',
     path: '/api/worker/state',
     query: WorkerStateQuery,
-    answer: FleetDemandResponse,
-    refuses: [400, 403],
+    response: FleetDemandResponse,
+    errorStatuses: [400, 403],
     summary: 'Drains or enables the calling worker; the answer already counts with it.',
   },
   workerSocket: {
     ...supervisor,
-    who: 'first-frame',
+    access: 'first-frame',
     method: 'GET',
     path: '/ws/worker',
     socket: true,
     frames: { from: WorkerFrame, to: HostFrame },
-    answer: 'frames',
-    refuses: [],
+    response: 'frames',
+    errorStatuses: [],
     summary: 'The worker channel; its first frame must register within ten seconds.',
   },
 
@@ -458,34 +458,34 @@ export const routes = {
     ...connect,
     method: 'POST',
     path: '/api/connect/codehost/poll',
-    answer: ConnectPollResponse,
-    refuses: [],
+    response: ConnectPollResponse,
+    errorStatuses: [],
     summary: 'How far the code host device flow is.',
   },
   readStorage: {
     ...connect,
     method: 'GET',
     path: '/api/connect/storage',
-    answer: StorageStatus,
-    refuses: [],
+    response: StorageStatus,
+    errorStatuses: [],
     summary: 'Whether artifacts can be uploaded to object storage, probed now.',
   },
   connectStorage: {
     ...connect,
     method: 'POST',
     path: '/api/connect/storage',
-    answer: StorageConnectResponse,
-    refuses: [],
+    response: StorageConnectResponse,
+    errorStatuses: [],
     summary: "Starts the bucket command's own login on the host, unless it is logged in.",
   },
   trackerCallback: {
     ...connect,
-    who: 'anyone',
+    access: 'anyone',
     method: 'GET',
     path: '/api/connect/tracker/callback',
     query: TrackerCallbackQuery,
-    answer: 'html',
-    refuses: [400],
+    response: 'html',
+    errorStatuses: [400],
     summary: "Where the tracker's authorize page sends the browser back to.",
   },
   pasteTrackerAddress: {
@@ -493,8 +493,8 @@ export const routes = {
     method: 'POST',
     path: '/api/connect/tracker/paste',
     body: PasteRequest,
-    answer: ConnectPollResponse,
-    refuses: [400],
+    response: ConnectPollResponse,
+    errorStatuses: [400],
     summary: 'For a browser on another machine: the address that it could not open after the consent.',
   },
   connectProvider: {
@@ -502,8 +502,8 @@ export const routes = {
     method: 'POST',
     path: '/api/connect/:provider',
     params: ByProvider,
-    answer: ConnectResponse,
-    refuses: [400],
+    response: ConnectResponse,
+    errorStatuses: [400],
     summary: 'Begins to connect an account; the answer says what the person does next.',
   },
 
@@ -512,16 +512,16 @@ export const routes = {
     ...pulls,
     method: 'GET',
     path: '/api/codehost/repos',
-    answer: Type.Array(CodehostRepo),
-    refuses: [400, 404, 409],
+    response: Type.Array(CodehostRepo),
+    errorStatuses: [400, 404, 409],
     summary: 'Repositories the connected account can reach, most recently pushed first.',
   },
   listPulls: {
     ...pulls,
     method: 'GET',
     path: '/api/pulls',
-    answer: PullListResponse,
-    refuses: [400],
+    response: PullListResponse,
+    errorStatuses: [400],
     summary: 'Pull requests of every configured repository; one that cannot be read is named beside them.',
   },
   readPull: {
@@ -529,8 +529,8 @@ export const routes = {
     method: 'GET',
     path: '/api/pulls/:repo/:number',
     params: Pull,
-    answer: PullDetail,
-    refuses: [400, 404, 409],
+    response: PullDetail,
+    errorStatuses: [400, 404, 409],
     summary: 'One pull request with its conversation, files, commits and checks.',
   },
   mergePull: {
@@ -539,8 +539,8 @@ export const routes = {
     path: '/api/pulls/:repo/:number/merge',
     params: Pull,
     body: MergeRequest,
-    answer: MergeResponse,
-    refuses: [400, 404, 409],
+    response: MergeResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Merges a pull request in the given way.',
   },
   closePull: {
@@ -548,8 +548,8 @@ export const routes = {
     method: 'POST',
     path: '/api/pulls/:repo/:number/close',
     params: Pull,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Closes a pull request without merging it.',
   },
   reopenPull: {
@@ -557,8 +557,8 @@ export const routes = {
     method: 'POST',
     path: '/api/pulls/:repo/:number/reopen',
     params: Pull,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Opens a closed pull request again; one that was a draft is a draft again.',
   },
   readyPull: {
@@ -566,8 +566,8 @@ export const routes = {
     method: 'POST',
     path: '/api/pulls/:repo/:number/ready',
     params: Pull,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Takes a pull request out of draft.',
   },
   commentPull: {
@@ -576,8 +576,8 @@ export const routes = {
     path: '/api/pulls/:repo/:number/comment',
     params: Pull,
     body: CommentRequest,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: "Comments on a pull request's conversation.",
   },
   reviewPull: {
@@ -586,8 +586,8 @@ export const routes = {
     path: '/api/pulls/:repo/:number/review',
     params: Pull,
     body: ReviewRequest,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Submits a review: approve, request changes or comment.',
   },
   replyPull: {
@@ -596,8 +596,8 @@ export const routes = {
     path: '/api/pulls/:repo/:number/reply',
     params: Pull,
     body: ReplyRequest,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Answers a review comment in its thread.',
   },
   resolvePullThread: {
@@ -606,16 +606,16 @@ export const routes = {
     path: '/api/pulls/:repo/:number/resolve-thread',
     params: Pull,
     body: ResolveThreadRequest,
-    answer: Done,
-    refuses: [400, 404, 409],
+    response: DoneResponse,
+    errorStatuses: [400, 404, 409],
     summary: 'Marks a review thread resolved, or open again.',
   },
   listTrackerProjects: {
     ...pulls,
     method: 'GET',
     path: '/api/tracker/projects',
-    answer: Type.Array(TrackerProject),
-    refuses: [400],
+    response: Type.Array(TrackerProject),
+    errorStatuses: [400],
     summary: "The tracker's projects, for choosing which tickets are eligible.",
   },
 
@@ -624,8 +624,8 @@ export const routes = {
     ...memories,
     method: 'GET',
     path: '/api/memories',
-    answer: MemoriesResponse,
-    refuses: [],
+    response: MemoriesResponse,
+    errorStatuses: [],
     summary: 'What runs have recorded about each repository.',
   },
   forgetMemory: {
@@ -634,8 +634,8 @@ export const routes = {
     path: '/api/memories/:repo/forget',
     params: ByRemote,
     body: ForgetRequest,
-    answer: MemoriesResponse,
-    refuses: [400, 404, 500],
+    response: MemoriesResponse,
+    errorStatuses: [400, 404, 500],
     summary: 'Drops one recorded fact.',
   },
   clearMemories: {
@@ -643,8 +643,8 @@ export const routes = {
     method: 'POST',
     path: '/api/memories/:repo/clear',
     params: ByRemote,
-    answer: MemoriesResponse,
-    refuses: [404, 500],
+    response: MemoriesResponse,
+    errorStatuses: [404, 500],
     summary: 'Drops everything recorded about a repository.',
   },
 } as const satisfies Record<string, Route>
@@ -655,24 +655,24 @@ export const helperRoutes = {
     ...helper,
     method: 'GET',
     path: '/',
-    answer: HelperIndex,
-    refuses: [],
+    response: HelperIndex,
+    errorStatuses: [],
     summary: 'What this service is and which routes it has.',
   },
   health: {
     ...helper,
     method: 'GET',
     path: '/health',
-    answer: HelperHealth,
-    refuses: [],
+    response: HelperHealth,
+    errorStatuses: [],
     summary: 'Whether the helper is up.',
   },
   startDevice: {
     ...helper,
     method: 'POST',
     path: '/oauth/codehost/device/code',
-    answer: DeviceCode,
-    refuses: [400, 429, 502],
+    response: DeviceCode,
+    errorStatuses: [400, 429, 502],
     summary: 'Starts a device authorization at the code host.',
   },
   pollDevice: {
@@ -680,8 +680,8 @@ export const helperRoutes = {
     method: 'POST',
     path: '/oauth/codehost/device/token',
     body: DeviceTokenRequest,
-    answer: DeviceToken,
-    refuses: [400, 429, 502],
+    response: DeviceToken,
+    errorStatuses: [400, 429, 502],
     summary: "Asks whether the person has confirmed the device; the code host's own fields are passed on.",
   },
   authorizeTracker: {
@@ -689,8 +689,8 @@ export const helperRoutes = {
     method: 'GET',
     path: '/oauth/tracker/authorize',
     query: TrackerAuthorizeQuery,
-    answer: 'redirect',
-    refuses: [400],
+    response: 'redirect',
+    errorStatuses: [400],
     summary: "Sends the browser to the tracker's authorize page, which leads back to this machine.",
   },
   exchangeTracker: {
@@ -698,8 +698,8 @@ export const helperRoutes = {
     method: 'POST',
     path: '/oauth/tracker/token',
     body: TrackerTokenRequest,
-    answer: TrackerTokens,
-    refuses: [400, 401, 429, 502],
+    response: TrackerTokens,
+    errorStatuses: [400, 401, 429, 502],
     summary: 'Exchanges the code from the callback for tokens.',
   },
   refreshTracker: {
@@ -707,8 +707,8 @@ export const helperRoutes = {
     method: 'POST',
     path: '/oauth/tracker/refresh',
     body: TrackerRefreshRequest,
-    answer: TrackerTokens,
-    refuses: [400, 401, 429, 502],
+    response: TrackerTokens,
+    errorStatuses: [400, 401, 429, 502],
     summary: 'Exchanges a refresh token for a fresh access token.',
   },
 } as const satisfies Record<string, Route>
@@ -719,14 +719,14 @@ export type Routes = typeof routes
 export type RouteName = keyof Routes
 export type HelperRouteName = keyof typeof helperRoutes
 
-type Part<R, K extends string> = R extends { readonly [key in K]: infer S extends TSchema }
+type RouteSchema<R, K extends string> = R extends { readonly [key in K]: infer S extends TSchema }
   ? Static<S>
   : undefined
-type AnswerIn<A> = A extends PlainAnswer ? A : A extends TSchema ? Static<A> : never
+type ResponseIn<A> = A extends PlainResponse ? A : A extends TSchema ? Static<A> : never
 
 /** `undefined` where the route takes none. */
-export type BodyOf<N extends RouteName> = Part<Routes[N], 'body'>
-export type QueryOf<N extends RouteName> = Part<Routes[N], 'query'>
-export type ParamsOf<N extends RouteName> = Part<Routes[N], 'params'>
+export type BodyOf<N extends RouteName> = RouteSchema<Routes[N], 'body'>
+export type QueryOf<N extends RouteName> = RouteSchema<Routes[N], 'query'>
+export type ParamsOf<N extends RouteName> = RouteSchema<Routes[N], 'params'>
 /** The word itself (`'bytes'`, `'html'` …) where the answer is not JSON. */
-export type AnswerOf<N extends RouteName> = AnswerIn<Routes[N]['answer']>
+export type ResponseOf<N extends RouteName> = ResponseIn<Routes[N]['response']>

@@ -19,24 +19,24 @@ import {
 } from './limits.ts'
 import {
   AnyObject,
+  boundedList,
   Count,
   ForeignId,
-  filled,
   Id,
   Instant,
   Link,
   LinkOrNone,
-  list,
   Name,
+  nonEmptyText,
   record,
+  stringEnum,
   Text,
   text,
-  words,
 } from './schema-helpers.ts'
 
 export const Ticket = record('Ticket', {
   id: ForeignId,
-  identifier: filled(256, 'The short name people use, such as ENG-12.'),
+  identifier: nonEmptyText(256, 'The short name people use, such as ENG-12.'),
   title: Text,
   description: text(PROSE_CHARS_MAX),
   url: LinkOrNone,
@@ -44,12 +44,12 @@ export const Ticket = record('Ticket', {
   priority: Type.Unsafe<0 | 1 | 2 | 3 | 4>(
     Type.Integer({ minimum: 0, maximum: 4, description: '1 is urgent, 4 is low, 0 is none.' }),
   ),
-  labels: list(Name, LABELS_MAX),
+  labels: boundedList(Name, LABELS_MAX),
   assignee: Type.Optional(Name),
   project: Type.Optional(Name),
   branchName: Type.Optional(Name),
-  repo: Type.Optional(filled(256, 'The key of the repository mapping this ticket belongs to.')),
-  blockedBy: list(ForeignId, LABELS_MAX),
+  repo: Type.Optional(nonEmptyText(256, 'The key of the repository mapping this ticket belongs to.')),
+  blockedBy: boundedList(ForeignId, LABELS_MAX),
   createdAt: Instant,
   updatedAt: Instant,
 })
@@ -64,17 +64,17 @@ export const RUN_STATUSES = [
   'failed',
   'cancelled',
 ] as const
-export const RunStatus = words(RUN_STATUSES)
+export const RunStatus = stringEnum(RUN_STATUSES)
 export type RunStatus = Static<typeof RunStatus>
 
-export const PullState = words(['open', 'draft', 'merged', 'closed'])
+export const PullState = stringEnum(['open', 'draft', 'merged', 'closed'])
 export type PullState = Static<typeof PullState>
 
 export const RunResult = record('RunResult', {
   prUrl: Type.Optional(Link),
   branch: Type.Optional(Name),
   summary: Type.Optional(text(PROSE_CHARS_MAX)),
-  artifacts: list(filled(ARTIFACT_NAME_BYTES_MAX), RUN_ARTIFACTS_MAX),
+  artifacts: boundedList(nonEmptyText(ARTIFACT_NAME_BYTES_MAX), RUN_ARTIFACTS_MAX),
 })
 export type RunResult = Static<typeof RunResult>
 
@@ -86,7 +86,7 @@ export const RunSandbox = record('RunSandbox', {
 })
 export type RunSandbox = Static<typeof RunSandbox>
 
-export const RunCosts = list(CostEntry, RUN_COSTS_MAX)
+export const RunCosts = boundedList(CostEntry, RUN_COSTS_MAX)
 
 export const Run = record('Run', {
   id: Id,
@@ -112,10 +112,10 @@ export type Run = Static<typeof Run>
 
 const eventFields = {
   status: { from: Type.Optional(RunStatus), to: RunStatus, reason: Type.Optional(Text) },
-  log: { stream: words(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX) },
+  log: { stream: stringEnum(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX) },
   agent: { provider: Name, message: AnyObject },
   artifact: {
-    name: filled(ARTIFACT_NAME_BYTES_MAX),
+    name: nonEmptyText(ARTIFACT_NAME_BYTES_MAX),
     size: Type.Integer({ minimum: 0, maximum: ARTIFACT_BYTES_MAX }),
     contentType: Name,
   },
@@ -124,8 +124,8 @@ const eventFields = {
   gap: { from: Count, to: Count },
 }
 
-const stored = { runId: Id, index: Count, at: Instant }
-const reported = { at: Instant }
+const storedEventFields = { runId: Id, index: Count, at: Instant }
+const reportedEventFields = { at: Instant }
 
 function event<H extends TProperties, K extends string, F extends TProperties>(
   title: string,
@@ -138,13 +138,13 @@ function event<H extends TProperties, K extends string, F extends TProperties>(
 
 export const RunEvent = Type.Union(
   [
-    event('RunStatusEvent', stored, 'status', eventFields.status),
-    event('RunLogEvent', stored, 'log', eventFields.log),
-    event('RunAgentEvent', stored, 'agent', eventFields.agent),
-    event('RunArtifactEvent', stored, 'artifact', eventFields.artifact),
-    event('RunCostEvent', stored, 'cost', eventFields.cost),
-    event('RunLimitEvent', stored, 'limit', eventFields.limit),
-    event('RunGapEvent', stored, 'gap', eventFields.gap),
+    event('RunStatusEvent', storedEventFields, 'status', eventFields.status),
+    event('RunLogEvent', storedEventFields, 'log', eventFields.log),
+    event('RunAgentEvent', storedEventFields, 'agent', eventFields.agent),
+    event('RunArtifactEvent', storedEventFields, 'artifact', eventFields.artifact),
+    event('RunCostEvent', storedEventFields, 'cost', eventFields.cost),
+    event('RunLimitEvent', storedEventFields, 'limit', eventFields.limit),
+    event('RunGapEvent', storedEventFields, 'gap', eventFields.gap),
   ],
   { title: 'RunEvent' },
 )
@@ -153,13 +153,13 @@ export type RunEvent = Static<typeof RunEvent>
 /** An event as a worker reports it, before the host has given it a run and a place. */
 export const ReportedEvent = Type.Union(
   [
-    event('ReportedStatusEvent', reported, 'status', eventFields.status),
-    event('ReportedLogEvent', reported, 'log', eventFields.log),
-    event('ReportedAgentEvent', reported, 'agent', eventFields.agent),
-    event('ReportedArtifactEvent', reported, 'artifact', eventFields.artifact),
-    event('ReportedCostEvent', reported, 'cost', eventFields.cost),
-    event('ReportedLimitEvent', reported, 'limit', eventFields.limit),
-    event('ReportedGapEvent', reported, 'gap', eventFields.gap),
+    event('ReportedStatusEvent', reportedEventFields, 'status', eventFields.status),
+    event('ReportedLogEvent', reportedEventFields, 'log', eventFields.log),
+    event('ReportedAgentEvent', reportedEventFields, 'agent', eventFields.agent),
+    event('ReportedArtifactEvent', reportedEventFields, 'artifact', eventFields.artifact),
+    event('ReportedCostEvent', reportedEventFields, 'cost', eventFields.cost),
+    event('ReportedLimitEvent', reportedEventFields, 'limit', eventFields.limit),
+    event('ReportedGapEvent', reportedEventFields, 'gap', eventFields.gap),
   ],
   { title: 'ReportedEvent' },
 )
@@ -169,11 +169,11 @@ export type ReportedEvent = Static<typeof ReportedEvent>
 
 export const RepoMemory = record('RepoMemory', {
   id: Id,
-  text: filled(MEMORY_CHARS_MAX, 'One fact on one line.'),
+  text: nonEmptyText(MEMORY_CHARS_MAX, 'One fact on one line.'),
   createdAt: Instant,
   updatedAt: Instant,
   hits: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
-  ident: Type.Optional(filled(256, 'The ticket that recorded it last.')),
+  ident: Type.Optional(nonEmptyText(256, 'The ticket that recorded it last.')),
 })
 export type RepoMemory = Static<typeof RepoMemory>
 

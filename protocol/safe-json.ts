@@ -14,70 +14,70 @@ import {
 } from './limits.ts'
 
 /** Stands where something was left out. */
-export const CUT_MARK = '… [cut]'
+export const TRUNCATION_MARK = '… [cut]'
 
-export function harmless(value: unknown): unknown {
+export function sanitizeJson(value: unknown): unknown {
   try {
-    return copied(value, 1, { keys: AGENT_MESSAGE_KEYS_MAX, values: AGENT_MESSAGE_VALUES_MAX })
+    return copyValue(value, 1, { keys: AGENT_MESSAGE_KEYS_MAX, values: AGENT_MESSAGE_VALUES_MAX })
   } catch {
     // A getter or a proxy that throws: nothing that came out of JSON does.
-    return CUT_MARK
+    return TRUNCATION_MARK
   }
 }
 
 /** For where an object is expected: what is none is put into one. */
-export function harmlessObject(value: unknown): Record<string, unknown> {
-  const made = harmless(value)
+export function sanitizeObject(value: unknown): Record<string, unknown> {
+  const made = sanitizeJson(value)
   return isRecord(made) ? made : { value: made }
 }
 
 /** What may still be copied. */
-interface Left {
+interface CopyBudget {
   keys: number
   values: number
 }
 
-function copied(value: unknown, depth: number, left: Left): unknown {
+function copyValue(value: unknown, depth: number, left: CopyBudget): unknown {
   left.values -= 1
   if (typeof value === 'string') return wellFormed(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : null
   if (typeof value === 'boolean' || value === null || value === undefined) return value ?? null
   if (typeof value !== 'object') return wellFormed(String(value))
-  if (depth > AGENT_MESSAGE_DEPTH_MAX || left.values <= 0) return CUT_MARK
-  return Array.isArray(value) ? copiedList(value, depth, left) : copiedObject(value, depth, left)
+  if (depth > AGENT_MESSAGE_DEPTH_MAX || left.values <= 0) return TRUNCATION_MARK
+  return Array.isArray(value) ? copyList(value, depth, left) : copyObject(value, depth, left)
 }
 
-function copiedList(list: readonly unknown[], depth: number, left: Left): unknown[] {
+function copyList(list: readonly unknown[], depth: number, left: CopyBudget): unknown[] {
   const copy: unknown[] = []
   for (const item of list) {
-    if (left.values <= 0) return [...copy, CUT_MARK]
-    copy.push(copied(item, depth + 1, left))
+    if (left.values <= 0) return [...copy, TRUNCATION_MARK]
+    copy.push(copyValue(item, depth + 1, left))
   }
   return copy
 }
 
-function copiedObject(object: object, depth: number, left: Left): Record<string, unknown> {
+function copyObject(object: object, depth: number, left: CopyBudget): Record<string, unknown> {
   const copy: Record<string, unknown> = {}
   for (const key in object) {
     if (!Object.hasOwn(object, key)) continue
     left.keys -= 1
-    if (left.keys < 0 || left.values <= 0) return { ...copy, [CUT_MARK]: true }
-    copy[nameFor(wellFormed(key), object)] = copied(Reflect.get(object, key), depth + 1, left)
+    if (left.keys < 0 || left.values <= 0) return { ...copy, [TRUNCATION_MARK]: true }
+    copy[safeKey(wellFormed(key), object)] = copyValue(Reflect.get(object, key), depth + 1, left)
   }
   return copy
 }
 
 /** A name that is never accepted gets a tail, long enough to be nobody else's. */
-function nameFor(key: string, among: object): string {
+function safeKey(key: string, among: object): string {
   if (!JSON_KEYS_REFUSED.includes(key)) return key
   let name = `${key}_`
   while (Object.hasOwn(among, name)) name += '_'
   return name
 }
 
-const LONE_HALF = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g
+const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g
 
-const wellFormed = (text: string): string => text.replace(LONE_HALF, '\uFFFD')
+const wellFormed = (text: string): string => text.replace(LONE_SURROGATE, '\uFFFD')
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -42,21 +42,23 @@ export const asShape = (schema: TSchema): Shape => schema
 
 interface Problem {
   readonly path: readonly string[]
-  readonly says: string
+  readonly message: string
 }
 
-type Found = Problem | undefined
+type MaybeProblem = Problem | undefined
 
-export function explain(schema: TSchema, value: unknown): string {
-  const found = problem(asShape(schema), value, [])
-  return found === undefined ? at([], 'is not of the expected form') : at(found.path, found.says)
+export function explainMismatch(schema: TSchema, value: unknown): string {
+  const found = findProblem(asShape(schema), value, [])
+  return found === undefined
+    ? problemAt([], 'is not of the expected form')
+    : problemAt(found.path, found.message)
 }
 
 /** One error sentence: the path, then what is the matter. Keys are somebody's text, so they are made printable. */
-export function at(path: readonly string[], says: string): string {
+export function problemAt(path: readonly string[], message: string): string {
   const joined = `/${path.join('/')}`
   const short = joined.length > ERROR_PATH_CHARS_MAX ? `${joined.slice(0, ERROR_PATH_CHARS_MAX)}…` : joined
-  return `${printable(short)}: ${says}`
+  return `${printable(short)}: ${message}`
 }
 
 /** Control characters and those that turn the direction of text would let a key forge a log line. */
@@ -66,38 +68,38 @@ export function printable(text: string): string {
 
 // ---- one value ---------------------------------------------------------------------------------------------------
 
-function problem(schema: Shape, value: unknown, path: readonly string[]): Found {
-  if (schema.anyOf !== undefined) return ofUnion(branches(schema), value, path)
-  const says = ofWords(schema, value) ?? ofType(schema, value)
-  if (says !== undefined) return { path, says }
-  if (isObject(value)) return ofObject(schema, value, path)
-  if (Array.isArray(value)) return ofList(schema, value, path)
-  const scalar = typeof value === 'string' ? ofString(schema, value) : ofNumber(schema, value)
-  return scalar === undefined ? undefined : { path, says: scalar }
+function findProblem(schema: Shape, value: unknown, path: readonly string[]): MaybeProblem {
+  if (schema.anyOf !== undefined) return checkUnion(branches(schema), value, path)
+  const message = checkEnum(schema, value) ?? checkType(schema, value)
+  if (message !== undefined) return { path, message }
+  if (isObject(value)) return checkObject(schema, value, path)
+  if (Array.isArray(value)) return checkList(schema, value, path)
+  const scalar = typeof value === 'string' ? checkString(schema, value) : checkNumber(schema, value)
+  return scalar === undefined ? undefined : { path, message: scalar }
 }
 
-function ofWords(schema: Shape, value: unknown): string | undefined {
+function checkEnum(schema: Shape, value: unknown): string | undefined {
   const allowed = schema.enum ?? ('const' in schema ? [schema.const] : undefined)
   if (allowed === undefined || allowed.includes(value)) return undefined
-  return `must be ${oneOf(allowed)}, not ${seenWord(value, schema)}`
+  return `must be ${describeAllowed(allowed)}, not ${describeWord(value, schema)}`
 }
 
-function ofType(schema: Shape, value: unknown): string | undefined {
+function checkType(schema: Shape, value: unknown): string | undefined {
   if (schema.type === undefined || isOfType(schema.type, value)) return undefined
-  return `must be ${typeNames[schema.type] ?? schema.type}, not ${seen(value, schema)}`
+  return `must be ${typeNames[schema.type] ?? schema.type}, not ${describeValue(value, schema)}`
 }
 
-function ofString(schema: Shape, value: string): string | undefined {
+function checkString(schema: Shape, value: string): string | undefined {
   const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = schema
-  if (shorter(value, minLength)) {
+  if (isShorter(value, minLength)) {
     return minLength === 1 ? 'must not be empty' : `must have at least ${minLength} characters`
   }
-  if (longer(value, maxLength)) return `must have at most ${maxLength} characters`
+  if (isLonger(value, maxLength)) return `must have at most ${maxLength} characters`
   if (schema.pattern === undefined || new RegExp(schema.pattern, 'u').test(value)) return undefined
   return `must be ${schema['x-expects'] ?? `of the form ${schema.pattern}`}`
 }
 
-function ofNumber(schema: Shape, value: unknown): string | undefined {
+function checkNumber(schema: Shape, value: unknown): string | undefined {
   if (typeof value !== 'number') return undefined
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = schema
   if (value < minimum) return `must be at least ${minimum}, not ${value}`
@@ -105,13 +107,13 @@ function ofNumber(schema: Shape, value: unknown): string | undefined {
   return value <= exclusiveMinimum ? `must be more than ${exclusiveMinimum}, not ${value}` : undefined
 }
 
-function ofList(schema: Shape, value: readonly unknown[], path: readonly string[]): Found {
+function checkList(schema: Shape, value: readonly unknown[], path: readonly string[]): MaybeProblem {
   const { minItems = 0, maxItems = Infinity, items } = schema
-  if (value.length < minItems) return { path, says: `must have at least ${minItems} entries` }
-  if (value.length > maxItems) return { path, says: `must have at most ${maxItems} entries` }
+  if (value.length < minItems) return { path, message: `must have at least ${minItems} entries` }
+  if (value.length > maxItems) return { path, message: `must have at most ${maxItems} entries` }
   if (items === undefined) return undefined
   for (const [index, item] of value.entries()) {
-    const found = problem(items, item, [...path, String(index)])
+    const found = findProblem(items, item, [...path, String(index)])
     if (found !== undefined) return found
   }
   return undefined
@@ -120,49 +122,59 @@ function ofList(schema: Shape, value: readonly unknown[], path: readonly string[
 // ---- objects -----------------------------------------------------------------------------------------------------
 
 /** What is wrong inside comes before an unknown key, and that before a missing one: a typo causes both. */
-function ofObject(schema: Shape, value: Readonly<Record<string, unknown>>, path: readonly string[]): Found {
+function checkObject(
+  schema: Shape,
+  value: Readonly<Record<string, unknown>>,
+  path: readonly string[],
+): MaybeProblem {
   const keys = Object.keys(value)
   const { minProperties = 0, maxProperties = Infinity } = schema
-  if (keys.length > maxProperties) return { path, says: `must have at most ${maxProperties} keys` }
-  if (keys.length < minProperties) return { path, says: `must have at least ${minProperties} keys` }
+  if (keys.length > maxProperties) return { path, message: `must have at most ${maxProperties} keys` }
+  if (keys.length < minProperties) return { path, message: `must have at least ${minProperties} keys` }
   return (
-    ofEntries(schema, value, keys, path) ?? ofUnknown(schema, keys, path) ?? ofMissing(schema, value, path)
+    checkEntries(schema, value, keys, path) ??
+    checkUnknownKeys(schema, keys, path) ??
+    checkRequired(schema, value, path)
   )
 }
 
-function ofEntries(
+function checkEntries(
   schema: Shape,
   value: Readonly<Record<string, unknown>>,
   keys: readonly string[],
   path: readonly string[],
-): Found {
+): MaybeProblem {
   for (const key of keys) {
-    const inner = value[key] === undefined ? undefined : shapeOf(schema, key)
-    const found = inner === undefined ? undefined : problem(inner, value[key], [...path, key])
+    const inner = value[key] === undefined ? undefined : propertyShape(schema, key)
+    const found = inner === undefined ? undefined : findProblem(inner, value[key], [...path, key])
     if (found !== undefined) return found
   }
   return undefined
 }
 
-function ofUnknown(schema: Shape, keys: readonly string[], path: readonly string[]): Found {
+function checkUnknownKeys(schema: Shape, keys: readonly string[], path: readonly string[]): MaybeProblem {
   if (schema.additionalProperties !== false) return undefined
-  const key = keys.find((name) => shapeOf(schema, name) === undefined)
+  const key = keys.find((name) => propertyShape(schema, name) === undefined)
   if (key === undefined) return undefined
   const expects = schema['x-expects-key']
-  if (expects !== undefined) return { path: [...path, key], says: `its name must be ${expects}` }
-  const near = nearest(key, Object.keys(schema.properties ?? {}))
+  if (expects !== undefined) return { path: [...path, key], message: `its name must be ${expects}` }
+  const near = nearestKey(key, Object.keys(schema.properties ?? {}))
   return {
     path: [...path, key],
-    says: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?`,
+    message: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?`,
   }
 }
 
-function ofMissing(schema: Shape, value: Readonly<Record<string, unknown>>, path: readonly string[]): Found {
+function checkRequired(
+  schema: Shape,
+  value: Readonly<Record<string, unknown>>,
+  path: readonly string[],
+): MaybeProblem {
   const key = schema.required?.find((name) => value[name] === undefined)
-  return key === undefined ? undefined : { path: [...path, key], says: 'is required' }
+  return key === undefined ? undefined : { path: [...path, key], message: 'is required' }
 }
 
-function shapeOf(schema: Shape, key: string): Shape | undefined {
+function propertyShape(schema: Shape, key: string): Shape | undefined {
   if (schema.properties !== undefined && Object.hasOwn(schema.properties, key)) return schema.properties[key]
   for (const [pattern, inner] of Object.entries(schema.patternProperties ?? {})) {
     if (new RegExp(pattern, 'u').test(key)) return inner
@@ -179,44 +191,49 @@ function branches(schema: Shape): Shape[] {
   return schema.anyOf === undefined ? [schema] : schema.anyOf.flatMap(branches)
 }
 
-function ofUnion(union: readonly Shape[], value: unknown, path: readonly string[]): Found {
+function checkUnion(union: readonly Shape[], value: unknown, path: readonly string[]): MaybeProblem {
   const tag = TAGS.find((key) => union.every((branch) => tagOf(branch, key) !== undefined))
-  if (tag !== undefined && isObject(value)) return ofTagged(union, tag, value, path)
+  if (tag !== undefined && isObject(value)) return checkTagged(union, tag, value, path)
   const likely = union.filter(
-    (branch) => ofWords(branch, value) === undefined && ofType(branch, value) === undefined,
+    (branch) => checkEnum(branch, value) === undefined && checkType(branch, value) === undefined,
   )
-  if (likely.length === 0) return { path, says: noneOf(union, value) }
-  const found = likely.map((branch) => problem(branch, value, path))
-  return found.includes(undefined) ? undefined : deepest(found)
+  if (likely.length === 0) return { path, message: describeMismatch(union, value) }
+  const found = likely.map((branch) => findProblem(branch, value, path))
+  return found.includes(undefined) ? undefined : deepestProblem(found)
 }
 
-function ofTagged(
+function checkTagged(
   union: readonly Shape[],
   tag: string,
   value: Readonly<Record<string, unknown>>,
   path: readonly string[],
-): Found {
-  const said = value[tag]
-  const chosen = union.filter((branch) => tagOf(branch, tag) === said)
-  if (chosen.length > 0) return deepest(chosen.map((branch) => problem(branch, value, path)))
-  if (said === undefined) return { path: [...path, tag], says: 'is required' }
+): MaybeProblem {
+  const tagValue = value[tag]
+  const chosen = union.filter((branch) => tagOf(branch, tag) === tagValue)
+  if (chosen.length > 0) return deepestProblem(chosen.map((branch) => findProblem(branch, value, path)))
+  if (tagValue === undefined) return { path: [...path, tag], message: 'is required' }
   const allowed = union.map((branch) => tagOf(branch, tag))
-  return { path: [...path, tag], says: `must be ${oneOf(allowed)}, not ${seenWord(said, {})}` }
+  return {
+    path: [...path, tag],
+    message: `must be ${describeAllowed(allowed)}, not ${describeWord(tagValue, {})}`,
+  }
 }
 
 function tagOf(branch: Shape, key: string): unknown {
   return branch.properties?.[key]?.const
 }
 
-function deepest(found: readonly Found[]): Found {
+function deepestProblem(found: readonly MaybeProblem[]): MaybeProblem {
   return found.reduce((best, next) => ((next?.path.length ?? -1) > (best?.path.length ?? -1) ? next : best))
 }
 
-function noneOf(union: readonly Shape[], value: unknown): string {
+function describeMismatch(union: readonly Shape[], value: unknown): string {
   const names = union.map((branch) =>
-    branch.enum !== undefined ? oneOf(branch.enum) : (typeNames[branch.type ?? ''] ?? oneOf([branch.const])),
+    branch.enum !== undefined
+      ? describeAllowed(branch.enum)
+      : (typeNames[branch.type ?? ''] ?? describeAllowed([branch.const])),
   )
-  return `must be ${[...new Set(names)].join(' or ')}, not ${seen(value, union.find((one) => one['x-secret']) ?? {})}`
+  return `must be ${[...new Set(names)].join(' or ')}, not ${describeValue(value, union.find((one) => one['x-secret']) ?? {})}`
 }
 
 // ---- words of the sentences ----------------------------------------------------------------------------------------
@@ -244,12 +261,12 @@ function isOfType(type: string, value: unknown): boolean {
   return typeof value === type
 }
 
-function oneOf(allowed: readonly unknown[]): string {
+function describeAllowed(allowed: readonly unknown[]): string {
   const words = allowed.map((one) => JSON.stringify(one))
   return words.length === 1 ? `${words[0]}` : `one of ${words.join(', ')}`
 }
 
-function seen(value: unknown, schema: Shape): string {
+function describeValue(value: unknown, schema: Shape): string {
   if (value === null || value === undefined) return String(value)
   const open = schema['x-secret'] !== true && (typeof value === 'number' || typeof value === 'boolean')
   if (open) return String(value)
@@ -258,42 +275,42 @@ function seen(value: unknown, schema: Shape): string {
 }
 
 /** Where one of a few words was expected, a wrong word is a typo, and repeating it helps. */
-function seenWord(value: unknown, schema: Shape): string {
-  if (typeof value !== 'string' || value.length > ERROR_VALUE_CHARS_MAX) return seen(value, schema)
+function describeWord(value: unknown, schema: Shape): string {
+  if (typeof value !== 'string' || value.length > ERROR_VALUE_CHARS_MAX) return describeValue(value, schema)
   return JSON.stringify(printable(value))
 }
 
-function shorter(value: string, min: number): boolean {
+function isShorter(value: string, min: number): boolean {
   return value.length < min || (value.length < min * 2 && [...value].length < min)
 }
 
-function longer(value: string, max: number): boolean {
+function isLonger(value: string, max: number): boolean {
   return value.length > max && (value.length > max * 2 || [...value].length > max)
 }
 
 // ---- typos -------------------------------------------------------------------------------------------------------
 
-function nearest(key: string, known: readonly string[]): string | undefined {
+function nearestKey(key: string, known: readonly string[]): string | undefined {
   if (key.length > ERROR_VALUE_CHARS_MAX) return undefined
   const typed = key.toLowerCase()
-  const close = known.map((name) => ({ name, apart: apart(typed, name.toLowerCase()) }))
+  const close = known.map((name) => ({ name, apart: typoDistance(typed, name.toLowerCase()) }))
   const best = close.reduce((a, b) => (b.apart < a.apart ? b : a), { name: '', apart: Infinity })
   return best.apart <= Math.ceil(key.length / 4) ? best.name : undefined
 }
 
 /** Swapped letters are one slip of the fingers. */
-function apart(typed: string, name: string): number {
+function typoDistance(typed: string, name: string): number {
   const sorted = (word: string) => [...word].sort().join('')
-  return sorted(typed) === sorted(name) ? 1 : distance(typed, name)
+  return sorted(typed) === sorted(name) ? 1 : editDistance(typed, name)
 }
 
 /** Letters to add, drop or change to make one word the other. */
-function distance(from: string, to: string): number {
+function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  for (const [i, letter] of [...from].entries()) {
+  for (const [i, character] of [...from].entries()) {
     const next = [i + 1]
     for (let j = 1; j <= to.length; j++) {
-      const change = (row[j - 1] ?? 0) + (letter === to[j - 1] ? 0 : 1)
+      const change = (row[j - 1] ?? 0) + (character === to[j - 1] ? 0 : 1)
       next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
     }
     row = next

@@ -16,7 +16,7 @@ export function record<P extends TProperties>(title: string, fields: P, descript
 }
 
 /** One of a few fixed words. */
-export function words<V extends string>(values: readonly V[], description?: string): TUnsafe<V> {
+export function stringEnum<V extends string>(values: readonly V[], description?: string): TUnsafe<V> {
   return Type.Unsafe<V>(Type.Enum([...values], description === undefined ? {} : { description }))
 }
 
@@ -24,35 +24,39 @@ export const text = (max: number, description?: string) =>
   Type.String({ maxLength: max, ...(description === undefined ? {} : { description }) })
 
 /** Text that says something: at least one character. */
-export const filled = (max: number, description?: string) =>
+export const nonEmptyText = (max: number, description?: string) =>
   Type.String({ minLength: 1, maxLength: max, ...(description === undefined ? {} : { description }) })
 
 /** A string of a form. `expects` completes the sentence "must be …" when it has another form. */
-export const formed = (pattern: string, expects: string, max: number) =>
+export const patternText = (pattern: string, expects: string, max: number) =>
   Type.String({ maxLength: max, pattern, 'x-expects': expects })
 
-export const list = <T extends TSchema>(items: T, max: number) => Type.Array(items, { maxItems: max })
+export const boundedList = <T extends TSchema>(items: T, max: number) => Type.Array(items, { maxItems: max })
 
 /** Made by switchyard itself, and safe as a file name. */
-export const Id = formed('^[A-Za-z0-9][A-Za-z0-9_-]*$', 'an id of letters, digits, - and _', ID_CHARS_MAX)
+export const Id = patternText(
+  '^[A-Za-z0-9][A-Za-z0-9_-]*$',
+  'an id of letters, digits, - and _',
+  ID_CHARS_MAX,
+)
 /** Made by someone else: anything short. */
-export const ForeignId = filled(ID_CHARS_MAX)
+export const ForeignId = nonEmptyText(ID_CHARS_MAX)
 export const Name = text(NAME_CHARS_MAX)
 export const Text = text(TEXT_CHARS_MAX)
 export const Url = text(URL_CHARS_MAX)
 /** Somebody will click on it, so it opens a page or a file and never runs a script. */
-export const Link = formed(
+export const Link = patternText(
   '^(https?|file)://[^\\s]+$',
   'an address that begins with https, http or file',
   URL_CHARS_MAX,
 )
 /** A link, or empty where there is nothing to open. */
-export const LinkOrNone = formed(
+export const LinkOrNone = patternText(
   '^((https?|file)://[^\\s]+)?$',
   'empty, or an address that begins with https, http or file',
   URL_CHARS_MAX,
 )
-export const Instant = formed(
+export const Instant = patternText(
   '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z$',
   'an instant such as 2026-01-31T12:00:00.000Z',
   24,

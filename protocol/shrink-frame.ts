@@ -6,73 +6,73 @@
  * or script can be cut in half, whatever a frame will look like one day.
  */
 
-import { CUT_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX } from './limits.ts'
-import { CUT_MARK } from './safe-json.ts'
+import { TRUNCATED_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX } from './limits.ts'
+import { TRUNCATION_MARK } from './safe-json.ts'
 import type { Shape } from './schema-errors.ts'
-import { cutToBytes, cutToChars, jsonBytes, textBytes } from './text-budget.ts'
+import { jsonBytes, textBytes, truncateToBytes, truncateToChars } from './text-budget.ts'
 
 // ---- what a schema bounds ------------------------------------------------------------------------------------------
 
 export type Tree = Record<string, unknown>
 
 /** No prose in it is longer, and no list that may be shortened, than its schema allows. */
-export function bound(schema: Shape, tree: Tree): void {
+export function applySchemaBounds(schema: Shape, tree: Tree): void {
   for (const [key, shape] of Object.entries(schema.properties ?? {})) {
     const value = tree[key]
     if (typeof value === 'string') {
-      if (isProse(key)) tree[key] = cutToChars(value, shape.maxLength ?? value.length)
-    } else if (Array.isArray(value)) boundList(shape, key, value)
-    else if (isTree(value)) bound(branchFor(shape, value), value)
+      if (isProse(key)) tree[key] = truncateToChars(value, shape.maxLength ?? value.length)
+    } else if (Array.isArray(value)) applyListBounds(shape, key, value)
+    else if (isTree(value)) applySchemaBounds(matchingBranch(shape, value), value)
   }
 }
 
-function boundList(schema: Shape, key: string, list: unknown[]): void {
+function applyListBounds(schema: Shape, key: string, list: unknown[]): void {
   const excess = list.length - (schema.maxItems ?? list.length)
-  if (excess > 0 && SHORTENED.has(key)) drop(key, list, excess)
+  if (excess > 0 && SHORTENABLE_LISTS.has(key)) dropItems(key, list, excess)
   for (const [i, item] of list.entries()) {
-    if (isTree(item)) bound(branchFor(schema.items ?? {}, item), item)
+    if (isTree(item)) applySchemaBounds(matchingBranch(schema.items ?? {}, item), item)
     else if (typeof item === 'string' && isProse(key))
-      list[i] = cutToChars(item, schema.items?.maxLength ?? item.length)
+      list[i] = truncateToChars(item, schema.items?.maxLength ?? item.length)
   }
 }
 
 /** Of a union, the branch of the value's own type. */
-function branchFor(schema: Shape, value: Tree): Shape {
+function matchingBranch(schema: Shape, value: Tree): Shape {
   return schema.anyOf?.find((one) => one.properties?.type?.const === value.type) ?? schema
 }
 
 // ---- what a frame bounds -------------------------------------------------------------------------------------------
 
 /** In place: no longer than a frame may be. */
-export function shortened(frame: Tree): Tree {
+export function shrinkFrame(frame: Tree): Tree {
   const excess = (): number => jsonBytes(frame) - WORKER_FRAME_BYTES_MAX
-  cutTexts(frame, CHARS, WORKER_FRAME_BYTES_MAX)
-  if (excess() > 0) cutTexts(frame, BYTES, proseBytes(frame) - excess())
-  if (excess() > 0) strip(frame, 'breakdown')
+  truncateTexts(frame, CHARS, WORKER_FRAME_BYTES_MAX)
+  if (excess() > 0) truncateTexts(frame, BYTES, totalProseBytes(frame) - excess())
+  if (excess() > 0) removeKey(frame, 'breakdown')
   while (excess() > 0 && halveLongest(frame));
   if (excess() > 0) dropMessage(frame)
   return frame
 }
 
-const proseBytes = (frame: Tree): number =>
+const totalProseBytes = (frame: Tree): number =>
   longTexts(frame, BYTES.sizeOf).reduce((sum, { size }) => sum + size, 0)
 
 /** Two ways to measure a text: quickly, never finding too much; and exactly. */
 interface Measure {
   readonly sizeOf: (text: string) => number
-  readonly cut: (text: string, max: number) => string
+  readonly truncate: (text: string, max: number) => string
 }
 
-const CHARS: Measure = { sizeOf: (text) => text.length, cut: cutToChars }
-const BYTES: Measure = { sizeOf: textBytes, cut: cutToBytes }
+const CHARS: Measure = { sizeOf: (text) => text.length, truncate: truncateToChars }
+const BYTES: Measure = { sizeOf: textBytes, truncate: truncateToBytes }
 
 /** What people read. An agent's message is all prose, whatever its keys. */
-const PROSE = new Set(
+const PROSE_KEYS = new Set(
   'text message reason error summary description title body diffHunk instructions queueReason facts memories'.split(
     ' ',
   ),
 )
-const isProse = (key: string): boolean => PROSE.has(key)
+const isProse = (key: string): boolean => PROSE_KEYS.has(key)
 
 interface Leaf {
   readonly holder: Tree | unknown[]
@@ -82,13 +82,13 @@ interface Leaf {
 }
 
 /** All texts longer than a level are cut to that level: the highest at which they take no more than there is room. */
-function cutTexts(frame: Tree, { sizeOf, cut }: Measure, room: number): void {
+function truncateTexts(frame: Tree, { sizeOf, truncate: cut }: Measure, budget: number): void {
   const leaves = longTexts(frame, sizeOf)
   const takenAt = (level: number): number => leaves.reduce((sum, { size }) => sum + Math.min(size, level), 0)
-  let [fits, tooHigh] = [CUT_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX + 1]
+  let [fits, tooHigh] = [TRUNCATED_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX + 1]
   while (tooHigh - fits > 1) {
     const middle = Math.floor((fits + tooHigh) / 2)
-    if (takenAt(middle) <= room) fits = middle
+    if (takenAt(middle) <= budget) fits = middle
     else tooHigh = middle
   }
   for (const { holder, key, text, size } of leaves) if (size > fits) Reflect.set(holder, key, cut(text, fits))
@@ -96,51 +96,51 @@ function cutTexts(frame: Tree, { sizeOf, cut }: Measure, room: number): void {
 
 function longTexts(frame: Tree, sizeOf: Measure['sizeOf']): Leaf[] {
   const leaves: Leaf[] = []
-  const look = (holder: Tree | unknown[], prose: boolean): void => {
+  const visit = (holder: Tree | unknown[], prose: boolean): void => {
     for (const [key, value] of Object.entries(holder)) {
       const reads = prose || isProse(key)
-      if (typeof value === 'string') note(holder, key, value, reads)
-      else if (Array.isArray(value) || isTree(value)) look(value, reads)
+      if (typeof value === 'string') addLeaf(holder, key, value, reads)
+      else if (Array.isArray(value) || isTree(value)) visit(value, reads)
     }
   }
-  const note = (holder: Tree | unknown[], key: string, text: string, reads: boolean): void => {
+  const addLeaf = (holder: Tree | unknown[], key: string, text: string, reads: boolean): void => {
     const size = reads ? sizeOf(text) : 0
-    if (size > CUT_TEXT_BYTES_MIN) leaves.push({ holder, key, text, size })
+    if (size > TRUNCATED_TEXT_BYTES_MIN) leaves.push({ holder, key, text, size })
   }
-  look(frame, false)
+  visit(frame, false)
   return leaves
 }
 
 /** Sums stand beside their parts; the parts go first. */
-function strip(tree: Tree | unknown[], key: string): void {
+function removeKey(tree: Tree | unknown[], key: string): void {
   for (const [name, value] of Object.entries(tree)) {
     if (name === key) Reflect.deleteProperty(tree, name)
-    else if (Array.isArray(value) || isTree(value)) strip(value, key)
+    else if (Array.isArray(value) || isTree(value)) removeKey(value, key)
   }
 }
 
 /** Conversations are long at their old end; of everything else what came first is kept. */
 const NEWEST_LAST = new Set(['threads', 'reviews', 'comments', 'costs'])
-const SHORTENED = new Set([...NEWEST_LAST, 'memories', 'artifacts', 'labels', 'blockedBy', 'facts'])
+const SHORTENABLE_LISTS = new Set([...NEWEST_LAST, 'memories', 'artifacts', 'labels', 'blockedBy', 'facts'])
 
 /** Answers whether there was anything left to halve. */
 function halveLongest(frame: Tree): boolean {
   let longest: { key: string; list: unknown[]; bytes: number } | undefined
-  const look = (tree: Tree | unknown[]): void => {
+  const visit = (tree: Tree | unknown[]): void => {
     for (const [key, value] of Object.entries(tree)) {
-      if (Array.isArray(value) && SHORTENED.has(key) && value.length > 0) {
+      if (Array.isArray(value) && SHORTENABLE_LISTS.has(key) && value.length > 0) {
         const bytes = jsonBytes(value)
         if (bytes > (longest?.bytes ?? 0)) longest = { key, list: value, bytes }
       }
-      if (Array.isArray(value) || isTree(value)) look(value)
+      if (Array.isArray(value) || isTree(value)) visit(value)
     }
   }
-  look(frame)
-  if (longest !== undefined) drop(longest.key, longest.list, Math.ceil(longest.list.length / 2))
+  visit(frame)
+  if (longest !== undefined) dropItems(longest.key, longest.list, Math.ceil(longest.list.length / 2))
   return longest !== undefined
 }
 
-function drop(key: string, list: unknown[], count: number): void {
+function dropItems(key: string, list: unknown[], count: number): void {
   list.splice(NEWEST_LAST.has(key) ? 0 : list.length - count, count)
 }
 
@@ -150,7 +150,7 @@ function dropMessage(frame: Tree): void {
   if (isTree(event) && isTree(event.message))
     event.message = {
       type: typeof event.message.type === 'string' ? event.message.type : 'message',
-      [CUT_MARK]: true,
+      [TRUNCATION_MARK]: true,
     }
 }
 

@@ -6,7 +6,7 @@
  */
 
 import { LOG_EVENT_BYTES_MAX } from './limits.ts'
-import { CUT_MARK } from './safe-json.ts'
+import { TRUNCATION_MARK } from './safe-json.ts'
 
 /** As JSON, in UTF-8. */
 export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
@@ -14,27 +14,27 @@ export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stri
 /** As JSON without its quotes. */
 export const textBytes = (text: string): number => jsonBytes(text) - 2
 
-const MARK_BYTES = textBytes(CUT_MARK)
+const MARK_BYTES = textBytes(TRUNCATION_MARK)
 
 /** At most so many bytes of JSON, the mark that says so included. */
-export function cutToBytes(text: string, bytesMax: number): string {
+export function truncateToBytes(text: string, bytesMax: number): string {
   if (text.length * UNIT_BYTES_MAX <= bytesMax || textBytes(text) <= bytesMax) return text
-  return `${text.slice(0, reach(text, 0, bytesMax - MARK_BYTES))}${CUT_MARK}`
+  return `${text.slice(0, fittingEnd(text, 0, bytesMax - MARK_BYTES))}${TRUNCATION_MARK}`
 }
 
 /** At most so many characters, as schemas count them, the mark included. */
-export function cutToChars(text: string, charsMax: number): string {
+export function truncateToChars(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
   const characters = [...text.slice(0, 2 * charsMax + 1)]
   if (characters.length <= charsMax) return text
-  return `${characters.slice(0, Math.max(0, charsMax - CUT_MARK.length)).join('')}${CUT_MARK}`
+  return `${characters.slice(0, Math.max(0, charsMax - TRUNCATION_MARK.length)).join('')}${TRUNCATION_MARK}`
 }
 
 /** Output in pieces that each fit into one log event, cut behind a line's end where one is near. Nothing is lost. */
 export function splitLog(text: string): string[] {
   const pieces: string[] = []
   for (let from = 0; from < text.length; ) {
-    const end = lineEnd(text, from, reach(text, from, LOG_EVENT_BYTES_MAX))
+    const end = breakAtLineEnd(text, from, fittingEnd(text, from, LOG_EVENT_BYTES_MAX))
     pieces.push(text.slice(from, end))
     from = end
   }
@@ -42,17 +42,17 @@ export function splitLog(text: string): string[] {
 }
 
 /** The last line's end in the second half of a piece; a line longer than that is cut. */
-function lineEnd(text: string, from: number, end: number): number {
+function breakAtLineEnd(text: string, from: number, end: number): number {
   if (end === text.length) return end
-  const line = text.lastIndexOf('\n', end - 1) + 1
-  return line > from + (end - from) / 2 ? line : end
+  const afterLastNewline = text.lastIndexOf('\n', end - 1) + 1
+  return afterLastNewline > from + (end - from) / 2 ? afterLastNewline : end
 }
 
 /** The most bytes that one unit of a text can become. */
 const UNIT_BYTES_MAX = 6
 
 /** How far from `from` on a text has at most so many bytes as JSON; at least one character far. */
-function reach(text: string, from: number, bytesMax: number): number {
+function fittingEnd(text: string, from: number, bytesMax: number): number {
   let at = from
   for (let bytes = 0; at < text.length; ) {
     const units = isPair(text, at) ? 2 : 1

@@ -1,10 +1,10 @@
 /** The issue tracker as the dashboard sees it: is it reachable, and which projects has it. */
 import Type, { type Static } from 'typebox'
 import { LABELS_MAX } from './limits.ts'
-import { ForeignId, Link, list, Name, record, Text, words } from './schema-helpers.ts'
+import { boundedList, ForeignId, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'
 
 export const TrackerStatus = record('TrackerStatus', {
-  state: words(
+  state: stringEnum(
     ['disconnected', 'connected', 'auth-error', 'refresh-failing'],
     'auth-error needs a person to reconnect; refresh-failing cures itself.',
   ),
@@ -18,6 +18,6 @@ export const TrackerProject = record('TrackerProject', {
   key: Type.Optional(Name),
   url: Type.Optional(Link),
   state: Type.Optional(Name),
-  teams: list(Name, LABELS_MAX),
+  teams: boundedList(Name, LABELS_MAX),
 })
 export type TrackerProject = Static<typeof TrackerProject>

@@ -20,12 +20,12 @@ import { packUsage, type UsageEntry, usageText } from './usage.ts'
 type UsageFrame = WorkerFrameOf<'run-usage-snapshot'>
 
 /** For the wire only: what it answers may be in the packed form, which a reader turns back. */
-export function fittingUsage(frame: UsageFrame): UsageFrame {
+export function fitUsage(frame: UsageFrame): UsageFrame {
   const { entries } = frame.snapshot
   // Packed already, by an earlier call.
   if (entries === undefined) return frame
-  const whole = sent(frame, entries)
-  return whole ?? leastMerged(frame, distinct(entries))
+  const whole = encodeWith(frame, entries)
+  return whole ?? mergeLeast(frame, distinct(entries))
 }
 
 /** An entry that came twice counts once, which nobody could tell any more after it was merged. */
@@ -33,19 +33,19 @@ const distinct = (entries: readonly UsageEntry[]): UsageEntry[] => [
   ...new Map(entries.map((entry) => [entry.id, entry])).values(),
 ]
 
-function leastMerged(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame {
+function mergeLeast(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame {
   // More merged is never longer. -1: perhaps it was the repeats alone.
   let [tooFew, enough] = [-1, entries.length]
   while (enough - tooFew > 1) {
     const middle = Math.floor((tooFew + enough) / 2)
-    if (sent(frame, merged(entries, middle)) === undefined) tooFew = middle
+    if (encodeWith(frame, mergeOldest(entries, middle)) === undefined) tooFew = middle
     else enough = middle
   }
-  return sent(frame, merged(entries, enough)) ?? withEntries(frame, [])
+  return encodeWith(frame, mergeOldest(entries, enough)) ?? withEntries(frame, [])
 }
 
 /** The frame with these entries, in the first form that fits; `undefined` when none does. */
-function sent(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame | undefined {
+function encodeWith(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame | undefined {
   if (entries.length > USAGE_ENTRIES_MAX) return undefined
   const text = usageText(entries)
   if (Buffer.byteLength(text) > ARCHIVED_BYTES_MAX) return undefined
@@ -82,7 +82,7 @@ function withPacked(frame: UsageFrame): UsageFrame | undefined {
 // ---- merging -----------------------------------------------------------------------------------------------------
 
 /** The first `count` entries become one for each model. */
-export function merged(entries: readonly UsageEntry[], count: number): UsageEntry[] {
+export function mergeOldest(entries: readonly UsageEntry[], count: number): UsageEntry[] {
   const sums = new Map<string, UsageEntry>()
   for (const entry of entries.slice(0, count)) {
     const known = sums.has(entry.model) || sums.size < MERGED_USAGE_MODELS_MAX

@@ -8,9 +8,9 @@
  */
 import Type, { type Static } from 'typebox'
 import { ID_CHARS_MAX, USAGE_ENTRIES_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from './limits.ts'
-import { type Checker, checker, type Parsed, within } from './parse.ts'
-import { at } from './schema-errors.ts'
-import { Count, ForeignId, Instant, list, Name, record, text, Usd } from './schema-helpers.ts'
+import { type Checker, createChecker, type Parsed, prefixError } from './parse.ts'
+import { problemAt } from './schema-errors.ts'
+import { boundedList, Count, ForeignId, Instant, Name, record, text, Usd } from './schema-helpers.ts'
 
 /** Numbers and names only: no word of a prompt or an answer has a field to be in. */
 export const UsageEntry = record('UsageEntry', {
@@ -25,36 +25,36 @@ export const UsageEntry = record('UsageEntry', {
 })
 export type UsageEntry = Static<typeof UsageEntry>
 
-const Column = list(Count, USAGE_ENTRIES_MAX)
-const Steps = list(
+const Column = boundedList(Count, USAGE_ENTRIES_MAX)
+const Steps = boundedList(
   Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
   USAGE_ENTRIES_MAX,
 )
 
 /** Every list has one place for each entry, but `models`, which `model` counts into from 0. */
 export const PackedUsage = record('PackedUsage', {
-  models: list(Name, USAGE_ENTRIES_MAX),
+  models: boundedList(Name, USAGE_ENTRIES_MAX),
   idsBegin: text(ID_CHARS_MAX, 'What all ids have in front of what `ids` says.'),
-  ids: list(text(ID_CHARS_MAX), USAGE_ENTRIES_MAX),
+  ids: boundedList(text(ID_CHARS_MAX), USAGE_ENTRIES_MAX),
   at: Steps,
   model: Column,
   inputTokens: Column,
   outputTokens: Column,
   cacheReadTokens: Column,
   cacheWriteTokens: Column,
-  costUsd: Type.Optional(list(Type.Union([Usd, Type.Null()]), USAGE_ENTRIES_MAX)),
+  costUsd: Type.Optional(boundedList(Type.Union([Usd, Type.Null()]), USAGE_ENTRIES_MAX)),
 })
 export type PackedUsage = Static<typeof PackedUsage>
 
-const UsageEntries = list(UsageEntry, USAGE_ENTRIES_MAX)
-const checkEntries: Checker<UsageEntry[]> = checker(UsageEntries)
+const UsageEntries = boundedList(UsageEntry, USAGE_ENTRIES_MAX)
+const checkEntries: Checker<UsageEntry[]> = createChecker(UsageEntries)
 
 /** The archived form: always these fields in this order, so that equal entries are equal text, with an equal hash. */
 export function usageText(entries: readonly UsageEntry[]): string {
-  return JSON.stringify(entries.map(ordered))
+  return JSON.stringify(entries.map(orderFields))
 }
 
-function ordered(entry: UsageEntry): UsageEntry {
+function orderFields(entry: UsageEntry): UsageEntry {
   const { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd } = entry
   const counted = { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
   return costUsd === undefined ? counted : { ...counted, costUsd }
@@ -68,7 +68,7 @@ export function packUsage(entries: readonly UsageEntry[]): PackedUsage | undefin
   if (times.some((ms, i) => !isInstant(ms, entries[i]?.at))) return undefined
   const models = [...new Set(entries.map(({ model }) => model))]
   const numbers = new Map(models.map((model, i) => [model, i]))
-  const idsBegin = commonStart(entries.map(({ id }) => id))
+  const idsBegin = commonPrefix(entries.map(({ id }) => id))
   const hasCosts = entries.some(({ costUsd }) => costUsd !== undefined)
   return {
     models,
@@ -84,7 +84,7 @@ export function packUsage(entries: readonly UsageEntry[]): PackedUsage | undefin
   }
 }
 
-function commonStart(texts: readonly string[]): string {
+function commonPrefix(texts: readonly string[]): string {
   const [first = '', ...others] = texts
   let length = first.length
   for (const text of others) {
@@ -107,16 +107,16 @@ const MS_MAX = 253_402_300_799_999
 
 /** `packed` is of its schema already. */
 export function unpackUsage(packed: PackedUsage): Parsed<UsageEntry[]> {
-  const fault = unevenness(packed) ?? bulk(packed)
+  const fault = findUnevenColumn(packed) ?? findOversize(packed)
   if (fault !== undefined) return { ok: false, error: fault }
   const entries: UsageEntry[] = []
   let ms = 0
   for (const [i, id] of packed.ids.entries()) {
     ms += packed.at[i] ?? 0
-    if (ms < MS_MIN || ms > MS_MAX) return { ok: false, error: at(['at', String(i)], 'is no instant') }
+    if (ms < MS_MIN || ms > MS_MAX) return { ok: false, error: problemAt(['at', String(i)], 'is no instant') }
     entries.push(entryAt(packed, i, packed.idsBegin + id, new Date(ms).toISOString()))
   }
-  return within('/entries', checkEntries(entries))
+  return prefixError('/entries', checkEntries(entries))
 }
 
 function entryAt(packed: PackedUsage, i: number, id: string, at: string): UsageEntry {
@@ -135,21 +135,21 @@ function entryAt(packed: PackedUsage, i: number, id: string, at: string): UsageE
 
 const modelAt = ({ models, model }: PackedUsage, i: number): string => models[model[i] ?? 0] ?? ''
 
-function unevenness(packed: PackedUsage): string | undefined {
+function findUnevenColumn(packed: PackedUsage): string | undefined {
   const length = packed.ids.length
   const costs = packed.costUsd?.length ?? length
   const odd = costs === length ? COLUMNS.find((name) => packed[name].length !== length) : 'costUsd'
-  if (odd !== undefined) return at([odd], `must have as many entries as ids, which is ${length}`)
+  if (odd !== undefined) return problemAt([odd], `must have as many entries as ids, which is ${length}`)
   const wild = packed.model.findIndex((number) => number >= packed.models.length)
-  return wild < 0 ? undefined : at(['model', String(wild)], 'must be the place of a name in models')
+  return wild < 0 ? undefined : problemAt(['model', String(wild)], 'must be the place of a name in models')
 }
 
 /** One long beginning or name, said once, could become any number of megabytes. */
-function bulk(packed: PackedUsage): string | undefined {
+function findOversize(packed: PackedUsage): string | undefined {
   let bytes = 0
   for (const [i, id] of packed.ids.entries()) {
     bytes += ENTRY_BYTES_MIN + packed.idsBegin.length + id.length + modelAt(packed, i).length
   }
   if (bytes <= WORKER_MAX_USAGE_SNAPSHOT_BYTES) return undefined
-  return at([], `must unpack to at most ${WORKER_MAX_USAGE_SNAPSHOT_BYTES} bytes`)
+  return problemAt([], `must unpack to at most ${WORKER_MAX_USAGE_SNAPSHOT_BYTES} bytes`)
 }

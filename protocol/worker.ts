@@ -12,7 +12,7 @@ import {
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
-import { Count, filled, Id, Instant, Name, record, text, words } from './schema-helpers.ts'
+import { Count, Id, Instant, Name, nonEmptyText, record, stringEnum, text } from './schema-helpers.ts'
 
 export const WorkerCapabilities = record('WorkerCapabilities', {
   os: Name,
@@ -21,18 +21,18 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   maxConcurrency: Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX }),
   version: Name,
   /** What holds a run's memory and processes down: a control group, or only the limits of single processes. */
-  limits: Type.Optional(words(['cgroup', 'rlimit'])),
+  limits: Type.Optional(stringEnum(['cgroup', 'rlimit'])),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 
-export const WorkerState = words(['active', 'draining'])
+export const WorkerState = stringEnum(['active', 'draining'])
 export type WorkerState = Static<typeof WorkerState>
 
 export const WorkerView = record('WorkerView', {
   id: Id,
   name: Name,
   state: WorkerState,
-  connection: words(['online', 'offline']),
+  connection: stringEnum(['online', 'offline']),
   local: Type.Optional(Type.Boolean({ description: 'The worker that the host started on its own machine.' })),
   capabilities: Type.Optional(WorkerCapabilities),
   activeRuns: Count,
@@ -88,7 +88,7 @@ export const HostExecution = Type.Union(
     record('LocalWorkerExecution', { kind: Type.Literal('local-worker') }),
     record('NoHostExecution', {
       kind: Type.Literal('none'),
-      reason: words(['bwrap-unavailable', 'unsupported-platform']),
+      reason: stringEnum(['bwrap-unavailable', 'unsupported-platform']),
     }),
   ],
   { title: 'HostExecution' },
@@ -113,15 +113,17 @@ export const PairingTokenResponse = record('PairingTokenResponse', {
 export type PairingTokenResponse = Static<typeof PairingTokenResponse>
 
 export const ProvisionRequest = record('ProvisionRequest', {
-  host: filled(255),
-  user: filled(64),
+  host: nonEmptyText(255),
+  user: nonEmptyText(64),
   port: Type.Optional(Type.Integer({ minimum: 1, maximum: PORT_MAX })),
   identityFile: Type.Optional(
-    filled(PATH_CHARS_MAX, 'A private key file; without one the SSH agent is asked.'),
+    nonEmptyText(PATH_CHARS_MAX, 'A private key file; without one the SSH agent is asked.'),
   ),
   name: Type.Optional(text(TEXT_CHARS_MAX)),
   concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX })),
-  hostKeySha256: Type.Optional(filled(128, "The machine's key fingerprint, when known_hosts lacks it.")),
+  hostKeySha256: Type.Optional(
+    nonEmptyText(128, "The machine's key fingerprint, when known_hosts lacks it."),
+  ),
 })
 export type ProvisionRequest = Static<typeof ProvisionRequest>
 

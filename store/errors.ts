@@ -64,13 +64,13 @@ export function codeOf(error: unknown): string | number | undefined {
 }
 
 /** Whether the file system said that the disk, or our share of it, is full. */
-export function isNoRoom(error: unknown): boolean {
+export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'ENOSPC' || code === 'EDQUOT'
 }
 
 /** What an error says, for a log line or a reason. */
-export function textOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
   return String(error)
 }

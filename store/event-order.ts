@@ -22,21 +22,21 @@ export function requireRunId(runId: string): void {
 }
 
 /** Throws when a chunk is not what it says of itself. `bytes` is its text. */
-export function requireWhole({ runId, first, count }: EventsWrite, bytes: Uint8Array): void {
+export function requireWholeLines({ runId, first, count }: EventsWrite, bytes: Uint8Array): void {
   requireRunId(runId)
   if (!Number.isSafeInteger(first) || first < 0 || first + count > INDEX_MAX)
     throw new RangeError(`events of ${runId} cannot begin at ${first}`)
-  if (count < 1 || bytes.at(-1) !== NEWLINE || linesIn(bytes) !== count)
+  if (count < 1 || bytes.at(-1) !== NEWLINE || countLines(bytes) !== count)
     throw new RangeError(`a chunk of events of ${runId} is not the ${count} whole lines it is said to be`)
 }
 
 /** Throws when a chunk does not begin where the one before it ended. */
-export function requireNext(runId: string, first: number, next: number): void {
+export function requireNextIndex(runId: string, first: number, next: number): void {
   if (first === next) return
   throw new RangeError(`event ${first} of ${runId} came in the place of event ${next}`)
 }
 
-export function linesIn(bytes: Uint8Array): number {
+export function countLines(bytes: Uint8Array): number {
   let count = 0
   for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, at + 1)) count++
   return count

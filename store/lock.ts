@@ -14,14 +14,14 @@ import { execFileSync } from 'node:child_process'
 import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RandomSource } from '../core/ports.ts'
-import { codeOf, DataDirInUse, textOf } from './errors.ts'
+import { codeOf, DataDirInUse, messageOf } from './errors.ts'
 
 const LOCK = /^lock\.(\d+)$/
 const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/
 /** Each turn is lost to somebody who made progress, so this many lost ones mean that something is very wrong. */
-const TURNS_MAX = 1_000
+const ATTEMPTS_MAX = 1_000
 
-interface Holder {
+interface LockHolder {
   readonly pid: number
   /** When the process began, in whatever unit the system counts. */
   readonly began: string
@@ -37,24 +37,24 @@ export interface Lock {
 
 /** Throws DataDirInUse while another live process, or another store of this one, holds the directory. */
 export function acquireLock(dataDir: string, random: RandomSource): Lock {
-  const own: Holder = {
+  const own: LockHolder = {
     pid: process.pid,
-    began: beginOf(process.pid) ?? 'unknown',
+    began: processStart(process.pid) ?? 'unknown',
     boot: bootId(),
     nonce: Buffer.from(random.bytes(16)).toString('hex'),
   }
-  for (let turn = 0; turn < TURNS_MAX; turn++) {
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const highest = highestIn(dataDir)
     const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
     // Gone between looking and reading: somebody else is moving.
     if (holder === 'gone') continue
     if (holder !== undefined && isAlive(holder)) throw new DataDirInUse(dataDir, holder.pid)
-    if (!place(dataDir, highest + 1, own)) continue
+    if (!linkGeneration(dataDir, highest + 1, own)) continue
     if (!isHighest(dataDir, highest + 1)) {
-      rmSync(fileOf(dataDir, highest + 1), { force: true })
+      rmSync(lockFile(dataDir, highest + 1), { force: true })
       continue
     }
-    clearBelow(dataDir, highest + 1)
+    removeOlder(dataDir, highest + 1)
     return { release: () => release(dataDir, highest + 1, own) }
   }
   throw new Error(
@@ -62,20 +62,21 @@ export function acquireLock(dataDir: string, random: RandomSource): Lock {
   )
 }
 
-function release(dataDir: string, generation: number, own: Holder): void {
+function release(dataDir: string, generation: number, own: LockHolder): void {
   try {
-    if (place(dataDir, generation + 1, { ...own, released: true })) clearBelow(dataDir, generation + 1)
+    if (linkGeneration(dataDir, generation + 1, { ...own, released: true }))
+      removeOlder(dataDir, generation + 1)
   } catch {
     // A full disk. Whoever comes next finds our process gone.
   }
 }
 
 /** Answers false when somebody else was first. */
-function place(dataDir: string, generation: number, holder: Holder): boolean {
+function linkGeneration(dataDir: string, generation: number, holder: LockHolder): boolean {
   const draft = join(dataDir, `lock.draft.${holder.pid}.${holder.nonce}`)
   try {
     writeFileSync(draft, JSON.stringify(holder), { mode: 0o600 })
-    linkSync(draft, fileOf(dataDir, generation))
+    linkSync(draft, lockFile(dataDir, generation))
     return true
   } catch (error) {
     // ENOENT: the draft was cleared away by a holder that took us for dead.
@@ -95,18 +96,18 @@ function highestIn(dataDir: string): number {
   return Math.max(0, ...readdirSync(dataDir).map((name) => Number(LOCK.exec(name)?.[1] ?? 0)))
 }
 
-function clearBelow(dataDir: string, generation: number): void {
+function removeOlder(dataDir: string, generation: number): void {
   for (const name of readdirSync(dataDir)) {
     const older = Number(LOCK.exec(name)?.[1] ?? generation) < generation
     const draftOf = DRAFT.exec(name)?.[1]
-    const abandoned = draftOf !== undefined && beginOf(Number(draftOf)) === undefined
+    const abandoned = draftOf !== undefined && processStart(Number(draftOf)) === undefined
     if (older || abandoned) rmSync(join(dataDir, name), { force: true })
   }
 }
 
 /** Undefined: a file that names nobody, as a power cut can leave it. */
-function readHolder(dataDir: string, generation: number): Holder | 'gone' | undefined {
-  const text = readLock(fileOf(dataDir, generation))
+function readHolder(dataDir: string, generation: number): LockHolder | 'gone' | undefined {
+  const text = readLock(lockFile(dataDir, generation))
   if (text === undefined) return 'gone'
   try {
     const holder: unknown = JSON.parse(text)
@@ -123,14 +124,14 @@ function readLock(file: string): string | undefined {
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw new Error(
-      `the lock ${file} cannot be read (${textOf(error)}), so another switchyard may be at work here; ` +
+      `the lock ${file} cannot be read (${messageOf(error)}), so another switchyard may be at work here; ` +
         'start as the user who owns it, or start with another --data-dir',
       { cause: error },
     )
   }
 }
 
-function isHolder(value: unknown): value is Holder {
+function isHolder(value: unknown): value is LockHolder {
   return (
     typeof value === 'object' &&
     value !== null &&
@@ -140,18 +141,18 @@ function isHolder(value: unknown): value is Holder {
   )
 }
 
-function isAlive(holder: Holder): boolean {
+function isAlive(holder: LockHolder): boolean {
   if (holder.released === true || holder.boot !== bootId()) return false
-  return beginOf(holder.pid) === holder.began
+  return processStart(holder.pid) === holder.began
 }
 
 /** When a living process began; undefined when there is none of that number, or only its remains. */
-function beginOf(pid: number): string | undefined {
+function processStart(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid < 1) return undefined
-  return process.platform === 'linux' ? beginOnLinux(pid) : beginElsewhere(pid)
+  return process.platform === 'linux' ? processStartOnLinux(pid) : processStartElsewhere(pid)
 }
 
-function beginOnLinux(pid: number): string | undefined {
+function processStartOnLinux(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The command, second of the fields, may hold anything, but its closing bracket is the last one.
@@ -163,7 +164,7 @@ function beginOnLinux(pid: number): string | undefined {
   }
 }
 
-function beginElsewhere(pid: number): string | undefined {
+function processStartElsewhere(pid: number): string | undefined {
   try {
     const began = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
       encoding: 'utf8',
@@ -185,6 +186,6 @@ function bootId(): string {
   }
 }
 
-function fileOf(dataDir: string, generation: number): string {
+function lockFile(dataDir: string, generation: number): string {
   return join(dataDir, `lock.${generation}`)
 }

@@ -6,12 +6,12 @@
  */
 import { join } from 'node:path'
 import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
-import { makeOwnerOnly, withBallast } from './data-folder.ts'
+import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
-import { adoptEventFiles } from './files/migrate-event-files.ts'
+import { migrateEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
@@ -23,16 +23,16 @@ export interface StoreOptions {
   readonly log: Log
   readonly meters: Meters
   /** Room kept for the day on which the disk is full; 16 MiB unless told. */
-  readonly ballastBytes?: number
+  readonly emergencySpaceBytes?: number
   readonly mapBytes?: number
 }
 
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   await makeOwnerOnly(options.dataDir, ['state', 'config.json'])
-  const lock = await withBallast(options.dataDir, () => acquireLock(options.dataDir, options.random))
+  const lock = await withEmergencySpace(options.dataDir, () => acquireLock(options.dataDir, options.random))
   try {
-    return await withBallast(options.dataDir, () => openLocked(options, lock))
+    return await withEmergencySpace(options.dataDir, () => openLocked(options, lock))
   } catch (error) {
     lock.release()
     throw error
@@ -50,7 +50,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
   const database = new LmdbControlDatabase({ ...options, folder: join(dataDir, 'state') })
   const events = await openEvents(options, runs, database)
-  const inOrder = [
+  const closeSteps = [
     async () => events.stop(),
     () => config.close(),
     () => artifacts.close(),
@@ -67,7 +67,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
     usage,
     config,
     close: () => {
-      closing ??= closeAll(inOrder)
+      closing ??= closeAll(closeSteps)
       return closing
     },
   }
@@ -75,7 +75,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
 
 async function openEvents({ clock, log }: StoreOptions, runs: string, database: LmdbControlDatabase) {
   try {
-    await adoptEventFiles(runs, database, log)
+    await migrateEventFiles(runs, database, log)
     return new EventLogsOnDisk({ runs, database, clock, log })
   } catch (error) {
     await database.close()
@@ -84,8 +84,8 @@ async function openEvents({ clock, log }: StoreOptions, runs: string, database: 
 }
 
 /** One that fails does not keep the others open. */
-async function closeAll(inOrder: readonly (() => Promise<void>)[]): Promise<void> {
+async function closeAll(steps: readonly (() => Promise<void>)[]): Promise<void> {
   const failures: unknown[] = []
-  for (const close of inOrder) await close().catch((error: unknown) => failures.push(error))
+  for (const close of steps) await close().catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
 }

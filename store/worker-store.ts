@@ -7,19 +7,19 @@
 import { join } from 'node:path'
 import type { WorkerDatabase } from '../core/daemon/ports.ts'
 import type { Clock, Log, Meters, RandomSource } from '../core/ports.ts'
-import { makeOwnerOnly, withBallast } from './data-folder.ts'
+import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { NotADataDir } from './errors.ts'
 import { namesIn, sweepDrafts } from './files/atomic.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
 
-export interface SpoolOptions {
+export interface WorkerStoreOptions {
   readonly dataDir: string
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
-  readonly ballastBytes?: number
+  readonly emergencySpaceBytes?: number
 }
 
 export interface OpenWorkerStore extends WorkerDatabase {
@@ -28,18 +28,18 @@ export interface OpenWorkerStore extends WorkerDatabase {
 }
 
 /** Enough for the last words of every execution of a worker. */
-const BALLAST_BYTES = 4 * 1024 * 1024
+const EMERGENCY_BYTES = 4 * 1024 * 1024
 /** Far above the frames that all leases of a worker may keep. */
 const MAP_BYTES = 16 * 1024 ** 3
 
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
-export async function openSpool(options: SpoolOptions): Promise<OpenWorkerStore> {
+export async function openWorkerStore(options: WorkerStoreOptions): Promise<OpenWorkerStore> {
   const { dataDir, random } = options
   await makeOwnerOnly(dataDir, ['state', 'credential.json'])
-  await refuseHosts(dataDir)
-  const lock = await withBallast(dataDir, () => acquireLock(dataDir, random))
+  await refuseHostDirectory(dataDir)
+  const lock = await withEmergencySpace(dataDir, () => acquireLock(dataDir, random))
   try {
-    return await withBallast(dataDir, () => openLocked(options, lock))
+    return await withEmergencySpace(dataDir, () => openLocked(options, lock))
   } catch (error) {
     lock.release()
     throw error
@@ -47,7 +47,7 @@ export async function openSpool(options: SpoolOptions): Promise<OpenWorkerStore>
 }
 
 /** The two databases look alike, and neither program would understand the other's lives. */
-async function refuseHosts(dataDir: string): Promise<void> {
+async function refuseHostDirectory(dataDir: string): Promise<void> {
   const names = await namesIn(dataDir)
   if (names.includes('runs') && names.includes('usage')) {
     throw new NotADataDir(
@@ -56,11 +56,18 @@ async function refuseHosts(dataDir: string): Promise<void> {
   }
 }
 
-async function openLocked(options: SpoolOptions, lock: Lock): Promise<OpenWorkerStore> {
-  const { dataDir, clock, log, meters, ballastBytes = BALLAST_BYTES } = options
+async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<OpenWorkerStore> {
+  const { dataDir, clock, log, meters, emergencySpaceBytes: ballastBytes = EMERGENCY_BYTES } = options
   await sweepDrafts(dataDir)
   const folder = join(dataDir, 'state')
-  const database = new LmdbControlDatabase({ folder, clock, log, meters, ballastBytes, mapBytes: MAP_BYTES })
+  const database = new LmdbControlDatabase({
+    folder,
+    clock,
+    log,
+    meters,
+    emergencySpaceBytes: ballastBytes,
+    mapBytes: MAP_BYTES,
+  })
   const { snapshots: lives, keyValues: facts } = database
   let closing: Promise<void> | undefined
   return {

@@ -1,10 +1,10 @@
 /**
- * The room in which accounts are connected: the tracker by a journey of the browser, the code host by a device code,
- * agents by logins found here, anything by hand; and what the bucket says of itself.
+ * AccountManager connects accounts: the tracker by OAuth redirect, the code host by device flow, agents by logins found
+ * on this machine, and any of them by a credential given by hand. The manager also reports the bucket's status.
  *
- * Secrets pass through here, from a provider to the configuration file, and nowhere else: what is answered, logged or
- * told to a life never holds one. Nothing is saved before it was checked with its provider. With the service every
- * flow ends, and none is there after a restart: then the person begins anew.
+ * Secrets go from a provider to the configuration file only; replies, logs and actor events never hold one. Every
+ * credential is checked with its provider before it is saved. Flows live in memory: after a restart the person starts
+ * again. The providers' protocols are left to `providers/accounts`.
  */
 
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -45,9 +45,9 @@ export interface AccountManagerPorts {
   readonly redacted: () => ServiceConfig
   readonly accounts: Accounts
   readonly bucket: Bucket
-  /** The management port as it is bound; undefined while it is not known. */
+  /** The management port on which the host listens; undefined until it is bound. */
   readonly port: () => number | undefined
-  /** Durable and announced when it resolves. Refused as `conflict` when `still` says no at that moment. */
+  /** Resolves when the change is durable and published. Refuses with `conflict` when `still` returns false. */
   readonly save: SaveCredentials
 }
 
@@ -76,7 +76,7 @@ export class AccountManager {
     this.#bucketStatus = new BucketStatus(ports, this.#requests)
   }
 
-  /** How much of what comes and goes is held right now. */
+  /** The number of flows and provider requests held in memory, for leak checks. */
   get size(): number {
     return this.#deviceFlows.size + this.#oauthRedirects.size + this.#requests.size
   }
@@ -94,12 +94,12 @@ export class AccountManager {
     return this.#deviceFlows.poll()
   }
 
-  /** As the browser brings it; the page says what became of it. */
+  /** Handles the browser's return from the consent page. The returned page states the result. */
   async handleTrackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage> {
     return createCallbackPage(await this.#finishRedirect(query))
   }
 
-  /** The same, brought by a person. */
+  /** Handles a callback address that a person pasted because the browser could not open it. */
   async handlePastedCallback(address: string): Promise<Result<ConnectPollResponse>> {
     const query = readPastedCallback(address)
     if (!query.ok) return query
@@ -125,12 +125,12 @@ export class AccountManager {
 
   runEffect(effect: AccountEffect): void {
     if (this.#requests.isStopped) return
-    // Each knows its own flows by their keys, and no other.
+    // Each class ignores effects whose flow key it does not know.
     this.#deviceFlows.runEffect(effect as DeviceFlowEffect)
     this.#oauthRedirects.runEffect(effect as OauthRedirectEffect)
   }
 
-  /** Everybody who waits is answered; flows and their secrets are let go. */
+  /** Answers all pending requests with a refusal and drops the flows with their secrets. */
   stop(): void {
     this.#requests.stop()
     this.#deviceFlows.stop(SERVICE_STOPPING)
@@ -141,14 +141,14 @@ export class AccountManager {
     return this.#requests.isStopped ? SERVICE_STOPPING : this.#oauthRedirects.handleCallback(query)
   }
 
-  /** The other shapes ask a person for something, and nothing is needed. */
+  /** The local code host needs no account, so `connected` is the only reply that asks the person for nothing. */
   #localCodehost(): Result<ConnectResponse> {
     const detail = 'the local code host is a folder on this machine; it needs no account'
     return yes({ status: 'connected', provider: 'codehost', detail, config: this.#ports.redacted() })
   }
 
-  #supersede(provider: ConnectProvider, turn: number, reason: string): void {
-    if (provider === 'codehost') this.#deviceFlows.supersede(turn, reason)
-    if (provider === 'tracker') this.#oauthRedirects.supersede(turn, reason)
+  #supersede(provider: ConnectProvider, attempt: number, reason: string): void {
+    if (provider === 'codehost') this.#deviceFlows.supersede(attempt, reason)
+    if (provider === 'tracker') this.#oauthRedirects.supersede(attempt, reason)
   }
 }

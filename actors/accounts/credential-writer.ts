@@ -1,10 +1,9 @@
 /**
- * Putting checked credentials on disk, and whose word counts when several people, or several flows, speak at once.
+ * CredentialWriter checks credentials, saves them, and decides between attempts that run at the same time.
  *
- * Everybody who begins to connect or to disconnect takes a turn. A later turn that comes to saving first has the last
- * word: what an earlier one brings after it is refused, however long it took. So nobody who disconnects is connected
- * again by a consent page that was open in another window. The settings that the credential was checked with have to
- * be the same, too: a token must not end up with another provider.
+ * Attempts to connect or disconnect are numbered. Once an attempt has saved, all attempts with lower numbers are
+ * refused. So a consent page left open in another window cannot undo a later disconnect. An attempt is also refused
+ * when the provider's settings changed since it began: a token must not reach another provider.
  */
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -15,11 +14,11 @@ import { credentialProblem } from './credential-rules.ts'
 import type { ProviderRequests } from './provider-requests.ts'
 import { safeText } from './safe-text.ts'
 
-/** Where things stood when somebody began. */
+/** An attempt to connect or disconnect, with the settings at its beginning. */
 export interface ConnectAttempt {
   readonly provider: ConnectProvider
   readonly number: number
-  /** The settings that say which provider it is; null: they don't matter. */
+  /** The settings that identify the provider, as text; null when a change of settings does not matter. */
   readonly providerSettings: string | null
   readonly wasConnected: boolean
 }
@@ -32,13 +31,13 @@ export type SaveCredentials = (
 export interface CredentialWriterPorts {
   readonly config: () => ServiceConfig
   readonly save: SaveCredentials
-  /** Flows of that provider with an earlier turn come to nothing. */
+  /** Fails all flows of this provider whose attempt number is lower than `attempt`. */
   readonly supersede: (provider: ConnectProvider, attempt: number, reason: string) => void
 }
 
-export const SUPERSEDED = 'the credential was set or removed in another way since, and that counts'
+export const SUPERSEDED = 'a later change set or removed this credential, and the later change counts'
 export const SETTINGS_CHANGED =
-  'the settings of this provider were changed, or it was disconnected, meanwhile; begin again'
+  'the settings of this provider were changed, or it was disconnected, in the meantime; connect again'
 
 const CONFIG_FILE = 'the configuration file'
 
@@ -64,12 +63,12 @@ export class CredentialWriter {
     }
   }
 
-  /** Of somebody who disconnects: that is right whatever else has changed. */
+  /** Begins a disconnect, which stays valid whatever settings change. */
   beginDisconnect(provider: ConnectProvider): ConnectAttempt {
     return { provider, number: ++this.#lastNumber, providerSettings: null, wasConnected: false }
   }
 
-  /** Why what was begun then must not be finished. */
+  /** Returns why the attempt must not be saved any more, or undefined. */
   problemWith(attempt: ConnectAttempt, config = this.#ports.config()): string | undefined {
     const { provider, number, providerSettings, wasConnected } = attempt
     if ((this.#savedAttempts.get(provider) ?? 0) > number) return SUPERSEDED
@@ -78,7 +77,7 @@ export class CredentialWriter {
     return wasConnected && !isConnected(config, provider) ? SETTINGS_CHANGED : undefined
   }
 
-  /** Checks a credential in its place, then saves it. Answers whose it is. */
+  /** Checks a credential within the full configuration, then saves it. Returns the account's name. */
   async checkAndSave(
     attempt: ConnectAttempt,
     change: CredentialChange,
@@ -90,7 +89,7 @@ export class CredentialWriter {
       .map(credentialProblem)
       .find((problem) => problem !== undefined)
     if (unusable !== undefined)
-      return no('failed', `${who} gave something that is no credential: it ${unusable}`)
+      return no('failed', `${who} returned an unusable credential: the value ${unusable}`)
     const checked = await this.#requests.requestInFlow(who, () =>
       check(withChange(this.#ports.config(), change)),
     )
@@ -99,7 +98,7 @@ export class CredentialWriter {
     return saved.ok ? yes(safeText(checked.value, secrets)) : saved
   }
 
-  /** From now on these have the last word, on disk or not: whoever began earlier comes to nothing. */
+  /** Saves the change. Earlier attempts are refused from now on, even when this save fails. */
   async save(attempts: readonly ConnectAttempt[], change: CredentialChange): Promise<Result<void>> {
     const problem = this.#firstProblem(attempts)
     if (problem !== undefined) return no('conflict', problem)
@@ -108,7 +107,7 @@ export class CredentialWriter {
       this.#ports.supersede(provider, number, SUPERSEDED)
     }
     let isWaiting = true
-    // Asked again at the last moment: between here and there other changes may be written, or we have given up.
+    // The configuration file checks this just before writing: other changes may come first, or the request may end.
     const isStillCurrent = (config: ServiceConfig) =>
       isWaiting && this.#firstProblem(attempts, config) === undefined
     const saved = await this.#requests.requestInFlow(CONFIG_FILE, () =>
@@ -127,9 +126,9 @@ export class CredentialWriter {
   }
 }
 
-/** A configuration as it would be. */
+/** Returns the configuration with the change applied. */
 export function withChange(config: ServiceConfig, change: CredentialChange): ServiceConfig {
-  // Credentials are optional texts, so setting or removing them leaves the shape as it is.
+  // Credentials are optional strings, so the result still satisfies the schema.
   return mergePatch(config, change) as ServiceConfig
 }
 
@@ -138,7 +137,7 @@ export function secretsIn(change: CredentialChange): string[] {
   return [...headerSecretsIn(change), ...texts([agentBLogin, agentCLogin])]
 }
 
-/** What goes into a header as it is; a login is a file's text. */
+/** Returns the credentials that are sent as a header value. Agent logins are whole files and are left out. */
 function headerSecretsIn({ tracker, codehost, agent = {} }: CredentialChange): string[] {
   const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = agent
   const agentSecrets = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey]

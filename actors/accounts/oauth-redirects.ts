@@ -1,15 +1,15 @@
 /**
- * The journeys' secrets, and those who came back from one and wait for its end.
+ * OauthRedirects holds the redirect flows with their secrets, and the callbacks that wait for a result.
  *
- * The `state` that a browser brings back is 256 bits of chance, and only its hash is kept. It is what tells our
- * journeys from an address that somebody else made up: without it nothing is exchanged, and nothing ends.
+ * The `state` parameter is 256 random bits, and only its hash is kept. A callback with an unknown state exchanges
+ * nothing and ends no flow, so a forged address has no effect.
  */
 import { hashSecret, isSameHash } from '../../core/fleet/token.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Accounts, RedirectAuthorization } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
-import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
+import { REDIRECT_FLOW_MS_MAX, REDIRECT_FLOWS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { PendingRequests } from '../runtime/pending-requests.ts'
 import { OAUTH_REDIRECT } from './connect.names.ts'
@@ -27,23 +27,23 @@ import type { ProviderRequests } from './provider-requests.ts'
 import { safeText } from './safe-text.ts'
 
 const STATE_BYTES = 32
-/** How long it is remembered how a journey ended, for whoever comes back late or again. */
+/** How long a flow's outcome is kept for late or repeated callbacks. */
 const OUTCOME_KEPT_MS = 10 * 60_000
-/** Browsers that wait for the end of one journey. */
+/** The number of callbacks that may wait for one flow. */
 const PENDING_CALLBACKS_MAX = 16
 
-const UNKNOWN_STATE = `no connection that is waited for belongs to this address: it is too old, was made by somebody else, or the service was started anew since; ${CONNECT_AGAIN}`
-const WITHOUT_CODE = `this address holds no code of the tracker; ${CONNECT_AGAIN}`
-const CONSENT_REFUSED = `the consent was not given, and nothing was changed; ${CONNECT_AGAIN} if that was a mistake`
-const EVICTED = `too many connections were begun, and this one was forgotten; ${CONNECT_AGAIN}`
-const NO_PORT = no('unavailable', 'the service is still opening its doors; try again in a moment')
+const UNKNOWN_STATE = `this address belongs to no open connection attempt: it is too old, it is not from this service, or the service was restarted; ${CONNECT_AGAIN}`
+const WITHOUT_CODE = `this address holds no code from the tracker; ${CONNECT_AGAIN}`
+const CONSENT_REFUSED = `consent was refused, and nothing was changed; ${CONNECT_AGAIN} if that was a mistake`
+const EVICTED = `too many connection attempts were started, and this one was dropped; ${CONNECT_AGAIN}`
+const NO_PORT = no('unavailable', 'the service is still starting; try again in a moment')
 
 export interface OauthRedirectsPorts extends OauthRedirectEffectPorts {
   readonly clock: Clock
   readonly system: Pick<ActorSystem, 'spawn' | 'send' | 'peek'>
   readonly accounts: OauthRedirectEffectPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
   readonly random: Pick<RandomSource, 'bytes'>
-  /** On which browsers reach the callback; undefined while that is not known. */
+  /** The port on which browsers reach the callback; undefined until the host listens. */
   readonly port: () => number | undefined
 }
 
@@ -52,7 +52,7 @@ export class OauthRedirects {
   readonly #requests: ProviderRequests
   readonly #writer: CredentialWriter
   readonly #effects: OauthRedirectEffects
-  /** Oldest first. */
+  /** By actor key, oldest first. */
   readonly #redirects = new Map<string, OauthRedirect>()
 
   constructor(ports: OauthRedirectsPorts, requests: ProviderRequests, writer: CredentialWriter) {
@@ -81,7 +81,7 @@ export class OauthRedirects {
     return this.#openConsent(attempt, hashSecret(state), port, authorized.value)
   }
 
-  /** Whoever brings back a state of ours hears how its journey ends: whose account is connected, or why none is. */
+  /** Waits for the result of the flow to which the state belongs. Returns the connected account's name. */
   async handleCallback(query: TrackerCallbackQuery): Promise<Result<string>> {
     const redirect = this.#findByState(query.state ?? '')
     if (redirect === undefined) return no('invalid', UNKNOWN_STATE)
@@ -131,7 +131,7 @@ export class OauthRedirects {
     this.#redirects.clear()
   }
 
-  // ---- departure -------------------------------------------------------------------------------------------------
+  // ---- opening the consent page ----------------------------------------------------------------------------------
 
   #openConsent(
     attempt: ConnectAttempt,
@@ -139,8 +139,7 @@ export class OauthRedirects {
     port: number,
     { url, verifier }: RedirectAuthorization,
   ): Result<ConnectResponse> {
-    if (!isWebPage(url))
-      return no('invalid', 'the address of the consent page is none that a browser can open')
+    if (!isWebPage(url)) return no('invalid', 'a browser cannot open the address of the consent page')
     this.#evictOldest()
     const key = `journey-${attempt.number}`
     const redirect: OauthRedirect = {
@@ -152,7 +151,7 @@ export class OauthRedirects {
       verifier,
       tokens: undefined,
     }
-    const consentUntil = this.#ports.clock.now() + JOURNEY_MS_MAX
+    const consentUntil = this.#ports.clock.now() + REDIRECT_FLOW_MS_MAX
     const input: OauthRedirectInput = { flow: key, consentUntil, keptUntil: consentUntil + OUTCOME_KEPT_MS }
     const spawned = this.#ports.system.spawn(OAUTH_REDIRECT, key, input)
     if (!spawned.ok) return spawned
@@ -160,9 +159,9 @@ export class OauthRedirects {
     return yes({ status: 'redirect', provider: 'tracker', url })
   }
 
-  /** The oldest goes, but not one that is being exchanged or saved, unless all are. */
+  /** Drops the oldest flow. Flows that exchange or save are spared, unless all of them do. */
   #evictOldest(): void {
-    if (this.#redirects.size < JOURNEYS_MAX) return
+    if (this.#redirects.size < REDIRECT_FLOWS_MAX) return
     const all = [...this.#redirects.values()]
     const oldest = all.find((redirect) => !this.#isBusy(redirect)) ?? all[0]
     if (oldest === undefined) return
@@ -177,20 +176,20 @@ export class OauthRedirects {
 
   #createState(): string {
     const bytes = this.#ports.random.bytes(STATE_BYTES)
-    // Fewer would be a state that can be guessed: a bug, and never sent out.
+    // A shorter state could be guessed, so the bug must not reach the wire.
     if (bytes.length < STATE_BYTES) throw new RangeError(`needs ${STATE_BYTES} random bytes`)
     return Buffer.from(bytes).toString('base64url')
   }
 
-  // ---- return ----------------------------------------------------------------------------------------------------
+  // ---- handling the callback -------------------------------------------------------------------------------------
 
-  /** All are compared, each in constant time, so that an answer's time tells nothing of what is close. */
+  /** Compares with every flow, each in constant time, so the response time reveals nothing about near matches. */
   #findByState(state: string): OauthRedirect | undefined {
     const hash = hashSecret(state)
     return [...this.#redirects.values()].filter((redirect) => isSameHash(redirect.stateHash, hash)).at(-1)
   }
 
-  // ---- its books -------------------------------------------------------------------------------------------------
+  // ---- flow records ----------------------------------------------------------------------------------------------
 
   #reportFailed(redirect: OauthRedirect, handle: number | null, reason: string): void {
     redirect.verifier = undefined
@@ -224,5 +223,5 @@ function refusalIn({
   if (error === undefined) return null
   if (error === 'access_denied') return CONSENT_REFUSED
   const reason = [error, description].filter((part) => part !== undefined && part !== '').join(': ')
-  return `the tracker answered ${safeText(reason, [code, state])}; ${CONNECT_AGAIN}`
+  return `the tracker returned an error: ${safeText(reason, [code, state])}; ${CONNECT_AGAIN}`
 }

@@ -1,23 +1,23 @@
 /**
- * Asking providers: never for longer than a while, never many at once, and never beyond the end of the service.
+ * ProviderRequests calls providers with a limit on duration and on concurrency, and ends all calls when it stops.
  *
- * Nobody who waits is left waiting, whatever a provider does. One that throws has a bug: the log says where, but not
- * what it said, for that may hold what it was given.
+ * Every caller receives an answer, even when a provider hangs or throws. A throw is a bug: the log names the stack
+ * frames but not the message, which may hold a secret.
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Refused, type Result } from '../../core/result.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 
-/** Questions under way at once, from everybody. */
+/** The number of concurrent requests, over all callers. */
 export const PROVIDER_REQUESTS_MAX = 32
-/** What one may take; providers give up on a single request much sooner. */
+/** The longest duration of one request. Providers abort a single HTTP request much sooner. */
 export const PROVIDER_REQUEST_MS_MAX = 60_000
 
 const STOPPING_REFUSAL = no('unavailable', 'the service is stopping')
 const TOO_MANY_REQUESTS = no(
   'unavailable',
-  `${PROVIDER_REQUESTS_MAX} questions to providers are under way already; try again in a moment`,
+  `${PROVIDER_REQUESTS_MAX} requests to providers are already running; try again in a moment`,
 )
 
 type ProviderCall<T> = () => Promise<Result<T>> | Result<T>
@@ -45,15 +45,15 @@ export class ProviderRequests {
   }
 
   /**
-   * The first question of something: refused when there are too many.
+   * Sends the first request of a flow. Refuses when too many requests are running.
    *
-   * @param provider as a person knows it: `the tracker`
+   * @param provider the provider's name in messages: `the tracker`
    */
   async request<T>(provider: string, call: ProviderCall<T>): Promise<Result<T>> {
     return this.#open.size >= PROVIDER_REQUESTS_MAX ? TOO_MANY_REQUESTS : this.requestInFlow(provider, call)
   }
 
-  /** A later one, of what is bounded by itself: a code that was given out must not be lost to a crowd. */
+  /** Sends a later request of a flow, without the concurrency limit: a started flow must not fail for others' load. */
   async requestInFlow<T>(provider: string, call: ProviderCall<T>): Promise<Result<T>> {
     if (this.#isStopped) return STOPPING_REFUSAL
     let stop: (answer: Refused) => void = () => {}
@@ -76,13 +76,19 @@ export class ProviderRequests {
     try {
       return await call()
     } catch (error) {
-      this.#ports.log.error({ who: provider, place: stackFramesOf(error) }, 'a question to a provider threw')
-      return no('failed', `${provider} could not be asked; the log says where that failed`)
+      this.#ports.log.error(
+        { provider, stack: stackFramesOf(error) },
+        'a request to a provider threw an error',
+      )
+      return no(
+        'failed',
+        `${provider} could not be asked because of an internal error; see the log for its stack`,
+      )
     }
   }
 }
 
-/** Of a stack, the frames alone. */
+/** Returns the error's name and stack frames, without its message. */
 function stackFramesOf(error: unknown): string {
   if (!isNativeError(error)) return 'unknown'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.startsWith('    at '))

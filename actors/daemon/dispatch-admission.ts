@@ -1,10 +1,10 @@
 /**
- * Whether this worker takes a run that the host offers: asked in turn, quickly, and answered in time.
+ * Decides whether this worker accepts a dispatch, and answers within `DISPATCH_ANSWER_MS`.
  *
- * A refusal names its class, so that the host knows what it says about the machine. An offer that comes again for a
- * lease that is held is accepted again. One whose line went away in the meantime is forgotten: its lease is not claimed
- * on the next line, and the host offers the run elsewhere. So is one for which the host's patience is over, because this
- * process was stopped while it looked: the run is somebody else's by now, and the word of it may not have been heard.
+ * A rejection begins with its class (`busy`, `disk`, …), so that the host knows what it says about the machine. A
+ * repeated dispatch of a held lease is accepted again. A dispatch is dropped without an answer when the connection was
+ * lost meanwhile, or when the answer would be too late because this process was suspended: the host has then given the
+ * run to another worker, and this worker must not start it.
  */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
@@ -24,26 +24,26 @@ export interface DispatchAdmissionPorts {
   readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
   readonly executor: Pick<Executor, 'refusalOf'>
   readonly concurrency: number
-  /** The daemon is being stopped, one way or another. */
+  /** Whether the daemon is not serving any more. */
   readonly isStopping: () => boolean
   readonly storeState: () => StoreState
 }
 
-/** Of the time for an answer, the rest is for the disk and the line. */
+/** Half of the time for the answer; the rest is for the commit and the network. */
 const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
 
-/** What may be said of an offer before it is answered. */
+/** A dispatch that is not answered yet. */
 interface PendingOffer {
   readonly runId: string
-  /** Nobody waits for the answer any more. */
+  /** The host has withdrawn the dispatch, or has sent a newer one for the same run. */
   isWithdrawn: boolean
-  /** Why its run is to be cancelled: once it is taken. */
+  /** Why to cancel the execution as soon as it has started; undefined: do not cancel. */
   cancelReason: string | undefined
 }
 
 export class DispatchAdmission {
   readonly #ports: DispatchAdmissionPorts
-  /** By lease, those that are being looked at. */
+  /** By lease id, the dispatches that are not answered yet. */
   readonly #pending = new Map<string, PendingOffer>()
 
   constructor(ports: DispatchAdmissionPorts) {
@@ -65,7 +65,7 @@ export class DispatchAdmission {
     if (connectionKey === undefined || hostConnection.connectionKey !== connectionKey || pending.isWithdrawn)
       return
     if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
-    // What was true before the executor was asked need not be true any more.
+    // The conditions may have changed while the executor was asked.
     const finalRefusal = refusal ?? this.#findRefusal(lease, job)
     if (finalRefusal !== undefined) this.reject(id, finalRefusal)
     else if (!executions.begin(lease, job, hostConnection.workerId ?? '', arrivedAt))
@@ -73,7 +73,7 @@ export class DispatchAdmission {
     else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
   }
 
-  /** The host takes an offer back before it was answered. */
+  /** The host withdraws a dispatch before it is answered. */
   withdraw(leaseId: string): void {
     const pending = this.#pending.get(leaseId)
     if (pending !== undefined) pending.isWithdrawn = true
@@ -84,7 +84,7 @@ export class DispatchAdmission {
     if (pending !== undefined) pending.cancelReason = reason
   }
 
-  /** A newer offer of the same run takes the older one's place. */
+  /** A newer dispatch of the same run replaces the older one. */
   #addPending(leaseId: string, runId: string): PendingOffer {
     for (const older of this.#pending.values()) if (older.runId === runId) older.isWithdrawn = true
     const pending: PendingOffer = { runId, isWithdrawn: false, cancelReason: undefined }
@@ -93,7 +93,7 @@ export class DispatchAdmission {
   }
 
   reject(leaseId: string, reason: string): void {
-    this.#ports.log.info({ lease: leaseId, reason }, 'a dispatch was refused')
+    this.#ports.log.info({ lease: leaseId, reason }, 'rejected a dispatch')
     this.#ports.hostConnection.send({
       type: 'dispatch-rejected',
       leaseId,
@@ -108,16 +108,16 @@ export class DispatchAdmission {
       executions,
       isStopping,
       hostConnection,
-      storeState: store,
+      storeState,
     } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
     if (isStopping()) return 'draining: the worker is being stopped'
     if (hostConnection.workerState === 'draining') return 'draining: the worker is draining'
     if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
-    const disk = store()
+    const disk = storeState()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`
-    const others = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
-    if (executions.slotsUsedByOthers(runId) + others.length >= concurrency)
+    const otherOffers = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
+    if (executions.slotsUsedByOthers(runId) + otherOffers.length >= concurrency)
       return `busy: all ${concurrency} slots are taken`
     return undefined
   }
@@ -126,14 +126,14 @@ export class DispatchAdmission {
     try {
       return await this.#askExecutor(job)
     } catch (error) {
-      return `sandbox: the worker could not look at the run: ${isNativeError(error) ? error.message : String(error)}`
+      return `sandbox: the worker could not check the run: ${isNativeError(error) ? error.message : String(error)}`
     }
   }
 
   #askExecutor(job: Job): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
       const cancelTimer = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
-        resolve('busy: the worker took too long to look at the run'),
+        resolve('busy: the worker took too long to check the run'),
       )
       this.#ports.executor.refusalOf(job).then(resolve, reject).finally(cancelTimer)
     })

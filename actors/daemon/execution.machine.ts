@@ -1,18 +1,17 @@
 /**
- * One execution of one run under one lease, from its dispatch until the host has all of it.
+ * The state machine of one execution (one run under one lease), from its dispatch to the acknowledged completion.
  *
- * Its key is the lease's id. It is on disk before the dispatch is accepted, and leaves the disk with the host's word
- * that the completion has arrived, or that the lease is lost. A daemon that died does not resume an agent: what its
- * executions left is salvaged and told as interrupted, or as completed when the work was out already.
- *
- * `stopping` and `abandoned` have no deed on entering: whoever follows the good states stops the execution in that very
- * moment, because a full disk must not keep a fenced run alive.
+ * The actor's key is the lease id. The snapshot is on disk before the dispatch is accepted, and is deleted when the host
+ * has acknowledged the completion or the lease is lost. A restarted daemon does not resume agents: it recovers the
+ * outputs of each execution and reports `interrupted`, or `completed` when the pull request already existed.
+ * `stopping` and `abandoned` have no entry action, because `Executions.onStateChange` stops the processes at once:
+ * an effect would wait for the commit, and a full disk must not keep a fenced run alive.
  */
 import { assign, setup } from 'xstate'
 import { deriveOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/ports.ts'
 import { interruptionError } from '../../core/run/interruption.ts'
-import { ExecutionFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
@@ -32,67 +31,67 @@ export interface ExecutionInput {
 }
 
 export type ExecutionEvent =
-  /** No older execution of its run is left on this machine. */
-  | { readonly type: 'cleared' }
+  /** No older execution of the same run is left on this machine. */
+  | { readonly type: 'older execution gone' }
   | { readonly type: 'prepared'; readonly progress: Progress }
-  | { readonly type: 'could not prepare'; readonly reason: string }
-  | { readonly type: 'worked'; readonly worked: AgentOutcome }
+  | { readonly type: 'preparation failed'; readonly reason: string }
+  | { readonly type: 'agent ended'; readonly agent: AgentOutcome }
   | { readonly type: 'progressed'; readonly progress: Progress }
-  /** All that this lease has cost so far. */
-  | { readonly type: 'spent'; readonly costs: CostEntry[] }
-  /** Nothing of it runs any more. `said`: what it answered, if it got so far. */
+  /** All costs of this lease so far. */
+  | { readonly type: 'costs reported'; readonly costs: CostEntry[] }
+  /** No process of the execution is left. `outcome`: the result of `finish`; null when the execution never got there. */
   | { readonly type: 'ended'; readonly outcome: RunOutcome | null }
-  | { readonly type: 'salvaged'; readonly sandbox: RunSandbox | undefined }
+  | { readonly type: 'recovered'; readonly sandbox: RunSandbox | undefined }
   | { readonly type: 'cancel requested'; readonly reason: string }
   /** The daemon ends at once. */
-  | { readonly type: 'stopped'; readonly reason: string }
-  /** The lease is good for nothing any more: nothing is told, nothing reaches a code host. */
-  | { readonly type: 'lost'; readonly how: StopRequest['how']; readonly reason: string }
+  | { readonly type: 'stop requested'; readonly reason: string }
+  /** The lease is not valid any more: report nothing and push nothing to a code host. */
+  | { readonly type: 'lease lost'; readonly how: StopRequest['how']; readonly reason: string }
   | { readonly type: 'daemon restarted'; readonly reason: string }
-  /** The host has its completion on disk. */
-  | { readonly type: 'acknowledged' }
+  /** The host has the completion on its disk. */
+  | { readonly type: 'completion acknowledged' }
 
 export type ExecutionEffect =
   | { readonly type: 'execution.accept'; readonly leaseId: string }
-  | { readonly type: 'execution.begin'; readonly leaseId: string }
-  | { readonly type: 'execution.work'; readonly leaseId: string }
-  | { readonly type: 'execution.finish'; readonly leaseId: string; readonly worked: AgentOutcome }
-  | { readonly type: 'execution.salvage'; readonly leaseId: string }
+  | { readonly type: 'execution.start'; readonly leaseId: string }
+  | { readonly type: 'execution.run agent'; readonly leaseId: string }
+  | { readonly type: 'execution.finish'; readonly leaseId: string; readonly agent: AgentOutcome }
+  | { readonly type: 'execution.recover'; readonly leaseId: string }
   | { readonly type: 'execution.report'; readonly leaseId: string }
 
 const { recordEffect, endActor } = defineActions<ExecutionContext, ExecutionEvent, ExecutionEffect>()
 
-/** Where an agent or what prepares for it may be at work. */
+/** The transitions of every state in which the agent or its preparation may be running. */
 const activeTransitions = {
   'cancel requested': { target: 'stopping', actions: 'noteCancel' },
-  stopped: { target: 'stopping', actions: 'noteStop' },
-  lost: { target: 'abandoned', actions: 'noteLoss' },
-  'daemon restarted': { target: 'salvaging', actions: 'noteStop' },
+  'stop requested': { target: 'stopping', actions: 'noteStop' },
+  'lease lost': { target: 'abandoned', actions: 'noteLoss' },
+  'daemon restarted': { target: 'recovering', actions: 'noteStop' },
   progressed: { actions: 'noteProgress' },
-  spent: { actions: 'noteCosts' },
+  'costs reported': { actions: 'noteCosts' },
 } as const
 
 export const executionMachine = setup({
   types: {} as { context: ExecutionContext; events: ExecutionEvent; input: ExecutionInput },
   actions: {
     accept: recordEffect(({ context }) => ({ type: 'execution.accept', leaseId: context.leaseId })),
-    begin: recordEffect(({ context }) => ({ type: 'execution.begin', leaseId: context.leaseId })),
-    work: recordEffect(({ context }) => ({ type: 'execution.work', leaseId: context.leaseId })),
+    start: recordEffect(({ context }) => ({ type: 'execution.start', leaseId: context.leaseId })),
+    runAgent: recordEffect(({ context }) => ({ type: 'execution.run agent', leaseId: context.leaseId })),
     finish: recordEffect(({ context, event }) => ({
       type: 'execution.finish',
       leaseId: context.leaseId,
-      worked: workedOf(event),
+      agent: agentOutcomeOf(event),
     })),
-    salvage: recordEffect(({ context }) => ({ type: 'execution.salvage', leaseId: context.leaseId })),
+    recover: recordEffect(({ context }) => ({ type: 'execution.recover', leaseId: context.leaseId })),
     report: recordEffect(({ context }) => ({ type: 'execution.report', leaseId: context.leaseId })),
     noteProgress: assign(({ context, event }) =>
       'progress' in event ? { progress: { ...context.progress, ...event.progress } } : {},
     ),
-    noteCosts: assign(({ event }) => (event.type === 'spent' ? { costs: event.costs } : {})),
+    noteCosts: assign(({ event }) => (event.type === 'costs reported' ? { costs: event.costs } : {})),
     noteCancel: assign(({ event }) => ({
       stop: { as: 'cancelled' as const, how: 'interrupt' as const, reason: reasonOf(event) },
     })),
-    // Whoever was cancelled stays so.
+    // A cancelled execution stays cancelled.
     noteStop: assign(({ context, event }) => ({
       stop: {
         as: context.stop?.as ?? ('interrupted' as const),
@@ -103,12 +102,12 @@ export const executionMachine = setup({
     noteLoss: assign(({ event }) => ({
       stop: {
         as: 'nothing' as const,
-        how: event.type === 'lost' ? event.how : ('kill' as const),
+        how: event.type === 'lease lost' ? event.how : ('kill' as const),
         reason: reasonOf(event),
       },
     })),
     noteSandbox: assign(({ context, event }) =>
-      event.type === 'salvaged' && event.sandbox !== undefined
+      event.type === 'recovered' && event.sandbox !== undefined
         ? { progress: { ...context.progress, sandbox: event.sandbox } }
         : {},
     ),
@@ -124,72 +123,73 @@ export const executionMachine = setup({
   initial: 'accepted',
   states: {
     accepted: {
-      description: 'on disk, so the host may be told; an older execution of the run has to be gone first',
+      description:
+        'on disk, so the dispatch may be accepted; waits until no older execution of the run is left',
       entry: 'accept',
       on: {
         ...activeTransitions,
-        // Nothing has been done yet, so it is simply not claimed, and the host queues the run again.
+        // Nothing has run yet. The lease is not claimed after the restart, and the host queues the run again.
         'daemon restarted': 'over',
-        cleared: 'preparing',
-        'could not prepare': 'finishing',
+        'older execution gone': 'preparing',
+        'preparation failed': 'finishing',
       },
     },
     preparing: {
       description: 'the checkout and the sandbox are being made',
-      entry: 'begin',
+      entry: 'start',
       on: {
         ...activeTransitions,
         prepared: { target: 'working', actions: 'noteProgress' },
-        'could not prepare': 'finishing',
+        'preparation failed': 'finishing',
       },
     },
     working: {
-      description: 'the agent is at work',
-      entry: 'work',
-      on: { ...activeTransitions, worked: 'finishing' },
+      description: 'the agent is running',
+      entry: 'runAgent',
+      on: { ...activeTransitions, 'agent ended': 'finishing' },
     },
     finishing: {
-      description: 'what the agent left is collected and published',
+      description: 'the outputs of the agent are collected and published',
       entry: 'finish',
       on: { ...activeTransitions, ended: { target: 'finished', actions: 'noteOutcome' } },
     },
     stopping: {
-      description: 'it has to end before it is done; how far it came is still told',
+      description: 'cancelled or interrupted before it was done; its progress is still reported',
       on: {
-        stopped: { target: 'stopping', reenter: true, actions: 'noteStop' },
-        lost: { target: 'abandoned', actions: 'noteLoss' },
-        'daemon restarted': { target: 'salvaging', actions: 'noteStop' },
+        'stop requested': { target: 'stopping', reenter: true, actions: 'noteStop' },
+        'lease lost': { target: 'abandoned', actions: 'noteLoss' },
+        'daemon restarted': { target: 'recovering', actions: 'noteStop' },
         progressed: { actions: 'noteProgress' },
-        spent: { actions: 'noteCosts' },
+        'costs reported': { actions: 'noteCosts' },
         ended: { target: 'finished', actions: 'noteOutcome' },
       },
     },
     abandoned: {
-      description: 'the lease is lost; what still runs is being ended, and nobody is told',
+      description: 'the lease is lost; the processes are being ended, and nothing is reported',
       on: {
-        lost: { target: 'abandoned', reenter: true, actions: 'noteLoss' },
-        stopped: { target: 'abandoned', reenter: true, actions: 'noteLoss' },
+        'lease lost': { target: 'abandoned', reenter: true, actions: 'noteLoss' },
+        'stop requested': { target: 'abandoned', reenter: true, actions: 'noteLoss' },
         ended: 'over',
         'daemon restarted': 'over',
       },
     },
-    salvaging: {
-      description: 'the daemon died in the middle of it; what is left is being secured',
-      entry: 'salvage',
+    recovering: {
+      description: 'the daemon died during the execution; the outputs that are left are being recovered',
+      entry: 'recover',
       on: {
-        salvaged: { target: 'finished', actions: ['noteSandbox', 'noteOutcome'] },
-        spent: { actions: 'noteCosts' },
+        recovered: { target: 'finished', actions: ['noteSandbox', 'noteOutcome'] },
+        'costs reported': { actions: 'noteCosts' },
         'cancel requested': { actions: 'noteCancel' },
-        lost: 'over',
+        'lease lost': 'over',
       },
     },
     finished: {
-      description: 'its completion waits until the host has it',
+      description: 'the completion is on disk until the host has acknowledged it',
       entry: 'report',
-      on: { acknowledged: 'over', lost: 'over' },
+      on: { 'completion acknowledged': 'over', 'lease lost': 'over' },
     },
     over: {
-      description: 'its buffer is gone with it',
+      description: 'deleted from disk, together with its frames',
       entry: 'end',
     },
   },
@@ -197,14 +197,14 @@ export const executionMachine = setup({
 
 const reasonOf = (event: ExecutionEvent): string => ('reason' in event ? event.reason : 'stopped')
 
-function workedOf(event: ExecutionEvent): AgentOutcome {
-  if (event.type === 'worked') return event.worked
+function agentOutcomeOf(event: ExecutionEvent): AgentOutcome {
+  if (event.type === 'agent ended') return event.agent
   return { verdict: 'failed', reason: reasonOf(event) }
 }
 
 // ---- after a restart ---------------------------------------------------------------------------------------------
 
-/** How people call the phase in which a daemon died. */
+/** The words for the phase in which a daemon died, for the reason that people read. */
 const PHASE_NAMES: Readonly<Record<string, string>> = {
   preparing: 'preparing',
   working: 'running',
@@ -218,7 +218,7 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
 ): readonly ImpliedOutput[] => {
   const effect = (made: ExecutionEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   if (value === 'finished') return [effect({ type: 'execution.report', leaseId: key })]
-  if (value === 'salvaging') return [effect({ type: 'execution.salvage', leaseId: key })]
+  if (value === 'recovering') return [effect({ type: 'execution.recover', leaseId: key })]
   const phase = PHASE_NAMES[String(value)] ?? 'on its way'
   const restarted: ExecutionEvent = {
     type: 'daemon restarted',
@@ -239,18 +239,18 @@ export const executionKind: ActorKind = {
       finishing: 'f',
       stopping: 's',
       abandoned: 'l',
-      salvaging: 'r',
+      recovering: 'r',
       finished: 'd',
       over: 'x',
     },
-    schema: shapeOf(ExecutionFields),
+    schema: snapshotShape(ExecutionFields),
     lifts: {},
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],
     crashesMax: 3,
     withinMs: 60_000,
-    // Unclaimed, so the host queues the run again.
+    // The worker stops claiming the lease, so the host queues the run again.
     finally: 'closed',
   },
   impliedOutputs,

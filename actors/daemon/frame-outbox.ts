@@ -1,12 +1,11 @@
 /**
- * The post office of a worker: what executions tell is numbered here, put on disk, sent, and kept until the host has it.
+ * Numbers the frames of executions, stores them with every commit, sends them, and keeps them until acknowledged.
  *
- * A guest of every cut: frames become durable with the lives that they follow from, and only then are they sent. On a
- * new line nothing of a lease goes out before the host has said how far it is; a number that it repeats asks for what
- * is behind it again, once. No more is laid on the line than it takes, each lease in its turn, so that an answer the
- * host waits for never stands behind minutes of log.
+ * Frames become durable in the same commit as the transitions they follow from, and are sent only after it. On a new
+ * connection a lease sends nothing before the host has acknowledged a number. A repeated acknowledgement asks to send
+ * again what follows it, once. The unsent backlog is limited and shared between the leases in turn, so that an answer
+ * the host waits for never queues behind minutes of log.
  */
-
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import {
   type FrameMetadata,
@@ -16,7 +15,7 @@ import {
   type StoredFrame,
 } from '../../core/lease/outbox.ts'
 import type { KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
-import { frameText } from '../../protocol/frame-budget.ts'
+import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
   type RunOutcome,
@@ -38,36 +37,36 @@ export interface FrameOutboxPorts {
   readonly requestCommit: () => void
 }
 
-/** What may lie on the line unsent. */
+/** The most bytes that may wait unsent in the socket. */
 const BACKLOG_BYTES_MAX = 1024 * 1024
-/** What one lease may say before it is the next one's turn. */
+/** The most bytes that one lease sends before the next lease's share. */
 const SHARE_BYTES = 128 * 1024
-/** What may be laid on the line in one go: everybody else in this process has to breathe, too. */
+/** The most bytes of one flush, so that the process's other work is not delayed. */
 const FLUSH_BYTES_MAX = 1024 * 1024
 const BACKLOG_POLL_MS = 50
-/** Of one lease, not on disk yet: whoever reads a stream waits then. */
+/** The bytes of one lease that are not on disk yet; above this limit readers of a stream wait. */
 const UNSAVED_BYTES_MAX = 2 * 1024 * 1024
-/** Of one lease, on disk and not acknowledged by a host that listens: far from where the outbox begins to drop. */
+/** The bytes of one lease that a connected host has not acknowledged; far below where the outbox drops frames. */
 const UNACKNOWLEDGED_BYTES_MAX = WORKER_BUFFER_BYTES_MAX / 4
 const UNACKNOWLEDGED_FRAMES_MAX = WORKER_BUFFER_FRAMES_MAX / 4
-/** For a host that listens and acknowledges nothing: then rather lose log than keep an agent waiting for ever. */
+/** A connected host that acknowledges nothing delays an agent at most this long; after that log is dropped instead. */
 const CAPACITY_WAIT_MS_MAX = 30_000
-/** What was sent a moment ago is not lost because the host has not said yet that it has it. */
+/** Frames count as lost only after this time: a repeated acknowledgement may have crossed them. */
 const RESEND_MS_MIN = 1_000
 const SEQ_DIGITS = 10
 
 interface LeaseSendState {
   readonly leaseId: string
   readonly outbox: Outbox
-  /** The highest number sent on this line. undefined: the host has not said yet how far it is. */
+  /** The highest number sent on this connection. undefined: the host has not acknowledged a number yet. */
   sentSeq: number | undefined
-  /** Since when something that was sent on this line has not been acknowledged. */
+  /** Since when a frame sent on this connection is unacknowledged (monotonic). */
   unacknowledgedSince: number | undefined
   lastAckSeq: number | undefined
   readonly waiters: (() => void)[]
 }
 
-/** A frame without its lease and number, which it gets here. */
+/** A frame without its lease id and number, which this class adds. */
 type WithoutNumber<F> = F extends WorkerFrame ? Omit<F, 'leaseId' | 'seq'> : never
 type UnnumberedReport = WithoutNumber<
   WorkerFrameOf<
@@ -79,17 +78,17 @@ export class FrameOutbox implements CommitParticipant {
   readonly #ports: FrameOutboxPorts
   readonly #leases = new Map<string, LeaseSendState>()
   readonly #changedLeases = new Set<LeaseSendState>()
-  /** What is to be taken off the disk with the next cut. */
+  /** Deletions for the next commit. */
   readonly #pendingErasures: Write[] = []
   #isFlushScheduled = false
-  /** The time of the one who waits for room since longest is running. */
+  /** The timer of the longest wait for capacity is running. */
   #isCapacityTimerSet = false
 
   constructor(ports: FrameOutboxPorts) {
     this.#ports = ports
   }
 
-  // ---- leases come and go ------------------------------------------------------------------------------------------
+  // ---- leases ------------------------------------------------------------------------------------------
 
   openLease(leaseId: string, restored: boolean): void {
     if (this.#leases.has(leaseId)) return
@@ -105,19 +104,19 @@ export class FrameOutbox implements CommitParticipant {
     }
     this.#leases.set(leaseId, lease)
     if (!restored) return
-    // Only this class writes to these shelves.
+    // Only this class writes to this collection.
     const { acked = 0 } = (this.#ports.keyValues.get('outbox', leaseId) ?? {}) as { acked?: number }
     outbox.restore(acked, this.#readFrames(leaseId))
     this.#changedLeases.add(lease)
   }
 
-  /** A lease that the host has just given on this line: it knows nothing of it yet. */
+  /** Starts at number 1 for a lease that the host has just dispatched on this connection. */
   startSending(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
     if (lease !== undefined && this.#ports.hostConnection().isUp) lease.sentSeq = 0
   }
 
-  /** The lease is over: its buffer leaves the disk together with it. */
+  /** The lease has ended: its frames are deleted from disk together with its actor. */
   closeLease(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined) return
@@ -135,7 +134,7 @@ export class FrameOutbox implements CommitParticipant {
     this.#ports.requestCommit()
   }
 
-  /** What no execution answers for: of leases whose record is gone. */
+  /** Deletes the stored frames of leases that have no execution any more. */
   eraseUnownedFrames(): void {
     let after = ''
     for (const leaseId of [...this.#leases.keys()].sort()) {
@@ -154,7 +153,7 @@ export class FrameOutbox implements CommitParticipant {
       this.#pendingErasures.push({ table: 'key-value', collection: 'frame', key, value: null })
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries ------------------------------------------------------------------------------------------------------
 
   /** The highest number of this lease that is on disk. */
   lastSeq(leaseId: string): number {
@@ -165,17 +164,17 @@ export class FrameOutbox implements CommitParticipant {
     return this.#leases.get(leaseId)?.outbox.completion !== undefined
   }
 
-  /** Resolves when the lease has room for more: at once, mostly. */
+  /** Resolves when the lease may add more frames, usually at once. */
   waitForCapacity(leaseId: string): Promise<void> {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || this.#hasCapacity(lease)) return Promise.resolve()
-    // Whoever has waited longest is let in first, and the others with him.
+    // One timer for all waiters: it starts with the first, and releases all of them.
     if (!this.#isCapacityTimerSet) this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'room', CAPACITY_WAIT_MS_MAX)
     this.#isCapacityTimerSet = true
     return new Promise((resolve) => lease.waiters.push(resolve))
   }
 
-  /** A worker without a line goes on and keeps what it can; with one it goes no faster than the host does. */
+  /** Without a connection a worker continues and keeps what fits. With one it goes no faster than the host. */
   #hasCapacity({ outbox, sentSeq }: LeaseSendState): boolean {
     if (outbox.unsavedBytes > UNSAVED_BYTES_MAX) return false
     if (sentSeq === undefined || !this.#ports.hostConnection().isUp) return true
@@ -191,32 +190,36 @@ export class FrameOutbox implements CommitParticipant {
     return this.#leases.size
   }
 
-  // ---- telling -----------------------------------------------------------------------------------------------------
+  // ---- adding frames -----------------------------------------------------------------------------------------------------
 
-  /** `remote`: the repository that memories belong to. Answers whether it was taken. */
-  addReport(leaseId: string, told: ExecutionReport, remote: string): boolean {
-    switch (told.is) {
+  /** Returns whether the report was added. @param remote the repository that memories belong to */
+  addReport(leaseId: string, report: ExecutionReport, remote: string): boolean {
+    switch (report.is) {
       case 'patch':
-        return this.#append(leaseId, { as: 'must' }, { type: 'run-patch', patch: told.patch })
+        return this.#append(leaseId, { as: 'must' }, { type: 'run-patch', patch: report.patch })
       case 'event':
-        return this.#append(leaseId, { as: 'may' }, { type: 'run-event', event: told.event })
+        return this.#append(leaseId, { as: 'may' }, { type: 'run-event', event: report.event })
       case 'memories':
         return this.#append(
           leaseId,
           { as: 'must' },
-          { type: 'run-memories', repo: remote, facts: [...told.facts] },
+          { type: 'run-memories', repo: remote, facts: [...report.facts] },
         )
       case 'usage':
-        return this.#append(leaseId, { as: 'must' }, { type: 'run-usage-snapshot', snapshot: told.snapshot })
+        return this.#append(
+          leaseId,
+          { as: 'must' },
+          { type: 'run-usage-snapshot', snapshot: report.snapshot },
+        )
       case 'artifact': {
-        const { name, part, final, data } = told
+        const { name, part, final, data } = report
         const note: FrameMetadata = { as: 'part', artifact: name, part, final }
         return this.#append(leaseId, note, { type: 'run-artifact', name, part, final, data })
       }
     }
   }
 
-  /** Once a lease: what was told already is not told again. */
+  /** Adds the completion, after which the lease accepts no more frames. Returns whether it was added. */
   addCompletion(leaseId: string, outcome: RunOutcome): boolean {
     return this.#append(leaseId, { as: 'end' }, { type: 'run-complete', outcome })
   }
@@ -225,12 +228,12 @@ export class FrameOutbox implements CommitParticipant {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || lease.outbox.completion !== undefined) return false
     const frame = (seq: number) => ({ ...report, leaseId, seq }) as WorkerFrame
-    // A frame that the host refuses costs the line, and comes again with every new one.
+    // The host would close the connection over an invalid frame, and receive it again after every reconnect.
     const text = encodeValid(frame(lease.outbox.lastSeq + 1))
     if (text === undefined) {
       this.#ports.log.error(
         { lease: leaseId, frame: report.type },
-        'a report was not of its form; it is not sent',
+        'dropped a report that does not match its schema',
       )
       return false
     }
@@ -244,7 +247,7 @@ export class FrameOutbox implements CommitParticipant {
     this.#ports.requestCommit()
   }
 
-  // ---- the host's word ---------------------------------------------------------------------------------------------
+  // ---- acknowledgements ---------------------------------------------------------------------------------------------
 
   applyAcknowledgement(leaseId: string, seq: number): void {
     const lease = this.#leases.get(leaseId)
@@ -267,7 +270,7 @@ export class FrameOutbox implements CommitParticipant {
     )
   }
 
-  /** Another line, or none: what the host has is to be learnt anew. */
+  /** The connection changed: wait for the host's acknowledgement before sending anything. */
   onConnectionChange(): void {
     for (const lease of this.#leases.values()) {
       lease.sentSeq = undefined
@@ -296,7 +299,7 @@ export class FrameOutbox implements CommitParticipant {
     }
   }
 
-  /** Answers how much it said. */
+  /** Sends frames of one lease. Returns the number of characters sent. */
   #sendShare(hostConnection: HostConnection, lease: LeaseSendState, bytesMax: number): number {
     let bytes = 0
     while (bytes < bytesMax && hostConnection.isUp && lease.sentSeq !== undefined) {
@@ -306,7 +309,7 @@ export class FrameOutbox implements CommitParticipant {
       const text =
         next.is === 'frame'
           ? next.text
-          : frameText({ type: 'lease-gap', leaseId, from: next.from, to: next.seq })
+          : encodeFrame({ type: 'lease-gap', leaseId, from: next.from, to: next.seq })
       lease.sentSeq = next.seq
       lease.unacknowledgedSince ??= this.#ports.timers.now()
       bytes += text.length
@@ -315,9 +318,9 @@ export class FrameOutbox implements CommitParticipant {
     return bytes
   }
 
-  /** A store that met a full disk can't be read while it opens its database again. */
+  /** Returns undefined when there is nothing to send, or while a store that was full reopens its database. */
   #nextToSend(outbox: Outbox, after: number): Sendable | undefined {
-    // A host that was restored from a backup is behind its own word, and what it had is nowhere any more.
+    // A host restored from a backup acknowledges less than before. The frames in between are deleted, so report a gap.
     if (after < outbox.acked) return { is: 'gap', from: after + 1, seq: outbox.acked }
     try {
       return outbox.next(after)
@@ -344,7 +347,7 @@ export class FrameOutbox implements CommitParticipant {
     this.flush()
   }
 
-  // ---- cuts --------------------------------------------------------------------------------------------------------
+  // ---- commits --------------------------------------------------------------------------------------------------------
 
   contribute(): CommitContribution | undefined {
     const writes = this.#pendingErasures.splice(0)
@@ -368,7 +371,7 @@ export class FrameOutbox implements CommitParticipant {
     this.flush()
   }
 
-  // ---- the spool ---------------------------------------------------------------------------------------------------
+  // ---- stored frames ---------------------------------------------------------------------------------------------------
 
   *#readFrames(leaseId: string): Iterable<readonly [seq: number, frame: StoredFrame]> {
     const between = { after: `${leaseId}/`, until: endOfLeaseKeys(leaseId) }
@@ -379,18 +382,18 @@ export class FrameOutbox implements CommitParticipant {
   #readText(leaseId: string, seq: number): string {
     const frame = this.#ports.keyValues.get('frame', frameKey(leaseId, seq)) as StoredFrame | undefined
     if (frame === undefined || frame.as === 'gap')
-      throw new Error(`frame ${seq} of ${leaseId} is not in the spool`)
+      throw new Error(`frame ${seq} of ${leaseId} is not on disk`)
     return frame.text
   }
 }
 
-/** The key of this room's timers. */
+/** The timer key of this class. */
 export const FRAME_OUTBOX_TIMER = 'post'
 
 const frameKey = (leaseId: string, seq: number): string =>
   `${leaseId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
 
-/** Above all keys of the lease: `0` follows `/`. */
+/** Greater than every frame key of the lease, because `0` follows `/`. */
 const endOfLeaseKeys = (leaseId: string): string => `${leaseId}0`
 
 function addWrites(leaseId: string, { frames, acked }: OutboxChanges, writes: Write[]): void {
@@ -400,8 +403,8 @@ function addWrites(leaseId: string, { frames, acked }: OutboxChanges, writes: Wr
     writes.push({ table: 'key-value', collection: 'outbox', key: leaseId, value: { acked } })
 }
 
-/** The text of a frame, as its reader accepts it; undefined when no cutting makes it so. */
+/** The text of a frame, shortened until its schema accepts it; undefined when that is not possible. */
 function encodeValid(frame: WorkerFrame): string | undefined {
-  const text = frameText(frame)
+  const text = encodeFrame(frame)
   return checkWorkerFrame(frame).ok || readWorkerFrame(text, true).ok ? text : undefined
 }

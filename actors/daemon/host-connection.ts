@@ -9,7 +9,7 @@ import { backoffMs } from '../../core/backoff.ts'
 import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
-import { frameText } from '../../protocol/frame-budget.ts'
+import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   type HostFrame,
   type HostFrameOf,
@@ -139,7 +139,7 @@ export class HostConnection {
 
   /** Sends a frame that is not kept for later: without a connection the frame is dropped. */
   send(frame: WorkerFrame): void {
-    if (this.isUp) this.sendText(frameText(frame))
+    if (this.isUp) this.sendText(encodeFrame(frame))
   }
 
   sendText(text: string): void {
@@ -210,7 +210,7 @@ export class HostConnection {
     const { name, capabilities, claims, timers } = this.#ports
     session.registerSentAt = timers.now()
     session.transport?.send(
-      frameText({
+      encodeFrame({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,
         auth: session.auth,

@@ -1,7 +1,7 @@
 /**
- * What executions tell: to the post, and what must outlive the daemon into their records.
+ * Passes the reports of executions to the frame outbox, and stores progress and costs in the execution's snapshot.
  *
- * Nothing gets into a record that its reader would refuse: a record that can't be read is a run nobody speaks for.
+ * Everything is checked before it is stored, because an unreadable snapshot would leave its run without a report.
  */
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
@@ -9,7 +9,7 @@ import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import { fitting } from '../../protocol/frame-budget.ts'
+import { fitFrame } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
@@ -21,15 +21,15 @@ export interface ReportsPorts {
   readonly outbox: FrameOutbox
 }
 
-/** What is noted of costs that are told one by one. */
+/** How many costs are stored when they are reported one by one. */
 const RECORDED_COSTS_MAX = 64
 
 interface LeaseReports {
-  /** The repository that memories belong to. */
+  /** The remote of the repository, to which memories belong. */
   readonly remote: string
-  /** Costs have come as a whole list: single entries are in it. */
+  /** The execution has reported its costs as a whole list, which contains the single entries. */
   hasWholeCostList: boolean
-  /** By field, what of its progress the host has been told. */
+  /** By progress field, the last value (as JSON) that was sent to the host. */
   readonly sentFields: Map<string, string>
 }
 
@@ -45,55 +45,61 @@ export class Reports {
     this.#byLease.set(leaseId, { remote, hasWholeCostList: false, sentFields: new Map() })
   }
 
-  /** Whatever it still tells is not heard. */
+  /** Later reports of this lease are ignored. */
   close(leaseId: string): void {
     this.#byLease.delete(leaseId)
   }
 
-  /** Whoever tells is reading an agent's output: whatever is wrong with it must not end that. */
-  report(leaseId: string, told: ExecutionReport): void {
+  /** Never throws, because the caller is reading an agent's output and must not stop for one bad report. */
+  report(leaseId: string, report: ExecutionReport): void {
     try {
-      this.#addReport(leaseId, told)
+      this.#addReport(leaseId, report)
     } catch (error) {
       const reason = isNativeError(error) ? error.message : String(error)
-      this.#ports.log.error({ lease: leaseId, is: told.is, reason }, 'a report could not be taken')
+      this.#ports.log.error(
+        { lease: leaseId, is: report.is, reason },
+        'could not process a report of an execution',
+      )
     }
   }
 
-  #addReport(leaseId: string, told: ExecutionReport): void {
-    const reporter = this.#byLease.get(leaseId)
-    if (reporter === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
-    if (!this.#ports.outbox.addReport(leaseId, told, reporter.remote)) return
-    if (told.is === 'patch' && told.patch.costs !== undefined) {
-      reporter.hasWholeCostList = true
-      this.#setCosts(leaseId, told.patch.costs)
-    } else if (told.is === 'event' && told.event.type === 'cost' && !reporter.hasWholeCostList)
-      this.#addCost(leaseId, told.event.entry)
+  #addReport(leaseId: string, report: ExecutionReport): void {
+    const reports = this.#byLease.get(leaseId)
+    if (reports === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
+    if (!this.#ports.outbox.addReport(leaseId, report, reports.remote)) return
+    if (report.is === 'patch' && report.patch.costs !== undefined) {
+      reports.hasWholeCostList = true
+      this.#setCosts(leaseId, report.patch.costs)
+    } else if (report.is === 'event' && report.event.type === 'cost' && !reports.hasWholeCostList)
+      this.#addCost(leaseId, report.event.entry)
   }
 
   patch(leaseId: string, patch: RunPatch): void {
     this.report(leaseId, { is: 'patch', patch })
   }
 
-  /** Into the record, and to the host what concerns it: a pull request that it knows of outlives this machine. */
+  /** Stores progress, and sends changed fields to the host: a pull request that the host knows outlives this machine. */
   recordProgress(leaseId: string, progress: Progress): void {
     const checked = checkExecutionProgress(progress)
     if (!checked.ok) {
-      this.#ports.log.error({ lease: leaseId, problem: checked.error }, 'progress that is not of its form')
+      this.#ports.log.error(
+        { lease: leaseId, problem: checked.error },
+        'ignored progress that does not match its schema',
+      )
       return
     }
     this.#ports.lookup.send(leaseId, { type: 'progressed', progress: checked.value })
-    const told = this.#byLease.get(leaseId)?.sentFields
+    const sent = this.#byLease.get(leaseId)?.sentFields
     const { sandbox, agentSessionId, prUrl, prState } = checked.value
     const changes = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
-      ([field, value]) => value !== undefined && told?.get(field) !== JSON.stringify(value),
+      ([field, value]) => value !== undefined && sent?.get(field) !== JSON.stringify(value),
     )
     if (changes.length === 0) return
-    for (const [field, value] of changes) told?.set(field, JSON.stringify(value))
+    for (const [field, value] of changes) sent?.set(field, JSON.stringify(value))
     this.patch(leaseId, Object.fromEntries(changes))
   }
 
-  /** Once a lease: a completion that is in the post is not told again. */
+  /** Adds the completion to the outbox, once per lease. */
   complete(leaseId: string): void {
     const { lookup, outbox } = this.#ports
     const outcome = lookup.fieldsOf(leaseId)?.outcome
@@ -108,14 +114,14 @@ export class Reports {
 
   #setCosts(leaseId: string, costs: readonly CostEntry[]): void {
     const outcome = fitOutcome({ status: 'failed', costs: costs.slice(0, RUN_COSTS_MAX) })
-    this.#ports.lookup.send(leaseId, { type: 'spent', costs: outcome.costs })
+    this.#ports.lookup.send(leaseId, { type: 'costs reported', costs: outcome.costs })
   }
 }
 
-/** The same outcome as the host takes it; if no cutting makes it so, what can be said of it. */
+/** Shortens an outcome until the host accepts it as a frame. An outcome that cannot be shortened becomes a failure. */
 export function fitOutcome(outcome: RunOutcome): RunOutcome {
-  const frame = fitting({ type: 'run-complete', leaseId: 'any', seq: 1, outcome })
+  const frame = fitFrame({ type: 'run-complete', leaseId: 'any', seq: 1, outcome })
   return checkWorkerFrame(frame).ok
     ? frame.outcome
-    : failedOutcome('internal error: the outcome was not of its form')
+    : failedOutcome('internal error: the outcome does not match its schema')
 }

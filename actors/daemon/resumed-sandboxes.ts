@@ -1,9 +1,9 @@
 /**
- * The sandboxes on this machine that are booted for a person, and the way from the host's frames to their terminals.
+ * Manages the resumed sandboxes of this worker, and passes the host's attach frames to their terminals.
  *
- * A boot's credentials are held here until the sandbox is asked for, and nowhere else. Whoever asks for what is booted
- * is answered at once; whoever asks while it is being closed gets a new one as soon as it is gone. What a session has
- * come to is told when it is closed, best effort: it is beside every lease, and the run's own numbers are told already.
+ * Credentials of a boot request stay in memory here until the executor boots the sandbox, and nowhere else. A request
+ * for a booted sandbox is answered at once; a request during closing boots it again afterwards. The usage of a session
+ * is sent when its sandbox closes, best effort: it belongs to no lease, so the outbox does not keep it.
  */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
@@ -12,7 +12,7 @@ import type { BootedSandbox, CreateScreen, TerminalSize } from '../../core/daemo
 import type { Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
-import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
+import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
@@ -33,42 +33,42 @@ export interface ResumedSandboxesPorts {
   readonly system: ActorSystem
   readonly executor: Pick<Executor, 'boot'>
   readonly makeScreen: CreateScreen
-  /** Why none may be booted for this run right now. */
+  /** Why the sandbox of this run may not be booted now; undefined: it may. */
   readonly objection: (runId: string) => string | undefined
-  /** How many there are may have changed. */
+  /** Called when the number of resumed sandboxes may have changed. */
   readonly onChange: () => void
 }
 
-/** How long a session lives on without a line: as long as its host waits for a worker that is away. */
+/** How long a session continues without a connection: as long as the host waits for an absent worker. */
 const ADRIFT_MS = 120_000
-/** From the last view to the end it is only enough for a page that is loaded anew. */
+/** How long a sandbox stays open without a view. After the last view only long enough for a page reload. */
 const WAITS_MS: Readonly<Record<ResumedSandboxWait, number>> = {
-  'booted.wait for a view': 120_000,
-  'booted.wait for a return': 30_000,
-  'booted.wait for the line': ADRIFT_MS,
+  'sandbox.wait for a view': 120_000,
+  'sandbox.wait for a return': 30_000,
+  'sandbox.wait for the connection': ADRIFT_MS,
 }
-/** Each is a person's, and holds processes and a terminal. */
+/** The most resumed sandboxes at once; each holds processes and a terminal. */
 const SANDBOXES_MAX = 32
-/** Of one sandbox; the host's own bound is lower. */
+/** The most views of one sandbox; the host's own limit is lower. */
 const VIEWS_MAX = 64
-/** Those who wait for one boot. */
+/** The most requests that may wait for one boot. */
 const REQUESTS_MAX = 32
-/** What waits for a line to be told. */
+/** The most usage snapshots that wait for a connection. */
 const UNSENT_USAGE_MAX = 64
 
-/** Pictures of how a session ended, on their way to those who come back: heartbeats wait behind them. */
+/** The most bytes of final screens in the socket, because heartbeats wait behind them. */
 const ENDINGS_BYTES_MAX = 4 * 1024 * 1024
-/** Sessions that were closed here, to be told apart from those of a daemon that is no more; the oldest are forgotten. */
+/** How many closed runs are remembered, to tell them apart from sessions that ended with an earlier daemon. */
 const CLOSED_RUNS_MAX = 1_024
 
 const RELEASED = 'the sandbox was closed'
-const CLOSING = 'the session is being closed; attach again to go on with it'
-const CLOSED_MEANWHILE = 'the session was closed meanwhile; attach again to go on with it'
+const CLOSING = 'the session is being closed; attach again to continue it'
+const CLOSED_MEANWHILE = 'the session was closed meanwhile; attach again to continue it'
 const WORKER_RESTARTED =
-  'the worker was started again, and the session ended with it; attach again to go on with it'
+  'the worker was restarted, and the session ended with it; attach again to continue it'
 const TOO_MANY = `${SANDBOXES_MAX} sandboxes are booted on this worker already; release one of them first`
 
-/** Those who asked for one boot. */
+/** The requests that wait for one boot. */
 interface BootRequests {
   readonly requestIds: string[]
   credentials: RunCredentials | undefined
@@ -76,17 +76,17 @@ interface BootRequests {
 
 export class ResumedSandboxes {
   readonly #ports: ResumedSandboxesPorts
-  /** By run, those that wait for it to be booted. */
+  /** By run id, the requests that wait for the boot. */
   readonly #bootRequests = new Map<string, BootRequests>()
-  /** By run, those that wait for it to be closed and booted anew. */
+  /** By run id, the requests that wait for the sandbox to be closed and booted again. */
   readonly #requestsAfterClosing = new Map<string, BootRequests>()
   readonly #sandboxes = new Map<string, BootedSandbox>()
   readonly #terminals = new Map<string, TerminalBroadcast>()
-  /** By run, sessions that ended while nobody looked, or could. */
+  /** By run id, sessions that ended while no view was open. */
   readonly #endedSessions = new Map<string, SessionEnding>()
-  /** Runs that were booted here and are not any more. */
+  /** Runs whose sandbox was closed by this daemon. */
   readonly #closedRuns = new Set<string>()
-  /** By run, what is to be done once nothing of it is left. */
+  /** By run id, the action to run when the sandbox is closed. */
   readonly #afterClosing = new Map<string, () => void>()
   #unsentUsage: UsageSnapshot[] = []
 
@@ -96,15 +96,15 @@ export class ResumedSandboxes {
 
   runEffect(effect: ResumedSandboxEffect): void {
     const { runId } = effect
-    if (effect.type === 'booted.boot') void this.#boot(runId)
-    else if (effect.type === 'booted.close') void this.#close(runId)
-    else if (effect.type === 'booted.over') this.#cleanUp(runId)
+    if (effect.type === 'sandbox.boot') void this.#boot(runId)
+    else if (effect.type === 'sandbox.close') void this.#close(runId)
+    else if (effect.type === 'sandbox.clean up') this.#cleanUp(runId)
     else this.#ports.timers.in(waitTimerKey(runId), 'up', WAITS_MS[effect.type])
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries ------------------------------------------------------------------------------------------------------
 
-  /** From the wish until nothing of it is left. */
+  /** True from the boot request until the sandbox is closed completely. */
   has(runId: string): boolean {
     return this.#stateOf(runId) !== undefined || this.#sandboxes.has(runId)
   }
@@ -125,10 +125,10 @@ export class ResumedSandboxes {
     const state = this.#stateOf(runId)
     if (!this.has(runId)) this.#tryBoot(runId, { requestIds: [requestId], credentials })
     else if (state === 'booting') this.#join(this.#bootRequests, runId, requestId, credentials)
-    else if (state === undefined || state === 'unwanted' || state === 'closing')
+    else if (state === undefined || state === 'releasedEarly' || state === 'closing')
       this.#join(this.#requestsAfterClosing, runId, requestId, credentials)
     else {
-      this.#send(runId, { type: 'asked again' })
+      this.#send(runId, { type: 'boot requested again' })
       this.#ports.hostConnection.send({ type: 'sandbox-ready', requestId })
     }
   }
@@ -148,14 +148,14 @@ export class ResumedSandboxes {
     const requests = bootRequests.get(runId) ?? { requestIds: [], credentials }
     bootRequests.set(runId, requests)
     if (requests.requestIds.length < REQUESTS_MAX) requests.requestIds.push(requestId)
-    else this.#sendFailed([requestId], 'too many ask for this sandbox at once; try again')
+    else this.#sendFailed([requestId], 'too many requests for this sandbox at once; try again')
   }
 
   #spawnActor(runId: string, requests: BootRequests): void {
     this.#endedSessions.delete(runId)
     this.#bootRequests.set(runId, requests)
     if (this.#ports.system.spawn(RESUMED_SANDBOX, runId, { runId }).ok) this.#ports.onChange()
-    else this.#failRequests(runId, 'internal error: it could not be begun')
+    else this.#failRequests(runId, 'internal error: the sandbox could not be recorded')
   }
 
   async #boot(runId: string): Promise<void> {
@@ -165,22 +165,22 @@ export class ResumedSandboxes {
     const answer = await this.#callBoot(runId, credentials)
     if (!answer.ok) {
       this.#failRequests(runId, formatBootRefusal(answer.refusal))
-      this.#send(runId, { type: 'refused' })
+      this.#send(runId, { type: 'boot failed' })
       return
     }
     this.#sandboxes.set(runId, answer.value)
     if (this.#stateOf(runId) === 'booting') this.#answerReady(runId)
     else this.#failRequests(runId, RELEASED)
-    // One whose life broke meanwhile has nobody who would close it.
+    // If the actor has crashed meanwhile, close the sandbox here.
     if (this.#stateOf(runId) === undefined) void this.#close(runId)
-    else this.#send(runId, { type: 'ready' })
+    else this.#send(runId, { type: 'booted' })
   }
 
   async #callBoot(runId: string, credentials: RunCredentials): Promise<Result<BootedSandbox>> {
     try {
       return await this.#ports.executor.boot({ runId, credentials })
     } catch (error) {
-      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'a sandbox could not be booted')
+      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'could not boot a sandbox')
       return no('failed', 'internal error: the sandbox could not be booted')
     }
   }
@@ -207,7 +207,7 @@ export class ResumedSandboxes {
       })
   }
 
-  /** Nothing happens when it is not booted. */
+  /** Nothing happens when the sandbox is not booted. */
   release(runId: string, message = RELEASED): void {
     this.#endedSessions.delete(runId)
     this.#failLaterRequests(runId, message)
@@ -217,12 +217,12 @@ export class ResumedSandboxes {
 
   releaseAll(message: string): void {
     for (const runId of [...this.#ports.system.keys(RESUMED_SANDBOX)]) this.release(runId, message)
-    // Those whose life broke are closed all the same.
+    // Also close the sandboxes whose actor has crashed.
     for (const runId of this.#sandboxes.keys())
       if (this.#stateOf(runId) === undefined) void this.#close(runId)
   }
 
-  /** Once nothing of it is left: at once, mostly. */
+  /** Runs the action when the sandbox is closed; at once when it is not booted. */
   runAfterClosing(runId: string, action: () => void, message: string): void {
     if (this.has(runId)) {
       this.#afterClosing.set(runId, action)
@@ -248,7 +248,7 @@ export class ResumedSandboxes {
     try {
       return (await this.#sandboxes.get(runId)?.close()) ?? []
     } catch (error) {
-      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'a booted sandbox could not be closed')
+      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'could not close a resumed sandbox')
       return []
     }
   }
@@ -287,55 +287,55 @@ export class ResumedSandboxes {
       })
   }
 
-  /** Answers why it is not. */
+  /** Returns the refusal, or undefined when the view is open. */
   #tryOpenView(sessionId: string, runId: string, size: TerminalSize): string | undefined {
     const ending = this.#endedSessions.get(runId)
     if (ending !== undefined) return this.#replayEnding(sessionId, ending)
     const sandbox = this.#sandboxes.get(runId)
     const state = this.#stateOf(runId)
-    if (sandbox === undefined || state === undefined || state === 'closing' || state === 'unwanted')
+    if (sandbox === undefined || state === undefined || state === 'closing' || state === 'releasedEarly')
       return this.#missingReason(runId)
     const current = this.#terminalOfView(sessionId)
     if (current !== undefined && current !== this.#terminals.get(runId))
       return 'this session belongs to another run'
     const terminal = this.#terminals.get(runId) ?? this.#openTerminal(runId, sandbox, size)
-    if (terminal === undefined) return 'internal error: its terminal could not be opened'
+    if (terminal === undefined) return 'internal error: the terminal could not be opened'
     if (current === undefined && terminal.viewCount >= VIEWS_MAX)
       return `${VIEWS_MAX} terminals show this session already; close one of them first`
-    this.#send(runId, { type: 'viewed' })
+    this.#send(runId, { type: 'view opened' })
     terminal.open(sessionId, size)
     return undefined
   }
 
-  /** The host opens views only of what it was told is ready: it was here once, or in a daemon before this one. */
+  /** The host opens views only after `sandbox-ready`, so the sandbox existed in this daemon or in an earlier one. */
   #missingReason(runId: string): string {
     if (this.has(runId)) return CLOSING
     return this.#closedRuns.has(runId) ? CLOSED_MEANWHILE : WORKER_RESTARTED
   }
 
-  /** It ended while its views were away: they see how. */
-  #replayEnding(sessionId: string, { code, serializedScreen: picture = [] }: SessionEnding): undefined {
+  /** Shows the final screen of a session that ended while its views were disconnected. */
+  #replayEnding(sessionId: string, { code, serializedScreen = [] }: SessionEnding): undefined {
     const { hostConnection } = this.#ports
-    const head = attachDataHead(sessionId)
-    // Whoever comes when there is no room for more of them is told the end alone.
-    const chunks = hostConnection.backlog() < ENDINGS_BYTES_MAX ? picture : []
-    for (const piece of chunks) hostConnection.sendText(attachDataText(head, piece))
+    const head = attachDataPrefix(sessionId)
+    // With a full socket the view receives only the exit code.
+    const chunks = hostConnection.backlog() < ENDINGS_BYTES_MAX ? serializedScreen : []
+    for (const chunk of chunks) hostConnection.sendText(attachDataText(head, chunk))
     hostConnection.send({ type: 'attach-exit', sessionId, code })
   }
 
   #openTerminal(runId: string, sandbox: BootedSandbox, size: TerminalSize): TerminalBroadcast | undefined {
     const { log } = this.#ports
     try {
-      const ended = (ending: SessionEnding) => this.#onSessionEnded(runId, ending)
+      const onEnded = (ending: SessionEnding) => this.#onSessionEnded(runId, ending)
       const terminal = new TerminalBroadcast(
-        { ...this.#ports, key: terminalTimerKey(runId), onEnded: ended },
+        { ...this.#ports, key: terminalTimerKey(runId), onEnded },
         sandbox,
         size,
       )
       this.#terminals.set(runId, terminal)
       return terminal
     } catch (error) {
-      log.error({ run: runId, reason: messageOf(error) }, 'a terminal could not be opened')
+      log.error({ run: runId, reason: messageOf(error) }, 'could not open a terminal')
       return undefined
     }
   }
@@ -357,7 +357,7 @@ export class ResumedSandboxes {
     this.#terminalOfView(sessionId)?.resize(sessionId, { cols, rows })
   }
 
-  /** Asked before the view is opened again: whose it is, its frames tell. */
+  /** Answers `attach-ask`: how many inputs of this session have arrived, so that the host resends only the rest. */
   sendInputCount(sessionId: string): void {
     let inputs = 0
     for (const terminal of this.#terminals.values()) inputs += terminal.inputCount(sessionId)
@@ -375,9 +375,9 @@ export class ResumedSandboxes {
     return undefined
   }
 
-  // ---- the line ----------------------------------------------------------------------------------------------------
+  // ---- connection ----------------------------------------------------------------------------------------------------
 
-  /** A new one: the host opens its views again by itself. */
+  /** Sends the kept usage. The host opens its views again by itself. */
   onConnectionUp(): void {
     this.#sendUsage(this.#unsentUsage.splice(0))
   }
@@ -385,13 +385,13 @@ export class ResumedSandboxes {
   onConnectionDown(): void {
     for (const terminal of this.#terminals.values()) terminal.dropViews()
     for (const runId of [...this.#ports.system.keys(RESUMED_SANDBOX)])
-      this.#send(runId, { type: 'line lost' })
+      this.#send(runId, { type: 'connection lost' })
   }
 
   #sendUsage(snapshots: readonly UsageSnapshot[]): void {
     const { hostConnection } = this.#ports
     if (!hostConnection.isUp) {
-      // What nested agents have used is left out first.
+      // When there is too much, the usage of subagents is dropped first.
       const all = [...this.#unsentUsage, ...snapshots]
       const [ofMainAgent, ofSubagents] = [
         all.filter(isOfMainAgent),
@@ -403,14 +403,13 @@ export class ResumedSandboxes {
     for (const snapshot of snapshots) hostConnection.send({ type: 'run-usage-snapshot', snapshot })
   }
 
-  /** A timer that was set here came due. */
   onTimer(key: string, name: string): void {
     if (key.startsWith(WAIT_TIMER)) this.#send(key.slice(WAIT_TIMER.length), { type: 'time is up' })
     else if (key.startsWith(ENDING_TIMER)) this.#endedSessions.delete(key.slice(ENDING_TIMER.length))
     else this.#terminals.get(key.slice(TERMINAL_TIMER.length))?.onTimer(name)
   }
 
-  // ---- the lives ---------------------------------------------------------------------------------------------------
+  // ---- actors ---------------------------------------------------------------------------------------------------
 
   #stateOf(runId: string): string | undefined {
     const value = this.#ports.system.peek(RESUMED_SANDBOX, runId)?.value
@@ -422,10 +421,10 @@ export class ResumedSandboxes {
   }
 }
 
-/** The session's, rather than that of an agent nested in it. */
+/** Whether the usage is the session's own, not that of a subagent. */
 const isOfMainAgent = ({ subagentId }: UsageSnapshot): boolean => subagentId === undefined
 
-/** In front of the keys of this room's timers. */
+/** The prefix of this class's timer keys. */
 export const RESUMED_SANDBOX_TIMER = 'booted '
 const WAIT_TIMER = `${RESUMED_SANDBOX_TIMER}wait `
 const ENDING_TIMER = `${RESUMED_SANDBOX_TIMER}ending `

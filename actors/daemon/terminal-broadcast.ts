@@ -1,10 +1,9 @@
 /**
- * One session's terminal, and those who look at it.
+ * Sends the output of one terminal session to all of its views, and their input to the session.
  *
- * Whoever comes, or comes again, is drawn the whole picture first and gets everything from there on: at that moment all
- * that was printed before is in the picture, and nothing that comes after it is. What the session prints goes no faster
- * than it can be drawn and sent, so a flood waits in the session and nowhere else. The size is that of the view that
- * typed last.
+ * A view that opens, or opens again, first receives the whole screen and then all later output: the serialized screen
+ * contains exactly what was printed before. The session is paused when its output cannot be drawn and sent fast enough,
+ * so a flood waits in the session, not in memory. The terminal has the size of the view that typed last.
  */
 import { isNativeError } from 'node:util/types'
 import type {
@@ -15,7 +14,7 @@ import type {
   TerminalSize,
 } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
-import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
+import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import type { HostConnection } from './host-connection.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
@@ -24,66 +23,66 @@ import { TerminalOutputFilter } from './terminal-output-filter.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 export interface TerminalBroadcastPorts {
-  /** Whose timers these are. */
+  /** The timer key of this terminal. */
   readonly key: string
   readonly timers: SleepAwareTimers
   readonly hostConnection: HostConnection
   readonly log: Log
   readonly makeScreen: CreateScreen
-  /** The session's process has ended, and every view knows. */
+  /** Called when the session's process has ended and every view has been informed. */
   readonly onEnded: (ending: SessionEnding) => void
 }
 
-/** The last that there was to see. */
+/** How a session ended. */
 export interface SessionEnding {
   readonly code: number
-  /** For those who come back, or whom a line took away; absent when somebody has seen it end. */
+  /** The final screen, for views that open again; absent when a view was open at the end. */
   readonly serializedScreen?: readonly EncodedChunk[]
 }
 
-/** What its views may have lying on the line: little enough that reports find room beside it. */
+/** Output stops above this socket backlog, which leaves capacity for reports. */
 const BACKLOG_BYTES_MAX = 256 * 1024
-/** Nobody says when there is room again: it is looked soon, and then later and later. */
+/** The socket does not signal free capacity, so poll it: first soon, then with growing pauses. */
 const BACKLOG_POLL_MS = 1
 const BACKLOG_POLL_MS_MAX = 8
-/** What is printed while somebody types goes on a line that is full of reports, too: so much at once, so much a second. */
+/** Small output (the echo of typing) is sent even above the backlog limit, within this burst and rate. */
 const ECHO_CHARS_BURST_MAX = 16 * 1024
 const ECHO_CHARS_PER_SECOND_MAX = 16 * 1024
 const ECHO_BACKLOG_BYTES_MAX = 2 * 1024 * 1024
-/** Printed and not yet in the picture, or not yet sent. */
+/** Output that is not drawn or not sent yet; above this limit the session is paused. */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024
-/** Whoever drags a window's corner asks for a hundred sizes a second. */
+/** Resizes are collected for this long, because dragging a window causes a hundred of them a second. */
 const RESIZE_MS = 50
-/** Typed and pasted, by all of them together, in the long run as much as the host lets through of one: what the session does not read lies in memory. */
+/** The limit of input from all views together, because input that the session does not read stays in memory. */
 const INPUT_CHARS_BURST_MAX = 1024 * 1024
 const INPUT_CHARS_PER_SECOND_MAX = ATTACH_INPUT_BYTES_PER_SECOND
-/** What the session is answered by itself: apart, or one that asks without end could not be interrupted any more. */
+/** The terminal's own answers have a separate limit, so that a session that queries without end can still be interrupted. */
 const ANSWER_CHARS_BURST_MAX = 64 * 1024
 const ANSWER_CHARS_PER_SECOND_MAX = 16 * 1024
-/** Who typed once and has left while the line was down, which nobody tells: the oldest are forgotten. */
+/** How many typists are remembered. Views that closed while disconnected are never reported as closed. */
 const TYPISTS_MAX = 256
-/** There is no room for more of what is typed. */
+/** The bell tells a person that input was dropped. */
 const BELL = '\u0007'
 
 interface TerminalView {
   readonly sessionId: string
-  /** In front of each of its frames' data. */
+  /** The text in front of the data in each of the view's frames. */
   readonly head: string
   size: TerminalSize
-  /** It has its picture. */
+  /** The view has received the whole screen. */
   isLive: boolean
 }
 
 export class TerminalBroadcast {
   readonly #ports: TerminalBroadcastPorts
   readonly #screen: Screen
-  /** undefined: on its way. */
+  /** undefined while the constructor opens it. */
   readonly #session: TerminalSession | undefined
   readonly #filter = new TerminalOutputFilter()
   readonly #views = new Map<string, TerminalView>()
-  /** By session id, which of them typed later; kept for those that a lost line took away, for they come back. */
+  /** By session id, a counter that orders views by their last input; kept across a lost connection. */
   readonly #typedOrder = new Map<string, number>()
-  /** By session id, how much of what was typed there has come, over all lines: its host may have to know. */
+  /** By session id, how many input frames have arrived over all connections; the host may ask for it. */
   readonly #inputCounts = new Map<string, number>()
   readonly #inputBucket: TokenBucket
   readonly #answerBucket: TokenBucket
@@ -127,14 +126,14 @@ export class TerminalBroadcast {
 
   // ---- views -------------------------------------------------------------------------------------------------------
 
-  /** Again: the picture again. */
+  /** Opening a view again sends the whole screen again. */
   open(sessionId: string, size: TerminalSize): void {
-    this.#views.set(sessionId, { sessionId, head: attachDataHead(sessionId), size, isLive: false })
+    this.#views.set(sessionId, { sessionId, head: attachDataPrefix(sessionId), size, isLive: false })
     this.#scheduleResize()
     this.#advance()
   }
 
-  /** Answers whether it was here. */
+  /** Returns whether the view was open. */
   close(sessionId: string): boolean {
     this.#typedOrder.delete(sessionId)
     this.#inputCounts.delete(sessionId)
@@ -144,22 +143,22 @@ export class TerminalBroadcast {
     return hadView
   }
 
-  /** The line is gone, and with it all of them. */
+  /** The connection was lost, and all views with it. */
   dropViews(): void {
     this.#views.clear()
     this.#advance()
   }
 
-  /** They are told why; nothing is shown any more. */
+  /** Sends the reason to all views, and ends the broadcast. */
   dismiss(message: string): void {
     for (const { sessionId } of this.#views.values())
       this.#ports.hostConnection.send({ type: 'attach-error', sessionId, message })
     this.#end()
   }
 
-  // ---- inwards -----------------------------------------------------------------------------------------------------
+  // ---- input -----------------------------------------------------------------------------------------------------
 
-  /** What is more than anybody types is not taken in; whoever typed it hears that. */
+  /** Input above the limit is dropped, and the view's bell rings. */
   input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
@@ -188,12 +187,12 @@ export class TerminalBroadcast {
       }
   }
 
-  /** Frames, those included that were too much. */
+  /** The number of input frames, including dropped ones. */
   inputCount(sessionId: string): number {
     return this.#inputCounts.get(sessionId) ?? 0
   }
 
-  /** Behind its picture only: that begins with a clean start. */
+  /** Only for a live view, because the whole screen begins with a reset. */
   #sendBell({ head, isLive }: TerminalView): void {
     if (isLive)
       for (const piece of encodeChunks(BELL)) this.#ports.hostConnection.sendText(attachDataText(head, piece))
@@ -206,7 +205,7 @@ export class TerminalBroadcast {
     this.#scheduleResize()
   }
 
-  /** A session that asks without end, and does not read what it is told, is not told everything. */
+  /** Answers a query of the session. Answers above the limit are dropped, because an endless querier does not read them. */
   #sendAnswer(answer: string): void {
     if (this.#isOver || !this.#answerBucket.take(answer.length)) return
     this.#session?.input(answer)
@@ -229,7 +228,7 @@ export class TerminalBroadcast {
     this.#session?.resize(size)
   }
 
-  /** Who typed last; the first who came, if none of them has. */
+  /** The view that typed last; if none has, the first that opened. */
   #sizeOwner(): TerminalView | undefined {
     let owner: TerminalView | undefined
     for (const view of this.#views.values())
@@ -241,7 +240,7 @@ export class TerminalBroadcast {
     return this.#typedOrder.get(sessionId) ?? 0
   }
 
-  // ---- outwards ----------------------------------------------------------------------------------------------------
+  // ---- output ----------------------------------------------------------------------------------------------------
 
   #onOutput(data: string): void {
     if (this.#isOver) return
@@ -260,23 +259,23 @@ export class TerminalBroadcast {
     this.#advance()
   }
 
-  /** Everything that can go on now does. */
+  /** Makes all progress that is possible now: new views, output, flow control, the end. */
   #advance(): void {
-    // It may tell something before it is here.
+    // The session may print while the constructor is still opening it.
     if (this.#isOver || this.#session === undefined) return
     const hasNewcomers = this.#drawNewViews()
-    // Until those have their picture nothing goes by them: it would be neither in it nor behind it.
+    // Hold output back until new views have the screen. Otherwise they would miss it.
     if (!hasNewcomers && this.#pendingChars > 0 && this.#mayForward()) this.#forwardOutput()
     this.#pauseOrResume(hasNewcomers)
     if (this.#exitCode !== undefined && !hasNewcomers && this.#pendingChars === 0 && this.#undrawnChars === 0)
       this.#finish(this.#exitCode)
   }
 
-  /** Answers whether somebody still waits for his picture. */
+  /** Returns whether a new view still waits for the screen. */
   #drawNewViews(): boolean {
     const newViews = [...this.#views.values()].filter(({ isLive }) => !isLive)
     if (newViews.length === 0) return false
-    // Drawing it is too dear to be done for nothing.
+    // Serializing the screen is expensive, so do it only when it can be sent.
     if (this.#undrawnChars > 0 || !this.#hasCapacity()) return true
     const screen = encodeChunks(this.#screen.serialize())
     return newViews.some((view) => {
@@ -313,7 +312,7 @@ export class TerminalBroadcast {
       await this.#screen.write(output)
     } catch (error) {
       const reason = isNativeError(error) ? error.message : String(error)
-      this.#ports.log.error({ reason }, 'a part of a terminal could not be drawn')
+      this.#ports.log.error({ reason }, 'could not draw output on the virtual terminal')
     }
     this.#undrawnChars -= output.length
     this.#advance()

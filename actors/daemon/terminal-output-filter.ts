@@ -1,21 +1,21 @@
 /**
- * What of a session's output only draws: text, colours, where the cursor goes. The rest is not for its views.
+ * Filters a session's terminal output down to what only draws: text, colours, cursor movements.
  *
- * A terminal that somebody sits at can be told to fill the clipboard, to name its window, to print, or to answer as if
- * its person had typed. Whatever runs in a sandbox may try that, so a view gets only what is on the list here; the
- * worker's own terminal hears everything, and answers. Nothing that is cut in two by where a piece ends gets past: the
- * unfinished part waits for the rest.
+ * Escape sequences can fill a person's clipboard, rename the window, print, or make the terminal answer as if the person
+ * had typed. A process in a sandbox may try that, so views receive only the sequences on this list. The worker's own
+ * virtual terminal receives everything, and answers. A sequence that is split between two chunks is held back until it
+ * is complete, so it cannot pass unfiltered.
  */
 
-/** Longer than any sequence on the list; what is longer is none of them. */
+/** Longer than any allowed sequence. */
 const SEQUENCE_CHARS_MAX = 256
 
-/** Moves, erasures, margins, modes, colours: without a mark in front, or with a question mark. */
+/** Cursor moves, erasing, margins, modes, colours. */
 const UNMARKED = '\\[[0-;]*[ABCDEFGHJK`adefghlmrsu]'
-/** Insertions, scrolls, tabs, repeats: no more of them at once than a screen can hold, or a view is busy for hours. */
+/** Insertions, scrolls, tabs, repeats: with at most four digits, because a larger count would block a view for hours. */
 const COUNTED = '\\[[0-9]{0,4}(?:[:;][0-;]*)?[@ILMPSTXZb]'
 const MARKED = '\\[\\?[0-;]*[hlJK]'
-/** The cursor's form, a soft reset. */
+/** Cursor style, soft reset. */
 const WITH_INTERMEDIATE = '\\[[0-?]*(?: q|!p)'
 /** Save, restore, index, next line, tab, reverse index, reset, keypad modes, shifts. */
 const ALONE = '[78DEHMc=>no|}~]'
@@ -24,27 +24,27 @@ const ALIGNMENT = '#8'
 const DRAWING = [UNMARKED, COUNTED, MARKED, WITH_INTERMEDIATE, ALONE, CHARACTER_SET, ALIGNMENT].join('|')
 
 /**
- * What is not on the list, and nothing else, so that whatever is costs one step of a search and no more. In turn: a
- * control sequence; the beginning of a string (title, clipboard, device commands); any other escape, complete; an escape
- * that is nothing; and what a terminal answers to, or takes for an escape.
+ * Matches everything that is not allowed, so that allowed text is skipped in one search. The alternatives in order: a
+ * control sequence; the beginning of a string (title, clipboard, device commands); any other complete escape; a lone
+ * escape; and characters that a terminal answers to or reads as an escape.
  */
 const NOT_DRAWING = new RegExp(
   `\\x1b(?!${DRAWING})(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_]|[ -/]*[0-~]|)|[\\x05\\x80-\\x9f]`,
   'g',
 )
-/** Where one may go on in the next piece. */
+/** An escape sequence at the end that the next chunk may complete. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|[ -/]*)$/
-/** The end of a string, or what breaks it off. */
+/** The end of a string, or a character that aborts it. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const STRING_END = /[\x07\x18\x1a\x9c]|\x1b\\?/g
 
 export class TerminalOutputFilter {
   #unfinished = ''
-  /** Within a string whose end has not come yet. */
+  /** Inside a string (title, clipboard, …) whose end has not arrived yet. */
   #inString = false
 
-  /** The next piece of the output, without what does not draw. */
+  /** The next chunk of output, reduced to what draws. */
   filter(data: string): string {
     const text = this.#unfinished + data
     this.#unfinished = ''
@@ -68,7 +68,7 @@ export class TerminalOutputFilter {
     return from === 0 ? whole : drawn + whole.slice(from)
   }
 
-  /** Where the part begins that may go on in the next piece. */
+  /** The start of an unfinished sequence at the end, which is held back; the text's length if there is none. */
   #unfinishedStart(text: string): number {
     const end = text.slice(-SEQUENCE_CHARS_MAX)
     const last = end.lastIndexOf('\x1b')
@@ -86,7 +86,7 @@ export class TerminalOutputFilter {
       return ''
     }
     this.#inString = false
-    // Any other escape breaks the string off, and begins something itself.
+    // Any other escape aborts the string and begins a sequence of its own.
     return this.#keepDrawing(text.slice(end[0] === '\x1b' ? end.index : STRING_END.lastIndex))
   }
 }

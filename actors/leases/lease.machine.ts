@@ -5,7 +5,7 @@
  * never jumps) and comes in as events; a restart counts anew, which only ever makes a lease live longer.
  */
 import { assign, setup } from 'xstate'
-import { LeaseFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import { LeaseFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
@@ -270,7 +270,7 @@ export const leaseKind: ActorKind = {
   codec: createSnapshotCodec({
     version: 1,
     states: { offered: 'o', unconfirmed: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
-    schema: shapeOf(LeaseFields),
+    schema: snapshotShape(LeaseFields),
     lifts: {},
   }),
   supervision: {

@@ -9,7 +9,7 @@ import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
-import { PULL_WATCH_MS, PULL_WATCH_RUNS_MAX } from '../../protocol/limits.ts'
+import { PULL_POLL_MS, PULL_POLL_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 
 export interface PullStatePollerPorts {
@@ -45,7 +45,7 @@ export class PullStatePoller {
   }
 
   start(): void {
-    this.#cancelTimer = this.#ports.clock.after(PULL_WATCH_MS, () => void this.#pollUnfinished())
+    this.#cancelTimer = this.#ports.clock.after(PULL_POLL_MS, () => void this.#pollUnfinished())
   }
 
   stop(): void {
@@ -89,7 +89,7 @@ export class PullStatePoller {
   #unfinished(): Run[] {
     return this.#recent()
       .filter(({ prUrl, prState }) => prUrl !== undefined && prState !== 'merged' && prState !== 'closed')
-      .slice(0, PULL_WATCH_RUNS_MAX)
+      .slice(0, PULL_POLL_RUNS_MAX)
   }
 
   /** Never rejects: nobody waits for it, and the next round comes whatever became of this one. */

@@ -20,7 +20,7 @@ import {
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
-import { RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
@@ -412,7 +412,7 @@ export const runKind: ActorKind = {
       failed: 'F',
       cancelled: 'X',
     },
-    schema: shapeOf(RunFields),
+    schema: snapshotShape(RunFields),
     lifts: { 1: liftFromV1 },
   }),
   split,

@@ -1,39 +1,38 @@
 /**
- * One terminal view: a person's end of a session, whatever lies between them and the sandbox.
+ * TerminalView is one person's terminal: it relays input and output between the browser and the session's worker.
  *
- * What is typed goes straight to the worker's line, without a disk or a turn of the loop between. While there is
- * nobody to take it (the sandbox is being booted, the worker is away) it is kept, within bounds, and goes there in
- * order as soon as there is. Each time the view is opened at the worker it is sent the whole picture of the terminal
- * first, so after a break of the worker's line nothing is missing and nothing comes twice. Nor is what was typed into a
- * line that was dead already: the worker is asked what it has had, and is told the rest before anything else.
+ * Input goes to the worker connection at once, without a commit. While the worker cannot take it (sandbox booting,
+ * worker disconnected), the view buffers a bounded amount and sends it in order later. The worker sends the serialized
+ * screen whenever the view is opened, so a reconnect neither loses nor repeats output. After a reconnect the view asks
+ * how many input frames arrived and resends the missing ones first.
  */
 import type { Cancel } from '../../core/ports.ts'
-import { shownText } from '../../protocol/attach-text.ts'
+import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ViewLine, ViewLink } from '../api/host-api.ts'
 import { UnacknowledgedInput } from './unacknowledged-input.ts'
 
-/** What a view needs of the session that it looks at. */
+/** Sends the frames of a view to the worker of its session. */
 export interface SessionSender {
   readonly runId: string
   readonly workerId: string
-  /** Answers whether the worker's line took it. */
+  /** Returns whether the worker connection accepted the frame. */
   send(frame: HostFrame): boolean
 }
 
 export interface TerminalViewPorts {
   readonly after: (ms: number, run: () => void) => Cancel
-  /** The person is gone, or was sent away. Once. */
+  /** Called once, when the view is closed by either side. */
   readonly onLeft: (view: TerminalView) => void
 }
 
 const CLOSE_DONE = 1000
 const CLOSE_POLICY = 1008
 const DEFAULT_SIZE = { cols: 80, rows: 24 }
-/** There is no room for more of what is typed. */
+/** Printed when the input buffer is full. */
 const BELL = '\u0007'
-/** Dim, and on a line of its own; the picture that comes next takes its place. */
+/** Dim text on a line of its own. The serialized screen that the worker sends next overwrites it. */
 const AWAY_NOTICE = '\r\n\u001b[0;2m[the worker is away; waiting for it to come back]\u001b[0m\r\n'
 
 export class TerminalView implements ViewLine {
@@ -42,16 +41,16 @@ export class TerminalView implements ViewLine {
   readonly #link: ViewLink
   readonly #ports: TerminalViewPorts
   #sender: SessionSender | undefined
-  /** `away`: the worker does not know of it, or not any more. */
+  /** `away`: the view is not open at the worker. */
   #state: 'away' | 'open' | 'closed' = 'away'
   #size: { readonly cols: number; readonly rows: number } | undefined
   #cancelOpening: Cancel | undefined
   #bufferedInput: string[] = []
   #bufferedChars = 0
   readonly #unacknowledged = new UnacknowledgedInput()
-  /** The worker is being asked what it has had; meanwhile nothing that is typed goes there. */
+  /** The worker has been asked how many input frames arrived. Until it answers, new input is buffered. */
   #isAwaitingCount = false
-  /** Something was printed since it was opened last. */
+  /** Output arrived since the view was last opened at the worker. */
   #isLive = false
 
   constructor(runId: string, sessionId: string, link: ViewLink, ports: TerminalViewPorts) {
@@ -69,27 +68,27 @@ export class TerminalView implements ViewLine {
     return this.#state === 'closed'
   }
 
-  /** The worker has it open, and has shown so. */
+  /** Whether the worker has the view open and has sent output. */
   get isLive(): boolean {
     return this.#isLive
   }
 
-  // ---- as the session sees it
+  // ---- called by the session
 
-  /** Its sandbox is booted. A view says how large it is right after it comes; it is waited for that, but not long. */
+  /** Joins a booted session. A browser sends its size right after connecting, so opening waits briefly for it. */
   join(sender: SessionSender): void {
     this.#sender = sender
     if (this.#size !== undefined) this.open()
     else this.#cancelOpening = this.#ports.after(ATTACH_SIZE_MS_MAX, () => this.open())
   }
 
-  /** Anew after each break of the worker's line. */
+  /** Opens the view at the worker; called again after each reconnect of the worker. */
   open(): void {
     if (this.#state === 'closed' || this.#sender === undefined) return
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
     const { runId, send } = this.#sender
-    // First, so that a worker that counts has answered before its picture comes.
+    // Ask first: a worker that counts input answers before it sends its screen.
     this.#isAwaitingCount =
       !this.#unacknowledged.isEmpty && send({ type: 'attach-ask', sessionId: this.sessionId })
     const opened = send({
@@ -104,7 +103,7 @@ export class TerminalView implements ViewLine {
     if (!this.#isAwaitingCount) this.#sendBufferedInput()
   }
 
-  /** `json`: the same as JSON, from whoever has it. */
+  /** `json`: `data` as JSON text, when the caller already has it. */
   onOutput(data: string, json?: string): void {
     if (this.#state !== 'open') return
     this.#isLive = true
@@ -112,7 +111,7 @@ export class TerminalView implements ViewLine {
     if (this.#isAwaitingCount) this.#stopResending()
   }
 
-  /** So many frames of what was typed the worker has had, on all lines together. */
+  /** The worker has received this many input frames in total, over all connections. */
   onInputCount(received: number): void {
     if (!this.#isAwaitingCount || this.#state !== 'open') return
     const missed = this.#unacknowledged.takeMissed(received)
@@ -142,15 +141,15 @@ export class TerminalView implements ViewLine {
     this.#closeLink(code, message)
   }
 
-  /** Without a word but the reason. */
+  /** Closes without an error message; the close reason says why. */
   close(code: number, reason: string): void {
     if (this.#state !== 'closed') this.#closeLink(code, reason)
   }
 
-  // ---- as its door sees it
+  // ---- called by the socket listener
 
   input(data: string): void {
-    // Nothing weighs nothing, and any number of them would be kept.
+    // Ignore empty input: it has no size, so the buffer limit would never stop it.
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
     const mayGo = this.#state === 'open' && !this.#isAwaitingCount
@@ -170,9 +169,9 @@ export class TerminalView implements ViewLine {
     this.#leave()
   }
 
-  // ---- parts
+  // ---- helpers
 
-  /** It does not count. What it never had is lost, and what it had must not come twice. */
+  /** The worker does not count input frames, so drop what it may have missed: resending could repeat input. */
   #stopResending(): void {
     this.#unacknowledged.stop()
     this.#resumeInput()
@@ -195,7 +194,7 @@ export class TerminalView implements ViewLine {
     return sent
   }
 
-  /** Answers whether nothing is left of it. */
+  /** Returns whether the buffer was sent completely. */
   #sendBufferedInput(): boolean {
     while (this.#bufferedInput[0] !== undefined) {
       if (!this.#sendInput(this.#bufferedInput[0])) return false
@@ -214,12 +213,12 @@ export class TerminalView implements ViewLine {
     this.#bufferedChars += data.length
   }
 
-  /** One that does not keep up is being cut off by its door, and must not hold up the others. */
+  /** Leaves when the browser does not read fast enough: the listener closes such sockets. */
   #print(data: string, json = JSON.stringify(data)): void {
-    if (!this.#link.send({ type: 'data', data }, shownText(json))) this.#leave()
+    if (!this.#link.send({ type: 'data', data }, viewDataText(json))) this.#leave()
   }
 
-  /** Its worker does not hear of it: it has said so itself, or is told by other means. */
+  /** Closes the browser's socket. The worker needs no frame: it closed the view itself or gets a release. */
   #closeLink(code: number, reason: string): void {
     this.#link.close(code, reason)
     this.#dispose()

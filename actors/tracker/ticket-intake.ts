@@ -1,6 +1,9 @@
 /**
- * The tickets as the tracker showed them last, and what follows: which are eligible, who waits for whom, and which
- * become runs by themselves.
+ * TicketIntake holds the tickets of the last listing and derives from them which are eligible, which wait for others,
+ * and which become runs.
+ *
+ * A stored memory of each ticket keeps a restart, or the host's own move of a ticket, from starting a run again.
+ * `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 
 import type {
@@ -30,7 +33,7 @@ import {
   type TicketObservation,
 } from '../../core/tickets/run-trigger.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
+import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
@@ -46,14 +49,14 @@ export interface TicketIntakePorts {
   readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void
   readonly activeRunOf: (ticketId: string) => string | undefined
-  /** Tickets with a run that is not at rest. */
+  /** Ids of tickets that have an active run. */
   readonly activeTicketIds: () => Iterable<string>
   readonly lastFinishedAt: (ticket: Ticket) => string | undefined
-  /** A run of this ticket is queued when this returns. */
+  /** Queues a run of this ticket before it returns. */
   readonly queueRun: (ticket: Ticket) => void
-  /** Somebody took it out of the eligible ones. */
+  /** A person made this ticket no longer eligible. */
   readonly onTicketLeft: (ticket: Ticket) => void
-  /** What is eligible, or who blocks whom, may be another now. */
+  /** Tickets or their blockers may have changed; `eligible`: the list of eligible tickets has. */
   readonly onTicketsChanged: (eligible: boolean) => void
   readonly requestCommit: () => void
 }
@@ -61,18 +64,18 @@ export interface TicketIntakePorts {
 export class TicketIntake implements CommitParticipant {
   readonly moves: TicketMoves
   readonly #ports: TicketIntakePorts
-  /** Moved while the current look was under way: what that look says of their states may be the past. */
+  /** Tickets moved while the current poll was under way: their states in its listing may be outdated. */
   #movedDuringPoll = new Set<string>()
-  /** The states out of which tickets were moved just now, for trackers that take a while to show it. */
+  /** By ticket: states it was recently moved out of, because some trackers show a move late. */
   readonly #statesLeft = new Map<string, { readonly states: readonly string[]; readonly until: number }>()
   #cancelWatch: Cancel = () => {}
   #cancelWait: Cancel = () => {}
   #listed: ReadonlyMap<string, TrackedTicket> = new Map()
-  /** What is known of the tickets is this tracker's word. */
+  /** Whether the current tracker has been listed. */
   #hasListing = false
   #eligible: readonly Ticket[] = []
   #fingerprint = '[]'
-  /** Changed, and not landed yet. */
+  /** Changed memories that are not on disk yet. */
   readonly #memories = new Map<string, TicketObservation>()
   #toWrite = new Map<string, TicketObservation>()
 
@@ -80,19 +83,19 @@ export class TicketIntake implements CommitParticipant {
     this.#ports = ports
     this.moves = new TicketMoves({
       ...ports,
-      ask: (errand) => ports.trackerConnection.ask(errand),
+      ask: (request) => ports.trackerConnection.ask(request),
       allowedOrigins: (move) => this.#allowedOrigins(move),
       onAnswered: (move, how) => {
         this.#movedDuringPoll.add(move.ticketId)
         this.#onMoveAnswered(move, how)
-        ports.sendEvent({ type: 'touched' })
+        ports.sendEvent({ type: 'tracker changed' })
       },
     })
   }
 
-  // ---- what is known -----------------------------------------------------------------------------------------------
+  // ---- queries -----------------------------------------------------------------------------------------------------
 
-  /** In the order in which they are taken. */
+  /** Eligible tickets in the order in which runs are queued. */
   eligible(): readonly Ticket[] {
     return this.#eligible
   }
@@ -104,12 +107,12 @@ export class TicketIntake implements CommitParticipant {
     return undefined
   }
 
-  /** The tracker's newest word, not what a run was made of. */
+  /** The ticket as last listed by the tracker, which may be newer than the copy in a run. */
   currentTicket(ticket: Ticket): Ticket {
     return this.#listed.get(ticket.id)?.ticket ?? ticket
   }
 
-  /** Who holds this ticket up, as a sentence. */
+  /** The blockers of this ticket, as a sentence. */
   waitingFor(ticket: Ticket): string | undefined {
     const current = this.currentTicket(ticket)
     const blockers = openBlockers(current, this.#listed)
@@ -118,15 +121,15 @@ export class TicketIntake implements CommitParticipant {
 
   // ---- the tracker -------------------------------------------------------------------------------------------------
 
-  /** Other rules may be in force. */
+  /** Applies new eligibility rules. */
   onConfigChange(): void {
     this.#evaluate()
   }
 
-  /** It is another tracker now, or none. */
+  /** Watches the new tracker, if there is one, instead of the old one. */
   onTrackerReplaced(tracker: Tracker | undefined): void {
     this.#cancelWatch()
-    this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'touched' })) ?? (() => {})
+    this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
     this.#hasListing = false
     if (tracker === undefined) this.#applyListing({ tickets: [], problems: [] })
   }
@@ -139,9 +142,9 @@ export class TicketIntake implements CommitParticipant {
 
   runEffect(effect: TrackerPollEffect): void {
     this.#cancelWait()
-    if (effect.type === 'intake.look') void this.#poll()
+    if (effect.type === 'intake.poll') void this.#poll()
     else
-      this.#cancelWait = this.#ports.clock.after(effect.ms, () => this.#ports.sendEvent({ type: 'rested' }))
+      this.#cancelWait = this.#ports.clock.after(effect.ms, () => this.#ports.sendEvent({ type: 'interval passed' }))
   }
 
   async #poll(): Promise<void> {
@@ -150,19 +153,19 @@ export class TicketIntake implements CommitParticipant {
     this.#movedDuringPoll = new Set()
     const query = { rules: config().tracker.eligible, tickets: [...busy()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
-    // Another one was configured meanwhile: its own look is under way.
+    // Another tracker was configured meanwhile, and its own poll is under way.
     if (epoch !== trackerConnection.epoch) return
     if (listing.ok) this.#applyListing(listing.value)
-    // That it does not take our credential, the link knows.
+    // The tracker connection already knows about a refused credential.
     if (listing.ok || listing.refusal.kind !== 'unauthorized')
       trackerConnection.reportAnswer(problemOf(listing))
-    tell({ type: 'looked' })
+    tell({ type: 'poll finished' })
   }
 
-  // ---- what follows ------------------------------------------------------------------------------------------------
+  // ---- evaluation --------------------------------------------------------------------------------------------------
 
   #applyListing({ tickets }: TrackerListing): void {
-    // A longer id could not be remembered: one such ticket must not keep the others from being.
+    // Longer ids do not fit into a key of the store. One such ticket must not block the others.
     const tracked = tickets.filter(({ ticket }) => Buffer.byteLength(ticket.id) <= TICKET_ID_BYTES_MAX)
     if (tracked.length < tickets.length)
       this.#ports.log.warn(
@@ -201,7 +204,7 @@ export class TicketIntake implements CommitParticipant {
     this.#setMemory(ticket.id, isNew ? memory : observedAfter(memory, this.#ports.lastFinishedAt(ticket)))
   }
 
-  /** Not eligible any more, unless the host itself has moved it where it is. */
+  /** Records whether the ticket is eligible. A ticket that the host itself moved does not count as withdrawn. */
   #updateEligibility(ticket: Ticket, isEligible: boolean): void {
     const known = this.#memoryOf(ticket.id)
     if (known === undefined || (!isEligible && this.#wasMovedByHost(ticket))) return
@@ -222,18 +225,18 @@ export class TicketIntake implements CommitParticipant {
     return put !== undefined && isSameName(put, ticket.state)
   }
 
-  /** The host moves the ticket itself, which is no news about it. */
+  /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
   moveTicket(ticketId: string, state: string): void {
     const known = this.#memoryOf(ticketId)
     if (known === undefined) return
-    // The tracker does not show it: somebody took it away, and it is not ours to move. Not looked at yet, it can't show
-    // anything, and says itself what it does not have.
+    // A listed tracker that lacks the ticket no longer has it for us, so do not move it. Before the first listing,
+    // let the tracker itself refuse unknown tickets.
     if (this.#hasListing && !this.#listed.has(ticketId)) return
     this.#rememberState(ticketId, state)
     this.moves.request(ticketId, state, known.state)
   }
 
-  /** What was seen of its ticket was seen before that, also when the wall clock was set back in between. */
+  /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */
   onRunEnded({ ticket, finishedAt }: Run): void {
     const known = this.#memoryOf(ticket.id)
     if (known === undefined || finishedAt === undefined) return
@@ -242,8 +245,8 @@ export class TicketIntake implements CommitParticipant {
   }
 
   /**
-   * Work that begins does not bring a ticket back that somebody has taken away since it was looked at last: out of
-   * other states than the host would take it from, or put it in itself, it is not moved, but looked at.
+   * The states from which a ticket may be moved when work on it starts; undefined allows any. A person may have moved
+   * the ticket since the last poll: from any other state it is not moved but polled again.
    */
   #allowedOrigins({ state, from }: TicketMove): readonly string[] | undefined {
     const { startedState, reviewState, eligible } = this.#ports.config().tracker
@@ -251,7 +254,7 @@ export class TicketIntake implements CommitParticipant {
     return [from, startedState, ...(reviewState === undefined ? [] : [reviewState]), ...eligible.states]
   }
 
-  /** Seen where it was, the ticket has not changed: else a run's end would be a reason to run it again, without end. */
+  /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
     const known = this.#memoryOf(ticketId)
     if (how === 'moved' && known !== undefined) this.#setMemory(ticketId, recordHostState(known, state))
@@ -262,12 +265,12 @@ export class TicketIntake implements CommitParticipant {
     }
     const now = this.#ports.clock.monotonic()
     for (const [id, { until }] of this.#statesLeft) if (until <= now) this.#statesLeft.delete(id)
-    // Of two moves in short order, the first may not be shown yet either.
+    // When two moves follow each other quickly, the tracker may not show the first one yet either.
     const before = (this.#statesLeft.get(ticketId)?.states ?? []).filter((one) => !isSameName(one, state))
-    this.#statesLeft.set(ticketId, { states: [...before, from], until: now + TICKET_MOVE_SHOWS_MS_MAX })
+    this.#statesLeft.set(ticketId, { states: [...before, from], until: now + TICKET_MOVE_VISIBLE_MS_MAX })
   }
 
-  /** The tracker has moved it, and does not show that yet. */
+  /** Whether the listed state is older than a move that the tracker has already confirmed. */
   #isOutdatedState({ id, state }: Ticket): boolean {
     const left = this.#statesLeft.get(id)
     if (left === undefined) return false
@@ -293,7 +296,7 @@ export class TicketIntake implements CommitParticipant {
   }
 
   #memoryOf(ticketId: string): TicketObservation | undefined {
-    // Only this class writes to the shelf.
+    // Only this class writes to the collection, so the stored value has this type.
     return (
       this.#memories.get(ticketId) ??
       (this.#ports.keyValues.get('ticket', ticketId) as TicketObservation | undefined)

@@ -7,7 +7,7 @@
  */
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
 import type { Log } from '../../core/ports.ts'
-import { WORKER_REFUSED_PAUSE_MS } from '../../protocol/limits.ts'
+import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
@@ -35,7 +35,7 @@ export class DispatchBackoff {
     const { timers, log } = this.#ports
     const now = timers.now()
     const rejection = parseRejection(reason)
-    worker.pausedUntil = now + WORKER_REFUSED_PAUSE_MS
+    worker.pausedUntil = now + WORKER_BACKOFF_MS
     timers.set(timerKeyOf(worker.id), 'pause', worker.pausedUntil)
     if (rejection.class === 'draining') this.#draining.add(worker.id)
     else this.#draining.delete(worker.id)

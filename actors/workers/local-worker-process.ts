@@ -17,11 +17,11 @@ import type {
 } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
-  LOCAL_WORKER_HOPELESS_MS,
   LOCAL_WORKER_RESTART_MS_FIRST,
   LOCAL_WORKER_RESTART_MS_MAX,
   LOCAL_WORKER_STEADY_MS,
   LOCAL_WORKER_STOP_MS_MAX,
+  LOCAL_WORKER_UNRECOVERABLE_MS,
 } from '../../protocol/limits.ts'
 import type { LocalWorkerEffect, LocalWorkerEvent } from './local-worker.machine.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
@@ -132,7 +132,7 @@ export class LocalWorkerSupervisor {
   }
 
   #restartDelayMs(failures: number, hopeless: boolean): number {
-    if (hopeless) return LOCAL_WORKER_HOPELESS_MS
+    if (hopeless) return LOCAL_WORKER_UNRECOVERABLE_MS
     const roll = this.#ports.random.fraction()
     return backoffMs(failures, LOCAL_WORKER_RESTART_MS_FIRST, LOCAL_WORKER_RESTART_MS_MAX, roll)
   }

@@ -12,9 +12,9 @@ import { no } from '../../core/result.ts'
 import { usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import {
-  LOOSE_USAGE_BYTES_WAITING_MAX,
-  LOOSE_USAGE_SNAPSHOTS_AT_ONCE,
-  LOOSE_USAGE_SNAPSHOTS_WAITING_MAX,
+  UNLEASED_USAGE_BYTES_WAITING_MAX,
+  UNLEASED_USAGE_SNAPSHOTS_AT_ONCE,
+  UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX,
 } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
@@ -57,8 +57,8 @@ export class UnleasedUsage {
   }
 
   #isFull(bytes: number): boolean {
-    const many = this.#waiting.length >= LOOSE_USAGE_SNAPSHOTS_WAITING_MAX
-    return many || this.#waitingBytes + bytes > LOOSE_USAGE_BYTES_WAITING_MAX
+    const many = this.#waiting.length >= UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX
+    return many || this.#waitingBytes + bytes > UNLEASED_USAGE_BYTES_WAITING_MAX
   }
 
   #enqueue(usage: WaitingUsage): void {
@@ -68,7 +68,7 @@ export class UnleasedUsage {
   }
 
   #storeNext(): void {
-    if (this.#storing >= LOOSE_USAGE_SNAPSHOTS_AT_ONCE) return
+    if (this.#storing >= UNLEASED_USAGE_SNAPSHOTS_AT_ONCE) return
     const next = this.#waiting.shift()
     if (next === undefined) return
     this.#waitingBytes -= next.text.length

@@ -5,7 +5,7 @@
  * deadlines, because its agents may still be running.
  */
 import { assign, setup } from 'xstate'
-import { shapeOf, WorkerFields } from '../../protocol/actor-snapshots.ts'
+import { snapshotShape, WorkerFields } from '../../protocol/actor-snapshots.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
@@ -88,7 +88,7 @@ export const workerKind: ActorKind = {
   codec: createSnapshotCodec({
     version: 2,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
-    schema: shapeOf(WorkerFields),
+    schema: snapshotShape(WorkerFields),
     // 2: capabilities may say what holds a run down; an older worker did not.
     lifts: { 1: (record) => ({ ...record, v: 2 }) },
   }),

@@ -21,7 +21,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { openSpool } from '../../store/worker-store.ts'
+import { openWorkerStore } from '../../store/worker-store.ts'
 import { createDialer } from '../../worker/dialer.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { mute, noMeters } from '../silent-log.ts'
@@ -88,7 +88,7 @@ function heardAck(text: string): void {
 // ---- ours ------------------------------------------------------------------------------------------------------
 
 async function daemon(): Promise<Contestant> {
-  const spool = await openSpool({
+  const spool = await openWorkerStore({
     dataDir: folder,
     clock: realClock,
     random: realChance,

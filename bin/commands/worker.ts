@@ -13,8 +13,8 @@ import type { Dialer } from '../../core/daemon/ports.ts'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import { dropFile, replaceFile } from '../../store/files/atomic.ts'
-import { type OpenWorkerStore, openSpool } from '../../store/worker-store.ts'
+import { removeFileDurably, replaceFile } from '../../store/files/atomic.ts'
+import { type OpenWorkerStore, openWorkerStore } from '../../store/worker-store.ts'
 import { createDialer } from '../../worker/dialer.ts'
 import { type HostUrl, parseHostUrl } from '../../worker/host-url.ts'
 import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
@@ -137,7 +137,7 @@ async function sandboxHere(): Promise<string> {
 
 async function open(dataDir: string, log: Log): Promise<OpenWorkerStore> {
   try {
-    return await openSpool({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
+    return await openWorkerStore({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
   } catch (error) {
     throw storeEnding(error, dataDir)
   }
@@ -156,7 +156,7 @@ async function identityIn(
     host: new URL(url).hostname,
     log,
     replaceFile,
-    deleteFile: dropFile,
+    deleteFile: removeFileDurably,
   })
   if (opened.ok) return opened.value
   const { kind, message } = opened.refusal

@@ -14,7 +14,7 @@ import {
   FOLLOW_UP_ITEMS_MAX,
   FOLLOW_UP_TEXT_CHARS_MAX,
   FOLLOW_UP_THREAD_BYTES_MAX,
-  JOB_TALK_BYTES_MAX,
+  JOB_DISCUSSION_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -115,7 +115,7 @@ export function readDiscussion(
   }
   const fresh = new Set(remarkKeys(pull))
   const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))
-  return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_TALK_BYTES_MAX))
+  return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_DISCUSSION_BYTES_MAX))
 }
 
 /** Ninety-six bits: plenty to tell a few thousand apart. */

@@ -20,9 +20,9 @@ import type {
 import {
   INSTRUCTIONS_CHARS_MAX,
   JOB_BYTES_MAX,
+  JOB_DISCUSSION_BYTES_MAX,
   JOB_LABELS_BYTES_MAX,
   JOB_MEMORIES_BYTES_MAX,
-  JOB_TALK_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
@@ -69,7 +69,7 @@ export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
     followUp,
   })
   const withoutDiscussion = withDescription(jobOf(trimDiscussion(talk, 0)), '')
-  const discussionBytesMax = Math.min(JOB_TALK_BYTES_MAX, JOB_BYTES_MAX - bytesOf(withoutDiscussion))
+  const discussionBytesMax = Math.min(JOB_DISCUSSION_BYTES_MAX, JOB_BYTES_MAX - bytesOf(withoutDiscussion))
   return fitToFrame(jobOf(trimDiscussion(talk, Math.max(0, discussionBytesMax))))
 }
 

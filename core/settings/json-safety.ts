@@ -6,7 +6,7 @@
  */
 
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
-import { at } from '../../protocol/schema-errors.ts'
+import { problemAt } from '../../protocol/schema-errors.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isObject } from './merge.ts'
 
@@ -23,10 +23,10 @@ interface KeyBudget {
 function findFault(value: unknown, path: readonly string[], budget: KeyBudget): string | undefined {
   if (!Array.isArray(value) && !isObject(value)) return scalarFault(value, path)
   // Recursion is safe here: it ends with the allowed depth.
-  if (path.length >= JSON_DEPTH_MAX) return at(path, `is nested deeper than ${JSON_DEPTH_MAX} levels`)
+  if (path.length >= JSON_DEPTH_MAX) return problemAt(path, `is nested deeper than ${JSON_DEPTH_MAX} levels`)
   const entries = Object.entries(value)
   budget.keysLeft -= entries.length
-  if (budget.keysLeft < 0) return at([], `has more than ${JSON_KEYS_MAX} keys`)
+  if (budget.keysLeft < 0) return problemAt([], `has more than ${JSON_KEYS_MAX} keys`)
   for (const [key, inner] of entries) {
     const within = [...path, key]
     const fault = keyFault(key, within) ?? findFault(inner, within, budget)
@@ -36,16 +36,16 @@ function findFault(value: unknown, path: readonly string[], budget: KeyBudget): 
 }
 
 function keyFault(key: string, path: readonly string[]): string | undefined {
-  if (JSON_KEYS_REFUSED.includes(key)) return at(path, 'is a key that is never accepted')
-  return isWellFormed(key) ? undefined : at(path, 'is a key with half of a surrogate pair')
+  if (JSON_KEYS_REFUSED.includes(key)) return problemAt(path, 'is a key that is never accepted')
+  return isWellFormed(key) ? undefined : problemAt(path, 'is a key with half of a surrogate pair')
 }
 
 function scalarFault(value: unknown, path: readonly string[]): string | undefined {
   if (value === null || typeof value === 'boolean') return undefined
   if (typeof value === 'number')
-    return Number.isFinite(value) ? undefined : at(path, 'is a number out of range')
-  if (typeof value !== 'string') return at(path, `is not a JSON value (${typeof value})`)
-  return isWellFormed(value) ? undefined : at(path, 'holds half of a surrogate pair')
+    return Number.isFinite(value) ? undefined : problemAt(path, 'is a number out of range')
+  if (typeof value !== 'string') return problemAt(path, `is not a JSON value (${typeof value})`)
+  return isWellFormed(value) ? undefined : problemAt(path, 'holds half of a surrogate pair')
 }
 
 /** In a pattern with the `u` flag, only a surrogate without its other half is a character of its own. */

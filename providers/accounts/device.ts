@@ -10,7 +10,7 @@ import type { DeviceAuthorization, DevicePollResult } from '../../core/provider-
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
-import { checker } from '../../protocol/parse.ts'
+import { createChecker } from '../../protocol/parse.ts'
 import type { Http, HttpReply } from '../http/http.ts'
 import {
   fieldsIn,
@@ -90,8 +90,8 @@ function postForm(
 
 // ---- what the answers mean -----------------------------------------------------------------------------------------
 
-const checkCode = checker(DeviceCode)
-const checkToken = checker(DeviceToken)
+const checkCode = createChecker(DeviceCode)
+const checkToken = createChecker(DeviceToken)
 
 export function readDeviceStart(
   service: string,

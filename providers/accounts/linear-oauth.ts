@@ -16,9 +16,9 @@ import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { RateLimitedClient } from '../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../http/http.ts'
-import { LinearDesk } from '../tracker/linear/client.ts'
-import { linearPlace } from '../tracker/linear/endpoint.ts'
-import { at, textAt } from '../tracker/linear/fields.ts'
+import { LinearClient } from '../tracker/linear/client.ts'
+import { parseLinearEndpoint } from '../tracker/linear/endpoint.ts'
+import { readField, readText } from '../tracker/linear/fields.ts'
 import type { TokenClient } from './token-request.ts'
 
 export interface LinearCodeExchange {
@@ -87,14 +87,14 @@ export async function checkLinear(client: RateLimitedClient, config: ServiceConf
   if (apiKey === undefined || apiKey === '') {
     return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
   }
-  const place = linearPlace(apiUrl)
+  const place = parseLinearEndpoint(apiUrl)
   if (!place.ok) return place
-  const api = new LinearDesk({ courier: client, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
-  const reply = await api.ask({ document: VIEWER_QUERY, urgency: 'person' })
+  const api = new LinearClient({ httpClient: client, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
+  const reply = await api.send({ document: VIEWER_QUERY, urgency: 'person' })
   if (!reply.ok) return reply
   const person =
-    textAt(reply.value.data, 'viewer', 'name') ?? textAt(reply.value.data, 'viewer', 'displayName')
-  const workspace = textAt(reply.value.data, 'organization', 'name')
+    readText(reply.value.data, 'viewer', 'name') ?? readText(reply.value.data, 'viewer', 'displayName')
+  const workspace = readText(reply.value.data, 'organization', 'name')
   if (person === undefined)
     return no('failed', 'Linear does not say whose credential this is; see tracker.apiUrl')
   const detail = workspace === undefined ? person : `${person} in ${workspace}`
@@ -117,7 +117,7 @@ function readOauthClient({ connect, tracker }: ServiceConfig): Result<OauthClien
   if (id === undefined || id === '') {
     return no('invalid', 'connect.trackerClientId is not set; set it, or give an API key of Linear by hand')
   }
-  const place = linearPlace(tracker.apiUrl)
+  const place = parseLinearEndpoint(tracker.apiUrl)
   if (!place.ok) return place
   const { authorizeUrl, tokenUrl } = place.value
   return yes({ id, authorizeUrl, tokenUrl, ...(secret === undefined || secret === '' ? {} : { secret }) })
@@ -165,7 +165,7 @@ function readTokenPair({ text }: HttpReply, requestedAt: number): Result<TokenPa
   const body = parsed.ok ? parsed.value : undefined
   const [accessToken, refreshToken] = [tokenAt(body, 'access_token'), tokenAt(body, 'refresh_token')]
   if (accessToken === undefined) return unexpectedReply()
-  const seconds = at(body, 'expires_in')
+  const seconds = readField(body, 'expires_in')
   const expiresAt =
     typeof seconds === 'number' && seconds >= 0
       ? new Date(requestedAt + Math.floor(Math.min(seconds, EXPIRY_SECONDS_MAX)) * 1000).toISOString()
@@ -178,7 +178,7 @@ function readTokenPair({ text }: HttpReply, requestedAt: number): Result<TokenPa
 }
 
 function tokenAt(body: unknown, name: string): string | undefined {
-  const token = textAt(body, name)
+  const token = readText(body, name)
   return token !== undefined && token.length <= CREDENTIAL_CHARS_MAX && HEADER_SAFE.test(token)
     ? token
     : undefined
@@ -192,7 +192,7 @@ const unexpectedReply = (): Refused =>
 function refusalFor(reply: HttpReply, form: FormFields, grant: string, now: number): Refused {
   const { status, headers } = reply
   const parsed = parseJson(reply.text)
-  const error = parsed.ok ? textAt(parsed.value, 'error') : undefined
+  const error = parsed.ok ? readText(parsed.value, 'error') : undefined
   if (status === 429) return rateLimitRefusal(retryAfterMs(headers['retry-after'], now))
   if (error === 'invalid_grant') {
     return no('unauthorized', `Linear does not take ${grant} any more; connect Linear again`)
@@ -201,7 +201,7 @@ function refusalFor(reply: HttpReply, form: FormFields, grant: string, now: numb
   if (isClientError && status < 500) return clientRefusal(form)
   if (status >= 500) return no('unavailable', `Linear is out of order (${status}); try again later`)
   if (error === undefined) return unexpectedReply()
-  const description = parsed.ok ? textAt(parsed.value, 'error_description') : undefined
+  const description = parsed.ok ? readText(parsed.value, 'error_description') : undefined
   return no('failed', `Linear says: ${redactForm(`${error}: ${description ?? 'no reason given'}`, form)}`)
 }
 

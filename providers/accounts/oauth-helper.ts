@@ -18,7 +18,7 @@ import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
-import { checker } from '../../protocol/parse.ts'
+import { createChecker } from '../../protocol/parse.ts'
 import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
 import type { HttpReply } from '../http/http.ts'
 import { readDevicePoll, readDeviceStart } from './device.ts'
@@ -133,7 +133,7 @@ function readHelperReply(reply: Result<HttpReply>, now: number): Result<HttpRepl
   return reason === undefined ? reply : no('unavailable', `${HELPER_NAME}: ${quoted(reason)}`)
 }
 
-const checkTokens = checker(TrackerTokens)
+const checkTokens = createChecker(TrackerTokens)
 
 function readTokens(reply: Result<HttpReply>, now: number): Result<TokenPair> {
   if (!reply.ok) return reply

@@ -6,7 +6,7 @@ import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { no, type Result, yes } from '../../core/result.ts'
 import { PULL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
-import { checker, parseJson } from '../../protocol/parse.ts'
+import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { KeptPull } from '../../protocol/pulls.ts'
 
 /** Without instants of its own, it has its file's. */
@@ -20,7 +20,7 @@ export interface PullFileContent {
 /** A conversation has many small objects; the file's size bounds them otherwise. */
 const JSON_KEYS_MAX = 200_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
-const check = checker(KeptPull)
+const check = createChecker(KeptPull)
 
 /** Whatever would not be read again is not written. */
 export function encodePull(pull: KeptPull, number: number): Result<Buffer> {

@@ -8,25 +8,29 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf } from './errors.ts'
+import { errorCode } from './errors.ts'
 
-const DRAFT = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
+const DRAFT_NAME = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
 /** No draft is being written for so long; an older one is a crash's. */
-const DRAFT_MS_MAX = 10 * 60_000
+const STALE_DRAFT_MS = 10 * 60_000
 const MODE_BITS = 0o7777n
-let drafts = 0
+let draftCount = 0
 
-export interface Expected {
+export interface ExpectedFile {
   readonly bytes: Buffer
   readonly stats: Pick<BigIntStats, 'ino' | 'mode' | 'uid' | 'gid'>
 }
 
 /** Answers whether the file was what was expected, and so was replaced. */
-export async function replaceIfSame(path: string, expected: Expected, bytes: Uint8Array): Promise<boolean> {
+export async function replaceIfUnchanged(
+  path: string,
+  expected: ExpectedFile,
+  bytes: Uint8Array,
+): Promise<boolean> {
   const { draft, handle } = await openDraft(dirname(path))
   try {
-    await fill(handle, bytes, expected.stats)
-    if (!isStill(path, expected)) {
+    await writeDraft(handle, bytes, expected.stats)
+    if (!isUnchanged(path, expected)) {
       await rm(draft, { force: true })
       return false
     }
@@ -41,30 +45,34 @@ export async function replaceIfSame(path: string, expected: Expected, bytes: Uin
 }
 
 /** Removes what a crash left half done in that folder. */
-export async function sweepDrafts(folder: string, now: number): Promise<void> {
-  for (const name of (await readdir(folder)).filter((one) => DRAFT.test(one))) {
+export async function removeStaleDrafts(folder: string, now: number): Promise<void> {
+  for (const name of (await readdir(folder)).filter((one) => DRAFT_NAME.test(one))) {
     const path = join(folder, name)
     const stats = await lstat(path).catch(() => undefined)
-    if (stats?.isFile() === true && now - stats.mtimeMs > DRAFT_MS_MAX) await rm(path, { force: true })
+    if (stats?.isFile() === true && now - stats.mtimeMs > STALE_DRAFT_MS) await rm(path, { force: true })
   }
 }
 
 async function openDraft(folder: string): Promise<{ readonly draft: string; readonly handle: FileHandle }> {
   for (;;) {
-    const draft = join(folder, `.switchyard-${process.pid.toString(36)}-${(drafts++).toString(36)}.draft`)
+    const draft = join(folder, `.switchyard-${process.pid.toString(36)}-${(draftCount++).toString(36)}.draft`)
     try {
       return { draft, handle: await open(draft, 'wx', 0o600) }
     } catch (error) {
       // Of an earlier process with our number; there are only so many of them.
-      if (codeOf(error) !== 'EEXIST') throw error
+      if (errorCode(error) !== 'EEXIST') throw error
     }
   }
 }
 
-async function fill(handle: FileHandle, bytes: Uint8Array, stats: Expected['stats']): Promise<void> {
+async function writeDraft(
+  handle: FileHandle,
+  bytes: Uint8Array,
+  stats: ExpectedFile['stats'],
+): Promise<void> {
   try {
     await handle.writeFile(bytes)
-    await keepOwner(handle, stats)
+    await copyOwner(handle, stats)
     await handle.chmod(Number(stats.mode & MODE_BITS))
     await handle.sync()
   } finally {
@@ -73,32 +81,32 @@ async function fill(handle: FileHandle, bytes: Uint8Array, stats: Expected['stat
 }
 
 /** Only root may give a file away; else it becomes ours, which its folder allowed. */
-async function keepOwner(handle: FileHandle, { uid, gid }: Expected['stats']): Promise<void> {
+async function copyOwner(handle: FileHandle, { uid, gid }: ExpectedFile['stats']): Promise<void> {
   const own = await handle.stat({ bigint: true })
   if (own.uid === uid && own.gid === gid) return
   try {
     await handle.chown(Number(uid), Number(gid))
   } catch (error) {
-    if (codeOf(error) !== 'EPERM') throw error
+    if (errorCode(error) !== 'EPERM') throw error
   }
 }
 
-function isStill(path: string, { bytes, stats }: Expected): boolean {
+function isUnchanged(path: string, { bytes, stats }: ExpectedFile): boolean {
   let file: number
   try {
     file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return false
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ELOOP') return false
     throw error
   }
   try {
     if (fstatSync(file, { bigint: true }).ino !== stats.ino) return false
-    const found = Buffer.allocUnsafe(bytes.length + 1)
+    const content = Buffer.allocUnsafe(bytes.length + 1)
     let filled = 0
-    for (let read = -1; read !== 0 && filled < found.length; filled += read) {
-      read = readSync(file, found, filled, found.length - filled, filled)
+    for (let read = -1; read !== 0 && filled < content.length; filled += read) {
+      read = readSync(file, content, filled, content.length - filled, filled)
     }
-    return bytes.equals(found.subarray(0, filled))
+    return bytes.equals(content.subarray(0, filled))
   } finally {
     closeSync(file)
   }

@@ -20,98 +20,108 @@ import {
   TICKET_READS_MAX,
 } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { codeOf, textOf } from './errors.ts'
-import { readTicket, type TicketRead } from './ticket-file.ts'
+import { errorCode, errorText } from './errors.ts'
+import { readTicket, type TicketReadResult } from './ticket-file.ts'
 
 /** Longer than the grain of any file system's times, FAT's two seconds included. */
-const SETTLED_MS = 3_000
+const FILE_SETTLED_MS = 3_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
-const TICKET_NAME = /^[^.#].*(?<!~)\.md$/is
+const TICKET_FILE_NAME = /^[^.#].*(?<!~)\.md$/is
 /** Control characters, and what stands for bytes that are not UTF-8. */
 const UNPRINTABLE = /[\p{Cc}\ufffd]/u
 const README = /^readme\.md$/i
 /** Passed over: it went away, or became something else, since the folder was listed. */
-const VANISHED = new Set<unknown>(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'])
+const VANISHED_CODES = new Set<unknown>(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'])
 
-export interface FolderPicture {
+export interface TicketFolderContents {
   /** In order of their names; no two with the same id. */
   readonly tickets: readonly { readonly name: string; readonly tracked: TrackedTicket }[]
   readonly problems: readonly string[]
   /** How many files had to be read. */
-  readonly read: number
+  readonly readCount: number
 }
 
-interface Known {
-  readonly print: string
+interface KnownTicketFile {
+  readonly fingerprint: string
   /** Old enough that a later change shows in the print. */
-  readonly settled: boolean
-  readonly outcome: TicketRead
+  readonly isSettled: boolean
+  readonly result: TicketReadResult
 }
 
 export class TicketFolder {
   readonly #path: string
   readonly #clock: Clock
-  #known: ReadonlyMap<string, Known> = new Map()
+  #known: ReadonlyMap<string, KnownTicketFile> = new Map()
 
   constructor(path: string, clock: Clock) {
     this.#path = path
     this.#clock = clock
   }
 
-  async look(): Promise<Result<FolderPicture>> {
-    const listed = await this.#names()
+  async readAll(): Promise<Result<TicketFolderContents>> {
+    const listed = await this.#listNames()
     if (!listed.ok) return listed
     const names = listed.value.slice(0, TICKET_FILES_MAX)
     const before = this.#known
-    const looked = await each(
+    const files = await mapConcurrently(
       names,
-      async (name) => [name, await this.#file(name, before.get(name))] as const,
+      async (name) => [name, await this.#readIfChanged(name, before.get(name))] as const,
     )
-    const known = new Map(looked.flatMap(([name, one]) => (one === undefined ? [] : [[name, one] as const])))
+    const known = new Map(files.flatMap(([name, one]) => (one === undefined ? [] : [[name, one] as const])))
     this.#known = known
-    const { tickets, problems } = pictureOf(known)
+    const { tickets, problems } = collectTickets(known)
     const read = [...known].filter(([name, one]) => before.get(name) !== one).length
-    return yes({ tickets, problems: [...tooMany(listed.value), ...problems], read })
+    return yes({ tickets, problems: [...tooManyFilesProblems(listed.value), ...problems], readCount: read })
   }
 
-  async #names(): Promise<Result<string[]>> {
+  async #listNames(): Promise<Result<string[]>> {
     try {
       const entries = await readdir(this.#path, { withFileTypes: true })
       const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
-      return yes(files.filter((name) => TICKET_NAME.test(name) && !README.test(name)).sort())
+      return yes(files.filter((name) => TICKET_FILE_NAME.test(name) && !README.test(name)).sort())
     } catch (error) {
-      return unlisted(this.#path, error)
+      return unreadableFolder(this.#path, error)
     }
   }
 
   /** undefined: there is no such file any more. */
-  async #file(name: string, known: Known | undefined): Promise<Known | undefined> {
-    if (UNPRINTABLE.test(name)) return { print: '', settled: false, outcome: unnamable(name) }
+  async #readIfChanged(
+    name: string,
+    known: KnownTicketFile | undefined,
+  ): Promise<KnownTicketFile | undefined> {
+    if (UNPRINTABLE.test(name)) return { fingerprint: '', isSettled: false, result: unprintableName(name) }
     const path = join(this.#path, name)
     try {
-      if (known?.settled === true && known.print === printOf(await lstat(path, { bigint: true })))
+      if (
+        known?.isSettled === true &&
+        known.fingerprint === fingerprintOf(await lstat(path, { bigint: true }))
+      )
         return known
-      return await this.#read(name, path)
+      return await this.#readFile(name, path)
     } catch (error) {
-      if (VANISHED.has(codeOf(error))) return undefined
-      return { print: '', settled: false, outcome: unreadable(name, error) }
+      if (VANISHED_CODES.has(errorCode(error))) return undefined
+      return { fingerprint: '', isSettled: false, result: unreadableFile(name, error) }
     }
   }
 
-  async #read(name: string, path: string): Promise<Known | undefined> {
-    const file = await readWhole(path)
+  async #readFile(name: string, path: string): Promise<KnownTicketFile | undefined> {
+    const file = await readWholeFile(path)
     if (file === undefined) return undefined
     const { stats, bytes } = file
-    const settled = this.#clock.now() - Number(stats.ctimeMs) > SETTLED_MS
-    return { print: printOf(stats), settled, outcome: outcomeOf(name, path, stats, bytes) }
+    const settled = this.#clock.now() - Number(stats.ctimeMs) > FILE_SETTLED_MS
+    return {
+      fingerprint: fingerprintOf(stats),
+      isSettled: settled,
+      result: parseFile(name, path, stats, bytes),
+    }
   }
 }
 
 // ---- one file ----------------------------------------------------------------------------------------------------
 
-type ExactStats = Awaited<ReturnType<typeof exactStats>>
+type ExactStats = Awaited<ReturnType<typeof readExactStats>>
 
-const exactStats = (handle: FileHandle) => handle.stat({ bigint: true })
+const readExactStats = (handle: FileHandle) => handle.stat({ bigint: true })
 
 export interface WholeFile {
   readonly bytes: Buffer
@@ -122,16 +132,17 @@ export interface WholeFile {
  * All of it, or one byte more than is allowed; undefined when it is no plain file. Whoever writes to it meanwhile is
  * given a moment: what was read is then read again.
  */
-export async function readWhole(path: string): Promise<WholeFile | undefined> {
+export async function readWholeFile(path: string): Promise<WholeFile | undefined> {
   // A pipe would keep us waiting for a writer, a link could lead anywhere.
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
-    let before = await exactStats(handle)
+    let before = await readExactStats(handle)
     if (!before.isFile()) return undefined
     for (let reads = 1; ; reads++) {
       const bytes = await readCapped(handle, before.size)
-      const stats = await exactStats(handle)
-      if (printOf(before) === printOf(stats) || reads === TICKET_READS_MAX) return { bytes, stats }
+      const stats = await readExactStats(handle)
+      if (fingerprintOf(before) === fingerprintOf(stats) || reads === TICKET_READS_MAX)
+        return { bytes, stats }
       before = stats
     }
   } finally {
@@ -150,38 +161,38 @@ async function readCapped(handle: FileHandle, size: bigint): Promise<Buffer> {
   return bytes.subarray(0, filled)
 }
 
-export function printOf({ dev, ino, size, mtimeNs, ctimeNs }: ExactStats): string {
+export function fingerprintOf({ dev, ino, size, mtimeNs, ctimeNs }: ExactStats): string {
   return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`
 }
 
-function outcomeOf(name: string, path: string, stats: ExactStats, bytes: Buffer): TicketRead {
+function parseFile(name: string, path: string, stats: ExactStats, bytes: Buffer): TicketReadResult {
   if (bytes.length > TICKET_FILE_BYTES_MAX) {
     return {
       ok: false,
       problem: `${printable(name)} has more than ${TICKET_FILE_BYTES_MAX} bytes; shorten it`,
     }
   }
-  return readTicket(bytes, factsOf(name, path, stats))
+  return readTicket(bytes, toFileFacts(name, path, stats))
 }
 
-export function factsOf(name: string, path: string, { birthtimeNs, mtimeNs }: ExactStats) {
+export function toFileFacts(name: string, path: string, { birthtimeNs, mtimeNs }: ExactStats) {
   // Some file systems keep no birth time, and a copied file may be older than its copy.
-  const born = birthtimeNs > 0n && birthtimeNs < mtimeNs ? birthtimeNs : mtimeNs
+  const birthNs = birthtimeNs > 0n && birthtimeNs < mtimeNs ? birthtimeNs : mtimeNs
   const url = pathToFileURL(path).href
-  return { name, url, createdAt: instantOf(born), updatedAt: instantOf(mtimeNs) }
+  return { name, url, createdAt: instantFromNs(birthNs), updatedAt: instantFromNs(mtimeNs) }
 }
 
-function instantOf(ns: bigint): string {
+function instantFromNs(ns: bigint): string {
   return new Date(Math.min(Math.max(Number(ns / 1_000_000n), 0), INSTANT_MAX)).toISOString()
 }
 
 // ---- all of them -------------------------------------------------------------------------------------------------
 
-function pictureOf(known: ReadonlyMap<string, Known>) {
+function collectTickets(known: ReadonlyMap<string, KnownTicketFile>) {
   const tickets: { name: string; tracked: TrackedTicket }[] = []
   const problems: string[] = []
   const nameOf = new Map<string, string>()
-  for (const [name, { outcome }] of known) {
+  for (const [name, { result: outcome }] of known) {
     if (!outcome.ok) {
       problems.push(outcome.problem)
       continue
@@ -199,7 +210,7 @@ function pictureOf(known: ReadonlyMap<string, Known>) {
   return { tickets, problems }
 }
 
-function tooMany(names: readonly string[]): string[] {
+function tooManyFilesProblems(names: readonly string[]): string[] {
   if (names.length <= TICKET_FILES_MAX) return []
   return [
     `only the first ${TICKET_FILES_MAX} of ${names.length} files are read; move closed tickets to another folder`,
@@ -207,33 +218,34 @@ function tooMany(names: readonly string[]): string[] {
 }
 
 /** So many at once and no more, in the order given. */
-async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = new Array(items.length)
   const rest = items.entries()
-  const hand = async () => {
+  const worker = async () => {
     for (const [index, item] of rest) results[index] = await work(item)
   }
-  await Promise.all(Array.from({ length: TICKET_FILES_AT_ONCE }, hand))
+  await Promise.all(Array.from({ length: TICKET_FILES_AT_ONCE }, worker))
   return results
 }
 
-function unnamable(name: string): TicketRead {
+function unprintableName(name: string): TicketReadResult {
   return { ok: false, problem: `${printable(name)} has characters in its name that do not print; rename it` }
 }
 
-function unreadable(name: string, error: unknown): TicketRead {
-  const cure = codeOf(error) === 'EACCES' ? '; give switchyard the right to read it' : ''
-  return { ok: false, problem: `${printable(name)} cannot be read (${printable(textOf(error))})${cure}` }
+function unreadableFile(name: string, error: unknown): TicketReadResult {
+  const advice = errorCode(error) === 'EACCES' ? '; give switchyard the right to read it' : ''
+  return { ok: false, problem: `${printable(name)} cannot be read (${printable(errorText(error))})${advice}` }
 }
 
-function unlisted(path: string, error: unknown) {
-  const code = codeOf(error)
+function unreadableFolder(path: string, error: unknown) {
+  const code = errorCode(error)
   const shown = printable(path)
-  const cure = 'or set tracker.path to the folder that holds the tickets'
+  const advice = 'or set tracker.path to the folder that holds the tickets'
   if (code === 'ENOENT')
-    return no('invalid', `tracker.path: ${shown} does not exist; make that folder, ${cure}`)
-  if (code === 'ENOTDIR') return no('invalid', `tracker.path: ${shown} is not a folder; make it one, ${cure}`)
+    return no('invalid', `tracker.path: ${shown} does not exist; make that folder, ${advice}`)
+  if (code === 'ENOTDIR')
+    return no('invalid', `tracker.path: ${shown} is not a folder; make it one, ${advice}`)
   if (code === 'EACCES')
-    return no('invalid', `tracker.path: ${shown} may not be read; give switchyard the right to, ${cure}`)
-  return no('failed', `tracker.path: ${shown} cannot be read (${printable(textOf(error))})`)
+    return no('invalid', `tracker.path: ${shown} may not be read; give switchyard the right to, ${advice}`)
+  return no('failed', `tracker.path: ${shown} cannot be read (${printable(errorText(error))})`)
 }

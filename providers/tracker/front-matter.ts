@@ -9,7 +9,7 @@
  * places in the bytes. Blanks are therefore spaces and tabs, never whatever else Unicode calls a space.
  */
 
-export interface Entry {
+export interface FrontMatterEntry {
   /** undefined: nothing is there, or `null`. */
   readonly value: string | readonly string[] | undefined
   /** From 1. */
@@ -20,7 +20,7 @@ export interface Entry {
 }
 
 export interface FrontMatter {
-  readonly entries: ReadonlyMap<string, Entry>
+  readonly entries: ReadonlyMap<string, FrontMatterEntry>
   /** Where the closing `---` begins, and where the text behind it does. */
   readonly end: number
   readonly body: number
@@ -29,14 +29,16 @@ export interface FrontMatter {
 }
 
 /** What is wrong, and what to write instead; without the line there is nothing to point at. */
-export interface Fault {
+export interface FrontMatterFault {
   readonly line: number
-  readonly says: string
+  readonly message: string
 }
 
-export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly fault: Fault }
+export type FrontMatterResult<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly fault: FrontMatterFault }
 
-interface Line {
+interface FrontMatterLine {
   readonly text: string
   readonly from: number
   /** From 1. */
@@ -48,20 +50,20 @@ const DASH = /^ *-(?: +|$)/
 const FENCE = /^---[ \t]*$/
 /** YAML allows none of them; a lone carriage return would even end the line. Above 0x7f it may be half of a letter. */
 const CONTROL = /[^\P{Cc}\t\u0080-\u009f]/u
-const EMPTY = /^[ \t]*(#|$)/
-const NOTHING = /^(~|null|Null|NULL)?$/
-const HALF = /\p{Cs}/u
+const BLANK_LINE = /^[ \t]*(#|$)/
+const NULL_VALUE = /^(~|null|Null|NULL)?$/
+const LONE_SURROGATE = /\p{Cs}/u
 /** In front of a text they mean something else to YAML. */
-const MARKED = /^[[\]{},&*!|>%@`"'#]|^[-?:](?:[ \t]|$)/
+const YAML_INDICATOR = /^[[\]{},&*!|>%@`"'#]|^[-?:](?:[ \t]|$)/
 
-export function readFrontMatter(text: string): Read<FrontMatter> {
-  const lines = linesOf(text)
+export function readFrontMatter(text: string): FrontMatterResult<FrontMatter> {
+  const lines = splitLines(text)
   const first = lines.next().value
   if (first === undefined || !FENCE.test(first.text)) {
     return fault(1, 'must be ---, with the fields (title: …) below it and another --- at their end')
   }
   const newline = text[first.from + first.text.length] === '\r' ? '\r\n' : '\n'
-  const entries = new Map<string, Entry>()
+  const entries = new Map<string, FrontMatterEntry>()
   let open: OpenList | undefined
   for (const line of lines) {
     if (FENCE.test(line.text)) {
@@ -69,7 +71,7 @@ export function readFrontMatter(text: string): Read<FrontMatter> {
       return { ok: true, value: { entries, end: line.from, body, newline } }
     }
     if (CONTROL.test(line.text)) return fault(line.number, 'holds a control character; remove it')
-    if (EMPTY.test(line.text)) continue
+    if (BLANK_LINE.test(line.text)) continue
     const read = DASH.test(line.text) ? readItem(line, open) : readEntry(line, entries)
     if (!read.ok) return read
     open = read.value
@@ -79,7 +81,7 @@ export function readFrontMatter(text: string): Read<FrontMatter> {
 }
 
 /** Ends with `\n` or `\r\n`, either of which is left out. */
-function* linesOf(text: string): Generator<Line, undefined> {
+function* splitLines(text: string): Generator<FrontMatterLine, undefined> {
   let from = 0
   for (let number = 1; from < text.length; number++) {
     const at = text.indexOf('\n', from)
@@ -95,12 +97,15 @@ function* linesOf(text: string): Generator<Line, undefined> {
 /** The key read last: a list of lines may follow it. */
 interface OpenList {
   readonly key: string
-  readonly entry: Entry
+  readonly entry: FrontMatterEntry
   /** The entry's value, once it has an item; it grows in place, since a file may have thousands. */
   readonly items?: string[]
 }
 
-function readEntry(line: Line, entries: ReadonlyMap<string, Entry>): Read<OpenList> {
+function readEntry(
+  line: FrontMatterLine,
+  entries: ReadonlyMap<string, FrontMatterEntry>,
+): FrontMatterResult<OpenList> {
   const match = KEY.exec(line.text)
   const key = match?.[1]
   if (match === null || key === undefined) {
@@ -118,13 +123,13 @@ function readEntry(line: Line, entries: ReadonlyMap<string, Entry>): Read<OpenLi
   return ok({ key, entry: { value, line: line.number, from, to: to > at ? line.from + to : from } })
 }
 
-function readItem(line: Line, open: OpenList | undefined): Read<OpenList> {
+function readItem(line: FrontMatterLine, open: OpenList | undefined): FrontMatterResult<OpenList> {
   if (open === undefined || open.entry.to > open.entry.from) {
     return fault(line.number, 'is an item of no list; put it below a field with nothing behind its colon')
   }
   const read = readText(line, DASH.exec(line.text)?.[0].length ?? 0, '')
   if (!read.ok) return read
-  const behind = nothingBehind(line, read.value.to)
+  const behind = refuseTrailingText(line, read.value.to)
   if (behind !== undefined) return behind
   if (read.value.value === undefined) return fault(line.number, 'is an item with nothing in it; take it out')
   const items = open.items ?? []
@@ -132,45 +137,52 @@ function readItem(line: Line, open: OpenList | undefined): Read<OpenList> {
   return ok({ key: open.key, entry: { ...open.entry, value: items }, items })
 }
 
-interface Part<T> {
+interface ParsedPart<T> {
   readonly value: T
   /** Where it ends in the line. */
   readonly to: number
 }
 
-function readValue(line: Line, at: number): Read<Part<Entry['value']>> {
+function readValue(
+  line: FrontMatterLine,
+  at: number,
+): FrontMatterResult<ParsedPart<FrontMatterEntry['value']>> {
   const read = line.text[at] === '[' ? readList(line, at) : readText(line, at, '')
   if (!read.ok) return read
-  return nothingBehind(line, read.value.to) ?? read
+  return refuseTrailingText(line, read.value.to) ?? read
 }
 
-function readList(line: Line, start: number): Read<Part<readonly string[]>> {
+function readList(line: FrontMatterLine, start: number): FrontMatterResult<ParsedPart<readonly string[]>> {
   const items: string[] = []
-  let at = pastBlanks(line.text, start + 1)
+  let at = skipBlanks(line.text, start + 1)
   while (line.text[at] !== ']') {
     const item = readText(line, at, ',[]{}')
     if (!item.ok) return item
-    at = pastBlanks(line.text, item.value.to)
-    const ends = line.text[at] === ',' || line.text[at] === ']'
-    if (!ends)
+    at = skipBlanks(line.text, item.value.to)
+    const isItemEnd = line.text[at] === ',' || line.text[at] === ']'
+    if (!isItemEnd)
       return fault(line.number, 'a list must end on its line, such as [bug, ui]; put quotes around odd items')
     if (item.value.value === undefined)
       return fault(line.number, 'is a list with an item that is empty; take it out')
     items.push(item.value.value)
-    if (line.text[at] === ',') at = pastBlanks(line.text, at + 1)
+    if (line.text[at] === ',') at = skipBlanks(line.text, at + 1)
   }
   return ok({ value: items, to: at + 1 })
 }
 
 /** `stops`: what ends a plain text, besides a comment. */
-function readText(line: Line, at: number, stops: string): Read<Part<string | undefined>> {
+function readText(
+  line: FrontMatterLine,
+  at: number,
+  stops: string,
+): FrontMatterResult<ParsedPart<string | undefined>> {
   const first = line.text[at]
   if (first === '"') return readDouble(line, at)
   if (first === "'") return readSingle(line, at)
-  const to = plainEnd(line.text, at, stops)
+  const to = findPlainEnd(line.text, at, stops)
   const value = line.text.slice(at, to)
-  if (NOTHING.test(value)) return ok({ value: undefined, to })
-  if (MARKED.test(value))
+  if (NULL_VALUE.test(value)) return ok({ value: undefined, to })
+  if (YAML_INDICATOR.test(value))
     return fault(line.number, `begins with ${value[0]}, which means something else in YAML; put it in quotes`)
   const ambiguous = /:(?:[ \t]|$)/.test(value)
   if (ambiguous)
@@ -178,7 +190,7 @@ function readText(line: Line, at: number, stops: string): Read<Part<string | und
   return ok({ value, to })
 }
 
-function plainEnd(text: string, at: number, stops: string): number {
+function findPlainEnd(text: string, at: number, stops: string): number {
   let end = at
   for (let i = at; i < text.length; i++) {
     const char = text.charAt(i)
@@ -189,7 +201,7 @@ function plainEnd(text: string, at: number, stops: string): number {
   return end
 }
 
-function readDouble(line: Line, at: number): Read<Part<string>> {
+function readDouble(line: FrontMatterLine, at: number): FrontMatterResult<ParsedPart<string>> {
   const quoted = /^"(?:[^"\\]|\\.)*"/.exec(line.text.slice(at))?.[0]
   const wrong = fault(
     line.number,
@@ -199,27 +211,27 @@ function readDouble(line: Line, at: number): Read<Part<string>> {
   try {
     const value = String(JSON.parse(quoted))
     // Half a character comes back from no disk as what it was.
-    return HALF.test(value) ? wrong : ok({ value, to: at + quoted.length })
+    return LONE_SURROGATE.test(value) ? wrong : ok({ value, to: at + quoted.length })
   } catch {
     return wrong
   }
 }
 
-function readSingle(line: Line, at: number): Read<Part<string>> {
+function readSingle(line: FrontMatterLine, at: number): FrontMatterResult<ParsedPart<string>> {
   const quoted = /^'(?:[^']|'')*'/.exec(line.text.slice(at))?.[0]
   if (quoted === undefined)
     return fault(line.number, 'must end its text with a single quote, and write one inside it twice')
   return ok({ value: quoted.slice(1, -1).replaceAll("''", "'"), to: at + quoted.length })
 }
 
-function nothingBehind(line: Line, at: number): Read<never> | undefined {
-  const rest = line.text.slice(at)
-  const isComment = rest.trimStart().startsWith('#') && (isBlank(rest[0]) || isBlank(line.text[at - 1]))
-  if (isComment || pastBlanks(line.text, at) === line.text.length) return undefined
+function refuseTrailingText(line: FrontMatterLine, end: number): FrontMatterResult<never> | undefined {
+  const rest = line.text.slice(end)
+  const isComment = rest.trimStart().startsWith('#') && (isBlank(rest[0]) || isBlank(line.text[end - 1]))
+  if (isComment || skipBlanks(line.text, end) === line.text.length) return undefined
   return fault(line.number, 'has more behind its value; put the whole value in quotes')
 }
 
-function pastBlanks(text: string, at: number): number {
+function skipBlanks(text: string, at: number): number {
   let i = at
   while (isBlank(text[i])) i++
   return i
@@ -227,6 +239,9 @@ function pastBlanks(text: string, at: number): number {
 
 const isBlank = (char: string | undefined): boolean => char === ' ' || char === '\t'
 
-const ok = <T>(value: T): Read<T> => ({ ok: true, value })
+const ok = <T>(value: T): FrontMatterResult<T> => ({ ok: true, value })
 
-const fault = (line: number, says: string): Read<never> => ({ ok: false, fault: { line, says } })
+const fault = (line: number, message: string): FrontMatterResult<never> => ({
+  ok: false,
+  fault: { line, message },
+})

@@ -11,69 +11,69 @@ import { type Result, yes } from '../../core/result.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
 import { unexpectedReply } from '../codehost/github/errors.ts'
 import { asInstant, asPositiveInteger, readField } from '../codehost/github/fields.ts'
-import { type Issue, type IssuePlace, issueOf } from './github-issue.ts'
+import { type GithubIssue, type IssueReference, toGithubIssue } from './github-issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000
 const CLOSED_ISSUES_MAX = 500
-const WHOLE_LOOK_MS = 3_600_000
+const FULL_READ_INTERVAL_MS = 3_600_000
 /** A change may become visible a little after a later one. */
 const SINCE_MARGIN_MS = 60_000
 /** Of those that are missing, so many are asked for themselves; the others are simply no longer known. */
-const MISSING_ASKED_MAX = 50
-const BLOCKERS_LISTED_MAX = 50
+const MISSING_READ_MAX = 50
+const BLOCKERS_READ_MAX = 50
 
-export class RepoIssues {
+export class GithubIssues {
   readonly remote: string
   readonly #clock: Pick<Clock, 'monotonic'>
-  #known = new Map<number, Issue>()
+  #known = new Map<number, GithubIssue>()
   /** As GitHub says, by issue. */
-  readonly #waitsFor = new Map<number, readonly IssuePlace[]>()
-  #newest: string | undefined
-  #wholeAt = Number.NEGATIVE_INFINITY
-  #lookedAt = Number.NEGATIVE_INFINITY
+  readonly #blockers = new Map<number, readonly IssueReference[]>()
+  #newestChange: string | undefined
+  #fullReadAt = Number.NEGATIVE_INFINITY
+  #refreshedAt = Number.NEGATIVE_INFINITY
   /** There are more open ones than are read. */
-  cutShort = false
+  isTruncated = false
 
   constructor(remote: string, clock: Pick<Clock, 'monotonic'>) {
     this.remote = remote
     this.#clock = clock
   }
 
-  all(): Iterable<Issue> {
+  all(): Iterable<GithubIssue> {
     return this.#known.values()
   }
 
-  get(number: number): Issue | undefined {
+  get(number: number): GithubIssue | undefined {
     return this.#known.get(number)
   }
 
-  waitsFor(number: number): readonly IssuePlace[] {
-    return this.#waitsFor.get(number) ?? []
+  blockersOf(number: number): readonly IssueReference[] {
+    return this.#blockers.get(number) ?? []
   }
 
   /** Refused, what was known is known still. A look so soon after the last one asks nothing. */
-  async look(api: GithubApi, pauseMs: number): Promise<Result<void>> {
+  async refresh(api: GithubApi, intervalMs: number): Promise<Result<void>> {
     const now = this.#clock.monotonic()
-    if (now - this.#lookedAt < pauseMs) return yes(undefined)
-    const isWhole = this.#newest === undefined || now - this.#wholeAt >= WHOLE_LOOK_MS
-    const looked = await (isWhole ? this.#readAll(api, now) : this.#readChanges(api))
-    if (looked.ok) this.#lookedAt = now
-    return looked
+    if (now - this.#refreshedAt < intervalMs) return yes(undefined)
+    const isFullReadDue = this.#newestChange === undefined || now - this.#fullReadAt >= FULL_READ_INTERVAL_MS
+    const refreshed = await (isFullReadDue ? this.#readAll(api, now) : this.#readChanges(api))
+    if (refreshed.ok) this.#refreshedAt = now
+    return refreshed
   }
 
   /** One that is asked for by name, whatever has become of it; undefined: nobody knows it. */
-  async find(api: GithubApi, number: number): Promise<Result<Issue | undefined>> {
-    const found = await readIssue(api, { remote: this.remote, number })
-    if (found.ok) {
-      this.#keep(found.value)
-      return found
+  async read(api: GithubApi, number: number): Promise<Result<GithubIssue | undefined>> {
+    const reply = await readIssue(api, { remote: this.remote, number })
+    if (reply.ok) {
+      this.#store(reply.value)
+      return reply
     }
-    const isGone = found.refusal.kind === 'unknown' || found.refusal.kind === 'gone'
-    if (!isGone) return found
+    const isGone = reply.refusal.kind === 'unknown' || reply.refusal.kind === 'gone'
+    if (!isGone) return reply
     const known = this.#known.get(number)
     if (known === undefined) return yes(undefined)
     const gone = { ...known, open: false }
-    this.#keep(gone)
+    this.#store(gone)
     return yes(gone)
   }
 
@@ -83,32 +83,32 @@ export class RepoIssues {
     const listed = await this.#list(api, 'state=open&sort=updated&direction=desc')
     if (!listed.ok) return listed
     const { items, hasMore: more } = listed.value
-    const open = items.flatMap((item) => issueOf(item, this.remote) ?? [])
-    const asked = await this.#askWaits(api, open)
-    if (!asked.ok) return asked
+    const open = items.flatMap((item) => toGithubIssue(item, this.remote) ?? [])
+    const blockersRead = await this.#readBlockersOfChanged(api, open)
+    if (!blockersRead.ok) return blockersRead
     const missing = this.#missingFrom(open)
-    for (const issue of open) this.#keep(issue)
-    for (const { number } of missing.slice(MISSING_ASKED_MAX)) this.#forget(number)
-    await Promise.all(missing.slice(0, MISSING_ASKED_MAX).map(({ number }) => this.find(api, number)))
-    this.cutShort = more
-    this.#wholeAt = now
-    this.#moveOn(items)
+    for (const issue of open) this.#store(issue)
+    for (const { number } of missing.slice(MISSING_READ_MAX)) this.#forget(number)
+    await Promise.all(missing.slice(0, MISSING_READ_MAX).map(({ number }) => this.read(api, number)))
+    this.isTruncated = more
+    this.#fullReadAt = now
+    this.#advanceNewestChange(items)
     return yes(undefined)
   }
 
   async #readChanges(api: GithubApi): Promise<Result<void>> {
-    const from = new Date(Date.parse(this.#newest ?? '') - SINCE_MARGIN_MS).toISOString()
+    const from = new Date(Date.parse(this.#newestChange ?? '') - SINCE_MARGIN_MS).toISOString()
     const since = from.replace(/\.\d{3}Z$/, 'Z')
     const listed = await this.#list(api, `state=all&since=${since}&sort=updated&direction=asc`)
     if (!listed.ok) return listed
     const { items, hasMore: more } = listed.value
-    const issues = items.flatMap((item) => issueOf(item, this.remote) ?? [])
-    const asked = await this.#askWaits(api, issues)
-    if (!asked.ok) return asked
-    for (const issue of issues) this.#keep(issue)
-    this.#moveOn(items)
+    const issues = items.flatMap((item) => toGithubIssue(item, this.remote) ?? [])
+    const blockersRead = await this.#readBlockersOfChanged(api, issues)
+    if (!blockersRead.ok) return blockersRead
+    for (const issue of issues) this.#store(issue)
+    this.#advanceNewestChange(items)
     // So many that reading all of them is no dearer.
-    if (more) this.#wholeAt = Number.NEGATIVE_INFINITY
+    if (more) this.#fullReadAt = Number.NEGATIVE_INFINITY
     return yes(undefined)
   }
 
@@ -123,23 +123,26 @@ export class RepoIssues {
   }
 
   /** Only where GitHub says that there are any, and only of those that have changed. */
-  async #askWaits(api: GithubApi, issues: readonly Issue[]): Promise<Result<void>> {
-    const fresh = issues.filter(({ number, updatedAt }) => this.#known.get(number)?.updatedAt !== updatedAt)
-    const asked = await Promise.all(fresh.map((issue) => this.#askWait(api, issue)))
-    return asked.find((answer) => !answer.ok) ?? yes(undefined)
+  async #readBlockersOfChanged(api: GithubApi, issues: readonly GithubIssue[]): Promise<Result<void>> {
+    const changed = issues.filter(({ number, updatedAt }) => this.#known.get(number)?.updatedAt !== updatedAt)
+    const results = await Promise.all(changed.map((issue) => this.#readBlockers(api, issue)))
+    return results.find((result) => !result.ok) ?? yes(undefined)
   }
 
-  async #askWait(api: GithubApi, { number, open, waitsForCount }: Issue): Promise<Result<void>> {
-    this.#waitsFor.delete(number)
+  async #readBlockers(
+    api: GithubApi,
+    { number, isOpen: open, blockerCount: waitsForCount }: GithubIssue,
+  ): Promise<Result<void>> {
+    this.#blockers.delete(number)
     if (!open || waitsForCount === 0) return yes(undefined)
-    const path = `/repos/${this.remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_LISTED_MAX}`
+    const path = `/repos/${this.remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_READ_MAX}`
     const subject = `issue ${number} of ${this.remote}`
     const listed = await api.list(path, { subject, urgency: 'background', pagesMax: 1 })
     // A token may be allowed to see the issue and not what it waits for: then the text has to say it.
     if (!listed.ok) return /^(unknown|forbidden|gone)$/.test(listed.refusal.kind) ? yes(undefined) : listed
-    this.#waitsFor.set(
+    this.#blockers.set(
       number,
-      listed.value.items.flatMap((item) => placeIn(item) ?? []),
+      listed.value.items.flatMap((item) => toReference(item) ?? []),
     )
     return yes(undefined)
   }
@@ -147,36 +150,37 @@ export class RepoIssues {
   // ---- keeping -----------------------------------------------------------------------------------------------------
 
   /** In the order of their last change; the oldest closed ones give way. */
-  #keep(issue: Issue): void {
+  #store(issue: GithubIssue): void {
     this.#known.delete(issue.number)
     this.#known.set(issue.number, issue)
-    if (issue.open) return
-    const closed = [...this.#known.values()].filter(({ open }) => !open)
+    if (issue.isOpen) return
+    const closed = [...this.#known.values()].filter(({ isOpen: open }) => !open)
     for (const { number } of closed.slice(0, Math.max(0, closed.length - CLOSED_ISSUES_MAX)))
       this.#forget(number)
   }
 
   #forget(number: number): void {
     this.#known.delete(number)
-    this.#waitsFor.delete(number)
+    this.#blockers.delete(number)
   }
 
-  #missingFrom(open: readonly Issue[]): Issue[] {
-    const there = new Set(open.map(({ number }) => number))
-    return [...this.#known.values()].filter((issue) => issue.open && !there.has(issue.number))
+  #missingFrom(open: readonly GithubIssue[]): GithubIssue[] {
+    const listed = new Set(open.map(({ number }) => number))
+    return [...this.#known.values()].filter((issue) => issue.isOpen && !listed.has(issue.number))
   }
 
   /** Pull requests count: they come with the changes, too. */
-  #moveOn(items: readonly unknown[]): void {
+  #advanceNewestChange(items: readonly unknown[]): void {
     for (const item of items) {
       const at = asInstant(readField(item, 'updated_at'))
-      if (at !== undefined && (this.#newest === undefined || at > this.#newest)) this.#newest = at
+      if (at !== undefined && (this.#newestChange === undefined || at > this.#newestChange))
+        this.#newestChange = at
     }
   }
 }
 
 /** One that was moved to another repository leads there, where it has another number. */
-export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Result<Issue>> {
+export async function readIssue(api: GithubApi, place: IssueReference): Promise<Result<GithubIssue>> {
   const repo = repoPath(place.remote)
   if (!repo.ok) return repo
   const subject = `issue ${place.number} of ${place.remote}`
@@ -184,7 +188,7 @@ export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Resu
   if (!read.ok) return read
   // What says nothing of it does not say that it is gone.
   if (asPositiveInteger(readField(read.value, 'number')) === undefined) return unexpectedReply(subject)
-  const issue = issueOf(read.value, place.remote)
+  const issue = toGithubIssue(read.value, place.remote)
   const isSame = issue !== undefined && issue.number === place.number
   return isSame
     ? yes(issue)
@@ -192,7 +196,7 @@ export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Resu
 }
 
 /** `repository_url` ends in its repository's name. */
-function placeIn(item: unknown): IssuePlace | undefined {
+function toReference(item: unknown): IssueReference | undefined {
   const { length } = 'owner/name'.split('/')
   const url = readField(item, 'repository_url')
   const remote = typeof url === 'string' ? url.split('/').slice(-length).join('/') : ''

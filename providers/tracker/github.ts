@@ -16,187 +16,195 @@ import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import { createGithubApi, type GithubApi } from '../codehost/github/api.ts'
 import type { ClientPool } from '../http/client-types.ts'
-import { githubTrackerAccount } from './github-account.ts'
-import { type Issue, type IssuePlace, issuePlaceOf, stateNames } from './github-issue.ts'
-import { OPEN_ISSUES_MAX, RepoIssues, readIssue } from './github-issues.ts'
-import { isClosing, moveIssue } from './github-move.ts'
-import { type Home, homesOf } from './github-repositories.ts'
-import { ticketsOf } from './github-tickets.ts'
+import { resolveGithubAccount } from './github-account.ts'
+import { type GithubIssue, type IssueReference, listStateNames, parseTicketId } from './github-issue.ts'
+import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './github-issues.ts'
+import { isClosingState, moveIssue } from './github-move.ts'
+import { listTicketRepositories, type TicketRepository } from './github-repositories.ts'
+import { toTickets } from './github-tickets.ts'
 
-export interface GithubTrackerParts {
-  readonly couriers: ClientPool
+export interface GithubTrackerOptions {
+  readonly clients: ClientPool
   readonly clock: Pick<Clock, 'monotonic'>
   readonly config: ServiceConfig
 }
 
 /** With many repositories each is asked less often: GitHub also counts the requests of a minute. */
-const REPO_PAUSE_MS = 200
+const REFRESH_INTERVAL_MS_PER_REPO = 200
 /** Of tickets that are cared about and not known, so many are asked for in one look. */
-const WISHES_ASKED_MAX = 100
-const TARGETS_MAX = 16
+const UNLISTED_READ_MAX = 100
+const MOVE_TARGETS_MAX = 16
 
-export function githubTracker(parts: GithubTrackerParts): Tracker {
-  return new GithubTracker(parts)
+export function createGithubTracker(options: GithubTrackerOptions): Tracker {
+  return new GithubTracker(options)
 }
 
 class GithubTracker implements Tracker {
-  readonly #clock: GithubTrackerParts['clock']
+  readonly #clock: GithubTrackerOptions['clock']
   readonly #tracker: ServiceConfig['tracker']
   readonly #api: Result<GithubApi>
   /** By the names of their repositories in small letters, as are the issues. */
-  readonly #homes: ReadonlyMap<string, Home>
-  readonly #issues: ReadonlyMap<string, RepoIssues>
+  readonly #repositories: ReadonlyMap<string, TicketRepository>
+  readonly #issues: ReadonlyMap<string, GithubIssues>
   /** Where tickets were moved to last: these are states, too, whatever the configuration was when we were made. */
-  readonly #targets = new Set<string>()
+  readonly #moveTargets = new Set<string>()
   #rules: TrackerQuery['rules']
   /** Two looks at once would read everything twice. */
-  #looking: Promise<unknown> = Promise.resolve()
+  #lastRead: Promise<unknown> = Promise.resolve()
 
-  constructor({ couriers, clock, config }: GithubTrackerParts) {
+  constructor({ clients, clock, config }: GithubTrackerOptions) {
     this.#clock = clock
     this.#tracker = config.tracker
     this.#rules = config.tracker.eligible
-    const account = githubTrackerAccount(config)
-    this.#api = account === undefined ? NO_TOKEN : createGithubApi(account, couriers)
-    this.#homes = homesOf(config)
+    const account = resolveGithubAccount(config)
+    this.#api = account === undefined ? TOKEN_MISSING : createGithubApi(account, clients)
+    this.#repositories = listTicketRepositories(config)
     this.#issues = new Map(
-      [...this.#homes].map(([key, { remote }]) => [key, new RepoIssues(remote, clock)] as const),
+      [...this.#repositories].map(([key, { remote }]) => [key, new GithubIssues(remote, clock)] as const),
     )
   }
 
-  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>> {
-    const look = this.#looking.then(() => this.#look(wish))
-    this.#looking = look.catch(() => undefined)
-    return look
+  listTickets(query: TrackerQuery): Promise<Result<TrackerListing>> {
+    const read = this.#lastRead.then(() => this.#read(query))
+    this.#lastRead = read.catch(() => undefined)
+    return read
   }
 
   /** GitHub tells only what it can reach, and this host mostly is not. */
-  watch(_changed: () => void): Cancel {
+  watch(_onChange: () => void): Cancel {
     return () => undefined
   }
 
   async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     if (!this.#api.ok) return this.#api
-    const place = issuePlaceOf(ticketId)
-    if (place === undefined || !this.#homes.has(normalizeName(place.remote))) {
+    const reference = parseTicketId(ticketId)
+    if (reference === undefined || !this.#repositories.has(normalizeName(reference.remote))) {
       return no('unknown', `${printable(ticketId)} is no issue of a configured repository`)
     }
-    this.#aimAt(state)
+    this.#recordMoveTarget(state)
     const api = this.#api.value
-    const issue = await readIssue(api, place)
-    return lasting(issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue)
+    const issue = await readIssue(api, reference)
+    return toLastingRefusal(
+      issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue,
+    )
   }
 
   async projects(): Promise<Result<readonly TrackerProject[]>> {
     if (!this.#api.ok) return this.#api
     const { site } = this.#api.value.address
-    const homes = [...this.#homes.values()].slice(0, TRACKER_PROJECTS_MAX)
-    return yes(homes.map(({ remote }) => ({ id: remote, name: remote, url: `${site}/${remote}`, teams: [] })))
+    const repositories = [...this.#repositories.values()].slice(0, TRACKER_PROJECTS_MAX)
+    return yes(
+      repositories.map(({ remote }) => ({ id: remote, name: remote, url: `${site}/${remote}`, teams: [] })),
+    )
   }
 
-  #aimAt(state: string): void {
-    this.#targets.delete(state)
-    this.#targets.add(state)
-    for (const oldest of this.#targets) if (this.#targets.size > TARGETS_MAX) this.#targets.delete(oldest)
+  #recordMoveTarget(state: string): void {
+    this.#moveTargets.delete(state)
+    this.#moveTargets.add(state)
+    for (const oldest of this.#moveTargets)
+      if (this.#moveTargets.size > MOVE_TARGETS_MAX) this.#moveTargets.delete(oldest)
   }
 
   #stateNames(): readonly string[] {
-    const targets = [...this.#targets].filter((state) => !isClosing(state))
-    return stateNames({ ...this.#tracker, rules: this.#rules, targets })
+    const targets = [...this.#moveTargets].filter((state) => !isClosingState(state))
+    return listStateNames({ ...this.#tracker, rules: this.#rules, moveTargets: targets })
   }
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  async #look({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
+  async #read({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
     if (!this.#api.ok) return this.#api
     const api = this.#api.value
     this.#rules = rules
-    const refused = await this.#readAgain(api)
-    const fatal = fatalOf([...refused.values()], this.#homes.size)
-    if (fatal !== undefined) return fatal
-    const strays = await this.#strays(api, tickets)
+    const refused = await this.#refreshAll(api)
+    const fatalRefusal = findFatalRefusal([...refused.values()], this.#repositories.size)
+    if (fatalRefusal !== undefined) return fatalRefusal
+    const unlisted = await this.#readUnlisted(api, tickets)
     const known = [...this.#issues.values()].flatMap((issues) => [...issues.all()])
     const problems = [
-      ...(this.#homes.size === 0 ? [NO_REPOSITORY] : []),
+      ...(this.#repositories.size === 0 ? [NO_REPOSITORY_PROBLEM] : []),
       ...[...refused].map(([remote, { refusal }]) => `${remote}: ${refusal.message}`),
-      ...strays.problems,
-      ...this.#cutShort(),
+      ...unlisted.problems,
+      ...this.#truncationProblems(),
     ]
     return yes({
-      tickets: this.#tickets([...known, ...strays.issues], api),
+      tickets: this.#tickets([...known, ...unlisted.issues], api),
       problems: problems.slice(0, TICKET_PROBLEMS_MAX),
     })
   }
 
   /** Those that could not be read. */
-  async #readAgain(api: GithubApi): Promise<ReadonlyMap<string, Refused>> {
-    const pauseMs = this.#homes.size * REPO_PAUSE_MS
+  async #refreshAll(api: GithubApi): Promise<ReadonlyMap<string, Refused>> {
+    const intervalMs = this.#repositories.size * REFRESH_INTERVAL_MS_PER_REPO
     const read = await Promise.all(
-      [...this.#issues.values()].map(async (issues) => ({ issues, answer: await issues.look(api, pauseMs) })),
+      [...this.#issues.values()].map(async (issues) => ({
+        issues,
+        answer: await issues.refresh(api, intervalMs),
+      })),
     )
     return new Map(
       read.flatMap(({ issues, answer }) => (answer.ok ? [] : [[issues.remote, answer] as const])),
     )
   }
 
-  #tickets(issues: readonly Issue[], api: GithubApi) {
-    return ticketsOf(issues, {
-      homes: this.#homes,
+  #tickets(issues: readonly GithubIssue[], api: GithubApi) {
+    return toTickets(issues, {
+      repositories: this.#repositories,
       stateNames: this.#stateNames(),
       assignees: this.#rules.assignees,
       host: new URL(api.address.site).host,
-      waitsFor: ({ remote, number }) => this.#issues.get(normalizeName(remote))?.waitsFor(number) ?? [],
+      blockersOf: ({ remote, number }) => this.#issues.get(normalizeName(remote))?.blockersOf(number) ?? [],
     })
   }
 
-  #cutShort(): string[] {
-    const short = [...this.#issues.values()].filter(({ cutShort }) => cutShort)
-    if (short.length === 0) return []
-    const names = formatNames(short.map(({ remote }) => remote))
+  #truncationProblems(): string[] {
+    const truncated = [...this.#issues.values()].filter(({ isTruncated: cutShort }) => cutShort)
+    if (truncated.length === 0) return []
+    const names = formatNames(truncated.map(({ remote }) => remote))
     return [
       `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only those that changed last are looked at`,
     ]
   }
 
   /** Tickets that are cared about and in no list: closed before we looked, or of a repository that was taken out. */
-  async #strays(api: GithubApi, tickets: readonly string[]): Promise<Strays> {
-    const places = tickets.flatMap((id) => issuePlaceOf(id) ?? [])
-    const isKnown = ({ remote, number }: IssuePlace) =>
+  async #readUnlisted(api: GithubApi, tickets: readonly string[]): Promise<UnlistedIssues> {
+    const places = tickets.flatMap((id) => parseTicketId(id) ?? [])
+    const isKnown = ({ remote, number }: IssueReference) =>
       this.#issues.get(normalizeName(remote))?.get(number) !== undefined
-    const unknown = places.filter((place) => !isKnown(place)).slice(0, WISHES_ASKED_MAX)
-    const found = await Promise.all(unknown.map((place) => this.#find(api, place)))
+    const unknown = places.filter((place) => !isKnown(place)).slice(0, UNLISTED_READ_MAX)
+    const found = await Promise.all(unknown.map((place) => this.#readIssue(api, place)))
     const issues = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
     return {
       // The others are known from now on.
-      issues: issues.filter(({ remote }) => !this.#homes.has(normalizeName(remote))),
+      issues: issues.filter(({ remote }) => !this.#repositories.has(normalizeName(remote))),
       problems: found.flatMap((answer) => (answer.ok ? [] : [answer.refusal.message])).slice(0, 1),
     }
   }
 
-  #find(api: GithubApi, { remote, number }: IssuePlace): Promise<Result<Issue | undefined>> {
-    const issues = this.#issues.get(normalizeName(remote)) ?? new RepoIssues(remote, this.#clock)
-    return issues.find(api, number)
+  #readIssue(api: GithubApi, { remote, number }: IssueReference): Promise<Result<GithubIssue | undefined>> {
+    const issues = this.#issues.get(normalizeName(remote)) ?? new GithubIssues(remote, this.#clock)
+    return issues.read(api, number)
   }
 }
 
-interface Strays {
-  readonly issues: readonly Issue[]
+interface UnlistedIssues {
+  readonly issues: readonly GithubIssue[]
   readonly problems: readonly string[]
 }
 
 // ---- refusals ------------------------------------------------------------------------------------------------------
 
-const NO_TOKEN = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
-const NO_REPOSITORY = 'no repository is configured whose issues could be read; add one under repos'
+const TOKEN_MISSING = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
+const NO_REPOSITORY_PROBLEM = 'no repository is configured whose issues could be read; add one under repos'
 
 /** A token that is not taken is taken nowhere. */
-function fatalOf(refused: readonly Refused[], repos: number): Refused | undefined {
-  const dead = refused.find(({ refusal }) => refusal.kind === 'unauthorized')
-  return dead ?? (repos > 0 && refused.length === repos ? refused[0] : undefined)
+function findFatalRefusal(refused: readonly Refused[], repos: number): Refused | undefined {
+  const unauthorized = refused.find(({ refusal }) => refusal.kind === 'unauthorized')
+  return unauthorized ?? (repos > 0 && refused.length === repos ? refused[0] : undefined)
 }
 
 /** A move that GitHub does not allow is not tried for ever. */
-function lasting(moved: Result<void> | Refused): Result<void> {
+function toLastingRefusal(moved: Result<void> | Refused): Result<void> {
   if (moved.ok) return moved
   const { kind, message } = moved.refusal
   return kind === 'forbidden' || kind === 'gone' ? no('invalid', message) : moved

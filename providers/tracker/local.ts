@@ -13,21 +13,21 @@ import { isSameName } from '../../core/tickets/names.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import { replaceIfSame, sweepDrafts } from './atomic-rewrite.ts'
-import { codeOf, textOf } from './errors.ts'
-import { type FolderPicture, factsOf, readWhole, TicketFolder } from './folder.ts'
+import { removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
+import { errorCode, errorText } from './errors.ts'
+import { readWholeFile, TicketFolder, type TicketFolderContents, toFileFacts } from './folder.ts'
 import { watchFolder } from './folder-watch.ts'
-import { elsewhere } from './moved-error.ts'
-import { readTicket, withState } from './ticket-file.ts'
+import { refuseMovedTicket } from './moved-error.ts'
+import { readTicket, replaceState } from './ticket-file.ts'
 
-export interface LocalTrackerParts {
+export interface LocalTrackerOptions {
   /** The folder; a relative one begins where the process was started. */
   readonly path: string
   readonly clock: Clock
   readonly log: Log
 }
 
-export function localTracker({ path, clock, log }: LocalTrackerParts): Tracker {
+export function createLocalTracker({ path, clock, log }: LocalTrackerOptions): Tracker {
   return new LocalTracker(resolve(path), clock, log)
 }
 
@@ -37,9 +37,9 @@ class LocalTracker implements Tracker {
   readonly #log: Log
   readonly #folder: TicketFolder
   /** What the log has been told and is still so. */
-  #told: ReadonlySet<string> = new Set()
+  #reportedProblems: ReadonlySet<string> = new Set()
   #lastMove: Promise<unknown> = Promise.resolve()
-  #isSwept = false
+  #hasRemovedDrafts = false
 
   constructor(path: string, clock: Clock, log: Log) {
     this.#path = path
@@ -54,17 +54,17 @@ class LocalTracker implements Tracker {
    * a picture counts as unchanged. So its run goes on, and a person who wants it to end cancels it.
    */
   async listTickets(): Promise<Result<TrackerListing>> {
-    const found = await this.#folder.look()
-    if (!found.ok) return found
-    this.#tell(found.value)
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    this.#reportProblems(contents.value)
     return yes({
-      tickets: found.value.tickets.map(({ tracked }) => tracked),
-      problems: shortened(found.value.problems),
+      tickets: contents.value.tickets.map(({ tracked }) => tracked),
+      problems: limitProblems(contents.value.problems),
     })
   }
 
-  watch(changed: () => void): Cancel {
-    return watchFolder(this.#path, this.#clock, this.#log, changed)
+  watch(onChange: () => void): Cancel {
+    return watchFolder(this.#path, this.#clock, this.#log, onChange)
   }
 
   /** One after the other, so that two moves of one ticket do not take each other for a stranger. */
@@ -76,47 +76,47 @@ class LocalTracker implements Tracker {
 
   /** Those that its tickets name. */
   async projects(): Promise<Result<readonly TrackerProject[]>> {
-    const found = await this.#folder.look()
-    if (!found.ok) return found
-    const named = found.value.tickets.flatMap(({ tracked }) => tracked.ticket.project ?? [])
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    const named = contents.value.tickets.flatMap(({ tracked }) => tracked.ticket.project ?? [])
     const names = [...new Set(named)].sort((a, b) => a.localeCompare(b, 'en'))
     return yes(names.slice(0, TRACKER_PROJECTS_MAX).map((name) => ({ id: name, name, teams: [] })))
   }
 
   async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Result<void>> {
-    const found = await this.#folder.look()
-    if (!found.ok) return found
-    const file = found.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
-    if (file === undefined) return unknown(ticketId, this.#path)
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    const file = contents.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
+    if (file === undefined) return refuseUnknownTicket(ticketId, this.#path)
     try {
-      await this.#sweep()
+      await this.#removeStaleDrafts()
       return await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return changed(file.name)
+      if (errorCode(error) === 'ENOENT') return refuseChangedFile(file.name)
       const name = printable(file.name)
       return no(
         'failed',
-        `${name} could not be changed (${printable(textOf(error))}); see that switchyard may write to ${printable(this.#path)}`,
+        `${name} could not be changed (${printable(errorText(error))}); see that switchyard may write to ${printable(this.#path)}`,
       )
     }
   }
 
-  async #sweep(): Promise<void> {
-    if (this.#isSwept) return
-    this.#isSwept = true
-    await sweepDrafts(this.#path, this.#clock.now())
+  async #removeStaleDrafts(): Promise<void> {
+    if (this.#hasRemovedDrafts) return
+    this.#hasRemovedDrafts = true
+    await removeStaleDrafts(this.#path, this.#clock.now())
   }
 
-  #tell({ tickets, problems, read }: FolderPicture): void {
+  #reportProblems({ tickets, problems, readCount: read }: TicketFolderContents): void {
     if (read > 0)
       this.#log.debug({ path: this.#path, tickets: tickets.length, read }, 'ticket files were read')
-    const fresh = problems.filter((problem) => !this.#told.has(problem))
-    for (const problem of shortened(fresh)) this.#log.warn({ path: this.#path }, problem)
-    this.#told = new Set(problems)
+    const unreported = problems.filter((problem) => !this.#reportedProblems.has(problem))
+    for (const problem of limitProblems(unreported)) this.#log.warn({ path: this.#path }, problem)
+    this.#reportedProblems = new Set(problems)
   }
 }
 
-interface MoveOrder {
+interface TicketFileMove {
   readonly ticketId: string
   readonly state: string
   readonly from: readonly string[] | undefined
@@ -126,18 +126,18 @@ interface MoveOrder {
 async function rewriteState(
   path: string,
   name: string,
-  { ticketId, state, from }: MoveOrder,
+  { ticketId, state, from }: TicketFileMove,
 ): Promise<Result<void>> {
-  const file = await readWhole(path)
-  if (file === undefined) return changed(name)
-  const facts = factsOf(name, path, file.stats)
-  const now = readTicket(file.bytes, facts)
-  if (!now.ok || now.tracked.ticket.id !== ticketId) return changed(name)
-  const { identifier, state: current } = now.tracked.ticket
+  const file = await readWholeFile(path)
+  if (file === undefined) return refuseChangedFile(name)
+  const facts = toFileFacts(name, path, file.stats)
+  const read = readTicket(file.bytes, facts)
+  if (!read.ok || read.tracked.ticket.id !== ticketId) return refuseChangedFile(name)
+  const { identifier, state: current } = read.tracked.ticket
   if (current === state) return yes(undefined)
-  const mayLeave = from?.some((one) => isSameName(one, current)) ?? !now.tracked.closed
-  if (!mayLeave) return elsewhere(identifier, current)
-  const bytes = withState(file.bytes, state)
+  const isMovable = from?.some((one) => isSameName(one, current)) ?? !read.tracked.closed
+  if (!isMovable) return refuseMovedTicket(identifier, current)
+  const bytes = replaceState(file.bytes, state)
   const after =
     bytes === undefined || bytes.length > TICKET_FILE_BYTES_MAX ? undefined : readTicket(bytes, facts)
   if (bytes === undefined || after?.ok !== true || after.tracked.ticket.state !== state) {
@@ -146,18 +146,18 @@ async function rewriteState(
       `${printable(name)} cannot take the state ${printable(state)}; use a shorter, plainer one`,
     )
   }
-  return (await replaceIfSame(path, file, bytes)) ? yes(undefined) : changed(name)
+  return (await replaceIfUnchanged(path, file, bytes)) ? yes(undefined) : refuseChangedFile(name)
 }
 
-function changed(name: string) {
+function refuseChangedFile(name: string) {
   return no('conflict', `${printable(name)} was changed at the same moment, and is left as it is; try again`)
 }
 
-function unknown(ticketId: string, path: string) {
+function refuseUnknownTicket(ticketId: string, path: string) {
   return no('unknown', `no ticket in ${printable(path)} has the id ${printable(ticketId)}`)
 }
 
-function shortened(problems: readonly string[]): readonly string[] {
+function limitProblems(problems: readonly string[]): readonly string[] {
   const more = problems.length - TICKET_PROBLEMS_MAX
   if (more <= 0) return problems
   return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; mend these first`]

@@ -7,10 +7,16 @@
  */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { TICKET_ID_BYTES_MAX } from '../../protocol/limits.ts'
-import { checker } from '../../protocol/parse.ts'
+import { createChecker } from '../../protocol/parse.ts'
 import { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { type Entry, type Fault, type FrontMatter, type Read, readFrontMatter } from './front-matter.ts'
+import {
+  type FrontMatter,
+  type FrontMatterEntry,
+  type FrontMatterFault,
+  type FrontMatterResult,
+  readFrontMatter,
+} from './front-matter.ts'
 
 /** A ticket in one of these is closed, whatever the case of the letters. */
 export const CLOSED_STATES: readonly string[] = [
@@ -25,61 +31,61 @@ export const CLOSED_STATES: readonly string[] = [
 ]
 
 const PRIORITIES: Readonly<Record<string, number>> = { none: 0, urgent: 1, high: 2, medium: 3, low: 4 }
-const TEXTS = ['id', 'identifier', 'title', 'url', 'state', 'assignee', 'project', 'branchName', 'repo']
-const LISTS = ['labels', 'blockedBy']
-const INSTANTS = ['createdAt', 'updatedAt']
+const TEXT_FIELDS = ['id', 'identifier', 'title', 'url', 'state', 'assignee', 'project', 'branchName', 'repo']
+const LIST_FIELDS = ['labels', 'blockedBy']
+const INSTANT_FIELDS = ['createdAt', 'updatedAt']
 const INSTANT = /^(\d{4}-\d{2}-(\d{2}))(?:[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?(Z|[+-]\d{2}:\d{2})?)?$/
 /** What YAML readers take for something other than text. */
-const NOT_A_TEXT = /^(y|n|yes|no|on|off|true|false|null)$/i
-const PLAIN = /^[A-Za-z](?:[A-Za-z0-9 _./-]*[A-Za-z0-9_./-])?$/
+const YAML_NON_TEXT = /^(y|n|yes|no|on|off|true|false|null)$/i
+const PLAIN_TEXT = /^[A-Za-z](?:[A-Za-z0-9 _./-]*[A-Za-z0-9_./-])?$/
 
 /** What the folder says of a file. */
-export interface FileFacts {
+export interface TicketFileFacts {
   readonly name: string
   readonly url: string
   readonly createdAt: string
   readonly updatedAt: string
 }
 
-export type TicketRead =
+export type TicketReadResult =
   | { readonly ok: true; readonly tracked: TrackedTicket }
   | { readonly ok: false; readonly problem: string }
 
-const checkTicket = checker(Ticket)
+const checkTicket = createChecker(Ticket)
 
-export function readTicket(bytes: Uint8Array, facts: FileFacts): TicketRead {
-  const text = decoded(bytes)
-  if (text === undefined) return problem(facts.name, undefined, 'is not UTF-8 text; save it as UTF-8')
+export function readTicket(bytes: Uint8Array, facts: TicketFileFacts): TicketReadResult {
+  const text = decodeUtf8(bytes)
+  if (text === undefined) return problemAt(facts.name, undefined, 'is not UTF-8 text; save it as UTF-8')
   if (text.trim() === '')
-    return problem(facts.name, undefined, 'is empty; write the ticket, or remove the file')
+    return problemAt(facts.name, undefined, 'is empty; write the ticket, or remove the file')
   const head = readFrontMatter(text)
-  if (!head.ok) return problem(facts.name, head.fault.line, head.fault.says)
-  const fields = fieldsOf(head.value)
-  if (!fields.ok) return problem(facts.name, fields.fault.line, fields.fault.says)
-  return asTicket(fields.value, head.value, text, facts)
+  if (!head.ok) return problemAt(facts.name, head.fault.line, head.fault.message)
+  const fields = readFields(head.value)
+  if (!fields.ok) return problemAt(facts.name, fields.fault.line, fields.fault.message)
+  return toTicket(fields.value, head.value, text, facts)
 }
 
 /**
  * The same bytes but for the state, in which a comment behind it stays, too. undefined: it has no front matter to
  * change.
  */
-export function withState(bytes: Buffer, state: string): Buffer | undefined {
+export function replaceState(bytes: Buffer, state: string): Buffer | undefined {
   const start = bytes.indexOf(BOM) === 0 ? BOM.length : 0
   const head = readFrontMatter(bytes.toString('latin1', start))
   if (!head.ok) return undefined
   const { entries, end, newline } = head.value
   const entry = entries.get('state')
   if (entry === undefined)
-    return spliced(bytes, start + end, start + end, `state: ${written(state)}${newline}`)
+    return splice(bytes, start + end, start + end, `state: ${formatState(state)}${newline}`)
   const blank = entry.from === entry.to ? ' ' : ''
-  return spliced(bytes, start + entry.from, start + entry.to, `${blank}${written(state)}`)
+  return splice(bytes, start + entry.from, start + entry.to, `${blank}${formatState(state)}`)
 }
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf])
 
-function decoded(bytes: Uint8Array): string | undefined {
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
@@ -87,45 +93,52 @@ function decoded(bytes: Uint8Array): string | undefined {
   }
 }
 
-function fieldsOf(head: FrontMatter): Read<Map<string, unknown>> {
+function readFields(head: FrontMatter): FrontMatterResult<Map<string, unknown>> {
   const fields = new Map<string, unknown>()
   for (const [key, entry] of head.entries) {
     if (key.startsWith('x-') || entry.value === undefined) continue
-    const read = fieldOf(key, entry)
-    if ('says' in read) return { ok: false, fault: read }
+    const read = readFieldValue(key, entry)
+    if ('message' in read) return { ok: false, fault: read }
     fields.set(key, read.value)
   }
   return { ok: true, value: fields }
 }
 
-function fieldOf(key: string, { value, line }: Entry): { readonly value: unknown } | Fault {
+function readFieldValue(
+  key: string,
+  { value, line }: FrontMatterEntry,
+): { readonly value: unknown } | FrontMatterFault {
   if (key === 'description')
-    return { line, says: 'description is the text below the second ---; put it there' }
-  if (LISTS.includes(key)) {
-    return Array.isArray(value) ? { value } : { line, says: `${key} must be a list, such as [one, two]` }
+    return { line, message: 'description is the text below the second ---; put it there' }
+  if (LIST_FIELDS.includes(key)) {
+    return Array.isArray(value) ? { value } : { line, message: `${key} must be a list, such as [one, two]` }
   }
   // A key that no ticket has is left for the schema to name, with what it was probably meant to be.
   if (typeof value !== 'string') {
-    const isKnown = TEXTS.includes(key) || INSTANTS.includes(key) || key === 'priority'
-    return isKnown ? { line, says: `${key} must be one value, not a list` } : { value }
+    const isKnown = TEXT_FIELDS.includes(key) || INSTANT_FIELDS.includes(key) || key === 'priority'
+    return isKnown ? { line, message: `${key} must be one value, not a list` } : { value }
   }
-  if (key === 'priority') return priorityOf(value, line)
-  return INSTANTS.includes(key) ? instantOf(key, value, line) : { value }
+  if (key === 'priority') return parsePriority(value, line)
+  return INSTANT_FIELDS.includes(key) ? parseInstant(key, value, line) : { value }
 }
 
-function priorityOf(value: string, line: number): { readonly value: number } | Fault {
+function parsePriority(value: string, line: number): { readonly value: number } | FrontMatterFault {
   const word = value.toLowerCase()
   if (Object.hasOwn(PRIORITIES, word)) return { value: PRIORITIES[word] ?? 0 }
   if (/^[0-4]$/.test(value)) return { value: Number(value) }
   return {
     line,
-    says: 'priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
+    message: 'priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
   }
 }
 
 /** As YAML has it: a day alone is its first moment, and what names no zone is UTC. */
-function instantOf(key: string, value: string, line: number): { readonly value: string } | Fault {
-  const wrong = { line, says: `${key} must be an instant such as 2026-01-31T12:00:00Z` }
+function parseInstant(
+  key: string,
+  value: string,
+  line: number,
+): { readonly value: string } | FrontMatterFault {
+  const wrong = { line, message: `${key} must be an instant such as 2026-01-31T12:00:00Z` }
   const match = INSTANT.exec(value)
   if (match === null) return wrong
   const [, date = '', day, minutes = '00:00', seconds = ':00', fraction = '', zone = 'Z'] = match
@@ -135,12 +148,12 @@ function instantOf(key: string, value: string, line: number): { readonly value: 
   return Number.isNaN(instant.getTime()) ? wrong : { value: instant.toISOString() }
 }
 
-function asTicket(
+function toTicket(
   fields: ReadonlyMap<string, unknown>,
   head: FrontMatter,
   text: string,
-  facts: FileFacts,
-): TicketRead {
+  facts: TicketFileFacts,
+): TicketReadResult {
   const id = fields.get('id') ?? facts.name.replace(/\.md$/i, '')
   const identifier = fields.get('identifier') ?? facts.name.replace(/\.md$/i, '')
   const checked = checkTicket({
@@ -157,38 +170,38 @@ function asTicket(
     updatedAt: facts.updatedAt,
     ...Object.fromEntries(fields),
   })
-  if (!checked.ok) return misshapen(facts.name, checked.error, head)
+  if (!checked.ok) return invalidTicket(facts.name, checked.error, head)
   if (Buffer.byteLength(checked.value.id) > TICKET_ID_BYTES_MAX)
-    return misshapen(facts.name, `/id: has more than ${TICKET_ID_BYTES_MAX} bytes; shorten it`, head)
+    return invalidTicket(facts.name, `/id: has more than ${TICKET_ID_BYTES_MAX} bytes; shorten it`, head)
   const closed = CLOSED_STATES.includes(checked.value.state.trim().toLowerCase())
   return { ok: true, tracked: { ticket: checked.value, closed } }
 }
 
 /** The schema's sentence begins with the path, and so with the field, whose line is known. */
-function misshapen(name: string, error: string, head: FrontMatter): TicketRead {
-  const says = error.replace(/^\//, '')
-  const field = /^[^/:]*/.exec(says)?.[0] ?? ''
-  return problem(name, head.entries.get(field)?.line, says)
+function invalidTicket(name: string, error: string, head: FrontMatter): TicketReadResult {
+  const message = error.replace(/^\//, '')
+  const field = /^[^/:]*/.exec(message)?.[0] ?? ''
+  return problemAt(name, head.entries.get(field)?.line, message)
 }
 
-function problem(name: string, line: number | undefined, says: string): TicketRead {
-  const where = line === undefined ? printable(name) : `${printable(name)}, line ${line}:`
-  return { ok: false, problem: `${where} ${says}` }
+function problemAt(name: string, line: number | undefined, message: string): TicketReadResult {
+  const location = line === undefined ? printable(name) : `${printable(name)}, line ${line}:`
+  return { ok: false, problem: `${location} ${message}` }
 }
 
 // ---- writing -----------------------------------------------------------------------------------------------------
 
 /** Quoted where the words alone could mean something else. */
-function written(state: string): string {
-  if (PLAIN.test(state) && !NOT_A_TEXT.test(state)) return state
-  return JSON.stringify(state).replace(/\p{Cc}/gu, escaped)
+function formatState(state: string): string {
+  if (PLAIN_TEXT.test(state) && !YAML_NON_TEXT.test(state)) return state
+  return JSON.stringify(state).replace(/\p{Cc}/gu, escapeControl)
 }
 
 /** JSON lets some of them stand, YAML does not. */
-function escaped(control: string): string {
+function escapeControl(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-function spliced(bytes: Buffer, from: number, to: number, text: string): Buffer {
+function splice(bytes: Buffer, from: number, to: number, text: string): Buffer {
   return Buffer.concat([bytes.subarray(0, from), Buffer.from(text), bytes.subarray(to)])
 }

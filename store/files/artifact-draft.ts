@@ -11,29 +11,29 @@ import { open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { makeFolder, namesIn, syncFolder } from './atomic.ts'
 
-export interface Draft {
+export interface ArtifactDraft {
   readonly path: string
   readonly next: number
   readonly size: number
 }
 
-export async function findDraft(folder: string, name: string): Promise<Draft | undefined> {
+export async function findDraft(folder: string, name: string): Promise<ArtifactDraft | undefined> {
   const digest = digestOf(name)
   const drafts = (await namesIn(folder))
     .filter((each) => each.startsWith(`${digest}.`))
-    .map((each) => parse(folder, each))
+    .map((each) => parseDraftName(folder, each))
   return drafts.sort((a, b) => b.next - a.next)[0]
 }
 
 /** Begins anew, whatever was there of an earlier attempt. */
-export async function beginDraft(folder: string, name: string): Promise<Draft> {
+export async function beginDraft(folder: string, name: string): Promise<ArtifactDraft> {
   await makeFolder(folder)
   await dropDrafts(folder, name)
   return { path: pathOf(folder, digestOf(name), 0, 0), next: 0, size: 0 }
 }
 
 /** The part is on disk when this resolves, but the draft does not know it yet: see `advance` and `publish`. */
-export async function writePart(draft: Draft, data: Uint8Array): Promise<void> {
+export async function writePart(draft: ArtifactDraft, data: Uint8Array): Promise<void> {
   const handle = await open(draft.path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   try {
     await handle.truncate(draft.size)
@@ -47,7 +47,7 @@ export async function writePart(draft: Draft, data: Uint8Array): Promise<void> {
   }
 }
 
-export async function advance(draft: Draft, bytes: number): Promise<void> {
+export async function advance(draft: ArtifactDraft, bytes: number): Promise<void> {
   const folder = dirname(draft.path)
   const [digest = ''] = draft.path.slice(folder.length + 1).split('.')
   await rename(draft.path, pathOf(folder, digest, draft.next + 1, draft.size + bytes))
@@ -55,7 +55,7 @@ export async function advance(draft: Draft, bytes: number): Promise<void> {
 }
 
 /** The draft becomes the artifact, in place of an earlier one of that name. */
-export async function publish(draft: Draft, path: string): Promise<void> {
+export async function publish(draft: ArtifactDraft, path: string): Promise<void> {
   await makeFolder(dirname(path))
   await rename(draft.path, path)
   await syncFolder(dirname(path))
@@ -82,7 +82,7 @@ function pathOf(folder: string, digest: string, next: number, size: number): str
   return join(folder, `${digest}.${next}.${size}`)
 }
 
-function parse(folder: string, file: string): Draft {
+function parseDraftName(folder: string, file: string): ArtifactDraft {
   const [, next, size] = file.split('.')
   return { path: join(folder, file), next: Number(next), size: Number(size) }
 }

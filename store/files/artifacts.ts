@@ -12,9 +12,9 @@ import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { codeOf } from '../errors.ts'
 import {
+  type ArtifactDraft,
   advance,
   beginDraft,
-  type Draft,
   digestOf,
   draftDigests,
   dropDrafts,
@@ -24,38 +24,44 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { Turns } from './keyed-queue.ts'
+import { StoreQueue } from './keyed-queue.ts'
 import { runFolder } from './run-folder.ts'
 
 const CHUNK_BYTES = 64 * 1024
 /** A FIFO must not make us wait for whoever writes to it. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 /** What opening says of links, sockets, devices: it is about the name, while other failures are about the system. */
-const ODD = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
+const NOT_PLAIN_CODES = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
 
-type Written = 'kept' | 'repeat' | { readonly refused: string }
+type ArtifactWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
 export class ArtifactsOnDisk implements Artifacts {
   readonly #runs: string
   readonly #bytesMax: number
-  readonly #turns = new Turns()
+  readonly #queue = new StoreQueue()
 
   constructor(runs: string, bytesMax = ARTIFACT_BYTES_MAX) {
     this.#runs = runs
     this.#bytesMax = bytesMax
   }
 
-  async write(runId: string, name: string, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+  async write(
+    runId: string,
+    name: string,
+    part: number,
+    data: Uint8Array,
+    final: boolean,
+  ): Promise<ArtifactWriteResult> {
     const fault = artifactNameFault(name) ?? partFault(part, data)
     if (fault !== undefined) return { refused: fault }
-    const place = this.#place(runId, name)
-    return this.#turns.take(runId, () => this.#write(place, part, data, final))
+    const place = this.#paths(runId, name)
+    return this.#queue.run(runId, () => this.#write(place, part, data, final))
   }
 
   async find(runId: string, name: string): Promise<ArtifactLookup> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { is: 'escape', reason: fault }
-    const { path, artifacts } = this.#place(runId, name)
+    const { path, artifacts } = this.#paths(runId, name)
     if (!(await isOwnFolder(artifacts))) return { is: 'missing' }
     const stats = await plainFile(path)
     if (stats === undefined) return { is: 'missing' }
@@ -64,7 +70,7 @@ export class ArtifactsOnDisk implements Artifacts {
   }
 
   async names(runId: string): Promise<string[]> {
-    const folder = this.#place(runId, '').artifacts
+    const folder = this.#paths(runId, '').artifacts
     if (!(await isOwnFolder(folder))) return []
     const names = (await namesIn(folder)).filter((name) => artifactNameFault(name) === undefined)
     const stats = await Promise.all(names.map((name) => lstat(join(folder, name)).catch(() => undefined)))
@@ -72,8 +78,8 @@ export class ArtifactsOnDisk implements Artifacts {
   }
 
   async remove(runId: string): Promise<void> {
-    const { run, artifacts, parts } = this.#place(runId, '')
-    return this.#turns.take(runId, async () => {
+    const { run, artifacts, parts } = this.#paths(runId, '')
+    return this.#queue.run(runId, async () => {
       // A link is removed, not followed.
       await rm(artifacts, { recursive: true, force: true })
       await rm(parts, { recursive: true, force: true })
@@ -84,16 +90,21 @@ export class ArtifactsOnDisk implements Artifacts {
 
   /** Refuses whatever comes from now on; resolves when what was asked for is done. */
   async close(): Promise<void> {
-    await this.#turns.close()
+    await this.#queue.close()
   }
 
-  #place(runId: string, name: string): Place {
+  #paths(runId: string, name: string): ArtifactPaths {
     const run = runFolder(this.#runs, runId)
     const artifacts = join(run, 'artifacts')
     return { run, artifacts, parts: join(run, 'parts'), name, path: join(artifacts, name) }
   }
 
-  async #write(place: Place, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+  async #write(
+    place: ArtifactPaths,
+    part: number,
+    data: Uint8Array,
+    final: boolean,
+  ): Promise<ArtifactWriteResult> {
     const draft = await this.#draftFor(place, part, data, final)
     if (!isDraft(draft)) return draft
     if (draft.size + data.length > this.#bytesMax) {
@@ -107,7 +118,12 @@ export class ArtifactsOnDisk implements Artifacts {
   }
 
   /** The draft that takes this part, or the answer when none does. */
-  async #draftFor(place: Place, part: number, data: Uint8Array, final: boolean): Promise<Draft | Written> {
+  async #draftFor(
+    place: ArtifactPaths,
+    part: number,
+    data: Uint8Array,
+    final: boolean,
+  ): Promise<ArtifactDraft | ArtifactWriteResult> {
     const draft = await findDraft(place.parts, place.name)
     if (draft !== undefined && part === draft.next) return draft
     if (part === 0) return this.#startOver(place, draft, data, final)
@@ -119,21 +135,21 @@ export class ArtifactsOnDisk implements Artifacts {
 
   /** A first part is the same one again, or that of another attempt, which replaces what the earlier one left. */
   async #startOver(
-    place: Place,
-    draft: Draft | undefined,
+    place: ArtifactPaths,
+    draft: ArtifactDraft | undefined,
     data: Uint8Array,
     final: boolean,
-  ): Promise<Draft | Written> {
-    if (!final && draft?.next === 1 && (await holds(draft.path, draft.size, data))) return 'repeat'
-    if (final && draft === undefined && (await holds(place.path, data.length, data))) return 'repeat'
-    if (!(await hasRoom(place))) {
+  ): Promise<ArtifactDraft | ArtifactWriteResult> {
+    if (!final && draft?.next === 1 && (await isSameContent(draft.path, draft.size, data))) return 'repeat'
+    if (final && draft === undefined && (await isSameContent(place.path, data.length, data))) return 'repeat'
+    if (!(await isBelowArtifactLimit(place))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
     }
     return beginDraft(place.parts, place.name)
   }
 }
 
-interface Place {
+interface ArtifactPaths {
   readonly run: string
   readonly artifacts: string
   readonly parts: string
@@ -141,12 +157,12 @@ interface Place {
   readonly path: string
 }
 
-function isDraft(value: Draft | Written): value is Draft {
+function isDraft(value: ArtifactDraft | ArtifactWriteResult): value is ArtifactDraft {
   return typeof value === 'object' && 'path' in value
 }
 
 /** Drafts count too: a run that begins many files and ends none fills the disk as well. */
-async function hasRoom({ artifacts, parts, name }: Place): Promise<boolean> {
+async function isBelowArtifactLimit({ artifacts, parts, name }: ArtifactPaths): Promise<boolean> {
   const names = await namesIn(artifacts)
   const drafts = await draftDigests(parts)
   if (names.length + drafts.length < RUN_ARTIFACTS_MAX) return true
@@ -166,7 +182,7 @@ async function isFile(path: string): Promise<boolean> {
   return stats !== undefined && stats !== 'odd'
 }
 
-async function holds(path: string, size: number, data: Uint8Array): Promise<boolean> {
+async function isSameContent(path: string, size: number, data: Uint8Array): Promise<boolean> {
   const stats = await plainFile(path)
   if (stats === undefined || stats === 'odd' || size !== data.length || stats.size !== size) return false
   return (await readFile(path)).equals(data)
@@ -179,7 +195,7 @@ async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
     handle = await open(path, READ)
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
-    if (ODD.has(codeOf(error))) return 'odd'
+    if (NOT_PLAIN_CODES.has(codeOf(error))) return 'odd'
     throw error
   }
   try {

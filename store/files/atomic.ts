@@ -15,7 +15,7 @@ const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
 const IS_FOLDER = new Set<unknown>(['EISDIR', 'ERR_FS_EISDIR'])
 let drafts = 0
 /** Those being written right now, which no sweep may take. */
-const underWay = new Set<string>()
+const draftsInProgress = new Set<string>()
 
 /**
  * Whoever owned the old file, the new one is 0600. `still` is asked last, with everything but the rename done, so
@@ -27,7 +27,7 @@ export async function replaceFile(
   still?: () => boolean,
 ): Promise<boolean> {
   const draft = draftOf(path)
-  underWay.add(draft)
+  draftsInProgress.add(draft)
   try {
     await writeSynced(draft, text)
     if (still !== undefined && !still()) {
@@ -40,7 +40,7 @@ export async function replaceFile(
     await rm(draft, { force: true })
     throw error
   } finally {
-    underWay.delete(draft)
+    draftsInProgress.delete(draft)
   }
   await syncFolder(dirname(path))
   return true
@@ -58,7 +58,7 @@ export async function createFile(path: string, text: string | Uint8Array): Promi
 }
 
 /** It stays away, whatever happens now; nothing happens when there is none. */
-export async function dropFile(path: string): Promise<void> {
+export async function removeFileDurably(path: string): Promise<void> {
   await rm(path, { force: true })
   await syncFolder(dirname(path))
 }
@@ -68,7 +68,7 @@ export async function sweepDrafts(folder: string, own?: string): Promise<void> {
   for (const name of await namesIn(folder)) {
     const of = DRAFT.exec(name)?.[1]
     if (of === undefined || (own !== undefined && of !== own)) continue
-    if (!underWay.has(join(folder, name))) await removeFile(join(folder, name))
+    if (!draftsInProgress.has(join(folder, name))) await removeFile(join(folder, name))
   }
 }
 

@@ -12,15 +12,15 @@ import { chmod, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
-import { codeOf, textOf } from '../errors.ts'
+import { codeOf, messageOf } from '../errors.ts'
 import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { Turns } from './keyed-queue.ts'
+import { StoreQueue } from './keyed-queue.ts'
 
 const DEBOUNCE_MS = 100
 /** Catches what the folder's events miss: network disks, links, editors with odd habits. */
 const POLL_MS = 2_000
 /** A file, or its folder, that is not ours to change. */
-const NOT_OURS = new Set<unknown>(['EPERM', 'EACCES', 'EROFS'])
+const NOT_PERMITTED = new Set<unknown>(['EPERM', 'EACCES', 'EROFS'])
 const REJECTED_MAX = 5
 const REJECTED = /^\.\d{4}-\d{2}-\d{2}T\d{9}Z(-\d+)?\.rejected$/
 
@@ -28,8 +28,8 @@ export class ConfigFileOnDisk implements ConfigFile {
   readonly path: string
   readonly #clock: Clock
   readonly #log: Log
-  readonly #turns = new Turns()
-  readonly #watches = new Set<Cancel>()
+  readonly #queue = new StoreQueue()
+  readonly #watchers = new Set<Cancel>()
 
   constructor(path: string, clock: Clock, log: Log) {
     this.path = path
@@ -40,12 +40,12 @@ export class ConfigFileOnDisk implements ConfigFile {
   /** Removes drafts that a crash left, and narrows a file that others could read. */
   async tidy(): Promise<void> {
     const target = await this.#target()
-    await this.#whereAllowed('drafts beside the configuration file could not be removed', () =>
+    await this.#warnIfNotAllowed('drafts beside the configuration file could not be removed', () =>
       sweepDrafts(dirname(target), basename(target)),
     )
     const stats = await stat(target).catch(() => undefined)
     if (stats === undefined || (stats.mode & 0o077) === 0) return
-    await this.#whereAllowed(
+    await this.#warnIfNotAllowed(
       'the configuration file can be read by others, and is not ours to make 0600',
       async () => {
         await chmod(target, 0o600)
@@ -59,7 +59,7 @@ export class ConfigFileOnDisk implements ConfigFile {
   }
 
   replace(expected: string | undefined, text: string) {
-    return this.#turns.take('', async () => {
+    return this.#queue.run('', async () => {
       if (Buffer.byteLength(text) > CONFIG_BYTES_MAX) throw new RangeError(tooLarge(this.path))
       let found: string | undefined
       const replaced = await replaceFile(await this.#target(), text, () => {
@@ -71,7 +71,7 @@ export class ConfigFileOnDisk implements ConfigFile {
   }
 
   saveCopy(text: string): Promise<string> {
-    return this.#turns.take('', async () => {
+    return this.#queue.run('', async () => {
       const stamp = new Date(this.#clock.now()).toISOString().replace(/[:.]/g, '')
       const copy = await this.#createFree(
         (n) => `${this.path}.${stamp}${n === 0 ? '' : `-${n}`}.rejected`,
@@ -84,32 +84,32 @@ export class ConfigFileOnDisk implements ConfigFile {
 
   watch(changed: () => void): Cancel {
     let pending: Cancel | undefined
-    const soon = () => {
+    const scheduleCallback = () => {
       pending?.()
       pending = this.#clock.after(DEBOUNCE_MS, changed)
     }
-    const stops = [this.#watchFolder(soon), this.#poll(soon)]
+    const stops = [this.#watchFolder(scheduleCallback), this.#poll(scheduleCallback)]
     const stop = () => {
       pending?.()
       for (const each of stops) each()
-      this.#watches.delete(stop)
+      this.#watchers.delete(stop)
     }
-    this.#watches.add(stop)
+    this.#watchers.add(stop)
     return stop
   }
 
   async close(): Promise<void> {
-    for (const stop of this.#watches) stop()
-    await this.#turns.close()
+    for (const stop of this.#watchers) stop()
+    await this.#queue.close()
   }
 
   /** A link may lead to a file that somebody else keeps. That is worth a warning, not a host that does not start. */
-  async #whereAllowed(otherwise: string, work: () => Promise<void>): Promise<void> {
+  async #warnIfNotAllowed(otherwise: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()
     } catch (error) {
-      if (!NOT_OURS.has(codeOf(error))) throw error
-      this.#log.warn({ path: this.path, reason: textOf(error) }, otherwise)
+      if (!NOT_PERMITTED.has(codeOf(error))) throw error
+      this.#log.warn({ path: this.path, reason: messageOf(error) }, otherwise)
     }
   }
 
@@ -149,7 +149,7 @@ export class ConfigFileOnDisk implements ConfigFile {
       watcher.on('error', () => watcher?.close())
     } catch (error) {
       this.#log.warn(
-        { reason: textOf(error) },
+        { reason: messageOf(error) },
         'the configuration folder cannot be watched; looking every 2 s instead',
       )
     }
@@ -160,14 +160,14 @@ export class ConfigFileOnDisk implements ConfigFile {
     let stopped = false
     let known: string | undefined
     let next: Cancel | undefined
-    const look = async (first: boolean) => {
-      const seen = await printOf(this.path)
+    const checkFile = async (first: boolean) => {
+      const seen = await fileVersion(this.path)
       if (stopped) return
       if (!first && seen !== known) soon()
       known = seen
-      next = this.#clock.after(POLL_MS, () => void look(false))
+      next = this.#clock.after(POLL_MS, () => void checkFile(false))
     }
-    void look(true)
+    void checkFile(true)
     return () => {
       stopped = true
       next?.()
@@ -200,7 +200,7 @@ function readCapped(path: string): string | undefined {
 }
 
 /** Differs when the file was replaced or written to. */
-async function printOf(path: string): Promise<string> {
+async function fileVersion(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true })
     return `${dev}:${ino}:${size}:${mtimeNs}`

@@ -11,28 +11,28 @@ import { close, constants, fdatasync, fstat, ftruncate, open as openFile, type S
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { codeOf } from '../errors.ts'
-import { eventOf, wholeLinesEnd } from './lines.ts'
+import { findLinesEnd, parseEvent } from './lines.ts'
 
 const WRITE = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW
 
 /** `short`: less is there than was acknowledged, so nothing was written. */
-export type Appended = { readonly is: 'written'; readonly fresh: boolean } | { readonly is: 'short' }
+export type AppendResult = { readonly is: 'written'; readonly fresh: boolean } | { readonly is: 'short' }
 
 /** On disk when it resolves, but for the name of a fresh file. What fails leaves at most a tail that does not count. */
-export async function appendAt(path: string, known: number, bytes: Uint8Array): Promise<Appended> {
+export async function appendAt(path: string, known: number, bytes: Uint8Array): Promise<AppendResult> {
   const fresh = known === 0
   const file = fresh ? await openFresh(path) : await openKnown(path)
   if (file === undefined) return { is: 'short' }
   try {
     if (!fresh) {
-      const { size } = await called<Stats>((done) => fstat(file, done))
+      const { size } = await promised<Stats>((done) => fstat(file, done))
       if (size < known) return { is: 'short' }
-      if (size > known) await called<void>((done) => ftruncate(file, known, done))
+      if (size > known) await promised<void>((done) => ftruncate(file, known, done))
     }
     await writeSynced(file, known, bytes)
     return { is: 'written', fresh }
   } finally {
-    await called<void>((done) => close(file, done))
+    await promised<void>((done) => close(file, done))
   }
 }
 
@@ -40,50 +40,50 @@ async function writeSynced(file: number, at: number, bytes: Uint8Array): Promise
   try {
     for (let written = 0; written < bytes.length; ) {
       const rest = bytes.length - written
-      written += await called<number>((done) => write(file, bytes, written, rest, at + written, done))
+      written += await promised<number>((done) => write(file, bytes, written, rest, at + written, done))
     }
-    await called<void>((done) => fdatasync(file, done))
+    await promised<void>((done) => fdatasync(file, done))
   } catch (error) {
     // On a full disk half a write takes up room that others need.
-    await called<void>((done) => ftruncate(file, at, done)).catch(() => undefined)
+    await promised<void>((done) => ftruncate(file, at, done)).catch(() => undefined)
     throw error
   }
 }
 
-type Done<T> = (error: NodeJS.ErrnoException | null, value?: T) => void
+type NodeCallback<T> = (error: NodeJS.ErrnoException | null, value?: T) => void
 
-function called<T>(call: (done: Done<T>) => void): Promise<T> {
+function promised<T>(call: (done: NodeCallback<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     // Of calls without a value, T is void.
     call((error, value) => (error === null || error === undefined ? resolve(value as T) : reject(error)))
   })
 }
 
-const opened = (path: string, flags: number): Promise<number> =>
-  called((done) => openFile(path, flags, 0o600, done))
+const openDescriptor = (path: string, flags: number): Promise<number> =>
+  promised((done) => openFile(path, flags, 0o600, done))
 
-export interface Kept {
+export interface LastEvent {
   readonly end: number
   readonly next: number
 }
 
 /** The last line by `size` that is an event; lines behind it that are none are not kept. No file, nothing kept. */
-export async function lastEventBy(path: string, size = Number.POSITIVE_INFINITY): Promise<Kept> {
+export async function findLastEvent(path: string, size = Number.POSITIVE_INFINITY): Promise<LastEvent> {
   const file = await openForReading(path)
   if (file === undefined) return { end: 0, next: 0 }
   try {
-    return await lastEventIn(file, Math.min(size, (await file.stat()).size))
+    return await findLastEventIn(file, Math.min(size, (await file.stat()).size))
   } finally {
     await file.close()
   }
 }
 
-async function lastEventIn(file: FileHandle, size: number): Promise<Kept> {
-  for (let end = await wholeLinesEnd(file, size); end > 0; ) {
-    const start = await wholeLinesEnd(file, end - 1)
+async function findLastEventIn(file: FileHandle, size: number): Promise<LastEvent> {
+  for (let end = await findLinesEnd(file, size); end > 0; ) {
+    const start = await findLinesEnd(file, end - 1)
     const line = Buffer.allocUnsafe(end - 1 - start)
     await file.read(line, 0, line.length, start)
-    const event = eventOf(line.toString('utf8'))
+    const event = parseEvent(line.toString('utf8'))
     if (event !== undefined) return { end, next: event.index + 1 }
     end = start
   }
@@ -103,7 +103,7 @@ export async function openForReading(path: string): Promise<FileHandle | undefin
 /** Undefined: it is gone, and maybe its folder with it. */
 async function openKnown(path: string): Promise<number | undefined> {
   try {
-    return await opened(path, WRITE)
+    return await openDescriptor(path, WRITE)
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw error
@@ -113,5 +113,5 @@ async function openKnown(path: string): Promise<number | undefined> {
 /** Nothing of it counts yet, so whatever is there is left from a write that was never acknowledged. */
 async function openFresh(path: string): Promise<number> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  return opened(path, WRITE | constants.O_TRUNC)
+  return openDescriptor(path, WRITE | constants.O_TRUNC)
 }

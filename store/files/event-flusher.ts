@@ -9,27 +9,27 @@
 import { dirname } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
-import { isNoRoom, StoreBroken, StoreClosed, textOf } from '../errors.ts'
+import { isDiskFull, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
-import { type Chunk, type LogRecord, type TailHead, tailKey } from '../lmdb/event-buffer.ts'
+import { type BufferedRun, type Chunk, chunkKey, type EventFileRecord } from '../lmdb/event-buffer.ts'
 import { syncFolder } from './atomic.ts'
-import { appendAt, lastEventBy } from './event-file.ts'
-import { Turns } from './keyed-queue.ts'
+import { appendAt, findLastEvent } from './event-file.ts'
+import { StoreQueue } from './keyed-queue.ts'
 import { eventsFile } from './run-folder.ts'
 
 /** Its syncs hold up those of commits, so it lets the moment pass in which a run's end makes room for the next. */
-export const SPILL_QUIET_MS = 1_000
-export const SPILL_AGE_MS = 5_000
+export const FLUSH_QUIET_MS = 1_000
+export const FLUSH_AGE_MS = 5_000
 /** A tail of all runs together of more bytes is moved without regard for commits. */
-export const TAIL_BYTES_MAX = 256 * 1024 * 1024
+export const EVENT_BUFFER_BYTES_MAX = 256 * 1024 * 1024
 const TICK_MS = 100
 const ROUND_RUNS_MAX = 64
 /** Of one run in one round. */
 const MOVE_BYTES_MAX = 4 * 1024 * 1024
 /** Of the four threads that file work and commits share. */
 const FILES_AT_ONCE = 1
-const FILES_AT_ONCE_ALL_OUT = 3
+const FILES_AT_ONCE_OVER_LIMIT = 3
 /** More chunks a second than this, and rounds become small, with rests between them. */
 const BUSY_CHUNKS_PER_SECOND = 1_000
 const BUSY_ROUND_RUNS_MAX = 8
@@ -38,58 +38,58 @@ const BUSY_REST_MS = 100
 const RETRY_RUN_MS = 2_000
 const RETRY_FULL_MS = 1_000
 
-export interface SpillerOptions {
+export interface EventFlusherOptions {
   readonly runs: string
   readonly database: LmdbControlDatabase
   readonly clock: Clock
   readonly log: Log
-  readonly tailBytesMax?: number
+  readonly bufferBytesMax?: number
 }
 
 /** What is in a run's file now and may leave the tail. */
-interface Move {
+interface FlushedRun {
   readonly runId: string
   readonly fresh: boolean
   readonly puts: readonly Put[]
 }
 
-export class Spiller {
+export class EventFlusher {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
   readonly #clock: Clock
   readonly #log: Log
-  readonly #tailBytesMax: number
-  readonly #turns = new Turns()
+  readonly #bufferBytesMax: number
+  readonly #queue = new StoreQueue()
   /** Somebody else works on these runs' files. */
-  readonly #held = new Set<string>()
+  readonly #exclusive = new Set<string>()
   #timer: Cancel | undefined
   #round: Promise<void> | undefined
-  #moving: readonly string[] = []
+  #movingRuns: readonly string[] = []
   #stopped = false
   /** The log has been told that there is no room; said once, since a disk may stay full for days. */
-  #isFull = false
-  #seen = { chunks: 0, at: 0, busy: false }
+  #isDiskFull = false
+  #load = { chunks: 0, at: 0, busy: false }
 
-  constructor(options: SpillerOptions) {
+  constructor(options: EventFlusherOptions) {
     this.#runs = options.runs
     this.#database = options.database
     this.#clock = options.clock
     this.#log = options.log
-    this.#tailBytesMax = options.tailBytesMax ?? TAIL_BYTES_MAX
-    this.#seen = { chunks: this.#database.tail.chunks, at: this.#clock.monotonic(), busy: false }
-    this.#database.tail.onGrown(() => this.#wake(TICK_MS))
-    if (this.#database.tail.heads.size > 0) this.#wake(0)
+    this.#bufferBytesMax = options.bufferBytesMax ?? EVENT_BUFFER_BYTES_MAX
+    this.#load = { chunks: this.#database.eventBuffer.chunksEver, at: this.#clock.monotonic(), busy: false }
+    this.#database.eventBuffer.onChunks(() => this.#schedule(TICK_MS))
+    if (this.#database.eventBuffer.runs.size > 0) this.#schedule(0)
   }
 
   /** Alone with a run's file and its place in the tail. */
-  alone<T>(runId: string, work: () => Promise<T>): Promise<T> {
-    return this.#turns.take(runId, async () => {
-      this.#held.add(runId)
+  runExclusive<T>(runId: string, work: () => Promise<T>): Promise<T> {
+    return this.#queue.run(runId, async () => {
+      this.#exclusive.add(runId)
       try {
-        if (this.#moving.includes(runId)) await this.#round
+        if (this.#movingRuns.includes(runId)) await this.#round
         return await work()
       } finally {
-        this.#held.delete(runId)
+        this.#exclusive.delete(runId)
       }
     })
   }
@@ -99,19 +99,19 @@ export class Spiller {
    * takes the place of the last one lost, so that what comes later keeps its index. The file itself is cut when it
    * is written next.
    */
-  async mend(runId: string): Promise<void> {
+  async repair(runId: string): Promise<void> {
     if (this.#stopped || this.#database.state().is !== 'ready') return
-    await this.alone(runId, async () => {
-      const record = this.#database.tail.record(runId)
-      const kept = await lastEventBy(eventsFile(this.#runs, runId), record.bytes)
+    await this.runExclusive(runId, async () => {
+      const record = this.#database.eventBuffer.record(runId)
+      const kept = await findLastEvent(eventsFile(this.#runs, runId), record.bytes)
       const missing = record.bytes - kept.end
       if (missing <= 0) return
       const index = Math.max(kept.next, record.next - 1)
       const line = Buffer.from(`${JSON.stringify(this.#lossEvent(runId, index, missing))}\n`)
-      const key = tailKey(runId, index)
+      const key = chunkKey(runId, index)
       this.#log.error({ runId, bytes: missing }, 'acknowledged events are missing from the file of a run')
       await this.#database.commitPuts([
-        { to: 'tail', key, bytes: line, runId, first: index, count: 1, behind: true },
+        { to: 'tail', key, bytes: line, runId, first: index, count: 1, replacesLost: true },
         { to: 'log', key: runId, record: { bytes: kept.end, next: index }, moved: 0 },
       ])
     })
@@ -127,7 +127,7 @@ export class Spiller {
   /** Resolves when nothing of it is under way. What it asked of the ledger has to be answered before. */
   async settled(): Promise<void> {
     this.stop()
-    await this.#turns.close()
+    await this.#queue.close()
     await this.#round
   }
 
@@ -137,7 +137,7 @@ export class Spiller {
     return { runId, index, at, type: 'log', stream: 'system', text }
   }
 
-  #wake(ms: number): void {
+  #schedule(ms: number): void {
     if (this.#stopped || this.#timer !== undefined || this.#round !== undefined) return
     this.#timer = this.#clock.after(ms, () => {
       this.#timer = undefined
@@ -146,64 +146,64 @@ export class Spiller {
   }
 
   #begin(): void {
-    if (this.#database.tail.heads.size === 0) return
+    if (this.#database.eventBuffer.runs.size === 0) return
     const due = this.#database.state().is === 'ready' ? this.#due() : []
     if (due.length === 0) {
-      this.#wake(TICK_MS)
+      this.#schedule(TICK_MS)
       return
     }
-    this.#moving = due
-    this.#round = this.#move(due).then((restMs) => {
+    this.#movingRuns = due
+    this.#round = this.#flushRuns(due).then((restMs) => {
       this.#round = undefined
-      this.#moving = []
-      this.#wake(restMs)
+      this.#movingRuns = []
+      this.#schedule(restMs)
     })
   }
 
   /** Runs whose tail is to move now, those that have waited longest first. */
   #due(): string[] {
-    const { tail } = this.#database
+    const { eventBuffer: tail } = this.#database
     const now = this.#clock.monotonic()
     const max = this.#isBusy(now) ? BUSY_ROUND_RUNS_MAX : ROUND_RUNS_MAX
     const due = new Set<string>()
-    const isFree = (runId: string, head: TailHead | undefined) =>
-      head !== undefined && head.notBefore <= now && !this.#held.has(runId)
-    for (const runId of tail.large) {
+    const isFree = (runId: string, head: BufferedRun | undefined) =>
+      head !== undefined && head.notBefore <= now && !this.#exclusive.has(runId)
+    for (const runId of tail.largeRuns) {
       if (due.size >= max) break
-      if (isFree(runId, tail.heads.get(runId))) due.add(runId)
+      if (isFree(runId, tail.runs.get(runId))) due.add(runId)
     }
-    for (const [runId, head] of tail.heads) {
+    for (const [runId, head] of tail.runs) {
       // All behind this one came later still.
-      if (due.size >= max || (now - head.since < SPILL_QUIET_MS && !this.#isAllOut())) break
-      if (isFree(runId, head) && (isDue(head, now) || this.#isAllOut())) due.add(runId)
+      if (due.size >= max || (now - head.since < FLUSH_QUIET_MS && !this.#isOverLimit())) break
+      if (isFree(runId, head) && (isDue(head, now) || this.#isOverLimit())) due.add(runId)
     }
     return [...due]
   }
 
-  #isAllOut(): boolean {
-    return this.#database.tail.bytes > this.#tailBytesMax
+  #isOverLimit(): boolean {
+    return this.#database.eventBuffer.bytes > this.#bufferBytesMax
   }
 
   #isBusy(now: number): boolean {
-    if (this.#isAllOut()) return false
-    const { chunks } = this.#database.tail
-    const ms = now - this.#seen.at
-    if (ms < TICK_MS / 2) return this.#seen.busy
-    const busy = (chunks - this.#seen.chunks) * 1000 > ms * BUSY_CHUNKS_PER_SECOND
-    this.#seen = { chunks, at: now, busy }
+    if (this.#isOverLimit()) return false
+    const { chunksEver: chunks } = this.#database.eventBuffer
+    const ms = now - this.#load.at
+    if (ms < TICK_MS / 2) return this.#load.busy
+    const busy = (chunks - this.#load.chunks) * 1000 > ms * BUSY_CHUNKS_PER_SECOND
+    this.#load = { chunks, at: now, busy }
     return busy
   }
 
   /** One round; answers how long to rest after it. */
-  async #move(runIds: readonly string[]): Promise<number> {
-    const moves: Move[] = []
+  async #flushRuns(runIds: readonly string[]): Promise<number> {
+    const moves: FlushedRun[] = []
     const troubles: unknown[] = []
     const failed = (runId: string, error: unknown) => {
       troubles.push(error)
-      this.#fail(runId, error)
+      this.#postpone(runId, error)
     }
     await this.#inParallel(runIds, async (runId) => {
-      const move = await this.#toFile(runId).catch((error: unknown) => failed(runId, error))
+      const move = await this.#appendToFile(runId).catch((error: unknown) => failed(runId, error))
       if (move !== undefined) moves.push(move)
     })
     try {
@@ -212,54 +212,57 @@ export class Spiller {
     } catch (error) {
       for (const { runId } of moves) failed(runId, error)
     }
-    const full = troubles.find(isNoRoom)
-    if (full !== undefined && !this.#isFull)
-      this.#log.warn({ reason: textOf(full) }, 'no room for event files; events wait safely in the database')
-    this.#isFull = full !== undefined
+    const full = troubles.find(isDiskFull)
+    if (full !== undefined && !this.#isDiskFull)
+      this.#log.warn(
+        { reason: messageOf(full) },
+        'no room for event files; events wait safely in the database',
+      )
+    this.#isDiskFull = full !== undefined
     if (full !== undefined) return RETRY_FULL_MS
-    return this.#seen.busy && !this.#isAllOut() ? BUSY_REST_MS : 0
+    return this.#load.busy && !this.#isOverLimit() ? BUSY_REST_MS : 0
   }
 
   async #inParallel(runIds: readonly string[], work: (runId: string) => Promise<void>): Promise<void> {
     const waiting = runIds.values()
-    const hand = async () => {
+    const worker = async () => {
       for (const runId of waiting) if (!this.#stopped) await work(runId)
     }
-    const hands = this.#isAllOut() ? FILES_AT_ONCE_ALL_OUT : FILES_AT_ONCE
-    await Promise.all(Array.from({ length: hands }, hand))
+    const workerCount = this.#isOverLimit() ? FILES_AT_ONCE_OVER_LIMIT : FILES_AT_ONCE
+    await Promise.all(Array.from({ length: workerCount }, worker))
   }
 
   /** Undefined: nothing is to leave the tail. */
-  async #toFile(runId: string): Promise<Move | undefined> {
-    const { tail } = this.#database
-    const { record, chunks } = tail.portion(runId, MOVE_BYTES_MAX)
+  async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
+    const { eventBuffer: tail } = this.#database
+    const { record, chunks } = tail.nextPortion(runId, MOVE_BYTES_MAX)
     if (chunks.length === 0) return undefined
     const bytes = Buffer.concat(chunks.map((chunk) => chunk.bytes))
     const path = eventsFile(this.#runs, runId)
     const done = await appendAt(path, record.bytes, bytes)
     if (done.is === 'short') {
       // After this round, in a turn of its own: it may have to wait for us.
-      void this.mend(runId).catch((error: unknown) => this.#fail(runId, error))
+      void this.repair(runId).catch((error: unknown) => this.#postpone(runId, error))
       return undefined
     }
     if (done.fresh) await syncFolder(dirname(path))
-    return { runId, fresh: done.fresh, puts: putsOf(runId, record, chunks, bytes.length) }
+    return { runId, fresh: done.fresh, puts: flushPuts(runId, record, chunks, bytes.length) }
   }
 
-  #fail(runId: string, error: unknown): void {
+  #postpone(runId: string, error: unknown): void {
     // The ledger says by itself that it is closed or broken.
     if (error instanceof StoreClosed || error instanceof StoreBroken) return
-    this.#database.tail.putOff(runId, isNoRoom(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
-    if (isNoRoom(error)) return
+    this.#database.eventBuffer.postpone(runId, isDiskFull(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
+    if (isDiskFull(error)) return
     this.#log.warn(
-      { runId, reason: textOf(error) },
+      { runId, reason: messageOf(error) },
       'events could not be moved to the file of their run; they are safe in the database, and it is tried again',
     )
   }
 }
 
 /** The chunks leave, and the file counts further, or neither. */
-function putsOf(runId: string, record: LogRecord, chunks: readonly Chunk[], moved: number): Put[] {
+function flushPuts(runId: string, record: EventFileRecord, chunks: readonly Chunk[], moved: number): Put[] {
   const next = chunks.reduce((end, { first, count }) => Math.max(end, first + count), record.next)
   return [
     ...chunks.map(({ key }) => ({ to: 'tail' as const, key, bytes: null })),
@@ -267,6 +270,6 @@ function putsOf(runId: string, record: LogRecord, chunks: readonly Chunk[], move
   ]
 }
 
-function isDue(head: TailHead, now: number): boolean {
-  return now - head.touched >= SPILL_QUIET_MS || now - head.since >= SPILL_AGE_MS
+function isDue(head: BufferedRun, now: number): boolean {
+  return now - head.touched >= FLUSH_QUIET_MS || now - head.since >= FLUSH_AGE_MS
 }

@@ -13,25 +13,25 @@ import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import type { Chunk } from '../lmdb/event-buffer.ts'
 import { openForReading } from './event-file.ts'
-import { Spiller, type SpillerOptions } from './event-flusher.ts'
-import { eventOf, eventsOf, linesOf, placeAfter } from './lines.ts'
+import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
+import { findOffsetAfter, parseEvent, parseEvents, readLines } from './lines.ts'
 import { eventsFile } from './run-folder.ts'
 
 export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
-  readonly #spiller: Spiller
+  readonly #flusher: EventFlusher
   #closed = false
 
-  constructor(options: SpillerOptions) {
+  constructor(options: EventFlusherOptions) {
     this.#runs = options.runs
     this.#database = options.database
-    this.#spiller = new Spiller(options)
+    this.#flusher = new EventFlusher(options)
   }
 
   nextIndex(runId: string): number {
     this.#requireOpen()
-    return this.#database.tail.next(runId)
+    return this.#database.eventBuffer.nextIndex(runId)
   }
 
   async read(
@@ -41,18 +41,18 @@ export class EventLogsOnDisk implements EventLogs {
     const { after = -1, limit = Number.POSITIVE_INFINITY } = query
     if (limit <= 0) return []
     const found = await this.#read(runId, after, limit)
-    if (!found.short) return found.events
-    await this.#spiller.mend(runId)
+    if (!found.isFileShort) return found.events
+    await this.#flusher.repair(runId)
     return (await this.#read(runId, after, limit)).events
   }
 
   async remove(runId: string): Promise<void> {
     const path = eventsFile(this.#runs, runId)
     this.#requireOpen()
-    await this.#spiller.alone(runId, async () => {
+    await this.#flusher.runExclusive(runId, async () => {
       // Again when events came while the others were being removed.
       do await this.#database.commitPuts(this.#removalOf(runId))
-      while (!this.#closed && this.#database.tail.keysOf(runId).length > 0)
+      while (!this.#closed && this.#database.eventBuffer.keysOf(runId).length > 0)
       await rm(path, { force: true })
       // The artifacts may still be there; whoever removes last removes the folder.
       await rmdir(dirname(path)).catch(() => undefined)
@@ -62,26 +62,29 @@ export class EventLogsOnDisk implements EventLogs {
   /** Refuses whatever comes from now on, and begins nothing. */
   stop(): void {
     this.#closed = true
-    this.#spiller.stop()
+    this.#flusher.stop()
   }
 
   /** Resolves when nothing is under way; the ledger has to answer before, well or not. */
   settled(): Promise<void> {
     this.stop()
-    return this.#spiller.settled()
+    return this.#flusher.settled()
   }
 
-  async #read(runId: string, after: number, limit: number): Promise<Found> {
+  async #read(runId: string, after: number, limit: number): Promise<EventsFound> {
     const path = eventsFile(this.#runs, runId)
     this.#requireOpen()
-    const { record, chunks } = this.#database.tail.snapshot(runId, after, limit)
-    const found = after + 1 < record.next ? await inFile(path, record.bytes, after, limit) : NOTHING
-    return { events: [...found.events, ...inTail(chunks, after)].slice(0, limit), short: found.short }
+    const { record, chunks } = this.#database.eventBuffer.read(runId, after, limit)
+    const found = after + 1 < record.next ? await readFromFile(path, record.bytes, after, limit) : NO_EVENTS
+    return {
+      events: [...found.events, ...readFromBuffer(chunks, after)].slice(0, limit),
+      isFileShort: found.isFileShort,
+    }
   }
 
   #removalOf(runId: string): Put[] {
     return [
-      ...this.#database.tail.keysOf(runId).map((key) => ({ to: 'tail' as const, key, bytes: null })),
+      ...this.#database.eventBuffer.keysOf(runId).map((key) => ({ to: 'tail' as const, key, bytes: null })),
       { to: 'log', key: runId, record: null, moved: 0 },
     ]
   }
@@ -91,34 +94,34 @@ export class EventLogsOnDisk implements EventLogs {
   }
 }
 
-interface Found {
+interface EventsFound {
   readonly events: RunEvent[]
   /** The file is shorter than it was known to be. */
-  readonly short: boolean
+  readonly isFileShort: boolean
 }
 
-const NOTHING: Found = { events: [], short: false }
+const NO_EVENTS: EventsFound = { events: [], isFileShort: false }
 
-async function inFile(path: string, bytes: number, after: number, limit: number): Promise<Found> {
+async function readFromFile(path: string, bytes: number, after: number, limit: number): Promise<EventsFound> {
   const file = await openForReading(path)
-  if (file === undefined) return { events: [], short: true }
+  if (file === undefined) return { events: [], isFileShort: true }
   try {
     const { size } = await file.stat()
     const end = Math.min(size, bytes)
     const events: RunEvent[] = []
-    const start = after < 0 ? 0 : await placeAfter(file, after, end)
-    for await (const { text } of linesOf(file, start, end)) {
-      const event = eventOf(text)
+    const start = after < 0 ? 0 : await findOffsetAfter(file, after, end)
+    for await (const { text } of readLines(file, start, end)) {
+      const event = parseEvent(text)
       if (event === undefined || event.index <= after) continue
       if (events.push(event) >= limit) break
     }
-    return { events, short: size < bytes }
+    return { events, isFileShort: size < bytes }
   } finally {
     await file.close()
   }
 }
 
-function inTail(chunks: readonly Chunk[], after: number): RunEvent[] {
-  const events = chunks.flatMap(({ bytes }) => eventsOf(Buffer.from(bytes).toString('utf8')))
+function readFromBuffer(chunks: readonly Chunk[], after: number): RunEvent[] {
+  const events = chunks.flatMap(({ bytes }) => parseEvents(Buffer.from(bytes).toString('utf8')))
   return events.filter(({ index }) => index > after)
 }

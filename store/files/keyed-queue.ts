@@ -4,7 +4,7 @@
  */
 import { StoreClosed } from '../errors.ts'
 
-export class Turns {
+export class StoreQueue {
   readonly #last = new Map<string, Promise<unknown>>()
   #closed = false
 
@@ -12,7 +12,7 @@ export class Turns {
     return this.#closed
   }
 
-  take<T>(key: string, work: () => Promise<T>): Promise<T> {
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreClosed('the store is closed'))
     const before = this.#last.get(key) ?? Promise.resolve()
     const mine = before.then(work, work)

@@ -12,7 +12,7 @@ const CHUNK_BYTES = 256 * 1024
 const PROBE_BYTES = 8 * 1024
 const NEWLINE = 10
 
-export interface Line {
+export interface TextLine {
   readonly text: string
   /** Where the line begins, and where the next one does. */
   readonly start: number
@@ -20,12 +20,12 @@ export interface Line {
 }
 
 /** Whole lines that begin at or after `start` and end by `size`. `start` must be where a line begins. */
-export async function* linesOf(
+export async function* readLines(
   file: FileHandle,
   start: number,
   size: number,
   chunkBytes = CHUNK_BYTES,
-): AsyncGenerator<Line> {
+): AsyncGenerator<TextLine> {
   let carried: Buffer[] = []
   let lineStart = start
   for (let at = start; at < size; ) {
@@ -50,7 +50,7 @@ export async function* linesOf(
 }
 
 /** Where the last line at or before `size` ends: just behind its newline, or 0. */
-export async function wholeLinesEnd(file: FileHandle, size: number): Promise<number> {
+export async function findLinesEnd(file: FileHandle, size: number): Promise<number> {
   for (let to = size; to > 0; ) {
     const from = Math.max(0, to - CHUNK_BYTES)
     const chunk = Buffer.allocUnsafe(to - from)
@@ -63,7 +63,7 @@ export async function wholeLinesEnd(file: FileHandle, size: number): Promise<num
 }
 
 /** The event of a line, or undefined when the line is none. */
-export function eventOf(text: string): RunEvent | undefined {
+export function parseEvent(text: string): RunEvent | undefined {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value !== 'object' || value === null) return undefined
@@ -77,12 +77,12 @@ export function eventOf(text: string): RunEvent | undefined {
 }
 
 /** The events of whole lines. */
-export function eventsOf(text: string): RunEvent[] {
-  return text.split('\n').flatMap((line) => eventOf(line) ?? [])
+export function parseEvents(text: string): RunEvent[] {
+  return text.split('\n').flatMap((line) => parseEvent(line) ?? [])
 }
 
 /** Where to start reading for events above `index`: at a line's beginning, at most a little too early. */
-export async function placeAfter(file: FileHandle, index: number, size: number): Promise<number> {
+export async function findOffsetAfter(file: FileHandle, index: number, size: number): Promise<number> {
   let low = 0
   let high = size
   // Everything before `low` is at or below the index; at `high` or later, everything is above it.
@@ -98,9 +98,9 @@ export async function placeAfter(file: FileHandle, index: number, size: number):
 /** The first whole, readable line that begins behind `at` and ends by `size`. */
 async function firstEventFrom(file: FileHandle, at: number, size: number) {
   let partial = true
-  for await (const line of linesOf(file, at, size, PROBE_BYTES)) {
+  for await (const line of readLines(file, at, size, PROBE_BYTES)) {
     // What begins at `at` is the rest of a line.
-    const event = partial ? undefined : eventOf(line.text)
+    const event = partial ? undefined : parseEvent(line.text)
     partial = false
     if (event !== undefined) return { line, event }
   }

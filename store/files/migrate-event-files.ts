@@ -7,24 +7,28 @@
  */
 import { join } from 'node:path'
 import type { Log } from '../../core/ports.ts'
-import { textOf } from '../errors.ts'
+import { messageOf } from '../errors.ts'
 import { isRunId } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { LogPut } from '../lmdb/encode-writes.ts'
-import { FORMAT, FORMAT_WITH_LOGS } from '../lmdb/tables.ts'
+import { FORMAT, FORMAT_WITH_EVENT_FILES } from '../lmdb/tables.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { lastEventBy } from './event-file.ts'
+import { findLastEvent } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
 
 /** Records in one transaction, whose room is taken beforehand. */
-const PORTION = 500
+const RECORDS_PER_COMMIT = 500
 
-export async function adoptEventFiles(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
-  if (database.format >= FORMAT_WITH_LOGS) return
+export async function migrateEventFiles(
+  runs: string,
+  database: LmdbControlDatabase,
+  log: Log,
+): Promise<void> {
+  if (database.format >= FORMAT_WITH_EVENT_FILES) return
   let puts: LogPut[] = []
   for (const name of await namesIn(runs)) {
     puts.push(...(await recordOf(runs, name, log)))
-    if (puts.length < PORTION) continue
+    if (puts.length < RECORDS_PER_COMMIT) continue
     await database.commitPuts(puts)
     puts = []
   }
@@ -35,11 +39,11 @@ export async function adoptEventFiles(runs: string, database: LmdbControlDatabas
 async function recordOf(runs: string, name: string, log: Log): Promise<LogPut[]> {
   if (!isRunId(name) || !(await isOwnFolder(join(runs, name)))) return []
   try {
-    const { end, next } = await lastEventBy(eventsFile(runs, name))
+    const { end, next } = await findLastEvent(eventsFile(runs, name))
     return end === 0 ? [] : [{ to: 'log', key: name, record: { bytes: end, next }, moved: 0 }]
   } catch (error) {
     log.warn(
-      { runId: name, reason: textOf(error) },
+      { runId: name, reason: messageOf(error) },
       'the events of a run could not be read, and are left out',
     )
     return []

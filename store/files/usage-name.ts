@@ -13,7 +13,7 @@ export function isUsageName(name: string): boolean {
 }
 
 /** One text for each key. Throws when a part is no plain word. */
-export function keyText({ projectKey, sessionId, subagentId }: UsageKey): string {
+export function usageKeyText({ projectKey, sessionId, subagentId }: UsageKey): string {
   for (const part of [projectKey, sessionId, subagentId ?? 'none']) {
     if (!isUsageName(part))
       throw new TypeError(`not a usable name for a usage snapshot: ${JSON.stringify(part.slice(0, 80))}`)
@@ -22,6 +22,6 @@ export function keyText({ projectKey, sessionId, subagentId }: UsageKey): string
 }
 
 /** By session, the session itself before its subagents. */
-export function byKeyText(a: UsageKey, b: UsageKey): number {
-  return keyText(a) < keyText(b) ? -1 : 1
+export function compareUsageKeys(a: UsageKey, b: UsageKey): number {
+  return usageKeyText(a) < usageKeyText(b) ? -1 : 1
 }

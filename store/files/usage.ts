@@ -9,17 +9,17 @@ import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { codeOf } from '../errors.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { Turns } from './keyed-queue.ts'
-import { byKeyText, isUsageName, keyText } from './usage-name.ts'
+import { StoreQueue } from './keyed-queue.ts'
+import { compareUsageKeys, isUsageName, usageKeyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
 const READY_MAX = 10_000
 
 export class UsageOnDisk implements UsageArchive {
   readonly #folder: string
-  readonly #turns = new Turns()
+  readonly #queue = new StoreQueue()
   /** Folders made and swept in this life, or about to be: all who write into one wait for the same sweep. */
-  readonly #ready = new Map<string, Promise<void>>()
+  readonly #readyFolders = new Map<string, Promise<void>>()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -27,13 +27,13 @@ export class UsageOnDisk implements UsageArchive {
 
   async replace(key: UsageKey, text: string): Promise<void> {
     const path = this.#path(key)
-    return this.#turns.take(keyText(key), async () => {
+    return this.#queue.run(usageKeyText(key), async () => {
       try {
         await this.#write(path, text)
       } catch (error) {
         if (codeOf(error) !== 'ENOENT') throw error
         // Somebody removed the folder meanwhile: it is made anew, once.
-        this.#ready.delete(dirname(path))
+        this.#readyFolders.delete(dirname(path))
         await this.#write(path, text)
       }
     })
@@ -58,16 +58,16 @@ export class UsageOnDisk implements UsageArchive {
     }
     return keys
       .filter(({ sessionId, subagentId }) => isUsageName(sessionId) && isUsageName(subagentId ?? 'none'))
-      .sort(byKeyText)
+      .sort(compareUsageKeys)
   }
 
   /** Refuses whatever comes from now on; resolves when what was asked for is done. */
   async close(): Promise<void> {
-    await this.#turns.close()
+    await this.#queue.close()
   }
 
   async #write(path: string, text: string): Promise<void> {
-    await this.#readied(dirname(path))
+    await this.#ensureReady(dirname(path))
     await replaceFile(path, text)
   }
 
@@ -80,19 +80,19 @@ export class UsageOnDisk implements UsageArchive {
 
   /** Throws for a name that is not a plain word: the frame's check should have refused it. */
   #path(key: UsageKey): string {
-    keyText(key)
+    usageKeyText(key)
     const session = join(this.#folder, key.projectKey, key.sessionId)
     return key.subagentId === undefined ? session + SUFFIX : join(session, key.subagentId + SUFFIX)
   }
 
-  #readied(folder: string): Promise<void> {
-    const known = this.#ready.get(folder)
+  #ensureReady(folder: string): Promise<void> {
+    const known = this.#readyFolders.get(folder)
     if (known !== undefined) return known
-    if (this.#ready.size >= READY_MAX) this.#ready.clear()
+    if (this.#readyFolders.size >= READY_MAX) this.#readyFolders.clear()
     const ready = this.#makeReady(folder)
-    this.#ready.set(folder, ready)
+    this.#readyFolders.set(folder, ready)
     ready.catch(() => {
-      if (this.#ready.get(folder) === ready) this.#ready.delete(folder)
+      if (this.#readyFolders.get(folder) === ready) this.#readyFolders.delete(folder)
     })
     return ready
   }

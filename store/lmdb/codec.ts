@@ -35,14 +35,14 @@ export function codecOptions(saved: string | undefined): object {
 
 export class Codec {
   readonly #packr: Packr
-  #durable = 0
+  #durableCount = 0
 
   constructor(database: Database, saved: string | undefined) {
     // Every msgpack database has one; lmdb's types leave it out, and msgpackr itself is no dependency of ours.
     this.#packr = (database as unknown as { readonly encoder: Packr }).encoder
     // The first encoding makes the encoder fetch the saved structures; a number has no structure of its own.
     this.#packr.encode(0)
-    this.#durable = saved === undefined ? 0 : (JSON.parse(saved) as unknown[]).length
+    this.#durableCount = saved === undefined ? 0 : (JSON.parse(saved) as unknown[]).length
   }
 
   encode(value: unknown): Uint8Array {
@@ -54,14 +54,14 @@ export class Codec {
   }
 
   /** What has to be written with the next transaction, if shapes were met since the last that landed. */
-  grown(): Structures | undefined {
+  newStructures(): Structures | undefined {
     const all = this.#packr.structures ?? []
     const count = all.sharedLength ?? 0
-    if (count <= this.#durable) return undefined
+    if (count <= this.#durableCount) return undefined
     return { count, text: JSON.stringify(all.slice(0, count)) }
   }
 
-  landed(structures: Structures): void {
-    this.#durable = Math.max(this.#durable, structures.count)
+  onCommitted(structures: Structures): void {
+    this.#durableCount = Math.max(this.#durableCount, structures.count)
   }
 }

@@ -4,22 +4,22 @@
  * lmdb-js rejects with an error that carries a second promise, `commitError`, which rejects with the real cause and
  * its number. Nobody else listens to that one, so it is caught here, once for each failure.
  */
-import { codeOf, textOf } from '../errors.ts'
-import { roomIn } from './emergency-space.ts'
+import { codeOf, messageOf } from '../errors.ts'
+import { freeBytesIn } from './emergency-space.ts'
 
 const EIO = 5
 const ENOSPC = 28
 const EDQUOT = 122
 const MDB_MAP_FULL = -30792
 /** A disk with less than this is full. */
-const ROOM_BYTES_MIN = 1024 * 1024
+const FREE_BYTES_MIN = 1024 * 1024
 
-export type Trouble =
+export type CommitFailure =
   | { readonly is: 'full'; readonly reason: string }
   | { readonly is: 'broken'; readonly reason: string }
 
-export async function troubleOf(error: unknown, folder: string): Promise<Trouble> {
-  const cause = await causeOf(error)
+export async function classifyCommitError(error: unknown, folder: string): Promise<CommitFailure> {
+  const cause = await commitErrorCause(error)
   const code = codeOf(cause)
   if (code === ENOSPC || code === EDQUOT || code === 'ENOSPC' || code === 'EDQUOT') {
     return {
@@ -28,7 +28,7 @@ export async function troubleOf(error: unknown, folder: string): Promise<Trouble
     }
   }
   // A write cut short by a full disk is reported as EIO. Nothing of it was synced, so writing it again is safe.
-  if (code === EIO && isFull(folder)) {
+  if (code === EIO && isDiskNearlyFull(folder)) {
     return {
       is: 'full',
       reason: `no room left on the disk of ${folder}; free some, and writing goes on by itself`,
@@ -42,11 +42,11 @@ export async function troubleOf(error: unknown, folder: string): Promise<Trouble
   }
   return {
     is: 'broken',
-    reason: `writing to ${folder} failed: ${textOf(cause)}; check the disk, then start again`,
+    reason: `writing to ${folder} failed: ${messageOf(cause)}; check the disk, then start again`,
   }
 }
 
-async function causeOf(error: unknown): Promise<unknown> {
+async function commitErrorCause(error: unknown): Promise<unknown> {
   if (typeof error !== 'object' || error === null || !('commitError' in error)) return error
   try {
     await error.commitError
@@ -56,9 +56,9 @@ async function causeOf(error: unknown): Promise<unknown> {
   }
 }
 
-function isFull(folder: string): boolean {
+function isDiskNearlyFull(folder: string): boolean {
   try {
-    return roomIn(folder) < ROOM_BYTES_MIN
+    return freeBytesIn(folder) < FREE_BYTES_MIN
   } catch {
     return false
   }

@@ -9,13 +9,13 @@ import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync } from 'no
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-export const BALLAST_BYTES = 16 * 1024 * 1024
+export const EMERGENCY_SPACE_BYTES = 16 * 1024 * 1024
 const CHUNK_BYTES = 1024 * 1024
 
-export class Ballast {
+export class EmergencySpace {
   readonly #file: string
   readonly #bytes: number
-  #held = false
+  #isThere = false
   #making: Promise<boolean> | undefined
   /** How often it was thrown overboard. */
   #frees = 0
@@ -23,13 +23,13 @@ export class Ballast {
   constructor(file: string, bytes: number) {
     this.#file = file
     this.#bytes = bytes
-    this.#held = bytes === 0 || isWhole(file, bytes)
-    this.#dropDraft()
+    this.#isThere = bytes === 0 || isWhole(file, bytes)
+    this.#removeDraft()
   }
 
   /** Answers whether it is there. Leaves as much room again, so that making it does not fill the disk. */
   make(): Promise<boolean> {
-    if (this.#held) return Promise.resolve(true)
+    if (this.#isThere) return Promise.resolve(true)
     this.#making ??= this.#write().finally(() => {
       this.#making = undefined
     })
@@ -38,10 +38,10 @@ export class Ballast {
 
   free(): void {
     if (this.#bytes === 0) return
-    this.#held = false
+    this.#isThere = false
     this.#frees += 1
     rmSync(this.#file, { force: true })
-    this.#dropDraft()
+    this.#removeDraft()
     // Some file systems hand out freed blocks only once the removal itself is on disk.
     syncFolder(dirname(this.#file))
   }
@@ -55,20 +55,20 @@ export class Ballast {
   }
 
   /** A half-made one, by an earlier life or right now, takes up room too. */
-  #dropDraft(): void {
+  #removeDraft(): void {
     rmSync(this.#draft, { force: true })
   }
 
   async #write(): Promise<boolean> {
     const frees = this.#frees
     try {
-      if (roomIn(dirname(this.#file)) < this.#bytes * 2) return false
+      if (freeBytesIn(dirname(this.#file)) < this.#bytes * 2) return false
       await fill(this.#draft, this.#bytes)
       await rename(this.#draft, this.#file)
-      this.#held = frees === this.#frees
+      this.#isThere = frees === this.#frees
       // Thrown overboard in the moment in which it was done: before that it was there for nothing to remove.
-      if (!this.#held) await rm(this.#file, { force: true })
-      return this.#held
+      if (!this.#isThere) await rm(this.#file, { force: true })
+      return this.#isThere
     } catch {
       await rm(this.#draft, { force: true }).catch(() => undefined)
       return false
@@ -77,7 +77,7 @@ export class Ballast {
 }
 
 /** Bytes that this process may still use on the disk of that folder. */
-export function roomIn(folder: string): number {
+export function freeBytesIn(folder: string): number {
   const { bavail, bfree, blocks, bsize } = statfsSync(folder)
   // Some file systems do not tell; then only writing will.
   if (blocks === 0) return Number.POSITIVE_INFINITY

@@ -6,14 +6,14 @@
  * write there is what the store writes on its own account, when events move from the tail to their file.
  */
 import type { Write } from '../../core/ports.ts'
-import { type EventsWrite, requireWhole } from '../event-order.ts'
-import { type LogRecord, tailKey } from './event-buffer.ts'
-import { factKey } from './key-values.ts'
-import { costOf, NODE_BYTES } from './preallocation.ts'
-import { type Head, headOf, stored } from './runs.ts'
+import { type EventsWrite, requireWholeLines } from '../event-order.ts'
+import { chunkKey, type EventFileRecord } from './event-buffer.ts'
+import { keyValueKey } from './key-values.ts'
+import { maxBytesFor, NODE_BYTES } from './preallocation.ts'
+import { indexFieldsOf, type RunIndexFields, toStoredRun } from './runs.ts'
 import { isKey, type Tables } from './tables.ts'
 
-interface LifePut {
+interface SnapshotPut {
   readonly to: 'snapshot'
   readonly kind: string
   readonly key: string
@@ -22,10 +22,10 @@ interface LifePut {
 
 /** Without a head the run is removed. */
 export type RunPut =
-  | { readonly to: 'run'; readonly key: string; readonly bytes: Uint8Array; readonly head: Head }
+  | { readonly to: 'run'; readonly key: string; readonly bytes: Uint8Array; readonly head: RunIndexFields }
   | { readonly to: 'run'; readonly key: string; readonly bytes: null }
 
-interface FactPut {
+interface KeyValuePut {
   readonly to: 'key-value'
   readonly key: string
   readonly bytes: Uint8Array | null
@@ -40,11 +40,11 @@ export interface ChunkPut {
   readonly first: number
   readonly count: number
   /** Stands in for events that were lost, so it begins before the end. */
-  readonly behind?: true
+  readonly replacesLost?: true
 }
 
 /** Events that leave the tail: they are in the file, or nobody wants them any more. */
-interface ChunkGone {
+interface ChunkRemoval {
   readonly to: 'tail'
   readonly key: string
   readonly bytes: null
@@ -54,7 +54,7 @@ interface ChunkGone {
 export interface LogPut {
   readonly to: 'log'
   readonly key: string
-  readonly record: LogRecord | null
+  readonly record: EventFileRecord | null
   readonly moved: number
 }
 
@@ -64,7 +64,7 @@ interface MetaPut {
   readonly text: string
 }
 
-export type Put = LifePut | RunPut | FactPut | ChunkPut | ChunkGone | LogPut | MetaPut
+export type Put = SnapshotPut | RunPut | KeyValuePut | ChunkPut | ChunkRemoval | LogPut | MetaPut
 
 /** Throws for what cannot be stored at all: an empty or overlong key, a value that is not plain data, torn events. */
 export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
@@ -75,16 +75,21 @@ function encode(tables: Tables, write: Write): Put {
   switch (write.table) {
     case 'snapshot': {
       const bytes = write.record === null ? null : tables.codec.encode(write.record)
-      return { to: 'snapshot', kind: write.kind, key: keyed(write.key), bytes }
+      return { to: 'snapshot', kind: write.kind, key: checkedKey(write.key), bytes }
     }
     case 'run': {
-      const key = keyed(write.id)
+      const key = checkedKey(write.id)
       if (write.run === null) return { to: 'run', key, bytes: null }
-      return { to: 'run', key, bytes: tables.codec.encode(stored(write.run)), head: headOf(write.run) }
+      return {
+        to: 'run',
+        key,
+        bytes: tables.codec.encode(toStoredRun(write.run)),
+        head: indexFieldsOf(write.run),
+      }
     }
     case 'key-value': {
       const bytes = write.value === null ? null : tables.codec.encode(write.value)
-      return { to: 'key-value', key: factKey(write.collection, keyed(write.key)), bytes }
+      return { to: 'key-value', key: keyValueKey(write.collection, checkedKey(write.key)), bytes }
     }
     case 'events':
       return encodeEvents(write)
@@ -94,17 +99,17 @@ function encode(tables: Tables, write: Write): Put {
 function encodeEvents(write: EventsWrite): ChunkPut {
   const { runId, first, count } = write
   const bytes = Buffer.from(write.lines)
-  requireWhole(write, bytes)
-  return { to: 'tail', key: tailKey(runId, first), bytes, runId, first, count }
+  requireWholeLines(write, bytes)
+  return { to: 'tail', key: chunkKey(runId, first), bytes, runId, first, count }
 }
 
-function keyed(key: string): string {
+function checkedKey(key: string): string {
   if (isKey(key)) return key
   throw new TypeError(`the store takes keys of 1 to 512 bytes, not ${JSON.stringify(key.slice(0, 80))}`)
 }
 
 /** A run is a record and its entries in two indexes: one of a status, two of a ticket, each also taken away. */
-const RUN_COST = 6 * costOf(null)
+const RUN_COST = 6 * maxBytesFor(null)
 
 export function costOfPuts(puts: readonly Put[]): number {
   return puts.reduce((sum, put) => sum + costOfPut(put), 0)
@@ -124,6 +129,6 @@ function payloadOfPut(put: Put): number {
 }
 
 function costOfPut(put: Put): number {
-  if (put.to === 'log' || put.to === 'meta') return costOf(null)
-  return costOf(put.bytes) + (put.to === 'run' ? RUN_COST : 0)
+  if (put.to === 'log' || put.to === 'meta') return maxBytesFor(null)
+  return maxBytesFor(put.bytes) + (put.to === 'run' ? RUN_COST : 0)
 }

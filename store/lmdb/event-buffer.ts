@@ -7,19 +7,19 @@
  * In memory there is one small head for each run that has a tail, and nothing for those at rest.
  */
 import type { Clock } from '../../core/ports.ts'
-import { linesIn } from '../event-order.ts'
+import { countLines } from '../event-order.ts'
 import type { ChunkPut, LogPut, Put } from './encode-writes.ts'
 import type { Tables } from './tables.ts'
 
 /** A tail of more is large: it need not become quiet before it leaves. */
-export const TAIL_BYTES_LARGE = 256 * 1024
+export const LARGE_RUN_BYTES = 256 * 1024
 /** Below whatever a run id may hold, so no run's chunks lie between those of another. */
 const SEPARATOR = '!'
 const AFTER_SEPARATOR = '"'
 const INDEX_DIGITS = 8
 
 /** How much of a run's file is acknowledged, and the index behind it. */
-export interface LogRecord {
+export interface EventFileRecord {
   readonly bytes: number
   readonly next: number
 }
@@ -31,7 +31,7 @@ export interface Chunk {
   readonly bytes: Uint8Array
 }
 
-export interface TailHead {
+export interface BufferedRun {
   next: number
   bytes: number
   /** When the oldest of its chunks came, and the newest (monotonic milliseconds). */
@@ -41,48 +41,48 @@ export interface TailHead {
   notBefore: number
 }
 
-export interface Snapshot {
-  readonly record: LogRecord
+export interface BufferedEvents {
+  readonly record: EventFileRecord
   /** In order, beginning where the record ends. */
   readonly chunks: readonly Chunk[]
 }
 
-const NOTHING: LogRecord = { bytes: 0, next: 0 }
+const EMPTY_RECORD: EventFileRecord = { bytes: 0, next: 0 }
 
-export function tailKey(runId: string, first: number): string {
+export function chunkKey(runId: string, first: number): string {
   return runId + SEPARATOR + first.toString(16).padStart(INDEX_DIGITS, '0')
 }
 
-export class Tail {
+export class EventBuffer {
   /** Those that have waited longest first. */
-  readonly heads = new Map<string, TailHead>()
+  readonly runs = new Map<string, BufferedRun>()
   /** Those that became large since they last moved. */
-  readonly large = new Set<string>()
+  readonly largeRuns = new Set<string>()
   bytes = 0
   /** Chunks that ever came; tells how busy it is. */
-  chunks = 0
+  chunksEver = 0
   readonly #tables: Tables
   readonly #clock: Clock
-  #onGrown: () => void = () => undefined
+  #onChunks: () => void = () => undefined
 
   constructor(tables: Tables, clock: Clock) {
     this.#tables = tables
     this.#clock = clock
-    this.#find()
+    this.#restore()
   }
 
   /** Called whenever chunks came. */
-  onGrown(listener: () => void): void {
-    this.#onGrown = listener
+  onChunks(listener: () => void): void {
+    this.#onChunks = listener
   }
 
-  next(runId: string): number {
-    return this.heads.get(runId)?.next ?? this.record(runId).next
+  nextIndex(runId: string): number {
+    return this.runs.get(runId)?.next ?? this.record(runId).next
   }
 
-  record(runId: string): LogRecord {
-    const text = this.#tables.log.get(runId)
-    if (text === undefined) return NOTHING
+  record(runId: string): EventFileRecord {
+    const text = this.#tables.eventFiles.get(runId)
+    if (text === undefined) return EMPTY_RECORD
     const [bytes, next] = text.split(' ')
     return { bytes: Number(bytes), next: Number(next) }
   }
@@ -91,7 +91,7 @@ export class Tail {
    * Record and chunks as of one instant: in one turn of the loop all reads see the same state of the database. Chunks
    * that end at or before `after` are left out, and those that only come after `limit` more events.
    */
-  snapshot(runId: string, after: number, limit: number): Snapshot {
+  read(runId: string, after: number, limit: number): BufferedEvents {
     const record = this.record(runId)
     const chunks: Chunk[] = []
     let count = 0
@@ -105,11 +105,11 @@ export class Tail {
   }
 
   /** What is to move next: whole chunks of about `bytesMax` bytes, only what has landed. */
-  portion(runId: string, bytesMax: number): Snapshot {
+  nextPortion(runId: string, bytesMax: number): BufferedEvents {
     const record = this.record(runId)
     const chunks: Chunk[] = []
     let bytes = 0
-    for (const chunk of this.#chunks(runId, record.next, this.heads.get(runId)?.next)) {
+    for (const chunk of this.#chunks(runId, record.next, this.runs.get(runId)?.next)) {
       chunks.push(chunk)
       bytes += chunk.bytes.length
       if (bytes >= bytesMax) break
@@ -119,26 +119,26 @@ export class Tail {
 
   /** Keys of all that a run has in the tail. */
   keysOf(runId: string): string[] {
-    return [...this.#tables.tail.getKeys({ start: runId + SEPARATOR, end: runId + AFTER_SEPARATOR })]
+    return [...this.#tables.eventChunks.getKeys({ start: runId + SEPARATOR, end: runId + AFTER_SEPARATOR })]
   }
 
   /** A transaction is on disk. */
-  landed(puts: Iterable<Put>): void {
-    const before = this.chunks
+  onCommitted(puts: Iterable<Put>): void {
+    const before = this.chunksEver
     const now = this.#clock.monotonic()
     for (const put of puts) {
-      if (put.to === 'tail' && put.bytes !== null) this.#came(put, now)
-      if (put.to === 'log') this.#left(put, now)
+      if (put.to === 'tail' && put.bytes !== null) this.#addChunk(put, now)
+      if (put.to === 'log') this.#removeMoved(put, now)
     }
-    if (this.chunks !== before) this.#onGrown()
+    if (this.chunksEver !== before) this.#onChunks()
   }
 
-  #came({ runId, first, count, bytes }: ChunkPut, now: number): void {
-    const head = this.heads.get(runId)
-    this.chunks++
+  #addChunk({ runId, first, count, bytes }: ChunkPut, now: number): void {
+    const run = this.runs.get(runId)
+    this.chunksEver++
     this.bytes += bytes.length
-    if (head === undefined) {
-      this.heads.set(runId, {
+    if (run === undefined) {
+      this.runs.set(runId, {
         next: first + count,
         bytes: bytes.length,
         since: now,
@@ -146,61 +146,61 @@ export class Tail {
         notBefore: 0,
       })
     } else {
-      head.next = Math.max(head.next, first + count)
-      head.bytes += bytes.length
-      head.touched = now
+      run.next = Math.max(run.next, first + count)
+      run.bytes += bytes.length
+      run.touched = now
     }
-    if ((head?.bytes ?? bytes.length) > TAIL_BYTES_LARGE) this.large.add(runId)
+    if ((run?.bytes ?? bytes.length) > LARGE_RUN_BYTES) this.largeRuns.add(runId)
   }
 
-  #left({ key, record, moved }: LogPut, now: number): void {
-    const head = this.heads.get(key)
-    if (head === undefined) return
-    const isEmpty = record === null || record.next >= head.next
-    const bytes = isEmpty ? head.bytes : moved
+  #removeMoved({ key, record, moved }: LogPut, now: number): void {
+    const run = this.runs.get(key)
+    if (run === undefined) return
+    const isEmpty = record === null || record.next >= run.next
+    const bytes = isEmpty ? run.bytes : moved
     this.bytes -= bytes
-    head.bytes -= bytes
-    this.large.delete(key)
-    this.heads.delete(key)
+    run.bytes -= bytes
+    this.largeRuns.delete(key)
+    this.runs.delete(key)
     if (isEmpty) return
     // What is left came while the rest moved, so it stands at the end again.
-    head.since = now
-    this.heads.set(key, head)
-    if (head.bytes > TAIL_BYTES_LARGE) this.large.add(key)
+    run.since = now
+    this.runs.set(key, run)
+    if (run.bytes > LARGE_RUN_BYTES) this.largeRuns.add(key)
   }
 
   /** To the end of the line, after a failure. */
-  putOff(runId: string, ms: number): void {
-    const head = this.heads.get(runId)
-    if (head === undefined) return
-    head.since = this.#clock.monotonic()
-    head.notBefore = head.since + ms
-    this.heads.delete(runId)
-    this.heads.set(runId, head)
+  postpone(runId: string, ms: number): void {
+    const run = this.runs.get(runId)
+    if (run === undefined) return
+    run.since = this.#clock.monotonic()
+    run.notBefore = run.since + ms
+    this.runs.delete(runId)
+    this.runs.set(runId, run)
   }
 
   *#chunks(runId: string, from: number, until?: number): Generator<Chunk> {
-    const end = until === undefined ? runId + AFTER_SEPARATOR : tailKey(runId, until)
-    for (const { key, value } of this.#tables.tail.getRange({ start: tailKey(runId, from), end }))
-      yield { key, first: firstOf(key), count: linesIn(value), bytes: value }
+    const end = until === undefined ? runId + AFTER_SEPARATOR : chunkKey(runId, until)
+    for (const { key, value } of this.#tables.eventChunks.getRange({ start: chunkKey(runId, from), end }))
+      yield { key, first: firstOf(key), count: countLines(value), bytes: value }
   }
 
   /** What the last life of the store left in the tail. */
-  #find(): void {
+  #restore(): void {
     const now = this.#clock.monotonic()
-    for (const { key, value } of this.#tables.tail.getRange({})) {
+    for (const { key, value } of this.#tables.eventChunks.getRange({})) {
       const runId = key.slice(0, key.indexOf(SEPARATOR))
-      const head = this.heads.get(runId) ?? { next: 0, bytes: 0, since: now, touched: now, notBefore: 0 }
-      head.next = firstOf(key) + linesIn(value)
-      head.bytes += value.length
+      const run = this.runs.get(runId) ?? { next: 0, bytes: 0, since: now, touched: now, notBefore: 0 }
+      run.next = firstOf(key) + countLines(value)
+      run.bytes += value.length
       this.bytes += value.length
-      this.heads.set(runId, head)
-      if (head.bytes > TAIL_BYTES_LARGE) this.large.add(runId)
+      this.runs.set(runId, run)
+      if (run.bytes > LARGE_RUN_BYTES) this.largeRuns.add(runId)
     }
   }
 }
 
-export const recordText = ({ bytes, next }: LogRecord): string => `${bytes} ${next}`
+export const recordText = ({ bytes, next }: EventFileRecord): string => `${bytes} ${next}`
 
 function firstOf(key: string): number {
   return Number.parseInt(key.slice(-INDEX_DIGITS), 16)

@@ -6,10 +6,10 @@ import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
 /** Read at once, so that walking a shelf holds no transaction open while the caller works: so many, or so much. */
-const PAGE = 256
+const PAGE_ENTRIES = 256
 const PAGE_BYTES = 4 * 1024 * 1024
 /** Never given twice. */
-const SHELF_CODE: Readonly<Record<KeyValueCollection, string>> = {
+const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'ended-lease': 'l',
   mark: 'm',
   memory: 'y',
@@ -21,42 +21,49 @@ const SHELF_CODE: Readonly<Record<KeyValueCollection, string>> = {
   told: 'd',
 }
 
-export const factKey = (shelf: KeyValueCollection, key: string): string => SHELF_CODE[shelf] + key
+export const keyValueKey = (collection: KeyValueCollection, key: string): string =>
+  COLLECTION_CODE[collection] + key
 
-export class LmdbFacts implements KeyValues {
+export class LmdbKeyValues implements KeyValues {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
     this.#tables = tables
   }
 
-  get(shelf: KeyValueCollection, key: string): object | undefined {
+  get(collection: KeyValueCollection, key: string): object | undefined {
     if (!isKey(key)) return undefined
-    const bytes = this.#tables.facts.get(factKey(shelf, key))
-    return bytes === undefined ? undefined : this.#decode(shelf, key, bytes)
+    const bytes = this.#tables.keyValues.get(keyValueKey(collection, key))
+    return bytes === undefined ? undefined : this.#decode(collection, key, bytes)
   }
 
   *all(
-    shelf: KeyValueCollection,
+    collection: KeyValueCollection,
     between: { readonly after?: string; readonly until?: string } = {},
   ): Generator<readonly [string, object]> {
-    const end = between.until === undefined ? behind(shelf) : factKey(shelf, between.until)
-    let start = factKey(shelf, between.after ?? '')
+    const end =
+      between.until === undefined ? endOfCollection(collection) : keyValueKey(collection, between.until)
+    let start = keyValueKey(collection, between.after ?? '')
     for (;;) {
-      const page = this.#page(start, end)
+      const page = this.#readPage(start, end)
       const last = page.at(-1)
       for (const { key, value } of page.splice(0))
-        yield [key.slice(1), this.#decode(shelf, key.slice(1), value)]
+        yield [key.slice(1), this.#decode(collection, key.slice(1), value)]
       if (last === undefined) return
       start = last.key
     }
   }
 
   /** Empty only behind the last one. */
-  #page(start: string, end: string): { readonly key: string; readonly value: Uint8Array }[] {
+  #readPage(start: string, end: string): { readonly key: string; readonly value: Uint8Array }[] {
     const page: { readonly key: string; readonly value: Uint8Array }[] = []
     let bytes = 0
-    for (const entry of this.#tables.facts.getRange({ start, end, exclusiveStart: true, limit: PAGE })) {
+    for (const entry of this.#tables.keyValues.getRange({
+      start,
+      end,
+      exclusiveStart: true,
+      limit: PAGE_ENTRIES,
+    })) {
       page.push(entry)
       bytes += entry.value.length
       if (bytes >= PAGE_BYTES) break
@@ -64,14 +71,16 @@ export class LmdbFacts implements KeyValues {
     return page
   }
 
-  #decode(shelf: KeyValueCollection, key: string, bytes: Uint8Array): object {
+  #decode(collection: KeyValueCollection, key: string, bytes: Uint8Array): object {
     const value = this.#tables.codec.decode(bytes)
     if (typeof value === 'object' && value !== null) return value
-    throw new StoreUnreadable(`the ${shelf} of ${key} is damaged; restore the state folder from a backup`)
+    throw new StoreUnreadable(
+      `the ${collection} of ${key} is damaged; restore the state folder from a backup`,
+    )
   }
 }
 
 /** Above every key of the shelf, at or below every key of the next one. */
-function behind(shelf: KeyValueCollection): string {
-  return String.fromCharCode(SHELF_CODE[shelf].charCodeAt(0) + 1)
+function endOfCollection(collection: KeyValueCollection): string {
+  return String.fromCharCode(COLLECTION_CODE[collection].charCodeAt(0) + 1)
 }

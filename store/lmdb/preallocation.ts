@@ -21,10 +21,10 @@ const BATCH_BYTES = 64 * 1024
 /** Taken at a time, so that the file is not looked at for every transaction. */
 const AHEAD_BYTES = 4 * 1024 * 1024
 
-export class Reserve {
+export class Preallocation {
   readonly #fd: number
   readonly #usedBytes: () => number
-  #left = 0
+  #freeBytes = 0
   readonly #zeros = Buffer.alloc(STEP_BYTES)
 
   /** `usedBytes`: how far into the file pages are in use. */
@@ -37,9 +37,9 @@ export class Reserve {
    * Bytes that a transaction may surely write, at least `wanted` of them. Throws what the file system says when there
    * is no room for that. Only while no transaction is open or in flight.
    */
-  secure(wanted: number): number {
-    if (this.#left < wanted) this.#left = this.#extend(wanted + AHEAD_BYTES)
-    return this.#left
+  reserve(wanted: number): number {
+    if (this.#freeBytes < wanted) this.#freeBytes = this.#extend(wanted + AHEAD_BYTES)
+    return this.#freeBytes
   }
 
   /**
@@ -47,7 +47,7 @@ export class Reserve {
    * None can write more than every page in use anew, each of them split by the little that comes to it, and what is
    * new on pages that are at least a third full.
    */
-  atMost(cost: number, payload: number): number {
+  upperBound(cost: number, payload: number): number {
     if (cost <= AHEAD_BYTES) return cost
     const used = this.#usedBytes()
     const split = Math.min(used, (payload / NODE_BYTES) * PAGE_BYTES)
@@ -55,8 +55,8 @@ export class Reserve {
   }
 
   /** A transaction departs that may have written so much. Most write less, which the next look at the file finds. */
-  spend(bytes: number): void {
-    this.#left -= bytes + BATCH_BYTES
+  use(bytes: number): void {
+    this.#freeBytes -= bytes + BATCH_BYTES
   }
 
   #extend(wanted: number): number {
@@ -76,7 +76,7 @@ export class Reserve {
  * At most this much of the file is written anew for one record: the leaf it lies in, which may be split, its share of
  * the branches above, and pages of its own when it is too large for a leaf.
  */
-export function costOf(bytes: Uint8Array | null): number {
+export function maxBytesFor(bytes: Uint8Array | null): number {
   const length = bytes?.length ?? 0
   return (3 + (length > LEAF_VALUE_BYTES ? Math.ceil(length / PAGE_BYTES) : 0)) * PAGE_BYTES
 }

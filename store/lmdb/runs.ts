@@ -13,12 +13,12 @@ import { isKey, type Table, type Tables } from './tables.ts'
 
 /** The layout of a stored run. One function a version lifts an older one. */
 const RUN_VERSION = 1
-const LIFTS: Readonly<Record<number, (run: unknown) => unknown>> = {}
+const MIGRATIONS: Readonly<Record<number, (run: unknown) => unknown>> = {}
 
 /** Above every id: ids are ASCII. */
 const LAST = '\uffff'
 /** LMDB wants a value, an index has none. */
-const NOTHING = Buffer.from([0])
+const EMPTY_VALUE = Buffer.from([0])
 const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
   queued: 'q',
   preparing: 'p',
@@ -29,100 +29,100 @@ const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
   cancelled: 'x',
 }
 
-export type Counts = Record<RunStatus, number>
+export type RunCounts = Record<RunStatus, number>
 
 /** What the indexes need to know of a run. */
-export interface Head {
+export interface RunIndexFields {
   readonly status: RunStatus
   readonly tickets: readonly string[]
 }
 
-export function headOf(run: Run): Head {
+export function indexFieldsOf(run: Run): RunIndexFields {
   const { id, identifier } = run.ticket
   return { status: run.status, tickets: id === identifier ? [id] : [id, identifier] }
 }
 
-export const stored = (run: Run): readonly [number, Run] => [RUN_VERSION, run]
+export const toStoredRun = (run: Run): readonly [number, Run] => [RUN_VERSION, run]
 
-export interface Pen {
+export interface BatchWriter {
   write(table: Table, key: string, bytes: Uint8Array | null): void
 }
 
 /** The index changes of one batch, on top of what is durable. */
-export class Drafts {
+export class RunIndexChanges {
   readonly #tables: Tables
-  readonly #pen: Pen
-  readonly #heads = new Map<string, Head | null>()
-  readonly #counts: Counts
-  #counted = false
+  readonly #writer: BatchWriter
+  readonly #fields = new Map<string, RunIndexFields | null>()
+  readonly #counts: RunCounts
+  #countsChanged = false
 
-  constructor(tables: Tables, counts: Counts, pen: Pen) {
+  constructor(tables: Tables, counts: RunCounts, pen: BatchWriter) {
     this.#tables = tables
     this.#counts = { ...counts }
-    this.#pen = pen
+    this.#writer = pen
   }
 
   /** Counts after the batch, when they differ from those before. */
-  counts(): Counts | undefined {
-    return this.#counted ? this.#counts : undefined
+  counts(): RunCounts | undefined {
+    return this.#countsChanged ? this.#counts : undefined
   }
 
   /** Reads what a run is indexed under, ahead of its put. Throws StoreUnreadable. */
-  look(id: string): void {
-    if (!this.#heads.has(id)) this.#heads.set(id, durableHead(this.#tables, id))
+  load(id: string): void {
+    if (!this.#fields.has(id)) this.#fields.set(id, durableIndexFields(this.#tables, id))
   }
 
-  put(id: string, bytes: Uint8Array, head: Head): void {
-    this.#pen.write(this.#tables.runs, id, bytes)
+  put(id: string, bytes: Uint8Array, head: RunIndexFields): void {
+    this.#writer.write(this.#tables.runs, id, bytes)
     this.#index(id, head)
   }
 
   remove(id: string): void {
     this.#index(id, null)
-    this.#pen.write(this.#tables.runs, id, null)
+    this.#writer.write(this.#tables.runs, id, null)
   }
 
-  #index(id: string, head: Head | null): void {
+  #index(id: string, head: RunIndexFields | null): void {
     const before = this.#before(id)
-    this.#heads.set(id, head)
+    this.#fields.set(id, head)
     if (before?.status !== head?.status) this.#moveStatus(id, before, head)
     this.#moveTickets(id, before?.tickets ?? [], head?.tickets ?? [])
   }
 
-  #before(id: string): Head | null {
-    this.look(id)
-    return this.#heads.get(id) ?? null
+  #before(id: string): RunIndexFields | null {
+    this.load(id)
+    return this.#fields.get(id) ?? null
   }
 
-  #moveStatus(id: string, before: Head | null, head: Head | null): void {
-    this.#counted = true
+  #moveStatus(id: string, before: RunIndexFields | null, head: RunIndexFields | null): void {
+    this.#countsChanged = true
     if (before) {
       this.#counts[before.status]--
-      this.#pen.write(this.#tables.byStatus, STATUS_CODE[before.status] + id, null)
+      this.#writer.write(this.#tables.byStatus, STATUS_CODE[before.status] + id, null)
     }
     if (head) {
       this.#counts[head.status]++
-      this.#pen.write(this.#tables.byStatus, STATUS_CODE[head.status] + id, NOTHING)
+      this.#writer.write(this.#tables.byStatus, STATUS_CODE[head.status] + id, EMPTY_VALUE)
     }
   }
 
   #moveTickets(id: string, before: readonly string[], after: readonly string[]): void {
     const gone = before.filter((ticket) => !after.includes(ticket))
     const come = after.filter((ticket) => !before.includes(ticket))
-    for (const ticket of gone) this.#pen.write(this.#tables.byTicket, ticketKey(ticket) + id, null)
-    for (const ticket of come) this.#pen.write(this.#tables.byTicket, ticketKey(ticket) + id, NOTHING)
+    for (const ticket of gone) this.#writer.write(this.#tables.byTicket, ticketKey(ticket) + id, null)
+    for (const ticket of come) this.#writer.write(this.#tables.byTicket, ticketKey(ticket) + id, EMPTY_VALUE)
   }
 }
 
-export class LmdbRuns implements RunRecords {
+export class LmdbRunRecords implements RunRecords {
   readonly #tables: Tables
   /** As of the last transaction that landed. */
-  counts: Counts
+  counts: RunCounts
 
   constructor(tables: Tables) {
     this.#tables = tables
     const text = tables.meta.get('counts')
-    this.counts = { ...noCounts(), ...(text === undefined ? {} : (JSON.parse(text) as Partial<Counts>)) }
+    this.counts = { ...zeroCounts(), ...(text === undefined ? {} : (JSON.parse(text) as Partial<RunCounts>)) }
   }
 
   get(id: string): Run | undefined {
@@ -151,18 +151,18 @@ export class LmdbRuns implements RunRecords {
   #ids({ ticket, status, before }: RunQuery): Iterable<string> {
     if (ticket !== undefined) return backwards(this.#tables.byTicket, ticketKey(ticket), before)
     if (status === undefined) return backwards(this.#tables.runs, '', before)
-    return newestOf(
+    return mergeNewestFirst(
       [...new Set(status)].map((each) => backwards(this.#tables.byStatus, STATUS_CODE[each], before)),
     )
   }
 }
 
-export function noCounts(): Counts {
+export function zeroCounts(): RunCounts {
   return { queued: 0, preparing: 0, running: 0, finalizing: 0, completed: 0, failed: 0, cancelled: 0 }
 }
 
 /** The head names keys and counters, so here a record that can be read but is no run must not pass. */
-function durableHead(tables: Tables, id: string): Head | null {
+function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
   const run: Partial<Run> | undefined = readRun(tables, id)
   if (run === undefined) return null
   const { status, ticket } = run
@@ -172,12 +172,12 @@ function durableHead(tables: Tables, id: string): Head | null {
     typeof ticket?.id === 'string' &&
     typeof ticket.identifier === 'string'
   if (!isWhole) throw damaged(id)
-  return headOf(run as Run)
+  return indexFieldsOf(run as Run)
 }
 
 function readRun(tables: Tables, id: string): Run | undefined {
   const bytes = tables.runs.get(id)
-  return bytes === undefined ? undefined : lift(id, decoded(tables, id, bytes))
+  return bytes === undefined ? undefined : migrateRun(id, decoded(tables, id, bytes))
 }
 
 function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
@@ -194,11 +194,11 @@ function damaged(id: string, cause?: unknown): StoreUnreadable {
   })
 }
 
-function lift(id: string, record: unknown): Run {
+function migrateRun(id: string, record: unknown): Run {
   if (!Array.isArray(record) || typeof record[0] !== 'number') throw damaged(id)
   let [version, run]: unknown[] = record
   while (version !== RUN_VERSION) {
-    const next = typeof version === 'number' ? LIFTS[version] : undefined
+    const next = typeof version === 'number' ? MIGRATIONS[version] : undefined
     if (next === undefined || typeof version !== 'number') {
       throw new StoreUnreadable(
         `run ${id} has layout ${version}, this switchyard knows ${RUN_VERSION}; install the newer version`,
@@ -215,7 +215,7 @@ function lift(id: string, record: unknown): Run {
 /** The ids behind one prefix, newest first, a page at a time, so that a short list reads little. */
 function* backwards(table: Table, prefix: string, before: string | undefined): Generator<string> {
   let start = prefix + (before ?? LAST)
-  let page = PAGE_FIRST
+  let page = FIRST_PAGE_IDS
   for (;;) {
     const end = prefix === '' ? {} : { end: prefix }
     const keys = [...table.getKeys({ start, ...end, reverse: true, exclusiveStart: true, limit: page })]
@@ -223,24 +223,24 @@ function* backwards(table: Table, prefix: string, before: string | undefined): G
     const last = keys.at(-1)
     if (last === undefined || keys.length < page) return
     start = last
-    page = PAGE
+    page = PAGE_IDS
   }
 }
-const PAGE_FIRST = 32
-const PAGE = 512
+const FIRST_PAGE_IDS = 32
+const PAGE_IDS = 512
 
 /** Merges walks that are each newest first. */
-function* newestOf(walks: readonly Generator<string>[]): Generator<string> {
-  const heads = walks.map((walk) => ({ walk, id: take(walk) }))
+function* mergeNewestFirst(walks: readonly Generator<string>[]): Generator<string> {
+  const heads = walks.map((walk) => ({ walk, id: nextOf(walk) }))
   for (;;) {
     const newest = heads.reduce((a, b) => ((b.id ?? '') > (a.id ?? '') ? b : a))
     if (newest.id === undefined) return
     yield newest.id
-    newest.id = take(newest.walk)
+    newest.id = nextOf(newest.walk)
   }
 }
 
-function take(walk: Generator<string>): string | undefined {
+function nextOf(walk: Generator<string>): string | undefined {
   const { done, value } = walk.next()
   return done ? undefined : value
 }

@@ -6,9 +6,9 @@ import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
 /** Read at once, so that walking a kind holds no transaction open while the caller works. */
-const PAGE = 256
+const SNAPSHOTS_PER_PAGE = 256
 
-export class LmdbLives implements Snapshots {
+export class LmdbSnapshots implements Snapshots {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
@@ -16,7 +16,7 @@ export class LmdbLives implements Snapshots {
   }
 
   get(kind: string, key: string): ActorSnapshot | undefined {
-    const bytes = isKey(key) ? this.#tables.life(kind)?.get(key) : undefined
+    const bytes = isKey(key) ? this.#tables.snapshotsOf(kind)?.get(key) : undefined
     return bytes === undefined ? undefined : this.#decode(kind, key, bytes)
   }
 
@@ -24,10 +24,12 @@ export class LmdbLives implements Snapshots {
     let after: string | undefined
     for (;;) {
       const from = after === undefined ? {} : { start: after, exclusiveStart: true }
-      const page = [...(this.#tables.life(kind)?.getRange({ ...from, limit: PAGE }) ?? [])]
+      const page = [
+        ...(this.#tables.snapshotsOf(kind)?.getRange({ ...from, limit: SNAPSHOTS_PER_PAGE }) ?? []),
+      ]
       for (const { key, value } of page) yield [key, this.#decode(kind, key, value)]
       after = page.at(-1)?.key
-      if (after === undefined || page.length < PAGE) return
+      if (after === undefined || page.length < SNAPSHOTS_PER_PAGE) return
     }
   }
 

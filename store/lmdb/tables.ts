@@ -18,23 +18,23 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
-import { codeOf, StoreClosed, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../errors.ts'
+import { codeOf, messageOf, StoreClosed, StoreFull, StoreTooNew, StoreUnreadable } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
-import { roomIn } from './emergency-space.ts'
+import { freeBytesIn } from './emergency-space.ts'
 import { PAGE_BYTES } from './preallocation.ts'
 
 /** The layout of the tables. A program refuses a higher number than it knows. */
 export const FORMAT = 2
 /** From this one on, the events that the ledger does not tell of are no events. */
-export const FORMAT_WITH_LOGS = 2
+export const FORMAT_WITH_EVENT_FILES = 2
 const TABLES_MAX = 64
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
 const META = 'meta'
-const LIFE = 'life:'
+const SNAPSHOT_PREFIX = 'life:'
 const FILES = ['data.mdb', 'lock.mdb']
 /** Enough for both files and the first tables. */
-const ROOM_BYTES_MIN = 1024 * 1024
+const FREE_BYTES_NEEDED = 1024 * 1024
 
 // Of LMDB's meta page: its mark, the version of its layout, the size of a page.
 const META_BYTES = 64
@@ -60,10 +60,10 @@ interface Handles {
   readonly runs: Table
   readonly byStatus: Table
   readonly byTicket: Table
-  readonly facts: Table
-  readonly tail: Table
-  readonly log: TextTable
-  readonly lives: Map<string, Table>
+  readonly keyValues: Table
+  readonly eventChunks: Table
+  readonly eventFiles: TextTable
+  readonly snapshots: Map<string, Table>
 }
 
 export class Tables {
@@ -115,31 +115,31 @@ export class Tables {
     return this.#handles.byTicket
   }
 
-  get facts(): Table {
-    return this.#handles.facts
+  get keyValues(): Table {
+    return this.#handles.keyValues
   }
   /** Chunks of events, by run and index. */
-  get tail(): Table {
-    return this.#handles.tail
+  get eventChunks(): Table {
+    return this.#handles.eventChunks
   }
   /** What of a run's event file counts, by run. */
-  get log(): TextTable {
-    return this.#handles.log
+  get eventFiles(): TextTable {
+    return this.#handles.eventFiles
   }
 
   /** The table of a kind that has been written before. */
-  life(kind: string): Table | undefined {
-    return this.#handles.lives.get(kind)
+  snapshotsOf(kind: string): Table | undefined {
+    return this.#handles.snapshots.get(kind)
   }
 
   kinds(): string[] {
-    return [...this.#handles.lives.keys()].sort()
+    return [...this.#handles.snapshots.keys()].sort()
   }
 
   /** Makes a kind's table. A transaction of its own: only while no other is open or in flight. */
-  addLife(kind: string): Table {
-    const table = openBytes(this.#handles.root, LIFE + kind)
-    this.#handles.lives.set(kind, table)
+  addSnapshots(kind: string): Table {
+    const table = openBytes(this.#handles.root, SNAPSHOT_PREFIX + kind)
+    this.#handles.snapshots.set(kind, table)
     return table
   }
 
@@ -168,7 +168,7 @@ export class Tables {
    * lmdb-js makes one promise more for each batch, which nobody is given; its rejection would end the process. To be
    * called in the microtask after the batch was closed, when that promise is the current one.
    */
-  hearOut(): void {
+  ignoreBatchRejection(): void {
     const { committed } = this.#handles.root
     committed.then(
       () => undefined,
@@ -206,7 +206,7 @@ function prepareFolder(folder: string): boolean {
 
 function openRoot(folder: string, mapSize: number): RootDatabase {
   checkFiles(folder)
-  checkRoom(folder)
+  checkFreeSpace(folder)
   try {
     const root = open({
       path: folder,
@@ -222,7 +222,7 @@ function openRoot(folder: string, mapSize: number): RootDatabase {
     for (const file of FILES) chmodSync(join(folder, file), 0o600)
     return root
   } catch (error) {
-    throw unreadable(folder, textOf(error), error)
+    throw unreadable(folder, messageOf(error), error)
   }
 }
 
@@ -233,17 +233,17 @@ function checkFiles(folder: string): void {
       checkFile(folder, join(folder, file), file === 'data.mdb')
     } catch (error) {
       if (codeOf(error) === 'ENOENT') continue
-      throw error instanceof StoreUnreadable ? error : unreadable(folder, textOf(error), error)
+      throw error instanceof StoreUnreadable ? error : unreadable(folder, messageOf(error), error)
     }
   }
 }
 
 /** LMDB maps files that it has only just made long: on a full disk that ends the process with SIGBUS. */
-function checkRoom(folder: string): void {
+function checkFreeSpace(folder: string): void {
   const isMade = FILES.every(
     (file) => (statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0) > 0,
   )
-  if (isMade || roomIn(folder) >= ROOM_BYTES_MIN) return
+  if (isMade || freeBytesIn(folder) >= FREE_BYTES_NEEDED) return
   throw new StoreFull(
     `no room on the disk of ${folder} to make the database; free some, then start again, or start with another --data-dir`,
   )
@@ -252,7 +252,7 @@ function checkRoom(folder: string): void {
 function checkFile(folder: string, path: string, isData: boolean): void {
   const fd = openSync(path, 'r+')
   try {
-    if (isData && fstatSync(fd).size > 0 && !hasMeta(fd)) {
+    if (isData && fstatSync(fd).size > 0 && !hasMetaPages(fd)) {
       throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
     }
   } finally {
@@ -261,7 +261,7 @@ function checkFile(folder: string, path: string, isData: boolean): void {
 }
 
 /** Both meta pages carry LMDB's mark and version; the first one says where the second is. */
-function hasMeta(fd: number): boolean {
+function hasMetaPages(fd: number): boolean {
   const first = Buffer.alloc(META_BYTES)
   readSync(fd, first, 0, META_BYTES, 0)
   const second = Buffer.alloc(META_BYTES)
@@ -280,19 +280,19 @@ function unreadable(folder: string, why: string, cause?: unknown): StoreUnreadab
 }
 
 function openHandles(root: RootDatabase): Handles {
-  const lives = new Map<string, Table>()
-  const names = [...root.getKeys()].map(String).filter((name) => name.startsWith(LIFE))
-  for (const name of names) lives.set(name.slice(LIFE.length), openBytes(root, name))
+  const snapshots = new Map<string, Table>()
+  const names = [...root.getKeys()].map(String).filter((name) => name.startsWith(SNAPSHOT_PREFIX))
+  for (const name of names) snapshots.set(name.slice(SNAPSHOT_PREFIX.length), openBytes(root, name))
   return {
     root,
     meta: openText(root, META),
     runs: openBytes(root, 'runs'),
     byStatus: openBytes(root, 'runs-by-status'),
     byTicket: openBytes(root, 'runs-by-ticket'),
-    facts: openBytes(root, 'facts'),
-    tail: openBytes(root, 'events-tail'),
-    log: openText(root, 'events-log'),
-    lives,
+    keyValues: openBytes(root, 'facts'),
+    eventChunks: openBytes(root, 'events-tail'),
+    eventFiles: openText(root, 'events-log'),
+    snapshots,
   }
 }
 

@@ -5,43 +5,52 @@ import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '
 import { StoreClosed } from '../errors.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
 
-type Written = 'kept' | 'repeat' | { readonly refused: string }
+type MemoryWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
-interface Shelf {
+interface RunArtifacts {
   readonly whole: Map<string, Buffer>
   readonly drafts: Map<string, Buffer[]>
 }
 
 export class MemoryArtifacts implements Artifacts {
-  readonly #shelves = new Map<string, Shelf>()
+  readonly #byRun = new Map<string, RunArtifacts>()
   #closed = false
 
-  async write(runId: string, name: string, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+  async write(
+    runId: string,
+    name: string,
+    part: number,
+    data: Uint8Array,
+    final: boolean,
+  ): Promise<MemoryWriteResult> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { refused: fault }
     if (!Number.isSafeInteger(part) || part < 0) return { refused: 'parts are numbered 0, 1, 2 …' }
     if (data.length > ARTIFACT_PART_BYTES_MAX)
       return { refused: `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes` }
     if (this.#closed) throw new StoreClosed('the store is closed')
-    const shelf = this.#shelf(runId)
-    return this.#answer(shelf, name, part, data, final) ?? keep(shelf, name, part, Buffer.from(data), final)
+    const artifacts = this.#artifactsOf(runId)
+    return (
+      this.#earlyResult(artifacts, name, part, data, final) ??
+      keepPart(artifacts, name, part, Buffer.from(data), final)
+    )
   }
 
   async find(runId: string, name: string): Promise<ArtifactLookup> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { is: 'escape', reason: fault }
-    const bytes = this.#shelves.get(runId)?.whole.get(name)
+    const bytes = this.#byRun.get(runId)?.whole.get(name)
     if (bytes === undefined) return { is: 'missing' }
-    return { is: 'file', size: bytes.length, ...contentTypeOf(name), read: () => once(bytes) }
+    return { is: 'file', size: bytes.length, ...contentTypeOf(name), read: () => singleChunk(bytes) }
   }
 
   async names(runId: string): Promise<string[]> {
-    return [...(this.#shelves.get(runId)?.whole.keys() ?? [])].sort()
+    return [...(this.#byRun.get(runId)?.whole.keys() ?? [])].sort()
   }
 
   async remove(runId: string): Promise<void> {
     if (this.#closed) throw new StoreClosed('the store is closed')
-    this.#shelves.delete(runId)
+    this.#byRun.delete(runId)
   }
 
   close(): void {
@@ -49,13 +58,13 @@ export class MemoryArtifacts implements Artifacts {
   }
 
   /** Undefined: the part is to be kept. */
-  #answer(
-    { whole, drafts }: Shelf,
+  #earlyResult(
+    { whole, drafts }: RunArtifacts,
     name: string,
     part: number,
     data: Uint8Array,
     final: boolean,
-  ): Written | undefined {
+  ): MemoryWriteResult | undefined {
     const draft = drafts.get(name)
     if (draft?.length === part) return undefined
     if (part > 0) {
@@ -71,14 +80,20 @@ export class MemoryArtifacts implements Artifacts {
     return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
   }
 
-  #shelf(runId: string): Shelf {
-    const shelf = this.#shelves.get(runId) ?? { whole: new Map(), drafts: new Map() }
-    this.#shelves.set(runId, shelf)
-    return shelf
+  #artifactsOf(runId: string): RunArtifacts {
+    const artifacts = this.#byRun.get(runId) ?? { whole: new Map(), drafts: new Map() }
+    this.#byRun.set(runId, artifacts)
+    return artifacts
   }
 }
 
-function keep({ whole, drafts }: Shelf, name: string, part: number, data: Buffer, final: boolean): Written {
+function keepPart(
+  { whole, drafts }: RunArtifacts,
+  name: string,
+  part: number,
+  data: Buffer,
+  final: boolean,
+): MemoryWriteResult {
   const parts = [...(part === 0 ? [] : (drafts.get(name) ?? [])), data]
   drafts.delete(name)
   if (parts.reduce((sum, each) => sum + each.length, 0) > ARTIFACT_BYTES_MAX) {
@@ -89,6 +104,6 @@ function keep({ whole, drafts }: Shelf, name: string, part: number, data: Buffer
   return 'kept'
 }
 
-async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
+async function* singleChunk(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes
 }

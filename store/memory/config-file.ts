@@ -7,9 +7,9 @@ const DEBOUNCE_MS = 100
 
 export class MemoryConfigFile implements ConfigFile {
   readonly path = 'config.json'
-  readonly setAsides: string[] = []
+  readonly savedCopies: string[] = []
   readonly #clock: Clock
-  readonly #watches = new Set<() => void>()
+  readonly #watchers = new Set<() => void>()
   #text: string | undefined
   #closed = false
 
@@ -33,20 +33,20 @@ export class MemoryConfigFile implements ConfigFile {
 
   async saveCopy(text: string): Promise<string> {
     if (this.#closed) throw new StoreClosed('the store is closed')
-    const number = this.setAsides.push(text)
+    const number = this.savedCopies.push(text)
     return `${this.path}.${number}.rejected`
   }
 
   watch(changed: () => void): Cancel {
     let pending: Cancel | undefined
-    const soon = () => {
+    const scheduleCallback = () => {
       pending?.()
       pending = this.#clock.after(DEBOUNCE_MS, changed)
     }
-    this.#watches.add(soon)
+    this.#watchers.add(scheduleCallback)
     return () => {
       pending?.()
-      this.#watches.delete(soon)
+      this.#watchers.delete(scheduleCallback)
     }
   }
 
@@ -56,6 +56,6 @@ export class MemoryConfigFile implements ConfigFile {
 
   edit(text: string | undefined): void {
     this.#text = text
-    for (const soon of this.#watches) soon()
+    for (const soon of this.#watchers) soon()
   }
 }

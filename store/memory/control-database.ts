@@ -17,11 +17,11 @@ import type {
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import { StoreBroken, StoreClosed } from '../errors.ts'
-import { requireWhole } from '../event-order.ts'
+import { requireWholeLines } from '../event-order.ts'
 import { MemoryEventLogs } from './event-logs.ts'
-import { shelfOfFacts, shelfOfLives, VolatileRuns } from './queries.ts'
+import { MemoryRunRecords, memoryKeyValues, memorySnapshots } from './queries.ts'
 
-interface Commit {
+interface MemoryCommit {
   readonly writes: readonly Write[]
   resolve(): void
   reject(error: unknown): void
@@ -29,12 +29,12 @@ interface Commit {
 
 export class MemoryControlDatabase implements ControlDatabase {
   readonly #clock: Clock
-  readonly #lives = new Map<string, Map<string, ActorSnapshot>>()
+  readonly #snapshots = new Map<string, Map<string, ActorSnapshot>>()
   readonly #runs = new Map<string, Run>()
-  readonly #facts = new Map<KeyValueCollection, Map<string, object>>()
+  readonly #keyValues = new Map<KeyValueCollection, Map<string, object>>()
   readonly #events: MemoryEventLogs
   readonly #listeners = new Set<(state: StoreState) => void>()
-  #waiting: Commit[] = []
+  #waiting: MemoryCommit[] = []
   #scheduled = false
   #state: StoreState = { is: 'ready' }
   #closed = false
@@ -46,9 +46,9 @@ export class MemoryControlDatabase implements ControlDatabase {
   constructor(clock: Clock, events = new MemoryEventLogs()) {
     this.#clock = clock
     this.#events = events
-    this.keyValues = shelfOfFacts(this.#facts)
-    this.snapshots = shelfOfLives(this.#lives)
-    this.runs = new VolatileRuns(this.#runs)
+    this.keyValues = memoryKeyValues(this.#keyValues)
+    this.snapshots = memorySnapshots(this.#snapshots)
+    this.runs = new MemoryRunRecords(this.#runs)
   }
 
   commit(writes: readonly Write[]): Promise<void> {
@@ -74,23 +74,23 @@ export class MemoryControlDatabase implements ControlDatabase {
 
   /** From now on the disk is full: commits wait. */
   fill(reason = 'no room left on the disk'): void {
-    this.#become({ is: 'degraded', reason })
+    this.#setState({ is: 'degraded', reason })
   }
 
   /** There is room again: what waited lands at the end of this turn. */
   drain(): void {
-    this.#become({ is: 'ready' })
+    this.#setState({ is: 'ready' })
     this.#schedule()
   }
 
   /** From now on the disk is broken: commits reject, those that wait too. */
   breakDown(reason = 'the disk failed'): void {
-    this.#become({ is: 'broken', reason })
+    this.#setState({ is: 'broken', reason })
     for (const commit of this.#waiting.splice(0)) commit.reject(new StoreBroken(reason))
   }
 
   async close(): Promise<void> {
-    if (this.#state.is === 'ready') this.#land()
+    if (this.#state.is === 'ready') this.#applyWaiting()
     this.#closed = true
     for (const commit of this.#waiting.splice(0))
       commit.reject(new StoreClosed('the store closed while its disk was full'))
@@ -101,17 +101,17 @@ export class MemoryControlDatabase implements ControlDatabase {
     this.#scheduled = true
     this.#clock.endOfTick(() => {
       this.#scheduled = false
-      if (this.#state.is === 'ready') this.#land()
+      if (this.#state.is === 'ready') this.#applyWaiting()
     })
   }
 
-  #land(): void {
+  #applyWaiting(): void {
     const commits = this.#waiting.splice(0).filter((commit) => this.#apply(commit))
     for (const commit of commits) commit.resolve()
   }
 
   /** All of a commit, or nothing. */
-  #apply({ writes, reject }: Commit): boolean {
+  #apply({ writes, reject }: MemoryCommit): boolean {
     try {
       this.#events.check(writes.filter((write) => write.table === 'events'))
     } catch (error) {
@@ -125,13 +125,13 @@ export class MemoryControlDatabase implements ControlDatabase {
   #put(write: Write): void {
     switch (write.table) {
       case 'snapshot':
-        replace(shelfIn(this.#lives, write.kind), write.key, write.record)
+        replace(collectionIn(this.#snapshots, write.kind), write.key, write.record)
         break
       case 'run':
         replace(this.#runs, write.id, write.run)
         break
       case 'key-value':
-        replace(shelfIn(this.#facts, write.collection), write.key, write.value)
+        replace(collectionIn(this.#keyValues, write.collection), write.key, write.value)
         break
       case 'events':
         this.#events.add(write)
@@ -139,7 +139,7 @@ export class MemoryControlDatabase implements ControlDatabase {
     }
   }
 
-  #become(state: StoreState): void {
+  #setState(state: StoreState): void {
     const same = this.#state.is === state.is
     this.#state = state
     if (!same) for (const listener of this.#listeners) listener(state)
@@ -149,14 +149,14 @@ export class MemoryControlDatabase implements ControlDatabase {
 /** What the caller's objects become afterwards is not what was written. Events are only text and numbers. */
 function copyOf(write: Write): Write {
   if (write.table !== 'events') return structuredClone(write)
-  requireWhole(write, Buffer.from(write.lines))
+  requireWholeLines(write, Buffer.from(write.lines))
   return { ...write }
 }
 
-function shelfIn<K, T>(shelves: Map<K, Map<string, T>>, name: K): Map<string, T> {
-  const shelf = shelves.get(name) ?? new Map<string, T>()
-  shelves.set(name, shelf)
-  return shelf
+function collectionIn<K, T>(collections: Map<K, Map<string, T>>, name: K): Map<string, T> {
+  const collection = collections.get(name) ?? new Map<string, T>()
+  collections.set(name, collection)
+  return collection
 }
 
 function replace<T>(map: Map<string, T>, key: string, value: T | null): void {

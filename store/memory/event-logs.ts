@@ -2,8 +2,8 @@
 import type { EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { StoreClosed } from '../errors.ts'
-import { type EventsWrite, requireNext, requireRunId } from '../event-order.ts'
-import { eventsOf } from '../files/lines.ts'
+import { type EventsWrite, requireNextIndex, requireRunId } from '../event-order.ts'
+import { parseEvents } from '../files/lines.ts'
 
 export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
@@ -24,7 +24,7 @@ export class MemoryEventLogs implements EventLogs {
     const found: RunEvent[] = []
     for (const { first, count, lines } of this.#logs.get(runId) ?? []) {
       if (found.length >= limit) break
-      if (first + count > after + 1) found.push(...eventsOf(lines).filter(({ index }) => index > after))
+      if (first + count > after + 1) found.push(...parseEvents(lines).filter(({ index }) => index > after))
     }
     return found.slice(0, Math.max(0, limit))
   }
@@ -43,7 +43,7 @@ export class MemoryEventLogs implements EventLogs {
   check(writes: readonly EventsWrite[]): void {
     const next = new Map<string, number>()
     for (const { runId, first, count } of writes) {
-      requireNext(runId, first, next.get(runId) ?? this.#next(runId))
+      requireNextIndex(runId, first, next.get(runId) ?? this.#next(runId))
       next.set(runId, first + count)
     }
   }

@@ -9,7 +9,7 @@ import type {
 } from '../../core/ports.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 
-export class VolatileRuns implements RunRecords {
+export class MemoryRunRecords implements RunRecords {
   readonly #runs: ReadonlyMap<string, Run>
 
   constructor(runs: ReadonlyMap<string, Run>) {
@@ -39,25 +39,29 @@ function matches(run: Run, { before, status, ticket }: RunQuery): boolean {
   return ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket
 }
 
-export function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, ActorSnapshot>>): Snapshots {
+export function memorySnapshots(
+  snapshots: ReadonlyMap<string, ReadonlyMap<string, ActorSnapshot>>,
+): Snapshots {
   return {
-    get: (kind, key) => structuredClone(lives.get(kind)?.get(key)),
+    get: (kind, key) => structuredClone(snapshots.get(kind)?.get(key)),
     all: function* (kind) {
-      const records = lives.get(kind) ?? new Map<string, ActorSnapshot>()
+      const records = snapshots.get(kind) ?? new Map<string, ActorSnapshot>()
       for (const key of [...records.keys()].sort()) {
         const record = records.get(key)
         if (record !== undefined) yield [key, structuredClone(record)]
       }
     },
-    kinds: () => [...lives.keys()].sort(),
+    kinds: () => [...snapshots.keys()].sort(),
   }
 }
 
-export function shelfOfFacts(facts: ReadonlyMap<KeyValueCollection, ReadonlyMap<string, object>>): KeyValues {
+export function memoryKeyValues(
+  collections: ReadonlyMap<KeyValueCollection, ReadonlyMap<string, object>>,
+): KeyValues {
   return {
-    get: (shelf, key) => structuredClone(facts.get(shelf)?.get(key)),
-    all: function* (shelf, { after, until } = {}) {
-      const values = facts.get(shelf) ?? new Map<string, object>()
+    get: (collection, key) => structuredClone(collections.get(collection)?.get(key)),
+    all: function* (collection, { after, until } = {}) {
+      const values = collections.get(collection) ?? new Map<string, object>()
       for (const key of [...values.keys()].sort()) {
         const isWithin = (after === undefined || key > after) && (until === undefined || key < until)
         const value = isWithin ? values.get(key) : undefined

@@ -1,14 +1,14 @@
 /** The usage archive in a plain map. */
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
-import { byKeyText, isUsageName, keyText } from '../files/usage-name.ts'
+import { compareUsageKeys, isUsageName, usageKeyText } from '../files/usage-name.ts'
 
 export class MemoryUsageArchive implements UsageArchive {
   readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   #closed = false
 
   async replace(key: UsageKey, text: string): Promise<void> {
-    const name = keyText(key)
+    const name = usageKeyText(key)
     if (this.#closed) throw new StoreClosed('the store is closed')
     this.#texts.set(name, { key: { ...key }, text })
   }
@@ -18,12 +18,12 @@ export class MemoryUsageArchive implements UsageArchive {
   }
 
   async read(key: UsageKey): Promise<string | undefined> {
-    return this.#texts.get(keyText(key))?.text
+    return this.#texts.get(usageKeyText(key))?.text
   }
 
   async list(projectKey: string): Promise<UsageKey[]> {
     if (!isUsageName(projectKey)) return []
     const keys = [...this.#texts.values()].map(({ key }) => ({ ...key }))
-    return keys.filter((key) => key.projectKey === projectKey).sort(byKeyText)
+    return keys.filter((key) => key.projectKey === projectKey).sort(compareUsageKeys)
   }
 }

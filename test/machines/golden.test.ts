@@ -14,7 +14,7 @@ import { hostKinds } from '../../actors/root/actor-kinds.ts'
 import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
 import type { ActorSnapshot } from '../../core/ports.ts'
-import { LeaseFields, RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import { LeaseFields, RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { Run } from '../../protocol/run.ts'
 import { CrashDatabase } from '../support/crash-database.ts'
 import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
@@ -97,7 +97,7 @@ test('the lock is a lock: another state, code, field or version has another fing
     createSnapshotCodec({
       version: 1,
       states,
-      schema: shapeOf(LeaseFields),
+      schema: snapshotShape(LeaseFields),
       lifts: {},
       ...change,
     }).fingerprint()
@@ -105,7 +105,7 @@ test('the lock is a lock: another state, code, field or version has another fing
     print(),
     print({ states: { ...states, closed: 'x' } }),
     print({ states: { ...states, held: 'H' } }),
-    print({ schema: shapeOf(RunFields) }),
+    print({ schema: snapshotShape(RunFields) }),
     print({ version: 2 }),
   ]
   expect(new Set(prints).size).toBe(prints.length)

@@ -20,7 +20,7 @@ import { codeOf } from '../../store/errors.ts'
 import { LmdbControlDatabase } from '../../store/lmdb/control-database.ts'
 import { acquireLock } from '../../store/lock.ts'
 import { openStore } from '../../store/store.ts'
-import { openSpool } from '../../store/worker-store.ts'
+import { openWorkerStore } from '../../store/worker-store.ts'
 import { logEvent, putEvents, putLife, runId } from '../adapters/store/samples.ts'
 import { keptLog, noMeters as meters } from './recording-log.ts'
 
@@ -31,7 +31,7 @@ const say = (line: string) => writeSync(1, `${line}\n`)
 process.on('unhandledRejection', (error) => say(`unhandled ${String(error)}`))
 
 const openLedger = (folder: string) =>
-  new LmdbControlDatabase({ folder, clock, log, meters, ballastBytes: 64 * 1024 })
+  new LmdbControlDatabase({ folder, clock, log, meters, emergencySpaceBytes: 64 * 1024 })
 const record = (n: number, bytes = 0) => {
   return { v: 1, s: 'held', c: { n, padding: 'x'.repeat(bytes + (n % 300)), [`key${n % 40}`]: n } }
 }
@@ -82,7 +82,7 @@ async function writeWaves(database: LmdbControlDatabase, n: number, bytes: numbe
         try {
           // What is broken cannot be read any more, and refuses whatever comes.
           const isBroken = database.state().is === 'broken'
-          const event = logEvent(runId(i), isBroken ? 0 : database.tail.next(runId(i)))
+          const event = logEvent(runId(i), isBroken ? 0 : database.eventBuffer.nextIndex(runId(i)))
           await database.commit([
             putLife(kind, key, record(wave * 10 + i, bytes)),
             putEvents(runId(i), [event]),
@@ -116,7 +116,7 @@ async function flood(folder: string, first: number) {
 }
 
 async function events(dataDir: string, life: number) {
-  const store = await openStore({ dataDir, clock, random, log, meters, ballastBytes: 64 * 1024 })
+  const store = await openStore({ dataDir, clock, random, log, meters, emergencySpaceBytes: 64 * 1024 })
   say('open')
   await Promise.all(
     Array.from({ length: 12 }, async (_, caller) => {
@@ -142,7 +142,7 @@ async function events(dataDir: string, life: number) {
 const frameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
 
 async function frames(dataDir: string, life: number) {
-  const spool = await openSpool({ dataDir, clock, random, log, meters, ballastBytes: 64 * 1024 })
+  const spool = await openWorkerStore({ dataDir, clock, random, log, meters, emergencySpaceBytes: 64 * 1024 })
   say('open')
   await Promise.all(
     Array.from({ length: 6 }, async (_, caller) => {

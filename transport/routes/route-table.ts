@@ -3,17 +3,17 @@
  *
  * What a handler is given has the types that the protocol's row promises, because nothing reaches it unchecked.
  */
-import { type Checker, checker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
+import { type Checker, createChecker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
 import {
   type BodyOf,
   type HelperRouteName,
-  type Listener,
+  type ListenerName,
   type ParamsOf,
   type QueryOf,
   type Route,
+  type RouteAccess,
   type RouteName,
   routes,
-  type Who,
 } from '../../protocol/routes.ts'
 import { type Download, type Reply, refusal } from '../reply.ts'
 import type { Params } from '../router.ts'
@@ -46,8 +46,8 @@ export interface Row {
   readonly name: RouteName | HelperRouteName
   readonly method: string
   readonly path: string
-  readonly who: Who
-  readonly listeners: readonly Listener[]
+  readonly who: RouteAccess
+  readonly listeners: readonly ListenerName[]
   readonly socket: boolean
   readonly takesBody: boolean
   place(params: Params, query: string): Parsed<Placed>
@@ -81,7 +81,7 @@ export function servedRow(name: Row['name'], route: Route, run: Row['run']): Row
     name,
     method: route.method,
     path: route.path,
-    who: route.who,
+    who: route.access,
     listeners: route.listeners,
     socket: route.socket === true,
     takesBody: route.body !== undefined,
@@ -90,7 +90,7 @@ export function servedRow(name: Row['name'], route: Route, run: Row['run']): Row
         route.params === undefined ? NOTHING : readParams(route.params, params),
         route.query === undefined ? NOTHING : readQuery(route.query, query),
       ),
-    readBody: route.body === undefined ? nothing : checker(route.body),
+    readBody: route.body === undefined ? nothing : createChecker(route.body),
     run,
   }
 }

@@ -16,7 +16,7 @@ import {
   DASHBOARD_SUBSCRIPTIONS_MAX,
   SOCKET_IDLE_SECONDS,
 } from '../../protocol/limits.ts'
-import { checker, parseJson } from '../../protocol/parse.ts'
+import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { CLOSE } from './bounded-sender.ts'
 import { type Seated, TOPIC_ALL, TOPIC_EVENTS, type Told, topicOf, Viewer } from './dashboard-socket.ts'
 import type { SocketRoom } from './socket-group.ts'
@@ -169,7 +169,7 @@ type FrameRead =
   | { readonly ok: true; readonly value: DashboardRequest }
   | { readonly ok: false; readonly code: number; readonly error: string }
 
-const readRequest = checker(DashboardRequest)
+const readRequest = createChecker(DashboardRequest)
 
 function readFrame(bytes: ArrayBuffer, isBinary: boolean): FrameRead {
   if (isBinary) return { ok: false, code: CLOSE.badData, error: 'frames are JSON text, not binary' }

@@ -16,7 +16,7 @@ import {
   ATTACH_INPUT_BYTES_PER_SECOND,
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
-import { checker, parseJson } from '../../protocol/parse.ts'
+import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { CLOSE, Outlet } from './bounded-sender.ts'
 
 /** What the listener carries for each socket. */
@@ -107,7 +107,7 @@ export class Terminal implements ViewLink {
   }
 }
 
-const readInput = checker(AttachInput)
+const readInput = createChecker(AttachInput)
 
 class Bucket {
   readonly #clock: Clock

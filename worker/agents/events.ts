@@ -5,8 +5,8 @@
 
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import { harmlessObject } from '../../protocol/safe-json.ts'
-import { cutToChars, splitLog } from '../../protocol/text-budget.ts'
+import { sanitizeObject } from '../../protocol/safe-json.ts'
+import { splitLog, truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentDriver, AgentExit, AgentObservation } from './agent.ts'
 import { isBlank, type JsonObject } from './json-lines.ts'
 import { toPrintable, toSentence } from './printable-output.ts'
@@ -19,7 +19,7 @@ const REASON_CHARS_MAX = 1_000
 const SUMMARY_CHARS_MAX = PROSE_CHARS_MAX / 4
 
 export function toAgentEvent(provider: AgentProviderName, message: JsonObject, at: string): AgentObservation {
-  return { is: 'event', event: { type: 'agent', at, provider, message: harmlessObject(message) } }
+  return { is: 'event', event: { type: 'agent', at, provider, message: sanitizeObject(message) } }
 }
 
 /** Nothing for a blank line. */
@@ -45,7 +45,7 @@ export const toReason = (text: string): string => toSentence(text, REASON_CHARS_
 /** `undefined`: the agent said nothing. */
 export function toSummary(text: string | undefined): string | undefined {
   if (text === undefined || isBlank(text)) return undefined
-  return cutToChars(toPrintable(text).trim(), SUMMARY_CHARS_MAX)
+  return truncateToChars(toPrintable(text).trim(), SUMMARY_CHARS_MAX)
 }
 
 /** Milliseconds since 1970, as far as a calendar of four-digit years goes. */

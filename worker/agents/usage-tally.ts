@@ -12,7 +12,7 @@ import { usageHash } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { MERGED_USAGE_MODELS_MAX, USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { merged } from '../../protocol/usage-budget.ts'
+import { mergeOldest } from '../../protocol/usage-budget.ts'
 import { toIsoInstant } from './events.ts'
 
 /** One response, as a transcript tells of it. */
@@ -120,7 +120,7 @@ function toUsageEntry(id: string, at: string, recorded: RecordedUse, prices: Pri
 
 function fitToSnapshot(entries: UsageEntry[]): UsageEntry[] {
   const tooMany = entries.length - USAGE_ENTRIES_MAX
-  return tooMany <= 0 ? entries : merged(entries, tooMany + MERGED_USAGE_MODELS_MAX + 1)
+  return tooMany <= 0 ? entries : mergeOldest(entries, tooMany + MERGED_USAGE_MODELS_MAX + 1)
 }
 
 // ---- names -------------------------------------------------------------------------------------------------------

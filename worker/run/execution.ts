@@ -18,7 +18,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import { cutToChars } from '../../protocol/text-budget.ts'
+import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
@@ -328,7 +328,7 @@ export class RunExecution implements Execution {
       costs: [...costs],
       result: {
         artifacts: [...artifacts],
-        ...(summary === '' ? {} : { summary: cutToChars(summary, PROSE_CHARS_MAX) }),
+        ...(summary === '' ? {} : { summary: truncateToChars(summary, PROSE_CHARS_MAX) }),
         ...(branch === undefined ? {} : { branch }),
         ...(prUrl === undefined ? {} : { prUrl }),
       },
@@ -377,7 +377,7 @@ export class RunExecution implements Execution {
     return step.catch((error: unknown) => {
       const { dependencies, order } = this.#options
       dependencies.log.error({ err: error, runId: order.job.run.id }, 'a step of a run failed unforeseen')
-      return failed(cutToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
+      return failed(truncateToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
     })
   }
 
@@ -430,4 +430,4 @@ function statusOf(
 }
 
 const reasonText = (reason: string | undefined): string =>
-  cutToChars(reason === undefined || reason === '' ? 'it does not say why' : reason, TEXT_CHARS_MAX)
+  truncateToChars(reason === undefined || reason === '' ? 'it does not say why' : reason, TEXT_CHARS_MAX)

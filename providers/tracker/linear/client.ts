@@ -10,44 +10,44 @@ import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'
 import type { HttpReply } from '../../http/http.ts'
-import { authorizationOf } from './endpoint.ts'
-import { at, listAt, textAt } from './fields.ts'
-import { isRateLimit, kindsOf } from './rate-limits.ts'
+import { authorizationHeader } from './endpoint.ts'
+import { readField, readList, readText } from './fields.ts'
+import { errorKinds, isRateLimitError } from './rate-limits.ts'
 
-export interface Question {
+export interface LinearRequest {
   readonly document: string
   readonly variables?: object
   readonly urgency: Urgency
   readonly writes?: true
 }
 
-export interface Reply {
+export interface LinearReply {
   readonly data: unknown
   /** What it could not tell, one sentence each. */
   readonly problems: readonly string[]
 }
 
-export interface DeskParts {
-  readonly courier: RateLimitedClient
+export interface LinearClientOptions {
+  readonly httpClient: RateLimitedClient
   readonly graphqlUrl: string
   readonly credential: string
 }
 
 /** A page of tickets has some thousands. */
-const KEYS_MAX = 100_000
+const JSON_KEYS_MAX = 100_000
 const MESSAGE_CHARS_MAX = 500
 const PROBLEMS_MAX = 10
 
-export class LinearDesk {
-  readonly #parts: DeskParts
+export class LinearClient {
+  readonly #options: LinearClientOptions
 
-  constructor(parts: DeskParts) {
-    this.#parts = parts
+  constructor(options: LinearClientOptions) {
+    this.#options = options
   }
 
-  async ask({ document, variables = {}, urgency, writes }: Question): Promise<Result<Reply>> {
-    const { courier, graphqlUrl, credential } = this.#parts
-    const reply = await courier.send({
+  async send({ document, variables = {}, urgency, writes }: LinearRequest): Promise<Result<LinearReply>> {
+    const { httpClient, graphqlUrl, credential } = this.#options
+    const reply = await httpClient.send({
       method: 'POST',
       url: graphqlUrl,
       publicOnly: true,
@@ -55,35 +55,37 @@ export class LinearDesk {
         accept: 'application/json',
         'content-type': 'application/json; charset=utf-8',
         'user-agent': 'switchyard',
-        authorization: authorizationOf(credential),
+        authorization: authorizationHeader(credential),
       },
       body: JSON.stringify({ query: document, variables }),
       urgency,
       // Every question of GraphQL's is a POST, whether it changes something or not.
       writes: writes === true,
     })
-    return reply.ok ? read(reply.value, credential) : reply
+    return reply.ok ? parseReply(reply.value, credential) : reply
   }
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------------------
 
-function read(reply: HttpReply, credential: string): Result<Reply> {
-  const parsed = parseJson(reply.text, KEYS_MAX)
+function parseReply(reply: HttpReply, credential: string): Result<LinearReply> {
+  const parsed = parseJson(reply.text, JSON_KEYS_MAX)
   const body = parsed.ok ? parsed.value : undefined
-  const data = at(body, 'data')
-  const errors = listAt(body, 'errors')
+  const data = readField(body, 'data')
+  const errors = readList(body, 'errors')
   const first = errors[0]
   if (first === undefined)
-    return hasData(data) && isFine(reply) ? yes({ data, problems: [] }) : byStatus(reply)
-  const lasting = errors.find((error) => isRateLimit(error) || isAuthentication(error))
-  if (lasting !== undefined) return byError(lasting, credential)
-  if (!hasData(data)) return byError(first, credential)
-  const problems = errors.slice(0, PROBLEMS_MAX).map((error) => `Linear says: ${sentence(error, credential)}`)
+    return hasData(data) && isSuccess(reply) ? yes({ data, problems: [] }) : refusalFromStatus(reply)
+  const decisive = errors.find((error) => isRateLimitError(error) || isAuthenticationError(error))
+  if (decisive !== undefined) return refusalFromError(decisive, credential)
+  if (!hasData(data)) return refusalFromError(first, credential)
+  const problems = errors
+    .slice(0, PROBLEMS_MAX)
+    .map((error) => `Linear says: ${describeError(error, credential)}`)
   return yes({ data, problems: [...new Set(problems)] })
 }
 
-const isFine = ({ status }: HttpReply): boolean => status >= 200 && status < 300
+const isSuccess = ({ status }: HttpReply): boolean => status >= 200 && status < 300
 
 function hasData(data: unknown): boolean {
   return typeof data === 'object' && data !== null && Object.values(data).some((one) => one !== null)
@@ -91,12 +93,12 @@ function hasData(data: unknown): boolean {
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
-const AUTHENTICATION = ['authentication_error', 'authentication error']
+const AUTHENTICATION_KINDS = ['authentication_error', 'authentication error']
 
-const isAuthentication = (error: unknown): boolean =>
-  kindsOf(error).some((kind) => AUTHENTICATION.includes(kind))
+const isAuthenticationError = (error: unknown): boolean =>
+  errorKinds(error).some((kind) => AUTHENTICATION_KINDS.includes(kind))
 
-const KINDS: Readonly<Record<string, RefusalKind>> = {
+const REFUSAL_KINDS: Readonly<Record<string, RefusalKind>> = {
   forbidden: 'forbidden',
   'feature not accessible': 'forbidden',
   'usage limit exceeded': 'forbidden',
@@ -109,19 +111,20 @@ const KINDS: Readonly<Record<string, RefusalKind>> = {
   'network error': 'unavailable',
 }
 
-function byError(error: unknown, credential: string): Refused {
-  if (isAuthentication(error)) return unauthorized()
-  const said = sentence(error, credential)
-  if (isRateLimit(error))
-    return no('unavailable', `Linear wants fewer requests just now: ${said}; try again later`)
-  if (/^entity not found/i.test(textAt(error, 'message') ?? '')) return no('unknown', `Linear says: ${said}`)
-  const known = kindsOf(error).find((kind) => Object.hasOwn(KINDS, kind))
-  const kind = known === undefined ? undefined : KINDS[known]
-  return no(kind ?? 'failed', `Linear says: ${said}`)
+function refusalFromError(error: unknown, credential: string): Refused {
+  if (isAuthenticationError(error)) return refuseCredential()
+  const message = describeError(error, credential)
+  if (isRateLimitError(error))
+    return no('unavailable', `Linear wants fewer requests just now: ${message}; try again later`)
+  if (/^entity not found/i.test(readText(error, 'message') ?? ''))
+    return no('unknown', `Linear says: ${message}`)
+  const known = errorKinds(error).find((kind) => Object.hasOwn(REFUSAL_KINDS, kind))
+  const kind = known === undefined ? undefined : REFUSAL_KINDS[known]
+  return no(kind ?? 'failed', `Linear says: ${message}`)
 }
 
-function byStatus({ status }: HttpReply): Refused {
-  if (status === 401) return unauthorized()
+function refusalFromStatus({ status }: HttpReply): Refused {
+  if (status === 401) return refuseCredential()
   if (status === 403)
     return no('forbidden', 'Linear does not allow this; give the account access, or use another one')
   if (status === 429) return no('unavailable', 'Linear wants fewer requests just now; try again later')
@@ -132,13 +135,13 @@ function byStatus({ status }: HttpReply): Refused {
   )
 }
 
-function unauthorized(): Refused {
+function refuseCredential(): Refused {
   return no('unauthorized', 'Linear refused the credential; connect Linear again, or set tracker.apiKey')
 }
 
 /** Linear's own words for people, where it has some. A credential that it repeats is struck out. */
-function sentence(error: unknown, credential: string): string {
-  const said = textAt(error, 'extensions', 'userPresentableMessage') ?? textAt(error, 'message') ?? ''
-  const short = printable(said.replaceAll(credential, '***')).slice(0, MESSAGE_CHARS_MAX).trim()
+function describeError(error: unknown, credential: string): string {
+  const message = readText(error, 'extensions', 'userPresentableMessage') ?? readText(error, 'message') ?? ''
+  const short = printable(message.replaceAll(credential, '***')).slice(0, MESSAGE_CHARS_MAX).trim()
   return short.replace(/\.$/, '') || 'no reason given'
 }

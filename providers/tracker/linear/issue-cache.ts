@@ -6,22 +6,22 @@
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
-import type { Issue, IssueNote } from './issue.ts'
-import type { Blocked, IssuesRead } from './reader.ts'
+import type { IssueProblem, LinearIssue } from './issue.ts'
+import type { BlockedIssues, IssuesRead } from './reader.ts'
 
-interface Entry {
-  readonly issue: Issue
-  readonly listed: boolean
+interface CachedIssue {
+  readonly issue: LinearIssue
+  readonly isListed: boolean
 }
 
-export class KnownIssues {
-  readonly #entries = new Map<string, Entry>()
+export class IssueCache {
+  readonly #entries = new Map<string, CachedIssue>()
   /** For as long as the issue does not change. */
-  readonly #notes = new Map<string, IssueNote>()
+  readonly #issueProblems = new Map<string, IssueProblem>()
   /** Asked for, and not there. */
-  readonly #gone = new Set<string>()
+  readonly #missingIds = new Set<string>()
   /** Of which Linear says otherwise than their own reading whether anything blocks them. */
-  readonly #disputed = new Set<string>()
+  readonly #disputedIds = new Set<string>()
 
   get size(): number {
     return this.#entries.size
@@ -32,94 +32,99 @@ export class KnownIssues {
   }
 
   isListed(id: string): boolean {
-    return this.#entries.get(id)?.listed === true
+    return this.#entries.get(id)?.isListed === true
   }
 
   tickets(): TrackedTicket[] {
     return [...this.#entries.values()].map(({ issue }) => issue.tracked)
   }
 
-  notes(): string[] {
-    return [...this.#notes.values()].map(({ says }) => says)
+  issueProblems(): string[] {
+    return [...this.#issueProblems.values()].map(({ message }) => message)
   }
 
   isStale(id: string, updatedAt: string): boolean {
     const entry = this.#entries.get(id)
-    const known = entry === undefined ? undefined : changedAt(entry)
-    return known !== updatedAt && this.#notes.get(id)?.updatedAt !== updatedAt
+    const known = entry === undefined ? undefined : updatedAtOf(entry)
+    return known !== updatedAt && this.#issueProblems.get(id)?.updatedAt !== updatedAt
   }
 
   /** Asking for the others again would tell nothing new. */
-  unknown(ids: Iterable<string>): string[] {
-    return [...ids].filter((id) => !this.#entries.has(id) && !this.#gone.has(id) && !this.#notes.has(id))
+  selectUnknown(ids: Iterable<string>): string[] {
+    return [...ids].filter(
+      (id) => !this.#entries.has(id) && !this.#missingIds.has(id) && !this.#issueProblems.has(id),
+    )
   }
 
   /** Whatever somebody here waits for, or would if it were opened again. */
-  waitedFor(): ReadonlySet<string> {
+  blockerIds(): ReadonlySet<string> {
     return new Set(this.tickets().flatMap(({ ticket }) => ticket.blockedBy))
   }
 
   /** Those that hold up a listed one or one of these, and are not known themselves. */
-  unknownBlockers(wished: ReadonlySet<string>): string[] {
-    const waiting = [...this.#entries].filter(([id, { listed }]) => listed || wished.has(id))
-    return this.unknown(new Set(waiting.flatMap(([, { issue }]) => issue.openBlockers)))
+  selectUnknownBlockers(requested: ReadonlySet<string>): string[] {
+    const waiting = [...this.#entries].filter(([id, { isListed: listed }]) => listed || requested.has(id))
+    return this.selectUnknown(new Set(waiting.flatMap(([, { issue }]) => issue.openBlockers)))
   }
 
   /** Listed ones that something began to block, or nothing blocks any more, since they were read. */
-  doubted({ ids, isAll }: Blocked): string[] {
-    const isDoubted = ([id, { issue, listed }]: readonly [string, Entry]): boolean => {
-      if (!listed || this.#disputed.has(id)) return false
+  selectDoubtful({ ids, isComplete: isAll }: BlockedIssues): string[] {
+    const isDoubtful = ([id, { issue, isListed: listed }]: readonly [string, CachedIssue]): boolean => {
+      if (!listed || this.#disputedIds.has(id)) return false
       const isBlocked = issue.tracked.ticket.blockedBy.length > 0
       return ids.has(id) ? !isBlocked : isAll && isBlocked
     }
-    return [...this.#entries].filter(isDoubted).map(([id]) => id)
+    return [...this.#entries].filter(isDoubtful).map(([id]) => id)
   }
 
   /** Listed here, and not known there. */
-  listedBeyond(other: KnownIssues): string[] {
-    return [...this.#entries].filter(([id, { listed }]) => listed && !other.has(id)).map(([id]) => id)
+  selectListedMissingFrom(other: IssueCache): string[] {
+    return [...this.#entries]
+      .filter(([id, { isListed: listed }]) => listed && !other.has(id))
+      .map(([id]) => id)
   }
 
   // ---- changes -------------------------------------------------------------------------------------------------------
 
-  put({ issues, notes }: IssuesRead, isListed: (id: string) => boolean): void {
+  store({ issues, issueProblems }: IssuesRead, isListed: (id: string) => boolean): void {
     for (const issue of issues) {
       const { id } = issue.tracked.ticket
-      this.#entries.set(id, { issue, listed: isListed(id) })
-      this.#notes.delete(id)
-      this.#gone.delete(id)
-      this.#disputed.delete(id)
+      this.#entries.set(id, { issue, isListed: isListed(id) })
+      this.#issueProblems.delete(id)
+      this.#missingIds.delete(id)
+      this.#disputedIds.delete(id)
     }
-    for (const note of notes.slice(0, TICKET_PROBLEMS_MAX)) this.#notes.set(note.id, note)
+    for (const problem of issueProblems.slice(0, TICKET_PROBLEMS_MAX))
+      this.#issueProblems.set(problem.id, problem)
   }
 
   /** Having been read, they are as they were: asking again and again would tell nothing new. */
-  dispute(blocked: Blocked): void {
-    for (const id of this.doubted(blocked)) this.#disputed.add(id)
+  markDisputed(blocked: BlockedIssues): void {
+    for (const id of this.selectDoubtful(blocked)) this.#disputedIds.add(id)
   }
 
-  relist(id: string, listed: boolean): void {
+  setListed(id: string, isListed: boolean): void {
     const entry = this.#entries.get(id)
-    if (entry !== undefined) this.#entries.set(id, { ...entry, listed })
+    if (entry !== undefined) this.#entries.set(id, { ...entry, isListed })
   }
 
   unlistAll(): void {
-    for (const id of this.#entries.keys()) this.relist(id, false)
+    for (const id of this.#entries.keys()) this.setListed(id, false)
   }
 
   /** Deleted, or hidden from us: as far as anybody here is concerned, it is done with. */
-  lose(ids: readonly string[], earlier: KnownIssues): void {
+  markMissing(ids: readonly string[], earlier: IssueCache): void {
     for (const id of ids) {
-      this.#gone.add(id)
+      this.#missingIds.add(id)
       const entry = earlier.#entries.get(id)
       if (entry === undefined) continue
       const tracked = { ...entry.issue.tracked, closed: true }
-      this.#entries.set(id, { issue: { ...entry.issue, tracked, openBlockers: [] }, listed: false })
+      this.#entries.set(id, { issue: { ...entry.issue, tracked, openBlockers: [] }, isListed: false })
     }
   }
 
   /** Those that are not known here, as they were there. */
-  keep(ids: readonly string[], earlier: KnownIssues): void {
+  copyFrom(ids: readonly string[], earlier: IssueCache): void {
     for (const id of ids) {
       const entry = earlier.#entries.get(id)
       if (entry !== undefined && !this.#entries.has(id)) this.#entries.set(id, entry)
@@ -127,15 +132,15 @@ export class KnownIssues {
   }
 
   /** A reading that took long may be behind what was seen meanwhile, and a ticket must not seem to go back. */
-  keepNewer(meanwhile: KnownIssues): void {
+  copyNewer(current: IssueCache): void {
     for (const [id, entry] of this.#entries) {
-      const newer = meanwhile.#entries.get(id)
-      if (newer !== undefined && changedAt(newer) > changedAt(entry))
+      const newer = current.#entries.get(id)
+      if (newer !== undefined && updatedAtOf(newer) > updatedAtOf(entry))
         this.#entries.set(id, { ...entry, issue: newer.issue })
     }
   }
 
-  moved(id: string, state: string, closed: boolean): void {
+  applyMove(id: string, state: string, closed: boolean): void {
     const entry = this.#entries.get(id)
     if (entry === undefined) return
     const { tracked } = entry.issue
@@ -145,4 +150,4 @@ export class KnownIssues {
 }
 
 /** Of one form, so they compare as texts. */
-const changedAt = ({ issue }: Entry): string => issue.tracked.ticket.updatedAt
+const updatedAtOf = ({ issue }: CachedIssue): string => issue.tracked.ticket.updatedAt

@@ -8,148 +8,149 @@ import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import { elsewhere } from '../moved-error.ts'
-import type { LinearDesk } from './client.ts'
+import { refuseMovedTicket } from '../moved-error.ts'
+import type { LinearClient } from './client.ts'
 import { isUuid } from './eligible-filter.ts'
-import { at, listAt, textAt } from './fields.ts'
+import { readField, readList, readText } from './fields.ts'
 import { CLOSED_TYPES } from './issue.ts'
 
-const STATES_MS = 10 * 60_000
+const STATES_CACHE_MS = 10 * 60_000
 const STATES_MAX = 100
 const TEAMS_MAX = 200
 const TITLE_CHARS_MAX = 255
 const IDENTIFIER = /^[A-Za-z0-9]{1,16}-\d{1,12}$/
 
-const WHERE = `
+const ISSUE_QUERY = `
   query Whereabouts($id: String!) {
     issue(id: $id) { id identifier state { id name type } team { id key } }
   }`
-const STATES = `
+const STATES_QUERY = `
   query TeamStates($team: ID!) {
     workflowStates(first: ${STATES_MAX}, filter: { team: { id: { eq: $team } } }) {
       nodes { id name type position }
     }
   }`
-const MOVE = `
+const MOVE_MUTATION = `
   mutation MoveIssue($id: String!, $stateId: String!) {
     issueUpdate(id: $id, input: { stateId: $stateId }) { success issue { id state { id name type } } }
   }`
-const ATTACH = `
+const ATTACH_MUTATION = `
   mutation Attach($issueId: String!, $url: String!, $title: String!) {
     attachmentCreate(input: { issueId: $issueId, url: $url, title: $title }) { success attachment { id } }
   }`
 
-export interface MovedTo {
+export interface MovedIssue {
   readonly id: string
   readonly state: string
   readonly closed: boolean
 }
 
-interface State {
+interface WorkflowState {
   readonly id: string
   readonly name: string
   readonly type: string
 }
 
-interface Team {
+interface LinearTeam {
   readonly id: string
   readonly key: string
 }
 
-interface Whereabouts {
+interface IssueWithTeam {
   readonly id: string
   readonly identifier: string
-  readonly state: State
-  readonly team: Team
+  readonly state: WorkflowState
+  readonly team: LinearTeam
 }
 
-export class LinearMoves {
-  readonly #desk: LinearDesk
+export class LinearMutations {
+  readonly #client: LinearClient
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #states = new Map<string, { readonly at: number; readonly states: readonly State[] }>()
+  readonly #states = new Map<string, { readonly at: number; readonly states: readonly WorkflowState[] }>()
 
-  constructor(desk: LinearDesk, clock: Pick<Clock, 'monotonic'>) {
-    this.#desk = desk
+  constructor(client: LinearClient, clock: Pick<Clock, 'monotonic'>) {
+    this.#client = client
     this.#clock = clock
   }
 
   /** An answer that got lost is asked for again by moving it again: where it is then, it stays. */
-  async move(ticketId: string, state: string, from?: readonly string[]): Promise<Result<MovedTo>> {
-    const found = await this.#find(ticketId)
+  async move(ticketId: string, state: string, from?: readonly string[]): Promise<Result<MovedIssue>> {
+    const found = await this.#readIssue(ticketId)
     if (!found.ok) return found
-    const { id, team, identifier, state: now } = found.value
-    if (isMeant(now, state)) return yes(movedTo(id, now))
-    if (!mayLeave(now, from)) return elsewhere(identifier, now.name)
-    const target = await this.#stateOf(team, state)
+    const { id, team, identifier, state: current } = found.value
+    if (matchesState(current, state)) return yes(toMovedIssue(id, current))
+    if (!isMovable(current, from)) return refuseMovedTicket(identifier, current.name)
+    const target = await this.#findState(team, state)
     if (!target.ok) return target
-    const asked = await this.#desk.ask({
-      document: MOVE,
+    const reply = await this.#client.send({
+      document: MOVE_MUTATION,
       variables: { id, stateId: target.value.id },
       urgency: 'background',
       writes: true,
     })
-    if (!asked.ok) return asked
-    if (at(asked.value.data, 'issueUpdate', 'success') !== true) {
+    if (!reply.ok) return reply
+    if (readField(reply.value.data, 'issueUpdate', 'success') !== true) {
       return no('failed', `Linear did not move ${printable(identifier)}, and says no reason; try again`)
     }
-    return yes(movedTo(id, target.value))
+    return yes(toMovedIssue(id, target.value))
   }
 
   /** The address is what the attachment is known by: a second one of it only changes the first one's title. */
   async attach(ticketId: string, url: string, title: string): Promise<Result<void>> {
-    if (!isTicketId(ticketId)) return unknown(ticketId)
-    const asked = await this.#desk.ask({
-      document: ATTACH,
+    if (!isTicketId(ticketId)) return refuseUnknownIssue(ticketId)
+    const reply = await this.#client.send({
+      document: ATTACH_MUTATION,
       variables: { issueId: ticketId, url, title: [...title].slice(0, TITLE_CHARS_MAX).join('') || url },
       urgency: 'background',
       writes: true,
     })
-    if (!asked.ok) return asked
-    if (at(asked.value.data, 'attachmentCreate', 'success') === true) return yes(undefined)
+    if (!reply.ok) return reply
+    if (readField(reply.value.data, 'attachmentCreate', 'success') === true) return yes(undefined)
     return no('failed', 'Linear did not take the link to the pull request, and says no reason')
   }
 
-  async #find(ticketId: string): Promise<Result<Whereabouts>> {
-    if (!isTicketId(ticketId)) return unknown(ticketId)
-    const asked = await this.#desk.ask({
-      document: WHERE,
+  async #readIssue(ticketId: string): Promise<Result<IssueWithTeam>> {
+    if (!isTicketId(ticketId)) return refuseUnknownIssue(ticketId)
+    const reply = await this.#client.send({
+      document: ISSUE_QUERY,
       variables: { id: ticketId },
       urgency: 'background',
     })
-    if (!asked.ok) return asked.refusal.kind === 'unknown' ? unknown(ticketId) : asked
-    const issue = at(asked.value.data, 'issue')
-    const [id, identifier] = [textAt(issue, 'id'), textAt(issue, 'identifier')]
-    const [state, team] = [stateAt(issue), teamAt(issue)]
+    if (!reply.ok) return reply.refusal.kind === 'unknown' ? refuseUnknownIssue(ticketId) : reply
+    const issue = readField(reply.value.data, 'issue')
+    const [id, identifier] = [readText(issue, 'id'), readText(issue, 'identifier')]
+    const [state, team] = [readIssueState(issue), readTeam(issue)]
     if (id === undefined || identifier === undefined || state === undefined || team === undefined) {
       return no('failed', `Linear answered something else than the issue ${printable(ticketId)}`)
     }
     return yes({ id, identifier, state, team })
   }
 
-  async #stateOf(team: Team, wanted: string): Promise<Result<State>> {
+  async #findState(team: LinearTeam, wanted: string): Promise<Result<WorkflowState>> {
     const cached = this.#states.get(team.id)
-    const known = cached !== undefined && this.#clock.monotonic() - cached.at < STATES_MS ? cached.states : []
-    const found = known.find((one) => isMeant(one, wanted))
+    const known =
+      cached !== undefined && this.#clock.monotonic() - cached.at < STATES_CACHE_MS ? cached.states : []
+    const found = known.find((one) => matchesState(one, wanted))
     if (found !== undefined) return yes(found)
     const read = await this.#readStates(team)
     if (!read.ok) return read
-    const fresh = read.value.find((one) => isMeant(one, wanted))
+    const fresh = read.value.find((one) => matchesState(one, wanted))
     if (fresh !== undefined) return yes(fresh)
     const names = formatNames(read.value.map(({ name }) => name))
     return no('invalid', `the team ${printable(team.key)} has no state ${printable(wanted)}; it has ${names}`)
   }
 
-  async #readStates(team: Team): Promise<Result<readonly State[]>> {
-    const asked = await this.#desk.ask({
-      document: STATES,
+  async #readStates(team: LinearTeam): Promise<Result<readonly WorkflowState[]>> {
+    const reply = await this.#client.send({
+      document: STATES_QUERY,
       variables: { team: team.id },
       urgency: 'background',
     })
-    if (!asked.ok) return asked
-    const nodes = listAt(asked.value.data, 'workflowStates', 'nodes')
+    if (!reply.ok) return reply
+    const nodes = readList(reply.value.data, 'workflowStates', 'nodes')
     const states = nodes
-      .toSorted((a, b) => positionOf(a) - positionOf(b))
-      .flatMap((one) => stateOf(one) ?? [])
+      .toSorted((a, b) => readPosition(a) - readPosition(b))
+      .flatMap((one) => readState(one) ?? [])
     if (this.#states.size >= TEAMS_MAX) this.#states.clear()
     this.#states.set(team.id, { at: this.#clock.monotonic(), states })
     return yes(states)
@@ -159,35 +160,36 @@ export class LinearMoves {
 const isTicketId = (text: string): boolean => isUuid(text) || IDENTIFIER.test(text)
 
 /** Closed ones are left alone unless they are named. */
-function mayLeave(now: State, from: readonly string[] | undefined): boolean {
-  return from?.some((one) => isMeant(now, one)) ?? !CLOSED_TYPES.includes(now.type)
+function isMovable(state: WorkflowState, from: readonly string[] | undefined): boolean {
+  return from?.some((one) => matchesState(state, one)) ?? !CLOSED_TYPES.includes(state.type)
 }
 
-const isMeant = ({ id, name }: State, wanted: string): boolean => id === wanted || isSameName(name, wanted)
+const matchesState = ({ id, name }: WorkflowState, wanted: string): boolean =>
+  id === wanted || isSameName(name, wanted)
 
-const movedTo = (id: string, { name, type }: State): MovedTo => ({
+const toMovedIssue = (id: string, { name, type }: WorkflowState): MovedIssue => ({
   id,
   state: name,
   closed: CLOSED_TYPES.includes(type),
 })
 
-function unknown(ticketId: string) {
+function refuseUnknownIssue(ticketId: string) {
   return no('unknown', `Linear has no issue ${printable(ticketId)}, or the account may not see it`)
 }
 
-const stateAt = (issue: unknown): State | undefined => stateOf(at(issue, 'state'))
+const readIssueState = (issue: unknown): WorkflowState | undefined => readState(readField(issue, 'state'))
 
-function stateOf(state: unknown): State | undefined {
-  const [id, name, type = ''] = [textAt(state, 'id'), textAt(state, 'name'), textAt(state, 'type')]
+function readState(state: unknown): WorkflowState | undefined {
+  const [id, name, type = ''] = [readText(state, 'id'), readText(state, 'name'), readText(state, 'type')]
   return id === undefined || name === undefined ? undefined : { id, name, type }
 }
 
-function positionOf(state: unknown): number {
-  const position = at(state, 'position')
+function readPosition(state: unknown): number {
+  const position = readField(state, 'position')
   return typeof position === 'number' ? position : 0
 }
 
-function teamAt(issue: unknown): Team | undefined {
-  const [id, key = ''] = [textAt(issue, 'team', 'id'), textAt(issue, 'team', 'key')]
+function readTeam(issue: unknown): LinearTeam | undefined {
+  const [id, key = ''] = [readText(issue, 'team', 'id'), readText(issue, 'team', 'key')]
   return id === undefined ? undefined : { id, key }
 }

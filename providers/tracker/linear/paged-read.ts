@@ -1,38 +1,38 @@
 /** The reading of all that could be eligible, page by page: how far it is. */
-import { KnownIssues } from './issue-cache.ts'
+import { IssueCache } from './issue-cache.ts'
 import type { IssuesPage } from './reader.ts'
 
 /** Reading them costs some 60 points each. */
 export const LINEAR_TICKETS_MAX = 1_000
 
-export class Reading {
-  readonly known = new KnownIssues()
+export class PagedRead {
+  readonly cache = new IssueCache()
   readonly problems: string[] = []
   /** Where the next page begins. */
-  after: string | undefined
-  pages = 0
+  cursor: string | undefined
+  pageCount = 0
   isDone = false
   /** Errors kept something from us. */
-  isPatchy = false
+  hasProblems = false
   /** When anything had changed last as it began. */
-  mark: string | undefined
+  newestChange: string | undefined
 
-  take(page: IssuesPage): void {
-    this.known.put(page, () => true)
+  addPage(page: IssuesPage): void {
+    this.cache.store(page, () => true)
     this.problems.push(...page.problems)
-    this.isPatchy ||= page.problems.length > 0
-    if (this.pages === 0) this.mark = page.newest ?? newestOf(page)
-    this.pages += 1
-    this.after = page.next
-    const isFull = this.known.size >= LINEAR_TICKETS_MAX
-    this.isDone = page.next === undefined || isFull
-    if (isFull && page.next !== undefined) this.problems.push(tooMany)
+    this.hasProblems ||= page.problems.length > 0
+    if (this.pageCount === 0) this.newestChange = page.newestChange ?? newestUpdate(page)
+    this.pageCount += 1
+    this.cursor = page.nextCursor
+    const isFull = this.cache.size >= LINEAR_TICKETS_MAX
+    this.isDone = page.nextCursor === undefined || isFull
+    if (isFull && page.nextCursor !== undefined) this.problems.push(TRUNCATION_PROBLEM)
   }
 }
 
-const tooMany = `of the tickets that could be eligible only the ${LINEAR_TICKETS_MAX} that changed last are read; narrow tracker.eligible`
+const TRUNCATION_PROBLEM = `of the tickets that could be eligible only the ${LINEAR_TICKETS_MAX} that changed last are read; narrow tracker.eligible`
 
-function newestOf({ issues }: IssuesPage): string | undefined {
+function newestUpdate({ issues }: IssuesPage): string | undefined {
   const instants = issues.map(({ tracked }) => tracked.ticket.updatedAt)
   return instants.sort().at(-1)
 }

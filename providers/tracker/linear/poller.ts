@@ -11,157 +11,164 @@
 import type { Clock, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
 import { type Refused, type Result, yes } from '../../../core/result.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
-import { type Filter, isUuid, scopeOf } from './eligible-filter.ts'
-import { KnownIssues } from './issue-cache.ts'
-import { Pace } from './pace.ts'
-import { LINEAR_TICKETS_MAX, Reading } from './paged-read.ts'
-import type { Changes, IssueReader } from './reader.ts'
+import { buildScope, isUuid, type LinearFilter } from './eligible-filter.ts'
+import { IssueCache } from './issue-cache.ts'
+import { PollRateLimiter } from './pace.ts'
+import { LINEAR_TICKETS_MAX, PagedRead } from './paged-read.ts'
+import type { IssueChanges, IssueReader } from './reader.ts'
 
 /** Known in all, before it is sorted out by reading everything again. */
-const KNOWN_MAX = 4 * LINEAR_TICKETS_MAX
+const CACHED_ISSUES_MAX = 4 * LINEAR_TICKETS_MAX
 /** Single tickets that one look reads; the others are for the next. */
-const SINGLE_MAX = 250
+const READS_BY_ID_MAX = 250
 /** A change may become visible a little after its time. */
-const MARGIN_MS = 60_000
-const WHOLE_MS_A_PAGE = 10 * 60_000
-const WHOLE_MS_MAX = 4 * 3_600_000
-const WHOLE_RETRY_MS = 2 * 60_000
+const SINCE_MARGIN_MS = 60_000
+const FULL_READ_INTERVAL_MS_PER_PAGE = 10 * 60_000
+const FULL_READ_INTERVAL_MS_MAX = 4 * 3_600_000
+const FULL_READ_RETRY_MS = 2 * 60_000
 /** In the long run, half of the smallest quota of requests. Looks beyond that find what the one before found. */
-const LOOK_MS = 6_000
-const LOOKS_AT_ONCE = 10
+const POLL_INTERVAL_MS = 6_000
+const POLL_BURST_MAX = 10
 /** Where nothing was ever changed. */
-const EVER = new Date(0).toISOString()
+const EPOCH = new Date(0).toISOString()
 
-export class LinearLooks {
+export class LinearPoller {
   readonly #reader: IssueReader
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #pace: Pace
-  #known = new KnownIssues()
+  readonly #rateLimiter: PollRateLimiter
+  #cache = new IssueCache()
   /** What the last reading of everything could not tell. */
-  #problems: readonly string[] = []
+  #fullReadProblems: readonly string[] = []
   /** What the last look could not tell. */
-  #passing: readonly string[] = []
-  #failure: Refused | undefined
+  #pollProblems: readonly string[] = []
+  #lastRefusal: Refused | undefined
   #scope = ''
   /** Up to when every change is known; undefined when all is to be read. */
-  #mark: string | undefined
-  #wholeDue = 0
-  #reading: Reading | undefined
+  #syncedUntil: string | undefined
+  #fullReadDue = 0
+  #pagedRead: PagedRead | undefined
 
   constructor(reader: IssueReader, clock: Pick<Clock, 'monotonic'>) {
     this.#reader = reader
     this.#clock = clock
-    this.#pace = new Pace(LOOK_MS, LOOKS_AT_ONCE, clock.monotonic())
+    this.#rateLimiter = new PollRateLimiter(POLL_INTERVAL_MS, POLL_BURST_MAX, clock.monotonic())
   }
 
-  async look({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
-    const wished = new Set(tickets.filter(isUuid))
-    if (!this.#isTime(wished)) return this.#failure ?? yes(this.#picture())
-    const scope = scopeOf(rules)
-    if (JSON.stringify(scope) !== this.#scope) this.#begin(JSON.stringify(scope))
-    const looked = await this.#look(scope, wished)
-    this.#failure = looked.ok ? undefined : looked
-    return looked.ok ? yes(this.#picture()) : looked
+  async poll({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
+    const requested = new Set(tickets.filter(isUuid))
+    if (!this.#mayPoll(requested)) return this.#lastRefusal ?? yes(this.#createListing())
+    const scope = buildScope(rules)
+    if (JSON.stringify(scope) !== this.#scope) this.#startScope(JSON.stringify(scope))
+    const polled = await this.#poll(scope, requested)
+    this.#lastRefusal = polled.ok ? undefined : polled
+    return polled.ok ? yes(this.#createListing()) : polled
   }
 
   /** We moved it ourselves. It is read again all the same: somebody may have changed something else just before. */
-  moved(ticketId: string, state: string, closed: boolean): void {
-    this.#known.moved(ticketId, state, closed)
+  applyMove(ticketId: string, state: string, closed: boolean): void {
+    this.#cache.applyMove(ticketId, state, closed)
   }
 
-  #isTime(wished: ReadonlySet<string>): boolean {
-    if (this.#pace.take(this.#clock.monotonic())) return true
-    return this.#failure === undefined && this.#known.unknown(wished).length > 0
+  #mayPoll(requested: ReadonlySet<string>): boolean {
+    if (this.#rateLimiter.tryConsume(this.#clock.monotonic())) return true
+    return this.#lastRefusal === undefined && this.#cache.selectUnknown(requested).length > 0
   }
 
-  #picture(): TrackerListing {
-    const problems = [...new Set([...this.#problems, ...this.#passing, ...this.#known.notes()])]
-    return { tickets: this.#known.tickets(), problems: problems.slice(0, TICKET_PROBLEMS_MAX) }
+  #createListing(): TrackerListing {
+    const problems = [
+      ...new Set([...this.#fullReadProblems, ...this.#pollProblems, ...this.#cache.issueProblems()]),
+    ]
+    return { tickets: this.#cache.tickets(), problems: problems.slice(0, TICKET_PROBLEMS_MAX) }
   }
 
   /** Other rules: what is known stays known, but what could be eligible has to be found anew. */
-  #begin(scope: string): void {
+  #startScope(scope: string): void {
     this.#scope = scope
-    this.#mark = undefined
-    this.#reading = undefined
-    this.#known.unlistAll()
+    this.#syncedUntil = undefined
+    this.#pagedRead = undefined
+    this.#cache.unlistAll()
   }
 
-  async #look(scope: Filter, wished: ReadonlySet<string>): Promise<Result<unknown>> {
-    if (this.#mark === undefined) return this.#readAll(scope, wished)
-    if (this.#clock.monotonic() < this.#wholeDue) {
-      const followed = await this.#follow(scope, this.#mark, wished)
-      if (!followed.ok || followed.value === 'followed') return followed
+  async #poll(scope: LinearFilter, requested: ReadonlySet<string>): Promise<Result<unknown>> {
+    if (this.#syncedUntil === undefined) return this.#readAll(scope, requested)
+    if (this.#clock.monotonic() < this.#fullReadDue) {
+      const applied = await this.#applyChanges(scope, this.#syncedUntil, requested)
+      if (!applied.ok || applied.value === 'applied') return applied
     }
-    const read = await this.#readAll(scope, wished)
+    const read = await this.#readAll(scope, requested)
     // Meanwhile the changes are followed.
-    if (!read.ok) this.#wholeDue = this.#clock.monotonic() + WHOLE_RETRY_MS
+    if (!read.ok) this.#fullReadDue = this.#clock.monotonic() + FULL_READ_RETRY_MS
     return read
   }
 
   // ---- what changed --------------------------------------------------------------------------------------------------
 
-  async #follow(
-    scope: Filter,
-    mark: string,
-    wished: ReadonlySet<string>,
-  ): Promise<Result<'followed' | 'too much'>> {
-    const since = new Date(Math.max(0, Date.parse(mark) - MARGIN_MS)).toISOString()
-    const asked = await this.#reader.changes(scope, since, mark)
-    if (!asked.ok) return asked
-    const changes = asked.value
-    if (changes.isCut) return yes('too much')
-    const read = await this.#readChanged(changes, wished)
+  async #applyChanges(
+    scope: LinearFilter,
+    syncedUntil: string,
+    requested: ReadonlySet<string>,
+  ): Promise<Result<'applied' | 'too many'>> {
+    const since = new Date(Math.max(0, Date.parse(syncedUntil) - SINCE_MARGIN_MS)).toISOString()
+    const reply = await this.#reader.readChanges(scope, since, syncedUntil)
+    if (!reply.ok) return reply
+    const changes = reply.value
+    if (changes.isTruncated) return yes('too many')
+    const read = await this.#readChanged(changes, requested)
     if (!read.ok) return read
-    this.#passing = [...changes.problems, ...read.value]
+    this.#pollProblems = [...changes.problems, ...read.value]
     // What an error kept from us is asked for again.
-    if (this.#passing.length === 0) this.#mark = newest(mark, changes)
-    if (this.#known.size > KNOWN_MAX) this.#wholeDue = 0
-    return yes('followed')
+    if (this.#pollProblems.length === 0) this.#syncedUntil = newestChange(syncedUntil, changes)
+    if (this.#cache.size > CACHED_ISSUES_MAX) this.#fullReadDue = 0
+    return yes('applied')
   }
 
-  async #readChanged(changes: Changes, wished: ReadonlySet<string>): Promise<Result<string[]>> {
+  async #readChanged(changes: IssueChanges, requested: ReadonlySet<string>): Promise<Result<string[]>> {
     const { entered, touched, blocked } = changes
-    for (const id of touched.keys()) this.#known.relist(id, entered.has(id))
-    const waitedFor = this.#known.waitedFor()
+    for (const id of touched.keys()) this.#cache.setListed(id, entered.has(id))
+    const blockerIds = this.#cache.blockerIds()
     const stale = [...touched, ...entered].filter(([id, updatedAt]) => {
-      const isCaredFor = this.#known.has(id) || entered.has(id) || waitedFor.has(id)
-      return isCaredFor && this.#known.isStale(id, updatedAt)
+      const isRelevant = this.#cache.has(id) || entered.has(id) || blockerIds.has(id)
+      return isRelevant && this.#cache.isStale(id, updatedAt)
     })
-    const others = [...this.#known.unknown(wished), ...this.#known.doubted(blocked)].slice(0, SINGLE_MAX)
+    const others = [...this.#cache.selectUnknown(requested), ...this.#cache.selectDoubtful(blocked)].slice(
+      0,
+      READS_BY_ID_MAX,
+    )
     const ids = [...stale.map(([id]) => id), ...others]
-    const isListed = (id: string) => entered.has(id) || this.#known.isListed(id)
-    const read = await this.#readSingle(ids, wished, this.#known, isListed)
-    if (read.ok) this.#known.dispute(blocked)
+    const isListed = (id: string) => entered.has(id) || this.#cache.isListed(id)
+    const read = await this.#readByIds(ids, requested, this.#cache, isListed)
+    if (read.ok) this.#cache.markDisputed(blocked)
     return read
   }
 
   // ---- everything ----------------------------------------------------------------------------------------------------
 
-  async #readAll(scope: Filter, wished: ReadonlySet<string>): Promise<Result<void>> {
-    const reading = this.#reading ?? new Reading()
-    this.#reading = reading
-    const paged = await this.#readPages(scope, reading)
+  async #readAll(scope: LinearFilter, requested: ReadonlySet<string>): Promise<Result<void>> {
+    const pagedRead = this.#pagedRead ?? new PagedRead()
+    this.#pagedRead = pagedRead
+    const paged = await this.#readPages(scope, pagedRead)
     if (!paged.ok) return paged
-    const others = await this.#readOthers(reading, wished)
-    if (!others.ok) return others
-    reading.known.keepNewer(this.#known)
-    this.#known = reading.known
-    this.#problems = reading.problems
-    this.#passing = others.value
-    this.#mark = reading.mark ?? EVER
-    this.#wholeDue = this.#clock.monotonic() + Math.min(WHOLE_MS_MAX, reading.pages * WHOLE_MS_A_PAGE)
-    this.#reading = undefined
+    const unlisted = await this.#readUnlisted(pagedRead, requested)
+    if (!unlisted.ok) return unlisted
+    pagedRead.cache.copyNewer(this.#cache)
+    this.#cache = pagedRead.cache
+    this.#fullReadProblems = pagedRead.problems
+    this.#pollProblems = unlisted.value
+    this.#syncedUntil = pagedRead.newestChange ?? EPOCH
+    this.#fullReadDue =
+      this.#clock.monotonic() +
+      Math.min(FULL_READ_INTERVAL_MS_MAX, pagedRead.pageCount * FULL_READ_INTERVAL_MS_PER_PAGE)
+    this.#pagedRead = undefined
     return yes(undefined)
   }
 
-  async #readPages(scope: Filter, reading: Reading): Promise<Result<void>> {
-    while (!reading.isDone) {
-      const page = await this.#reader.page(scope, reading.after)
+  async #readPages(scope: LinearFilter, pagedRead: PagedRead): Promise<Result<void>> {
+    while (!pagedRead.isDone) {
+      const page = await this.#reader.readPage(scope, pagedRead.cursor)
       // What it does not take may be where we left off.
-      if (!page.ok && page.refusal.kind === 'invalid') this.#reading = undefined
+      if (!page.ok && page.refusal.kind === 'invalid') this.#pagedRead = undefined
       if (!page.ok) return page
-      reading.take(page.value)
+      pagedRead.addPage(page.value)
     }
     return yes(undefined)
   }
@@ -170,44 +177,44 @@ export class LinearLooks {
    * Wished for, or no longer listed: these are read one by one, so that it is seen what became of them. What was not
    * listed before either, is forgotten.
    */
-  async #readOthers(reading: Reading, wished: ReadonlySet<string>): Promise<Result<string[]>> {
-    const left = this.#known.listedBeyond(reading.known)
-    if (reading.isPatchy) reading.known.keep(left, this.#known)
-    const ids = reading.known.unknown([...left, ...wished])
-    return this.#readSingle(ids.slice(0, SINGLE_MAX), wished, reading.known, () => false)
+  async #readUnlisted(pagedRead: PagedRead, requested: ReadonlySet<string>): Promise<Result<string[]>> {
+    const unlistedIds = this.#cache.selectListedMissingFrom(pagedRead.cache)
+    if (pagedRead.hasProblems) pagedRead.cache.copyFrom(unlistedIds, this.#cache)
+    const ids = pagedRead.cache.selectUnknown([...unlistedIds, ...requested])
+    return this.#readByIds(ids.slice(0, READS_BY_ID_MAX), requested, pagedRead.cache, () => false)
   }
 
   // ---- single ones ---------------------------------------------------------------------------------------------------
 
   /** And then those that hold them up. Answers what could not be told. */
-  async #readSingle(
+  async #readByIds(
     ids: readonly string[],
-    wished: ReadonlySet<string>,
-    into: KnownIssues,
+    requested: ReadonlySet<string>,
+    cache: IssueCache,
     isListed: (id: string) => boolean,
   ): Promise<Result<string[]>> {
-    const read = await this.#readInto(into, [...new Set(ids)], isListed)
+    const read = await this.#readIntoCache(cache, [...new Set(ids)], isListed)
     if (!read.ok) return read
-    const blockers = into.unknownBlockers(wished).slice(0, SINGLE_MAX)
-    const more = await this.#readInto(into, blockers, () => false)
+    const blockers = cache.selectUnknownBlockers(requested).slice(0, READS_BY_ID_MAX)
+    const more = await this.#readIntoCache(cache, blockers, () => false)
     return more.ok ? yes([...read.value, ...more.value]) : more
   }
 
-  async #readInto(
-    into: KnownIssues,
+  async #readIntoCache(
+    cache: IssueCache,
     ids: readonly string[],
     isListed: (id: string) => boolean,
   ): Promise<Result<readonly string[]>> {
     if (ids.length === 0) return yes([])
-    const read = await this.#reader.issues(ids)
+    const read = await this.#reader.readByIds(ids)
     if (!read.ok) return read
-    into.put(read.value, isListed)
-    into.lose(read.value.missing, this.#known)
+    cache.store(read.value, isListed)
+    cache.markMissing(read.value.missing, this.#cache)
     return yes(read.value.problems)
   }
 }
 
 /** Of one form, so they compare as texts. */
-function newest(mark: string, { touched }: Changes): string {
-  return [...touched.values()].reduce((latest, one) => (one > latest ? one : latest), mark)
+function newestChange(syncedUntil: string, { touched }: IssueChanges): string {
+  return [...touched.values()].reduce((latest, one) => (one > latest ? one : latest), syncedUntil)
 }

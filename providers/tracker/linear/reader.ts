@@ -7,35 +7,43 @@
  */
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import type { LinearDesk } from './client.ts'
-import type { Filter } from './eligible-filter.ts'
-import { at, instantAt, listAt, textAt } from './fields.ts'
-import { type Issue, type IssueNote, readIssue } from './issue.ts'
-import { BLOCKED_MAX, BY_ID, CHANGES, LARGEST, LONG, PAGE, USUAL } from './queries.ts'
+import type { LinearClient } from './client.ts'
+import type { LinearFilter } from './eligible-filter.ts'
+import { readField, readInstant, readList, readText } from './fields.ts'
+import { type IssueProblem, type LinearIssue, parseIssue } from './issue.ts'
+import {
+  BLOCKED_MAX,
+  CHANGES_QUERY,
+  ELIGIBLE_QUERY,
+  ISSUES_BY_ID_QUERY,
+  LARGEST_SIZES,
+  LONG_ISSUE_QUERY,
+  USUAL_SIZES,
+} from './queries.ts'
 
 /** Of the newest changes; more are asked for only when that many are not enough. */
-const CHANGES_FIRST = 50
+const CHANGES_FIRST_READ = 50
 const CHANGES_MAX = 250
 /** Somebody changed many at once: read back so far, then reading all that could be eligible is no dearer. */
 const CHANGES_PAGES_MAX = 4
 /** Some 3,000 points; a question may cost 10,000. */
-const ISSUES_A_PAGE = 50
+const ISSUES_PER_PAGE = 50
 /** Read once more for their long lists, of one page. */
-const LONG_MAX = 20
+const LONG_ISSUES_MAX = 20
 
 export interface IssuesRead {
-  readonly issues: readonly Issue[]
+  readonly issues: readonly LinearIssue[]
   /** What an error kept from us; what was not told may be there all the same. */
   readonly problems: readonly string[]
   /** What single issues have to be mended for. */
-  readonly notes: readonly IssueNote[]
+  readonly issueProblems: readonly IssueProblem[]
 }
 
 export interface IssuesPage extends IssuesRead {
   /** Absent: it was the last. */
-  readonly next?: string
+  readonly nextCursor?: string
   /** When anything there changed last. */
-  readonly newest?: string
+  readonly newestChange?: string
 }
 
 export interface IssuesById extends IssuesRead {
@@ -44,43 +52,43 @@ export interface IssuesById extends IssuesRead {
 }
 
 /** It moves no issue's time when another one begins to block it. */
-export interface Blocked {
+export interface BlockedIssues {
   readonly ids: ReadonlySet<string>
   /** There are no others. */
-  readonly isAll: boolean
+  readonly isComplete: boolean
 }
 
-export interface Changes {
+export interface IssueChanges {
   /** Changed, and of the scope: by id, when. */
   readonly entered: ReadonlyMap<string, string>
   /** Changed, whatever it is, archived ones too. */
   readonly touched: ReadonlyMap<string, string>
   /** Of the scope, the issues that have a blocker, be it done or not. */
-  readonly blocked: Blocked
+  readonly blocked: BlockedIssues
   readonly problems: readonly string[]
   /** There are more than these, and they are newer than what was known. */
-  readonly isCut: boolean
+  readonly isTruncated: boolean
 }
 
 export class IssueReader {
-  readonly #desk: LinearDesk
+  readonly #client: LinearClient
 
-  constructor(desk: LinearDesk) {
-    this.#desk = desk
+  constructor(client: LinearClient) {
+    this.#client = client
   }
 
   /** Of the scope, the newest changes first. */
-  async page(scope: Filter, after: string | undefined): Promise<Result<IssuesPage>> {
-    const variables = { scope, first: ISSUES_A_PAGE, ...(after === undefined ? {} : { after }) }
-    const asked = await this.#ask(PAGE, variables)
-    if (!asked.ok) return asked
-    const { data, problems } = asked.value
-    if (!isThere(data, 'issues')) return missing(problems)
-    const read = await this.#issuesOf(listAt(data, 'issues', 'nodes'), problems)
+  async readPage(scope: LinearFilter, after: string | undefined): Promise<Result<IssuesPage>> {
+    const variables = { scope, first: ISSUES_PER_PAGE, ...(after === undefined ? {} : { after }) }
+    const reply = await this.#send(ELIGIBLE_QUERY, variables)
+    if (!reply.ok) return reply
+    const { data, problems } = reply.value
+    if (!hasList(data, 'issues')) return refuseMissingList(problems)
+    const read = await this.#parseIssues(readList(data, 'issues', 'nodes'), problems)
     if (!read.ok) return read
-    const hasMore = at(data, 'issues', 'pageInfo', 'hasNextPage') === true
-    const next = hasMore ? textAt(data, 'issues', 'pageInfo', 'endCursor') : undefined
-    const newest = instantAt(listAt(data, 'newest', 'nodes')[0], 'updatedAt')
+    const hasMore = readField(data, 'issues', 'pageInfo', 'hasNextPage') === true
+    const next = hasMore ? readText(data, 'issues', 'pageInfo', 'endCursor') : undefined
+    const newest = readInstant(readList(data, 'newest', 'nodes')[0], 'updatedAt')
     return yes({
       ...read.value,
       ...(next === undefined ? {} : { next }),
@@ -89,145 +97,151 @@ export class IssueReader {
   }
 
   /** Whatever changed since an instant. What is not newer than `known` may be missing from it. */
-  async changes(scope: Filter, since: string, known: string): Promise<Result<Changes>> {
-    const few = await this.#changes(scope, { gte: since }, known, CHANGES_FIRST)
-    return few.ok && few.value.isCut ? this.#manyChanges(scope, since, known) : few
+  async readChanges(scope: LinearFilter, since: string, known: string): Promise<Result<IssueChanges>> {
+    const few = await this.#readChangesPage(scope, { gte: since }, known, CHANGES_FIRST_READ)
+    return few.ok && few.value.isTruncated ? this.#readOlderChanges(scope, since, known) : few
   }
 
   /** The newest first, and further back as long as that leads anywhere. */
-  async #manyChanges(scope: Filter, since: string, known: string): Promise<Result<Changes>> {
-    const newest = await this.#changes(scope, { gte: since }, known, CHANGES_MAX)
+  async #readOlderChanges(scope: LinearFilter, since: string, known: string): Promise<Result<IssueChanges>> {
+    const newest = await this.#readChangesPage(scope, { gte: since }, known, CHANGES_MAX)
     let all = newest
-    for (let pages = 1; all.ok && all.value.isCut && pages < CHANGES_PAGES_MAX; pages++) {
+    for (let pages = 1; all.ok && all.value.isTruncated && pages < CHANGES_PAGES_MAX; pages++) {
       const oldest = [...all.value.touched.values()].at(-1)
       if (oldest === undefined) break
-      const older = await this.#changes(scope, { gte: since, lte: oldest }, known, CHANGES_MAX)
+      const older = await this.#readChangesPage(scope, { gte: since, lte: oldest }, known, CHANGES_MAX)
       if (!older.ok) return older
       const isStuck = [...older.value.touched.keys()].every((id) => all.ok && all.value.touched.has(id))
-      all = yes(together(all.value, older.value))
+      all = yes(mergeChanges(all.value, older.value))
       if (isStuck) break
     }
     return all
   }
 
-  async issues(ids: readonly string[]): Promise<Result<IssuesById>> {
+  async readByIds(ids: readonly string[]): Promise<Result<IssuesById>> {
     const all = {
-      issues: [] as Issue[],
+      issues: [] as LinearIssue[],
       problems: [] as string[],
-      notes: [] as IssueNote[],
+      issueProblems: [] as IssueProblem[],
       missing: [] as string[],
     }
-    for (let from = 0; from < ids.length; from += ISSUES_A_PAGE) {
-      const read = await this.#portion(ids.slice(from, from + ISSUES_A_PAGE))
+    for (let from = 0; from < ids.length; from += ISSUES_PER_PAGE) {
+      const read = await this.#readPortion(ids.slice(from, from + ISSUES_PER_PAGE))
       if (!read.ok) return read
       all.issues.push(...read.value.issues)
       all.problems.push(...read.value.problems)
-      all.notes.push(...read.value.notes)
+      all.issueProblems.push(...read.value.issueProblems)
       all.missing.push(...read.value.missing)
     }
     return yes(all)
   }
 
-  async #portion(ids: readonly string[]): Promise<Result<IssuesById>> {
-    const asked = await this.#ask(BY_ID, { filter: { id: { in: ids } }, first: ids.length })
-    if (!asked.ok) return asked
-    const { data, problems } = asked.value
-    if (!isThere(data, 'issues')) return missing(problems)
-    const nodes = listAt(data, 'issues', 'nodes')
-    const read = await this.#issuesOf(nodes, problems)
+  async #readPortion(ids: readonly string[]): Promise<Result<IssuesById>> {
+    const reply = await this.#send(ISSUES_BY_ID_QUERY, { filter: { id: { in: ids } }, first: ids.length })
+    if (!reply.ok) return reply
+    const { data, problems } = reply.value
+    if (!hasList(data, 'issues')) return refuseMissingList(problems)
+    const nodes = readList(data, 'issues', 'nodes')
+    const read = await this.#parseIssues(nodes, problems)
     if (!read.ok) return read
-    const there = new Set(nodes.map((node) => textAt(node, 'id')))
+    const found = new Set(nodes.map((node) => readText(node, 'id')))
     // What an error kept from us is not gone.
-    const gone = problems.length > 0 ? [] : ids.filter((id) => !there.has(id))
-    return yes({ ...read.value, missing: gone })
+    const missingIds = problems.length > 0 ? [] : ids.filter((id) => !found.has(id))
+    return yes({ ...read.value, missing: missingIds })
   }
 
-  async #changes(scope: Filter, when: Filter, known: string, first: number): Promise<Result<Changes>> {
+  async #readChangesPage(
+    scope: LinearFilter,
+    when: LinearFilter,
+    known: string,
+    first: number,
+  ): Promise<Result<IssueChanges>> {
     const touched = { updatedAt: when }
-    const asked = await this.#ask(CHANGES, {
+    const reply = await this.#send(CHANGES_QUERY, {
       entered: { and: [scope, touched] },
       touched,
       blocked: { and: [scope, { hasBlockedByRelations: { eq: true } }] },
       first,
     })
-    if (!asked.ok) return asked
-    const { data, problems } = asked.value
-    if (!['entered', 'touched', 'blocked'].every((list) => isThere(data, list))) return missing(problems)
-    const nodes = listAt(data, 'touched', 'nodes')
-    const instants = instantsOf(nodes)
+    if (!reply.ok) return reply
+    const { data, problems } = reply.value
+    if (!['entered', 'touched', 'blocked'].every((list) => hasList(data, list)))
+      return refuseMissingList(problems)
+    const nodes = readList(data, 'touched', 'nodes')
+    const instants = readUpdateTimes(nodes)
     const oldest = [...instants.values()].at(-1)
     return yes({
-      entered: instantsOf(listAt(data, 'entered', 'nodes')),
+      entered: readUpdateTimes(readList(data, 'entered', 'nodes')),
       touched: instants,
-      blocked: blockedOf(listAt(data, 'blocked', 'nodes')),
+      blocked: toBlockedIssues(readList(data, 'blocked', 'nodes')),
       problems,
-      isCut: nodes.length >= first && (oldest === undefined || oldest > known),
+      isTruncated: nodes.length >= first && (oldest === undefined || oldest > known),
     })
   }
 
-  async #issuesOf(nodes: readonly unknown[], problems: readonly string[]): Promise<Result<IssuesRead>> {
-    const read = nodes.filter((node) => node !== null).map((node) => readIssue(node, USUAL))
-    const notes = read.flatMap((one) => (one.ok ? [] : [one.note]))
+  async #parseIssues(nodes: readonly unknown[], problems: readonly string[]): Promise<Result<IssuesRead>> {
+    const read = nodes.filter((node) => node !== null).map((node) => parseIssue(node, USUAL_SIZES))
+    const issueProblems = read.flatMap((one) => (one.ok ? [] : [one.note]))
     const issues = read.flatMap((one) => (one.ok ? [one.issue] : []))
-    for (const issue of issues.filter(({ isCut }) => isCut).slice(0, LONG_MAX)) {
-      const whole = await this.#long(issue)
+    for (const issue of issues.filter(({ isTruncated: isCut }) => isCut).slice(0, LONG_ISSUES_MAX)) {
+      const whole = await this.#readLongIssue(issue)
       if (!whole.ok) return whole
       issues[issues.indexOf(issue)] = whole.value
     }
-    notes.push(...issues.filter(({ isCut }) => isCut).map(cutShort))
-    return yes({ issues, problems, notes })
+    issueProblems.push(...issues.filter(({ isTruncated: isCut }) => isCut).map(toTruncationProblem))
+    return yes({ issues, problems, issueProblems })
   }
 
-  async #long(issue: Issue): Promise<Result<Issue>> {
-    const asked = await this.#ask(LONG, { id: issue.tracked.ticket.id })
-    if (!asked.ok) return asked.refusal.kind === 'unknown' ? yes(issue) : asked
-    const read = readIssue(at(asked.value.data, 'issue'), LARGEST)
+  async #readLongIssue(issue: LinearIssue): Promise<Result<LinearIssue>> {
+    const reply = await this.#send(LONG_ISSUE_QUERY, { id: issue.tracked.ticket.id })
+    if (!reply.ok) return reply.refusal.kind === 'unknown' ? yes(issue) : reply
+    const read = parseIssue(readField(reply.value.data, 'issue'), LARGEST_SIZES)
     return yes(read.ok ? read.issue : issue)
   }
 
   /** Nobody waits for a look. */
-  #ask(document: string, variables: object) {
-    return this.#desk.ask({ document, variables, urgency: 'background' })
+  #send(document: string, variables: object) {
+    return this.#client.send({ document, variables, urgency: 'background' })
   }
 }
 
-const isThere = (data: unknown, list: string): boolean => Array.isArray(at(data, list, 'nodes'))
+const hasList = (data: unknown, list: string): boolean => Array.isArray(readField(data, list, 'nodes'))
 
 /** A list that is missing as a whole is no empty one. */
-function missing(problems: readonly string[]): Refused {
+function refuseMissingList(problems: readonly string[]): Refused {
   return no('failed', problems[0] ?? 'Linear answered without the issues that it was asked for')
 }
 
 /** What was seen first is the newer word, and ends where the older one begins. */
-function together(newer: Changes, older: Changes): Changes {
+function mergeChanges(newer: IssueChanges, older: IssueChanges): IssueChanges {
   return {
     entered: new Map([...older.entered, ...newer.entered]),
     touched: new Map([...newer.touched, ...[...older.touched].filter(([id]) => !newer.touched.has(id))]),
     blocked: newer.blocked,
     problems: [...new Set([...newer.problems, ...older.problems])],
-    isCut: older.isCut,
+    isTruncated: older.isTruncated,
   }
 }
 
-function instantsOf(nodes: readonly unknown[]): Map<string, string> {
+function readUpdateTimes(nodes: readonly unknown[]): Map<string, string> {
   return new Map(
     nodes.flatMap((node): [string, string][] => {
-      const [id, updatedAt] = [textAt(node, 'id'), instantAt(node, 'updatedAt')]
+      const [id, updatedAt] = [readText(node, 'id'), readInstant(node, 'updatedAt')]
       return id === undefined || updatedAt === undefined ? [] : [[id, updatedAt]]
     }),
   )
 }
 
-function blockedOf(nodes: readonly unknown[]): Blocked {
-  const ids = new Set(nodes.flatMap((node) => textAt(node, 'id') ?? []))
-  return { ids, isAll: nodes.length < BLOCKED_MAX }
+function toBlockedIssues(nodes: readonly unknown[]): BlockedIssues {
+  const ids = new Set(nodes.flatMap((node) => readText(node, 'id') ?? []))
+  return { ids, isComplete: nodes.length < BLOCKED_MAX }
 }
 
-function cutShort({ tracked: { ticket } }: Issue): IssueNote {
+function toTruncationProblem({ tracked: { ticket } }: LinearIssue): IssueProblem {
   const { id, updatedAt, identifier } = ticket
   return {
     id,
     updatedAt,
-    says: `${printable(identifier)} has too many labels or relations to read them all; remove some`,
+    message: `${printable(identifier)} has too many labels or relations to read them all; remove some`,
   }
 }

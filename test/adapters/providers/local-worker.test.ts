@@ -6,7 +6,7 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
 import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
-import { openSpool } from '../../../store/worker-store.ts'
+import { openWorkerStore } from '../../../store/worker-store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { type KeptLog, keptLog, noMeters } from '../../support/recording-log.ts'
 import { afterwards } from '../../support/test-resources.ts'
@@ -148,7 +148,7 @@ test('its log comes into ours, level by level, and so does what is no log', asyn
 
 test('a database that we hold open does not reach it, though every child would get it', async () => {
   const parts = { clock: realClock, random: realChance, log: keptLog(), meters: noMeters, ballastBytes: 0 }
-  const spool = await openSpool({ dataDir: tempFolder(), ...parts })
+  const spool = await openWorkerStore({ dataDir: tempFolder(), ...parts })
   afterwards(() => spool.close())
   const careless = stage()
   await careless.start()

@@ -81,7 +81,7 @@ async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
       clock: realClock,
       log,
       meters: noMeters,
-      ballastBytes: 0,
+      emergencySpaceBytes: 0,
     })
     const own = acks.filter((each) => each.n === n)
     for (const ack of own) {
@@ -89,8 +89,8 @@ async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
       if (found?.n !== ack.value) lacks.push(`${n}: ${ack.key}`)
     }
     for (const i of [0, 1, 2, 3]) {
-      const indexes = database.tail
-        .snapshot(runId(i), -1, Number.POSITIVE_INFINITY)
+      const indexes = database.eventBuffer
+        .read(runId(i), -1, Number.POSITIVE_INFINITY)
         .chunks.map(({ first }) => first)
       const known = own.filter(({ key }) => key.endsWith(`-${i}`)).length
       if (indexes.length < known || indexes.some((index, at) => index !== at))

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { Ballast } from '../../../store/lmdb/emergency-space.ts'
+import { EmergencySpace } from '../../../store/lmdb/emergency-space.ts'
 import { tempFolder } from '../../support/real-files.ts'
 
 const BYTES = 64 * 1024
@@ -20,7 +20,7 @@ async function hasJustAppeared(file: string): Promise<void> {
 
 test('thrown overboard in the moment in which it is made, it is not there, and can be made again', async () => {
   const file = join(tempFolder(), 'ballast')
-  const ballast = new Ballast(file, BYTES)
+  const ballast = new EmergencySpace(file, BYTES)
   const making = ballast.make()
   await hasJustAppeared(file)
   ballast.free()

@@ -53,14 +53,14 @@ function world(
     clock,
     log,
     meters: noMeters,
-    ballastBytes: 0,
+    emergencySpaceBytes: 0,
   })
   const events = new EventLogsOnDisk({
     runs,
     database,
     clock,
     log,
-    ...(tailBytesMax === undefined ? {} : { tailBytesMax }),
+    ...(tailBytesMax === undefined ? {} : { bufferBytesMax: tailBytesMax }),
   })
   const close = async () => {
     events.stop()
@@ -81,7 +81,7 @@ afterEach(async () => {
 
 const fileOf = ({ runs }: World, id = runId(1)) => join(runs, id, 'events.jsonl')
 const textOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
-const moved = ({ database }: World) => until('the tail is empty', () => database.tail.heads.size === 0)
+const moved = ({ database }: World) => until('the tail is empty', () => database.eventBuffer.runs.size === 0)
 const put = ({ database }: World, from: number, to: number, id = runId(1)) =>
   database.commit([putEvents(id, logEvents(id, from, to))])
 
@@ -102,8 +102,8 @@ test('events are in the database first, and in the file of their run once it is 
   await moved(here)
   expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 3)))
   expect((statSync(fileOf(here)).mode & 0o777).toString(8)).toBe('600')
-  expect(here.database.tail.keysOf(runId(1))).toEqual([])
-  expect(here.database.tail.bytes).toBe(0)
+  expect(here.database.eventBuffer.keysOf(runId(1))).toEqual([])
+  expect(here.database.eventBuffer.bytes).toBe(0)
   expect(here.events.nextIndex(runId(1))).toBe(3)
   await here.close()
   const again = world(here.folder)
@@ -208,7 +208,7 @@ test('many runs at once all move, a few files at a time, also when the tail is b
       'the tail is empty',
       () => {
         most = Math.max(most, filesOpenIn(here.runs))
-        return here.database.tail.heads.size === 0
+        return here.database.eventBuffer.runs.size === 0
       },
       100_000,
     )
@@ -267,13 +267,13 @@ test('a run is removed from tail, record and folder, also while it is moved', as
   await until('some moved', () => readdirSync(here.runs).length > 0)
   await Promise.all(ids.map((id) => here.events.remove(id)))
   expect(readdirSync(here.runs)).toEqual([])
-  expect(here.database.tail.bytes).toBe(0)
+  expect(here.database.eventBuffer.bytes).toBe(0)
   for (const id of ids) {
     expect(await here.events.read(id)).toEqual([])
     expect(here.events.nextIndex(id)).toBe(0)
   }
   await here.close()
-  expect(world(here.folder).database.tail.heads.size).toBe(0)
+  expect(world(here.folder).database.eventBuffer.runs.size).toBe(0)
 })
 
 test('names that are no run ids reach no disk', async () => {

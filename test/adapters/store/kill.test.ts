@@ -69,7 +69,7 @@ async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: 64 * 1024,
+    emergencySpaceBytes: 64 * 1024,
   })
   const wrong: string[] = []
   for (const [runId, next] of known) {
@@ -99,7 +99,7 @@ async function lackingIn(folder: string, known: ReadonlyMap<string, number>): Pr
     clock: realClock,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: 0,
+    emergencySpaceBytes: 0,
   })
   const lacking: string[] = []
   const countOf = (kind: string, key: number) =>

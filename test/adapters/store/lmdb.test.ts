@@ -9,8 +9,8 @@ import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { costOfPuts, payloadOfPuts } from '../../../store/lmdb/encode-writes.ts'
-import { PAGE_BYTES, Reserve } from '../../../store/lmdb/preallocation.ts'
-import { Drafts } from '../../../store/lmdb/runs.ts'
+import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
+import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { cpuMsOf } from '../../support/cpu-time.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
@@ -18,7 +18,13 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const openLedger = (folder: string, ballastBytes = 0) =>
-  new LmdbControlDatabase({ folder, clock: realClock, log: keptLog(), meters: noMeters, ballastBytes })
+  new LmdbControlDatabase({
+    folder,
+    clock: realClock,
+    log: keptLog(),
+    meters: noMeters,
+    emergencySpaceBytes: ballastBytes,
+  })
 
 const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })
 
@@ -127,9 +133,9 @@ test.each([
 test('a database that breaks in the middle of a batch lands what was put with its counts and shapes', async () => {
   const folder = tempFolder()
   const database = openLedger(folder)
-  const put = Drafts.prototype.put
-  const spy = jest.spyOn(Drafts.prototype, 'put').mockImplementation(function (
-    this: Drafts,
+  const put = RunIndexChanges.prototype.put
+  const spy = jest.spyOn(RunIndexChanges.prototype, 'put').mockImplementation(function (
+    this: RunIndexChanges,
     id,
     bytes,
     head,
@@ -269,8 +275,8 @@ test('no transaction takes more of the file than was reckoned beforehand', async
   const grown = Array.from({ length: 1_400 }, (_, n) => mark(n * 28, 450))
   const puts = grown.map(({ key }) => ({ to: 'key-value' as const, key, bytes: Buffer.alloc(450) }))
   const before = usedBytes()
-  const reserve = new Reserve(join(folder, 'data.mdb'), usedBytes)
-  const atMost = reserve.atMost(costOfPuts(puts), payloadOfPuts(puts))
+  const reserve = new Preallocation(join(folder, 'data.mdb'), usedBytes)
+  const atMost = reserve.upperBound(costOfPuts(puts), payloadOfPuts(puts))
   reserve.close()
   await database.commit(grown)
   expect(usedBytes() - before).toBeGreaterThan(1.9 * before)

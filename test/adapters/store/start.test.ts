@@ -22,7 +22,7 @@ const openAt = (dataDir: string): Promise<Store> =>
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: BALLAST,
+    emergencySpaceBytes: BALLAST,
   })
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)

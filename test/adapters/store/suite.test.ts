@@ -34,7 +34,7 @@ function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: 4096,
+    emergencySpaceBytes: 4096,
   })
 }
 

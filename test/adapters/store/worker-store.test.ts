@@ -6,7 +6,7 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { DataDirInUse, NotADataDir } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'
-import { openSpool } from '../../../store/worker-store.ts'
+import { openWorkerStore } from '../../../store/worker-store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
 import { drawnSeed, Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
@@ -21,7 +21,7 @@ const parts = {
   meters: noMeters,
   ballastBytes: 64 * 1024,
 }
-const open = (dataDir: string) => openSpool({ dataDir, ...parts })
+const open = (dataDir: string) => openWorkerStore({ dataDir, ...parts })
 const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`
 
 test('what was committed is there again, frames of full length included', async () => {

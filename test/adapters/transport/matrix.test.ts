@@ -173,8 +173,8 @@ function statusOf(asked: Asked): number {
 }
 
 function fence(route: Route | undefined, way: Way): number | undefined {
-  if (route?.who === 'anyone' || route?.who === 'first-frame') return undefined
-  if (route?.who === 'worker') return way.opens === 'worker' ? undefined : 403
+  if (route?.access === 'anyone' || route?.access === 'first-frame') return undefined
+  if (route?.access === 'worker') return way.opens === 'worker' ? undefined : 403
   if (way.opens === 'launch' || (way.opens === 'sockets' && route?.socket === true)) return undefined
   return 401
 }

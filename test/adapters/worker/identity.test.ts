@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { dropFile, replaceFile } from '../../../store/files/atomic.ts'
+import { removeFileDurably, replaceFile } from '../../../store/files/atomic.ts'
 import { type IdentityOptions, openIdentity, type StoredIdentity } from '../../../worker/identity.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
@@ -25,7 +25,13 @@ function place(token?: string) {
   const files = { credentialFile: join(folder, 'credential.json'), tokenFile: join(folder, 'token') }
   if (token !== undefined) writeFileSync(files.tokenFile, `${token}\n`, { mode: 0o600 })
   const log = keptLog()
-  const parts: IdentityOptions = { ...files, host: 'host.example', log, replaceFile, deleteFile: dropFile }
+  const parts: IdentityOptions = {
+    ...files,
+    host: 'host.example',
+    log,
+    replaceFile,
+    deleteFile: removeFileDurably,
+  }
   const open = async (given: Partial<IdentityOptions> = {}): Promise<StoredIdentity> => {
     const opened = await openIdentity({ ...parts, ...given })
     if (!opened.ok) throw new Error(opened.refusal.message)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { ConnectResponse, StorageConnectResponse, StorageStatus } from '../../../protocol/connect.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { bench } from './accounts-fixture.ts'
 
 const LOGIN = '{"tokens":{"access":"a-very-secret-login"}}'
@@ -24,7 +24,9 @@ describe('an agent', () => {
       ok: true,
       value: { status: 'connected', provider: 'agentA', detail: 'a setup token' },
     })
-    expect(checker(ConnectResponse)(connected.ok ? connected.value : undefined)).toMatchObject({ ok: true })
+    expect(createChecker(ConnectResponse)(connected.ok ? connected.value : undefined)).toMatchObject({
+      ok: true,
+    })
     // What was found is what is used from now on; other agents are left alone.
     expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-found', agentCApiKey: 'c-key' })
     expect(JSON.stringify(connected) + b.everythingSaid()).not.toContain('sk-ant-oat01-found')
@@ -109,7 +111,7 @@ describe('the bucket', () => {
     await b.hands.answer('look', look)
     const told = await status
     expect(told).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...look, ready: isReady })
-    expect(checker(StorageStatus)(told)).toMatchObject({ ok: true })
+    expect(createChecker(StorageStatus)(told)).toMatchObject({ ok: true })
   })
 
   test('is asked anew each time, but once for all who ask together', async () => {
@@ -142,7 +144,7 @@ describe('the bucket', () => {
     await b.hands.answer('look', look)
     if (login !== undefined) await b.hands.answer('login', login)
     const told = await answer
-    expect(checker(StorageConnectResponse)(told)).toMatchObject({ ok: true })
+    expect(createChecker(StorageConnectResponse)(told)).toMatchObject({ ok: true })
     expect(b.hands.count('login')).toBe(login === undefined ? 0 : 1)
     return told
   }

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { CredentialsResponse } from '../../../protocol/connect.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { type Bench, bench } from './accounts-fixture.ts'
 
 const ALL = {
@@ -62,7 +62,9 @@ describe('each is checked in its place', () => {
       codehost: { token: KEYS.codehostToken },
       agent: { agentAApiKey: KEYS.agentAApiKey, agentCApiKey: KEYS.agentCApiKey },
     })
-    expect(checker(CredentialsResponse)(changed.ok ? changed.value : undefined)).toMatchObject({ ok: true })
+    expect(createChecker(CredentialsResponse)(changed.ok ? changed.value : undefined)).toMatchObject({
+      ok: true,
+    })
     expect(JSON.stringify(changed) + b.everythingSaid()).not.toContain('new-secret')
   })
 

@@ -4,7 +4,7 @@ import { type CallbackPage, renderPage } from '../../../actors/accounts/callback
 import type { TokenPair } from '../../../core/provider-ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
-import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../../protocol/limits.ts'
+import { REDIRECT_FLOW_MS_MAX, REDIRECT_FLOWS_MAX } from '../../../protocol/limits.ts'
 import { type Bench, bench } from './accounts-fixture.ts'
 
 const PAIR: TokenPair = {
@@ -137,7 +137,7 @@ describe('an old state', () => {
   test('expired: the page says so, and nothing is exchanged', async () => {
     const b = bench()
     const state = await departed(b)
-    await b.clock.advance(JOURNEY_MS_MAX)
+    await b.clock.advance(REDIRECT_FLOW_MS_MAX)
     const page = await visit(b, { code: CODE, state })
     expect(page).toMatchObject({ status: 400, message: expect.stringContaining('open for too long') })
     expect(b.hands.count('exchange')).toBe(0)
@@ -146,7 +146,7 @@ describe('an old state', () => {
   test('after a while it is a stranger’s, and nothing of it is left', async () => {
     const b = bench()
     const state = await departed(b)
-    await b.clock.advance(3 * JOURNEY_MS_MAX)
+    await b.clock.advance(3 * REDIRECT_FLOW_MS_MAX)
     expect(b.room.size).toBe(0)
     expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
     expect(b.clock.timers).toBe(0)
@@ -368,9 +368,9 @@ describe('several journeys', () => {
     const page = b.room.handleTrackerCallback({ code: CODE, state: busy })
     await b.clock.turn()
     const oldest = await departed(b)
-    for (let n = 0; n < JOURNEYS_MAX - 1; n++) await departed(b)
+    for (let n = 0; n < REDIRECT_FLOWS_MAX - 1; n++) await departed(b)
     await b.clock.turn()
-    expect(b.system.count().get('journey')).toBe(JOURNEYS_MAX)
+    expect(b.system.count().get('journey')).toBe(REDIRECT_FLOWS_MAX)
     expect(await visit(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
     expect(b.hands.count('exchange')).toBe(1)
     await exchanged(b)

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { PullStatePoller } from '../../../actors/runs/pull-state-poller.ts'
 import { yes } from '../../../core/result.ts'
-import { PULL_WATCH_MS } from '../../../protocol/limits.ts'
+import { PULL_POLL_MS } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -31,10 +31,10 @@ test('a disk that cannot be read costs one round, and fails nobody who has just 
   })
   watch.start()
   watch.pollPull({ remote: 'owner/name', number: 1 })
-  await clock.advance(PULL_WATCH_MS)
+  await clock.advance(PULL_POLL_MS)
   expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(2)
   isBroken = false
-  await clock.advance(PULL_WATCH_MS)
+  await clock.advance(PULL_POLL_MS)
   expect(seen).toEqual([`${URL} merged`])
   watch.stop()
 })

@@ -8,7 +8,7 @@ import {
   placeRun,
   type WorkerFacts,
 } from '../../../core/fleet/placement.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { Placement } from '../../../protocol/worker.ts'
 
 const NOW = Date.UTC(2026, 2, 1)
@@ -134,7 +134,7 @@ const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
   },
   { requiredKeys: ['runId'] },
 )
-const check = checker(Placement)
+const check = createChecker(Placement)
 
 test('a run is placed exactly when some worker has nothing against it; order of the workers is nothing', () => {
   fc.assert(

@@ -10,7 +10,7 @@ import {
 } from '../../../protocol/connect.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from '../../../protocol/dashboard.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import {
   CodehostRepo,
   MergeRequest,
@@ -44,7 +44,7 @@ import * as examples from './examples.ts'
 const { at, runId, run, ticket, maskedConfig: config } = examples
 const health = { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' }
 const error = (schema: TSchema, value: unknown) => {
-  const checked = checker(schema)(value)
+  const checked = createChecker(schema)(value)
   return checked.ok ? 'accepted' : checked.error
 }
 

@@ -1,12 +1,17 @@
 /** What a terminal shows is passed on as it is written, and only when nothing else comes with it. */
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
-import { attachDataHead, attachDataText, readAttachData, shownText } from '../../../protocol/attach-text.ts'
+import {
+  attachDataPrefix,
+  attachDataText,
+  readAttachData,
+  viewDataText,
+} from '../../../protocol/attach-text.ts'
 import { readWorkerFrame } from '../../../protocol/frames.ts'
 import { ATTACH_DATA_CHARS_MAX } from '../../../protocol/limits.ts'
 
 const ID = 'as-1'
-const frame = (json: string, id = ID): string => attachDataText(attachDataHead(id), json)
+const frame = (json: string, id = ID): string => attachDataText(attachDataPrefix(id), json)
 const anyText = fc.string({ unit: 'binary', maxLength: 60 })
 const unpaired = fc.constantFrom('\ud800', '\udc00', '😀', '\u2028', '"', '\\', '\x1b[0m', '\x00', '\x7f')
 const data = fc.array(fc.oneof(anyText, unpaired), { maxLength: 6 }).map((all) => all.join(''))
@@ -20,7 +25,7 @@ test('whatever is printed is read as any frame is, and is told to views to the l
         ok: true,
         value: { type: 'attach-data', sessionId: ID, data: text },
       })
-      expect(shownText(json)).toBe(JSON.stringify({ type: 'data', data: text }))
+      expect(viewDataText(json)).toBe(JSON.stringify({ type: 'data', data: text }))
     }),
   )
 })
@@ -68,7 +73,7 @@ test('whatever is changed in its text, it says nothing that a view could not be 
       const at = where % whole.length
       const read = readAttachData(whole.slice(0, at) + more + whole.slice(at + less))
       if (read === undefined) return
-      expect(JSON.parse(shownText(read.json))).toEqual({ type: 'data', data: read.data })
+      expect(JSON.parse(viewDataText(read.json))).toEqual({ type: 'data', data: read.data })
       expect(read.data.length).toBeLessThanOrEqual(ATTACH_DATA_CHARS_MAX)
     }),
     { numRuns: 1_000 },

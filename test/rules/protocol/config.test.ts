@@ -10,7 +10,7 @@ import {
   ServiceConfig,
   StoredConfig,
 } from '../../../protocol/config.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { asShape, type Shape } from '../../../protocol/schema-errors.ts'
 import { maskedConfig } from './examples.ts'
 
@@ -47,7 +47,7 @@ describe('defaults', () => {
       connect: {},
       worker: { local: true },
     })
-    expect(checker(ServiceConfig)(configDefaults).ok).toBe(true)
+    expect(createChecker(ServiceConfig)(configDefaults).ok).toBe(true)
   })
 
   test('fill in around what is there, at every depth', () => {
@@ -74,7 +74,7 @@ describe('defaults', () => {
 
 describe('a configuration with every key', () => {
   test('masked, it still is one', () => {
-    expect(checker(ServiceConfig)(maskedConfig)).toEqual({ ok: true, value: maskedConfig })
+    expect(createChecker(ServiceConfig)(maskedConfig)).toEqual({ ok: true, value: maskedConfig })
     expect(configProblems(maskedConfig)).toBeUndefined()
   })
 

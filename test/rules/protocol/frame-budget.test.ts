@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { fitting, frameText } from '../../../protocol/frame-budget.ts'
+import { encodeFrame, fitFrame } from '../../../protocol/frame-budget.ts'
 import {
   type HostFrame,
   readHostFrame,
@@ -25,8 +25,8 @@ import {
   WORKER_FRAME_BYTES_MAX,
 } from '../../../protocol/limits.ts'
 import { parseJson } from '../../../protocol/parse.ts'
-import { harmless } from '../../../protocol/safe-json.ts'
-import { cutToBytes, cutToChars, splitLog, textBytes } from '../../../protocol/text-budget.ts'
+import { sanitizeJson } from '../../../protocol/safe-json.ts'
+import { splitLog, textBytes, truncateToBytes, truncateToChars } from '../../../protocol/text-budget.ts'
 import { type UsageEntry, usageText } from '../../../protocol/usage.ts'
 import { at, costEntry, hostFrameExamples, job, leaseId, workerFrameExamples } from './examples.ts'
 
@@ -34,7 +34,7 @@ const CONTROL = '\u0001'
 const MARK = '… [cut]'
 
 function received(frame: WorkerFrame): WorkerFrame {
-  const text = frameText(frame)
+  const text = encodeFrame(frame)
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(WORKER_FRAME_BYTES_MAX)
   const read = readWorkerFrame(text, true)
   if (!read.ok) throw new Error(read.error)
@@ -42,7 +42,7 @@ function received(frame: WorkerFrame): WorkerFrame {
 }
 
 function receivedByWorker(frame: HostFrame): HostFrame {
-  const text = frameText(frame)
+  const text = encodeFrame(frame)
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(WORKER_FRAME_BYTES_MAX)
   const read = readHostFrame(text)
   if (!read.ok) throw new Error(read.error)
@@ -65,12 +65,12 @@ const agentFrame = (message: Record<string, unknown>): WorkerFrameOf<'run-event'
 describe('a frame in order is left as it is', () => {
   const { register: _, ...frames } = workerFrameExamples
   test.each(Object.values<WorkerFrame>(frames))('$type', (frame) => {
-    expect(fitting(frame)).toBe(frame)
-    expect(frameText(frame)).toBe(JSON.stringify(frame))
+    expect(fitFrame(frame)).toBe(frame)
+    expect(encodeFrame(frame)).toBe(JSON.stringify(frame))
   })
   test.each(Object.values<HostFrame>(hostFrameExamples))('$type', (frame) => {
-    expect(fitting(frame)).toBe(frame)
-    expect(frameText(frame)).toBe(JSON.stringify(frame))
+    expect(fitFrame(frame)).toBe(frame)
+    expect(encodeFrame(frame)).toBe(JSON.stringify(frame))
   })
 })
 
@@ -251,7 +251,7 @@ describe('usage snapshots', () => {
     for (const count of [10, 4_000, 12_000, 17_000]) {
       const frame = snapshotOf(Array.from({ length: count }, (_, i) => entry(i)))
       expect(received(frame)).toEqual(frame)
-      expect(frameText(frame).includes('"packed"')).toBe(count > 4_000)
+      expect(encodeFrame(frame).includes('"packed"')).toBe(count > 4_000)
     }
   })
 
@@ -332,10 +332,10 @@ describe('a log in pieces', () => {
     fc.assert(
       fc.property(fc.array(units, { maxLength: 80 }), fc.integer({ min: 20, max: 200 }), (parts, max) => {
         const text = parts.join('')
-        const bytes = cutToBytes(text, max)
+        const bytes = truncateToBytes(text, max)
         expect(textBytes(bytes)).toBeLessThanOrEqual(max)
         expect(bytes === text || bytes.endsWith(MARK)).toBe(true)
-        expect([...cutToChars(text, max)].length).toBeLessThanOrEqual(max)
+        expect([...truncateToChars(text, max)].length).toBeLessThanOrEqual(max)
       }),
     )
   })
@@ -370,7 +370,7 @@ describe('harmless', () => {
     }))
     fc.assert(
       fc.property(tree, (value) => {
-        const text = JSON.stringify(harmless(value))
+        const text = JSON.stringify(sanitizeJson(value))
         expect(parseJson(text).ok).toBe(true)
         expect(text).not.toMatch(/\\\\ud[89a-f]/)
         received(agentFrame({ value: JSON.parse(text) }))
@@ -381,7 +381,9 @@ describe('harmless', () => {
   })
 
   test('keys that reach into a prototype get another name', () => {
-    expect(harmless(JSON.parse('{"__proto__":1,"constructor":{"prototype":2},"constructor_":3}'))).toEqual({
+    expect(
+      sanitizeJson(JSON.parse('{"__proto__":1,"constructor":{"prototype":2},"constructor_":3}')),
+    ).toEqual({
       __proto___: 1,
       constructor__: { prototype_: 2 },
       constructor_: 3,
@@ -391,21 +393,21 @@ describe('harmless', () => {
   test('depth, keys and number have an end, and circles too', () => {
     let deep: unknown = 'end'
     for (let i = 0; i < 10_000; i++) deep = i % 2 === 0 ? { deep } : [deep]
-    expect(JSON.stringify(harmless(deep))).toContain(MARK)
+    expect(JSON.stringify(sanitizeJson(deep))).toContain(MARK)
     const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]))
-    const kept = Object(harmless(wide))
+    const kept = Object(sanitizeJson(wide))
     expect(kept[MARK]).toBe(true)
     expect(parseJson(JSON.stringify({ event: kept })).ok).toBe(true)
-    expect(Object(harmless(new Array(200_000).fill(0))).at(-1)).toBe(MARK)
+    expect(Object(sanitizeJson(new Array(200_000).fill(0))).at(-1)).toBe(MARK)
     const circle: Record<string, unknown> = {}
     circle.again = [circle, circle]
-    expect(parseJson(JSON.stringify(harmless(circle))).ok).toBe(true)
+    expect(parseJson(JSON.stringify(sanitizeJson(circle))).ok).toBe(true)
     const thrower = Object.defineProperty({}, 'x', {
       enumerable: true,
       get: () => {
         throw new Error('no')
       },
     })
-    expect(harmless(thrower)).toBe(MARK)
+    expect(sanitizeJson(thrower)).toBe(MARK)
   })
 })

@@ -17,7 +17,7 @@ import {
   WORKER_FRAME_BYTES_MAX,
   WORKER_FRAME_KEYS_MAX,
 } from '../../../protocol/limits.ts'
-import { type Checker, checker, parseJson } from '../../../protocol/parse.ts'
+import { type Checker, createChecker, parseJson } from '../../../protocol/parse.ts'
 import { asShape } from '../../../protocol/schema-errors.ts'
 import { artifactNameFault } from '../../../store/files/artifact-name.ts'
 import { isUsageName } from '../../../store/files/usage-name.ts'
@@ -47,7 +47,7 @@ const frames = sides.flatMap(([side, check, union, table, examples]) =>
 describe('every frame', () => {
   test.each(frames)('$side: $type', ({ type, check, union, schema, frame }) => {
     expect(error(check, frame)).toBe('accepted')
-    expect(error(checker(union), frame)).toBe('accepted')
+    expect(error(createChecker(union), frame)).toBe('accepted')
     expect(error(check, { ...frame, surplus: 1 })).toBe('/surplus: unknown key')
     const { required = [], properties = {} } = asShape(schema)
     expect(properties.type?.const).toBe(type)
@@ -215,9 +215,9 @@ describe('characteristic wrong frames', () => {
 
   test('the way to a folder of repositories may be as long as the configuration allows', () => {
     const long = { ...job, codehost: { ...Object(job.codehost), path: '/'.repeat(PATH_CHARS_MAX) } }
-    expect(error(checker(Job), long)).toBe('accepted')
+    expect(error(createChecker(Job), long)).toBe('accepted')
     expect(
-      error(checker(Job), { ...long, codehost: { ...long.codehost, path: `${long.codehost.path}/` } }),
+      error(createChecker(Job), { ...long, codehost: { ...long.codehost, path: `${long.codehost.path}/` } }),
     ).toBe(`/codehost/path: must have at most ${PATH_CHARS_MAX} characters`)
   })
 
@@ -262,7 +262,7 @@ describe('sizes', () => {
 
   test('a first execution needs no pull request', () => {
     const { pull: _, codehost: __, sandbox: ___, ...first } = job
-    expect(error(checker(Job), { ...first, kind: 'run', credentials: {}, limits: {} })).toBe('accepted')
-    expect(error(checker(Job), { ...first, run: {} })).toMatch(/^\/run\/[a-zA-Z]+: is required$/)
+    expect(error(createChecker(Job), { ...first, kind: 'run', credentials: {}, limits: {} })).toBe('accepted')
+    expect(error(createChecker(Job), { ...first, run: {} })).toMatch(/^\/run\/[a-zA-Z]+: is required$/)
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { RegisterHead } from '../../../protocol/frames.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX } from '../../../protocol/limits.ts'
-import { checker, parseJson, readParams, readQuery, within } from '../../../protocol/parse.ts'
+import { createChecker, parseJson, prefixError, readParams, readQuery } from '../../../protocol/parse.ts'
 import { routes } from '../../../protocol/routes.ts'
 
 const nested = (depth: number, inner = '') => '['.repeat(depth) + inner + ']'.repeat(depth)
@@ -82,15 +82,15 @@ describe('parseJson', () => {
 
 describe('checker', () => {
   test('one for each schema, however often it is asked for', () => {
-    expect(checker(RegisterHead)).toBe(checker(RegisterHead))
+    expect(createChecker(RegisterHead)).toBe(createChecker(RegisterHead))
   })
 
   test('within puts a part in its place', () => {
-    expect(within('/body', { ok: false, error: '/: must be an object' })).toEqual({
+    expect(prefixError('/body', { ok: false, error: '/: must be an object' })).toEqual({
       ok: false,
       error: '/body: must be an object',
     })
-    expect(within('/body', { ok: false, error: '/a: is required' })).toEqual({
+    expect(prefixError('/body', { ok: false, error: '/a: is required' })).toEqual({
       ok: false,
       error: '/body/a: is required',
     })

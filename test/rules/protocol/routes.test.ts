@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import {
-  type AnswerOf,
   type BodyOf,
   helperRoutes,
   type ParamsOf,
   type QueryOf,
+  type ResponseOf,
   type Route,
   routes,
 } from '../../../protocol/routes.ts'
@@ -96,9 +96,9 @@ describe('the table', () => {
   })
 
   test('three doors need no launch token, two want a worker, one waits for the first frame', () => {
-    expect(named(({ who }) => who === 'anyone')).toEqual(['health', 'trackerCallback'])
-    expect(named(({ who }) => who === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
-    expect(named(({ who }) => who === 'first-frame')).toEqual(['workerSocket'])
+    expect(named(({ access: who }) => who === 'anyone')).toEqual(['health', 'trackerCallback'])
+    expect(named(({ access: who }) => who === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
+    expect(named(({ access: who }) => who === 'first-frame')).toEqual(['workerSocket'])
   })
 
   test('the fleet listener serves three routes, the management listener all', () => {
@@ -118,13 +118,13 @@ describe('the table', () => {
     ])
     for (const [, route] of rows) {
       expect(route.frames !== undefined).toBe(route.socket === true)
-      expect(route.answer === 'frames').toBe(route.socket === true)
+      expect(route.response === 'frames').toBe(route.socket === true)
     }
   })
 
   test.each([...rows, ...Object.entries<Route>(helperRoutes)])(
     '%s is whole',
-    (_, { path, params, method, body, refuses, summary }) => {
+    (_, { path, params, method, body, errorStatuses: refuses, summary }) => {
       const inPath = [...path.matchAll(/:([a-z]+)/g)].map(([, name]) => name)
       expect(Object.keys(params?.properties ?? {})).toEqual(inPath)
       expect(asShape(params ?? {}).required ?? []).toEqual(inPath)
@@ -154,26 +154,26 @@ describe('the table', () => {
 describe('types and checks of a row', () => {
   test('bodies', () => {
     const body: BodyOf<'mergePull'> = { method: 'squash' }
-    expect(checker(routes.mergePull.body)(body)).toEqual({ ok: true, value: body })
+    expect(createChecker(routes.mergePull.body)(body)).toEqual({ ok: true, value: body })
     const none: BodyOf<'cancelRun'> = undefined
     expect(none).toBeUndefined()
   })
 
   test('answers, queries and parameters have the types of their schemas', () => {
-    const answer = (run: Run): AnswerOf<'cancelRun'> => run
-    const bytes: AnswerOf<'readArtifact'> = 'bytes'
+    const answer = (run: Run): ResponseOf<'cancelRun'> => run
+    const bytes: ResponseOf<'readArtifact'> = 'bytes'
     const query: QueryOf<'listRuns'> = { limit: 1, status: ['queued'] }
     const params: ParamsOf<'readPull'> = { repo: 'lamps', number: 7 }
     expect([
       typeof answer,
       bytes,
-      checker(routes.listRuns.query)(query).ok,
-      checker(routes.readPull.params)(params).ok,
+      createChecker(routes.listRuns.query)(query).ok,
+      createChecker(routes.readPull.params)(params).ok,
     ]).toEqual(['function', 'bytes', true, true])
   })
 
   test('the helper wants a port and a state of sane size', () => {
-    const check = checker(helperRoutes.authorizeTracker.query)
+    const check = createChecker(helperRoutes.authorizeTracker.query)
     expect(check({ state: 's', port: 4400 }).ok).toBe(true)
     expect(check({ state: '', port: 4400 })).toEqual({ ok: false, error: '/state: must not be empty' })
     expect(check({ state: 's'.repeat(513), port: 4400 }).ok).toBe(false)

@@ -8,17 +8,17 @@ import { ConfigPatch, ServiceConfig, StoredConfig } from '../../../protocol/conf
 import { ConnectResponse } from '../../../protocol/connect.ts'
 import { DashboardFrame } from '../../../protocol/dashboard.ts'
 import { HostFrame, hostFrames, WorkerFrame, workerFrames } from '../../../protocol/frames.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { PullDetail } from '../../../protocol/pulls.ts'
 import { helperRoutes, type Route, routes } from '../../../protocol/routes.ts'
 import { Run, RunEvent } from '../../../protocol/run.ts'
-import { asShape, explain } from '../../../protocol/schema-errors.ts'
+import { asShape, explainMismatch } from '../../../protocol/schema-errors.ts'
 import { cpuMs } from '../../support/cpu-time.ts'
 import * as examples from './examples.ts'
 
 const NOTHING_FOUND = '/: is not of the expected form'
 const error = (schema: TSchema, value: unknown) => {
-  const checked = checker(schema)(value)
+  const checked = createChecker(schema)(value)
   return checked.ok ? 'accepted' : checked.error
 }
 
@@ -122,8 +122,8 @@ describe('sentence and verdict agree', () => {
     fc.assert(
       fc.property(fc.array(harm, { minLength: 1, maxLength: 3 }), (harms) => {
         const value = harms.reduce(harmed, structuredClone(example))
-        const verdict = checker(schema)(value).ok
-        expect(explain(schema, value) === NOTHING_FOUND).toBe(verdict)
+        const verdict = createChecker(schema)(value).ok
+        expect(explainMismatch(schema, value) === NOTHING_FOUND).toBe(verdict)
       }),
       { numRuns: 300 },
     )
@@ -161,7 +161,7 @@ describe('sentence and verdict agree', () => {
 
 function everySchema(): TSchema[] {
   const rows: Route[] = [...Object.values<Route>(routes), ...Object.values<Route>(helperRoutes)]
-  const parts = rows.flatMap(({ params, query, body, answer }) => [params, query, body, answer])
+  const parts = rows.flatMap(({ params, query, body, response: answer }) => [params, query, body, answer])
   return [...parts, StoredConfig, ...Object.values(workerFrames), ...Object.values(hostFrames)].filter(
     (part): part is TSchema => typeof part === 'object',
   )

@@ -13,11 +13,11 @@ import {
 } from '../../../core/run/cost.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX } from '../../../protocol/limits.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { aCost, anyCost } from './runs.ts'
 
-const checkEntry = checker(CostEntry)
-const checkTotals = checker(CostTotals)
+const checkEntry = createChecker(CostEntry)
+const checkTotals = createChecker(CostTotals)
 const tokensOf = (of: { inputTokens: number; outputTokens: number }): number[] => [
   of.inputTokens,
   of.outputTokens,

@@ -13,8 +13,8 @@ import {
   trimDiscussion,
 } from '../../../core/run/follow-up.ts'
 import { JobPull } from '../../../protocol/frames.ts'
-import { FOLLOW_UP_ITEMS_MAX, JOB_TALK_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { FOLLOW_UP_ITEMS_MAX, JOB_DISCUSSION_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import type { PullComment, PullReview, PullThread } from '../../../protocol/pulls.ts'
 import { aCost, aTicket, T0 } from './runs.ts'
 
@@ -70,7 +70,7 @@ const origin: PullBranches = { headRemote: 'bo/lamps', headBranch: 'fix', headSh
 function talk(conversation: Partial<PullDetailFacts['conversation']>, answered?: ReadonlySet<string>) {
   const found = readDiscussion(URL, detail(conversation), origin, answered)
   if (!found.ok) throw new Error(found.refusal.message)
-  expect(checker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
+  expect(createChecker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
   return found.value
 }
 const bodies = (items: readonly { body: string }[]): string[] => items.map(({ body }) => body)
@@ -319,7 +319,7 @@ describe('within a budget', () => {
         ]
         expect(once.omitted).toBe(whole.value.omitted + dropped.reduce((a, b) => a + b))
         expect(trimDiscussion(once, bytes)).toEqual(once)
-        expect(checker(JobPull)(once.pull)).toMatchObject({ ok: true })
+        expect(createChecker(JobPull)(once.pull)).toMatchObject({ ok: true })
       }),
       { numRuns: 100 },
     )
@@ -329,6 +329,6 @@ describe('within a budget', () => {
     const comments = Array.from({ length: FOLLOW_UP_ITEMS_MAX + 5 }, (_, n) => comment('', n))
     const { pull, omitted } = talk({ comments })
     expect([pull.comments.length, omitted]).toEqual([FOLLOW_UP_ITEMS_MAX, 5])
-    expect(Buffer.byteLength(JSON.stringify(pull))).toBeLessThan(JOB_TALK_BYTES_MAX + 1_000)
+    expect(Buffer.byteLength(JSON.stringify(pull))).toBeLessThan(JOB_DISCUSSION_BYTES_MAX + 1_000)
   })
 })

@@ -6,11 +6,11 @@ import { buildFollowUpJob, buildJob, type FollowUpJobFacts, type JobFacts } from
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { Job } from '../../../protocol/frames.ts'
 import { JOB_BYTES_MAX, PROSE_CHARS_MAX, WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import type { RepoMemory, Ticket } from '../../../protocol/run.ts'
 import { aCost, aRun, aTicket, T0, T1 } from './runs.ts'
 
-const check = checker(Job)
+const check = createChecker(Job)
 const memory = (text: string, updatedAt = T0): RepoMemory => ({
   id: `mem-${text.length}`,
   text,

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { forgetFact, type MemoryAuthor, recordFacts } from '../../../core/run/memory.ts'
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../../protocol/limits.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { RepoMemory } from '../../../protocol/run.ts'
 import { T0, T1 } from './runs.ts'
 
@@ -50,7 +50,7 @@ test('forgetting', () => {
   expect(forgetFact(memories, 'mem-none')).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
 })
 
-const check = checker(RepoMemory)
+const check = createChecker(RepoMemory)
 const anyFact = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 30 }),
   fc.constantFrom('A b', 'a  B', 'a b ', 'c'),

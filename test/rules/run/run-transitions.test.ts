@@ -16,7 +16,7 @@ import {
   requeueRun,
 } from '../../../core/run/run-transitions.ts'
 import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { RUN_STATUSES, Run } from '../../../protocol/run.ts'
 import { aCost, anyCost, aRun, aTicket, dense, T0, T1 } from './runs.ts'
 
@@ -257,7 +257,7 @@ describe('ended without the worker', () => {
 
 // ---- laws --------------------------------------------------------------------------------------------------------
 
-const checkRun = checker(Run)
+const checkRun = createChecker(Run)
 const maybe = <T>(of: fc.Arbitrary<T>) => fc.option(of, { nil: undefined })
 const anySandbox = maybe(
   fc

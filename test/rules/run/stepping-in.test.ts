@@ -18,7 +18,7 @@ import {
 } from '../../../core/run/session-cost.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import { RUN_COSTS_MAX, USD_MAX } from '../../../protocol/limits.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { RUN_STATUSES, Run } from '../../../protocol/run.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { aRun, T0 } from './runs.ts'
@@ -166,7 +166,7 @@ describe('what a session cost', () => {
   })
 
   test('always leaves a record that is one, whatever a worker says', () => {
-    const isRun = checker(Run)
+    const isRun = createChecker(Run)
     const figure = fc.maxSafeNat()
     const entry = fc.record({
       id: fc.string({ minLength: 1, maxLength: 5 }),

@@ -10,7 +10,7 @@ import { finished, held, waiting } from '../../../bench/raw/stored-runs.ts'
 import { Wire } from '../../../bench/raw/websocket-client.ts'
 import { completeFrame, EVENT_FRAME_BYTES, eventFrame } from '../../../bench/raw/worker-load-protocol.ts'
 import { readWorkerFrame } from '../../../protocol/frames.ts'
-import { checker } from '../../../protocol/parse.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { Run } from '../../../protocol/run.ts'
 
 const LEASE = `ls-${'0'.repeat(32)}`
@@ -26,7 +26,7 @@ test('reporting frames are valid, and all as long as agreed', () => {
 
 test('a host can read every record that is sown', () => {
   const kinds: Readonly<Record<string, ActorKind>> = { run: runKind, lease: leaseKind, worker: workerKind }
-  const isRun = checker(Run)
+  const isRun = createChecker(Run)
   for (const write of [...finished(0), ...held(1, 0), ...waiting(2)]) {
     if (write.table === 'run') expect(isRun(write.run)).toMatchObject({ ok: true })
     else if (write.table !== 'snapshot' || write.record === null) throw new Error(`sown in ${write.table}`)

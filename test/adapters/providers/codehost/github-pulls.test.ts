@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no } from '../../../../core/result.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { byHand, type Hand, hostOf, pullJson, SHA, type Told, threadsJson, usual } from './manual-github.ts'
@@ -13,8 +13,8 @@ const HERE = { repo: 'web', remote: REMOTE }
 const PULL = '/repos/ada/lamps/pulls/12'
 const clock = new ManualClock()
 
-const isSummary = checker(PullSummary)
-const isDetail = checker(PullDetail)
+const isSummary = createChecker(PullSummary)
+const isDetail = createChecker(PullDetail)
 
 const host = (hand: Hand) => hostOf(hand, clock)
 const rounds = (hand: Hand): number => Math.max(...hand.asked.map(({ round }) => round))

@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { PullDetailFacts } from '../../../../core/provider-ports.ts'
 import { no } from '../../../../core/result.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { PullDetail } from '../../../../protocol/pulls.ts'
 import { diffTrees } from '../../../../providers/codehost/git-files.ts'
 import { createGitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024
 
 async function detailOf({ host }: LocalBench, number: number): Promise<PullDetailFacts> {
   const detail = granted(await host.detail({ remote: REMOTE, number }))
-  expect(checker(PullDetail)({ ...detail, repo: 'key', remote: REMOTE })).toMatchObject({ ok: true })
+  expect(createChecker(PullDetail)({ ...detail, repo: 'key', remote: REMOTE })).toMatchObject({ ok: true })
   expect(Buffer.byteLength(JSON.stringify(detail))).toBeLessThan(16 * MIB)
   return detail
 }

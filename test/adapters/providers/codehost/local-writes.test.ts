@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from
 import { dirname, join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { yes } from '../../../../core/result.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { KeptPull } from '../../../../protocol/pulls.ts'
 import { mergePull } from '../../../../providers/codehost/git-merge.ts'
 import { createGitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
@@ -26,7 +26,7 @@ async function withPull(): Promise<LocalBench> {
 }
 
 function bodiesIn({ fileOf }: LocalBench): string[] {
-  const checked = checker(KeptPull)(JSON.parse(readFileSync(fileOf(1), 'utf8')))
+  const checked = createChecker(KeptPull)(JSON.parse(readFileSync(fileOf(1), 'utf8')))
   if (!checked.ok) throw new Error(checked.error)
   const { comments = [] } = checked.value
   expect(new Set(comments.map(({ id }) => id)).size).toBe(comments.length)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
 import type { NewPullRequest } from '../../../../core/ports.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -41,7 +41,7 @@ test('a pull request is opened, and found again', async () => {
   expect(await host().findPull('ada/lamps', 'mend', 'main')).toEqual(opened)
   expect(await host().findPull('ada/lamps', 'mend', 'other')).toEqual({ ok: true, value: undefined })
   const url = opened.ok ? opened.value.url : ''
-  expect(checker(RunPullResponse)({ url, number: 1, state: 'open' })).toMatchObject({ ok: true })
+  expect(createChecker(RunPullResponse)({ url, number: 1, state: 'open' })).toMatchObject({ ok: true })
   expect(fileURLToPath(url)).toBe(join(pulls, '1.json'))
   expect(JSON.parse(readFileSync(join(pulls, '1.json'), 'utf8'))).toEqual({
     number: 1,

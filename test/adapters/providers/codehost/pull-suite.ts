@@ -13,7 +13,7 @@ import type {
   PullRequestApi,
 } from '../../../../core/provider-ports.ts'
 import type { Result } from '../../../../core/result.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 
 export interface PullBench {
@@ -92,7 +92,7 @@ export function pullHostSuite(
   describe(`${name}: looking`, () => {
     on('the repository is among those that the account can reach', async ({ host, remote }) => {
       const repos = granted(await host.repos())
-      for (const repo of repos) expect(checker(CodehostRepo)(repo)).toMatchObject({ ok: true })
+      for (const repo of repos) expect(createChecker(CodehostRepo)(repo)).toMatchObject({ ok: true })
       expect(repos).toContainEqual(expect.objectContaining({ fullName: remote, defaultBranch: 'main' }))
     })
 
@@ -115,7 +115,7 @@ export function pullHostSuite(
       expect(await bench.host.close(placeIn(bench, first))).toMatchObject({ ok: true })
       const listed = await listOf(bench)
       for (const pull of listed)
-        expect(checker(PullSummary)(summaryOf(bench, pull))).toMatchObject({ ok: true })
+        expect(createChecker(PullSummary)(summaryOf(bench, pull))).toMatchObject({ ok: true })
       expect(listed.map(({ number, state }) => [number, state])).toEqual([
         [first, 'closed'],
         [third, 'open'],
@@ -593,7 +593,9 @@ async function listOf({ host, remote }: PullBench): Promise<readonly PullFacts[]
 
 async function detailOf(bench: PullBench, number: number): Promise<PullDetailFacts> {
   const detail = granted(await bench.host.detail(placeIn(bench, number)))
-  expect(checker(PullDetail)({ ...detail, repo: 'key', remote: bench.remote })).toMatchObject({ ok: true })
+  expect(createChecker(PullDetail)({ ...detail, repo: 'key', remote: bench.remote })).toMatchObject({
+    ok: true,
+  })
   return detail
 }
 

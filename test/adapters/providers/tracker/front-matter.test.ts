@@ -6,7 +6,7 @@ import { cpuMs } from '../../../support/cpu-time.ts'
 
 const fields = (...lines: readonly string[]): unknown => {
   const read = readFrontMatter(['---', ...lines, '---', 'text'].join('\n'))
-  if (!read.ok) return `${read.fault.line}: ${read.fault.says}`
+  if (!read.ok) return `${read.fault.line}: ${read.fault.message}`
   return Object.fromEntries([...read.value.entries].map(([key, { value }]) => [key, value]))
 }
 

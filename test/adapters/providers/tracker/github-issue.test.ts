@@ -2,19 +2,19 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { configDefaults } from '../../../../protocol/config.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { blockersIn } from '../../../../providers/tracker/github-blockers.ts'
+import { parseBlockers } from '../../../../providers/tracker/github-blockers.ts'
 import {
-  issueOf,
-  issuePlaceOf,
-  stateNames,
-  ticketIdOf,
-  trackedOf,
+  formatTicketId,
+  listStateNames,
+  parseTicketId,
+  toGithubIssue,
+  toTrackedTicket,
 } from '../../../../providers/tracker/github-issue.ts'
 import { cpuMs } from '../../../support/cpu-time.ts'
 
-const isTicket = checker(Ticket)
+const isTicket = createChecker(Ticket)
 
 const json = (more: object = {}) => ({
   number: 12,
@@ -29,17 +29,17 @@ const json = (more: object = {}) => ({
   ...more,
 })
 
-const names = stateNames({
+const names = listStateNames({
   rules: { ...configDefaults.tracker.eligible, states: ['Todo', 'Next'] },
   startedState: 'In Progress',
   reviewState: 'In Review',
 })
 
 function tracked(more: object, assignees: string[] = []) {
-  const issue = issueOf(json(more), 'ada/lamps')
+  const issue = toGithubIssue(json(more), 'ada/lamps')
   if (issue === undefined) throw new Error('no issue')
   const rest = { identifier: 'lamps#12', blockedBy: [], assignees }
-  const found = trackedOf(issue, { ...rest, stateNames: names })
+  const found = toTrackedTicket(issue, { ...rest, stateNames: names })
   expect(isTicket(found.ticket)).toMatchObject({ ok: true })
   return found
 }
@@ -49,7 +49,7 @@ const labels = (...names: string[]) => ({ labels: names.map((name) => ({ id: 1, 
 describe('states', () => {
   test('where tickets are moved to is a state, whatever was configured before', () => {
     const rules = { ...configDefaults.tracker.eligible, states: ['Todo', 'Open'] }
-    expect(stateNames({ rules, startedState: 'Doing', targets: ['doing', 'Checking'] })).toEqual([
+    expect(listStateNames({ rules, startedState: 'Doing', moveTargets: ['doing', 'Checking'] })).toEqual([
       'checking',
       'doing',
       'todo',
@@ -95,9 +95,11 @@ describe('priorities', () => {
 
 describe('reading', () => {
   test('a pull request is no issue, and nothing else is one by mistake', () => {
-    expect(issueOf(json({ pull_request: { url: 'https://api.github.com/x' } }), 'ada/lamps')).toBeUndefined()
+    expect(
+      toGithubIssue(json({ pull_request: { url: 'https://api.github.com/x' } }), 'ada/lamps'),
+    ).toBeUndefined()
     for (const value of [null, 3, 'x', [], {}, json({ number: 0 }), json({ created_at: 'soon' })]) {
-      expect(issueOf(value, 'ada/lamps')).toBeUndefined()
+      expect(toGithubIssue(value, 'ada/lamps')).toBeUndefined()
     }
   })
 
@@ -124,10 +126,10 @@ describe('reading', () => {
     )
     fc.assert(
       fc.property(anything, (value) => {
-        const issue = issueOf(value, 'ada/lamps')
+        const issue = toGithubIssue(value, 'ada/lamps')
         if (issue === undefined) return
         const rest = { identifier: 'lamps#1', blockedBy: [], assignees: [] }
-        expect(isTicket(trackedOf(issue, { ...rest, stateNames: ['todo'] }).ticket)).toMatchObject({
+        expect(isTicket(toTrackedTicket(issue, { ...rest, stateNames: ['todo'] }).ticket)).toMatchObject({
           ok: true,
         })
       }),
@@ -138,17 +140,17 @@ describe('reading', () => {
 
 describe('ids', () => {
   test('an id leads back to its issue, and no other tracker’s does', () => {
-    expect(issuePlaceOf(ticketIdOf({ remote: 'ada/lamps', number: 12 }))).toEqual({
+    expect(parseTicketId(formatTicketId({ remote: 'ada/lamps', number: 12 }))).toEqual({
       remote: 'ada/lamps',
       number: 12,
     })
     for (const id of ['ENG-12', 'lamps#12', 'ada/lamps#0', 'ada/lamps#x', 'ada/lamps', ''])
-      expect(issuePlaceOf(id)).toBeUndefined()
+      expect(parseTicketId(id)).toBeUndefined()
   })
 })
 
 describe('what an issue waits for', () => {
-  const ids = (body: string) => blockersIn(body, 'ada/lamps', 'github.com').map(ticketIdOf)
+  const ids = (body: string) => parseBlockers(body, 'ada/lamps', 'github.com').map(formatTicketId)
 
   test.each([
     ['Blocked by #12', ['ada/lamps#12']],

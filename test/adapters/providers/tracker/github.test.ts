@@ -2,11 +2,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { githubTracker } from '../../../../providers/tracker/github.ts'
-import { githubTrackerAccount } from '../../../../providers/tracker/github-account.ts'
-import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { createGithubTracker } from '../../../../providers/tracker/github.ts'
+import { resolveGithubAccount } from '../../../../providers/tracker/github-account.ts'
+import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { handClock } from '../../../support/test-resources.ts'
 import {
@@ -20,7 +20,7 @@ import {
 } from '../codehost/github-fixture.ts'
 import { byHand, type Told } from '../codehost/manual-github.ts'
 
-const isTicket = checker(Ticket)
+const isTicket = createChecker(Ticket)
 const HOUR_MS = 3_600_000
 /** Longer than a repository is left alone. */
 const POLL_MS = 30_000
@@ -58,8 +58,8 @@ async function bench(repos: Repos = { web: { remote: REMOTE } }, more: object = 
   return { ...made, ...driverOn(made, config), config }
 }
 
-function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, config: ServiceConfig) {
-  const tracker = githubTracker({ couriers, clock, config })
+function driverOn({ clients, clock }: Pick<GithubBench, 'clients' | 'clock'>, config: ServiceConfig) {
+  const tracker = createGithubTracker({ clients, clock, config })
   const look = async (...tickets: string[]) => {
     clock.jump(POLL_MS)
     const picture = granted(await tracker.listTickets({ rules: config.tracker.eligible, tickets }))
@@ -217,7 +217,7 @@ describe('looking', () => {
     // On a clock that really goes, a slow look would be a long pause.
     const clock = handClock()
     const { look } = driverOn(
-      { couriers: { ...hand.couriers, close: () => {} }, clock: { ...clock, jump: clock.wind } },
+      { clients: { ...hand.clients, close: () => {} }, clock: { ...clock, jump: clock.wind } },
       configFor(undefined, repos),
     )
     await look()
@@ -237,10 +237,10 @@ describe('looking', () => {
         if (line.includes('/issues?')) return { json: isListed ? [issue] : [] }
         return line.endsWith('/issues/7') ? { json: answer } : undefined
       })
-      const { couriers } = hand
+      const { clients } = hand
       const clock = fastClock()
       const config = configFor(undefined, { web: { remote: REMOTE } })
-      const { states } = driverOn({ couriers: { ...couriers, close: () => {} }, clock }, config)
+      const { states } = driverOn({ clients: { ...clients, close: () => {} }, clock }, config)
       expect(await states()).toEqual([`${REMOTE}#7 Open`])
       isListed = false
       clock.jump(HOUR_MS)
@@ -249,10 +249,10 @@ describe('looking', () => {
   )
 
   test('without a repository, and without a token, it says what to do', async () => {
-    const { look, couriers, clock, config } = await bench({})
+    const { look, clients, clock, config } = await bench({})
     expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
     const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
-    const { tracker } = driverOn({ couriers, clock }, bare)
+    const { tracker } = driverOn({ clients, clock }, bare)
     expect(await tracker.listTickets({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
       refusal: { kind: 'unauthorized', message: expect.stringMatching(/^GitHub needs a token/) },
     })
@@ -412,7 +412,7 @@ describe('what GitHub itself knows an issue to wait for', () => {
     const made = await githubBench({ repos: [] })
     open.push(made)
     const driver = driverOn(
-      { couriers: { ...hand.couriers, close: () => {} }, clock: made.clock },
+      { clients: { ...hand.clients, close: () => {} }, clock: made.clock },
       configFor(undefined, { web: { remote: REMOTE } }),
     )
     return { hand, ...driver }
@@ -455,15 +455,15 @@ describe('credentials', () => {
     [{ tracker, codehost: { driver: 'local' as const, token: 'ghp_code' } }, undefined, undefined],
     [{ tracker, codehost: { driver: 'github' as const } }, undefined, undefined],
   ])('%j → %s', (part, token, apiUrl) => {
-    const account = githubTrackerAccount({ ...configDefaults, ...part })
+    const account = resolveGithubAccount({ ...configDefaults, ...part })
     expect([account?.token, account?.apiUrl]).toEqual([token, apiUrl])
   })
 
   test('without a credential no tracker is connected', async () => {
-    const { couriers, clock, close } = await githubBench({ repos: [] })
+    const { clients, clock, close } = await githubBench({ repos: [] })
     open.push({ close })
-    const ports = { couriers, clock, log: keptLog() }
-    expect(trackerFor({ ...configDefaults, tracker }, ports)).toBeUndefined()
-    expect(trackerFor({ ...configDefaults, tracker, codehost }, ports)).toBeDefined()
+    const ports = { clients, clock, log: keptLog() }
+    expect(createTracker({ ...configDefaults, tracker }, ports)).toBeUndefined()
+    expect(createTracker({ ...configDefaults, tracker, codehost }, ports)).toBeDefined()
   })
 })

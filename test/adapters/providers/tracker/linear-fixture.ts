@@ -4,11 +4,11 @@ import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../.
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
 import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp, type Http } from '../../../../providers/http/http.ts'
-import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
 import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
 
@@ -17,20 +17,20 @@ export type Rules = TrackerQuery['rules']
 export const NO_RULES: Rules = { states: [], labels: [], projects: [], assignees: [] }
 export const TODO: Rules = configDefaults.tracker.eligible
 
-const checkTicket = checker(Ticket)
+const checkTicket = createChecker(Ticket)
 
 export class LinearBench {
   readonly linear: FakeLinear
   readonly log: KeptLog = keptLog()
   readonly http: Http
-  readonly couriers: ClosableClientPool
+  readonly clients: ClosableClientPool
   readonly tracker: Tracker
   #elapsed = 0
 
   constructor(linear: FakeLinear) {
     this.linear = linear
     this.http = createHttp({ clock: realClock, random: realChance })
-    this.couriers = createClientPool({ http: this.http, clock: realClock, random: realChance, log: this.log })
+    this.clients = createClientPool({ http: this.http, clock: realClock, random: realChance, log: this.log })
     this.tracker = this.open()
   }
 
@@ -38,7 +38,10 @@ export class LinearBench {
   open(apiKey = this.linear.apiKey): Tracker {
     const clock = { ...realClock, monotonic: () => this.#elapsed }
     const tracker = { ...configDefaults.tracker, driver: 'linear' as const, apiKey, apiUrl: this.linear.url }
-    const made = trackerFor({ ...configDefaults, tracker }, { clock, log: this.log, couriers: this.couriers })
+    const made = createTracker(
+      { ...configDefaults, tracker },
+      { clock, log: this.log, clients: this.clients },
+    )
     if (made === undefined) throw new Error('no tracker')
     return made
   }
@@ -78,7 +81,7 @@ export class LinearBench {
   }
 
   async stop(): Promise<void> {
-    this.couriers.close()
+    this.clients.close()
     await this.http.close()
     await this.linear.stop()
   }

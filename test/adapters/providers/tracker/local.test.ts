@@ -21,13 +21,13 @@ import { realClock } from '../../../../bin/clock.ts'
 import type { Clock, Tracker, TrackerListing } from '../../../../core/ports.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../../protocol/limits.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { TrackerProject } from '../../../../protocol/tracker.ts'
 import type { ClientPool } from '../../../../providers/http/client-types.ts'
-import { replaceIfSame } from '../../../../providers/tracker/atomic-rewrite.ts'
-import { readWhole } from '../../../../providers/tracker/folder.ts'
-import { localTracker } from '../../../../providers/tracker/local.ts'
-import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { replaceIfUnchanged } from '../../../../providers/tracker/atomic-rewrite.ts'
+import { readWholeFile } from '../../../../providers/tracker/folder.ts'
+import { createLocalTracker } from '../../../../providers/tracker/local.ts'
+import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { ManualClock, promisesSettled } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { keptLog } from '../../../support/recording-log.ts'
@@ -50,7 +50,7 @@ function desk(clock: Clock = realClock, path = tempFolder()): Desk {
   return {
     path,
     log,
-    tracker: localTracker({ path, clock, log }),
+    tracker: createLocalTracker({ path, clock, log }),
     put: (name, text) => writeFileSync(join(path, name), text),
     text: (name) => readFileSync(join(path, name), 'utf8'),
   }
@@ -321,20 +321,20 @@ describe('moving', () => {
     const one = desk()
     const path = join(one.path, 'a.md')
     const whole = async () => {
-      const file = await readWhole(path)
+      const file = await readWholeFile(path)
       if (file === undefined) throw new Error('no file')
       return file
     }
     one.put('a.md', 'one')
     const seen = await whole()
     one.put('a.md', 'two')
-    expect(await replaceIfSame(path, seen, Buffer.from('ours'))).toBe(false)
+    expect(await replaceIfUnchanged(path, seen, Buffer.from('ours'))).toBe(false)
     one.put('b.md', 'one')
     renameSync(join(one.path, 'b.md'), path)
-    expect(await replaceIfSame(path, seen, Buffer.from('ours'))).toBe(false)
+    expect(await replaceIfUnchanged(path, seen, Buffer.from('ours'))).toBe(false)
     const other = await whole()
     rmSync(path)
-    expect(await replaceIfSame(path, other, Buffer.from('ours'))).toBe(false)
+    expect(await replaceIfUnchanged(path, other, Buffer.from('ours'))).toBe(false)
     expect(readdirSync(one.path)).toEqual([])
   })
 
@@ -409,7 +409,7 @@ describe('around the tickets', () => {
       value: ['Desks', 'Éclairs', 'Lamps'].map((name) => ({ id: name, name, teams: [] })),
     })
     for (const project of projects.ok ? projects.value : []) {
-      expect(checker(TrackerProject)(project)).toMatchObject({ ok: true })
+      expect(createChecker(TrackerProject)(project)).toMatchObject({ ok: true })
     }
   })
 
@@ -574,14 +574,14 @@ describe('watching', () => {
 })
 
 test('the tracker is the configured one, or none', () => {
-  const couriers: ClientPool = {
+  const clients: ClientPool = {
     clientFor: () => {
       throw new Error('a folder is asked without a courier')
     },
   }
-  const ports = { clock: new ManualClock(), log: keptLog(), couriers }
+  const ports = { clock: new ManualClock(), log: keptLog(), clients }
   const tracker = (part: object) =>
-    trackerFor({ ...configDefaults, tracker: { ...configDefaults.tracker, ...part } }, ports)
+    createTracker({ ...configDefaults, tracker: { ...configDefaults.tracker, ...part } }, ports)
   expect(tracker({})).toBeUndefined()
   expect(tracker({ driver: 'local' })).toBeUndefined()
   expect(tracker({ path: '/tmp' })).toBeUndefined()

@@ -1,7 +1,7 @@
 /** Listeners hear anything at all, in any order, and lose none of it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import { ReportedEvent } from '../../../../protocol/run.ts'
 import type { AgentObservation } from '../../../../worker/agents/agent.ts'
 import { createLineReader } from '../../../../worker/agents/line-reader.ts'
@@ -14,7 +14,7 @@ const samples = {
   gemini: ['gemini-tool-use', 'gemini-quota', 'gemini-bad-key'],
 }
 
-const checkEvent = checker(ReportedEvent)
+const checkEvent = createChecker(ReportedEvent)
 
 function check(heard: readonly AgentObservation[]): void {
   for (const one of heard) {

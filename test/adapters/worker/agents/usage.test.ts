@@ -8,7 +8,7 @@ import { PRICES } from '../../../../core/run/price-table.ts'
 import { usageToArchive } from '../../../../core/run/usage.ts'
 import { UsageSnapshot } from '../../../../protocol/frames.ts'
 import { USAGE_ENTRIES_MAX } from '../../../../protocol/limits.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import type { AgentFiles } from '../../../../worker/agents/agent.ts'
 import { createAnswersFactory } from '../../../../worker/agents/agent-a-unreported-usage.ts'
 import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
@@ -104,7 +104,7 @@ describe('agentA', () => {
       },
     ])
     for (const snapshot of snapshots) {
-      expect(checker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
+      expect(createChecker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
       expect(usageToArchive(snapshot)).toMatchObject({ ok: true })
     }
   })
@@ -354,7 +354,8 @@ describe('agentA', () => {
         put(main, lines)
         const snapshots = await agentA.readUsage(openAgentFiles(home), SESSION)
         expect(JSON.stringify(snapshots)).not.toContain(WORD)
-        for (const snapshot of snapshots) expect(checker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
+        for (const snapshot of snapshots)
+          expect(createChecker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
       }),
       { numRuns: 200 },
     )

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { openSpool } from '../../../../store/worker-store.ts'
+import { openWorkerStore } from '../../../../store/worker-store.ts'
 import { isSameHost, passwordPromptFor, protocolOf, withoutUser } from '../../../../worker/git/address.ts'
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
@@ -46,13 +46,13 @@ describe('its surroundings', () => {
 
   test('the worker’s database is not open in it', async () => {
     const dataDir = tempFolder()
-    const spool = await openSpool({
+    const spool = await openWorkerStore({
       dataDir,
       clock: realClock,
       random: realChance,
       log: keptLog(),
       meters: noMeters,
-      ballastBytes: 64 * 1024,
+      emergencySpaceBytes: 64 * 1024,
     })
     try {
       expect(listInheritableFds()).not.toEqual([])

@@ -13,7 +13,7 @@ import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
 import { finishRun } from '../../../../core/run/run-transitions.ts'
 import { type Job, RunOutcome } from '../../../../protocol/frames.ts'
-import { checker } from '../../../../protocol/parse.ts'
+import { createChecker } from '../../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
@@ -28,7 +28,7 @@ import { aJob, type Ground, git, got, ground } from '../git/git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
-const isOutcome = checker(RunOutcome)
+const isOutcome = createChecker(RunOutcome)
 
 // ---- a yard that can lose its worker at any step -----------------------------------------------------------------
 
