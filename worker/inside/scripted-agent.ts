@@ -9,19 +9,19 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from '../run/sandbox-paths.ts'
-import { Dialect, type Line } from './scripted/stream-lines.ts'
-import { Meter, MODEL, NO_USAGE } from './scripted/usage-meter.ts'
-import { type Options, readOptions } from './scripted/options.ts'
-import { type Finale, Performance } from './scripted/script-runner.ts'
-import { readPrompt } from './scripted/script.ts'
-import type { Stage } from './scripted/runner-context.ts'
-import { converse } from './scripted/interactive-session.ts'
-import type { Surroundings } from './scripted/tools.ts'
-import { Transcript, type TranscriptParts } from './scripted/transcript.ts'
+import { runInteractiveSession } from './scripted/interactive-session.ts'
+import { parseOptions, type ScriptedOptions } from './scripted/options.ts'
+import type { RunnerContext } from './scripted/runner-context.ts'
+import { parsePrompt } from './scripted/script.ts'
+import { type RunnerResult, ScriptRunner } from './scripted/script-runner.ts'
+import { type StreamLine, StreamLines } from './scripted/stream-lines.ts'
+import type { ToolEnvironment } from './scripted/tools.ts'
+import { Transcript, type TranscriptOptions } from './scripted/transcript.ts'
+import { MODEL, NO_USAGE, UsageMeter } from './scripted/usage-meter.ts'
 
 const PROMPT_BYTES_MAX = 8 * 1024 * 1024
 const [FAILED, TERMINATED] = [1, 143]
-const HOW_TO_WRITE = [
+const USAGE_HELP = [
   'This is the scripted agent: it does what a block of the ticket says, and this ticket has none. Write one such as:',
   '```switchyard',
   'write hello.txt',
@@ -31,7 +31,7 @@ const HOW_TO_WRITE = [
 ].join('\n')
 
 const { env, stdin, stdout, stderr } = process
-const around: Surroundings = {
+const environment: ToolEnvironment = {
   cwd: process.cwd(),
   artifacts: env.SWITCHYARD_ARTIFACTS ?? ARTIFACTS_INSIDE,
   memories: env.SWITCHYARD_MEMORIES ?? MEMORIES_INSIDE,
@@ -39,85 +39,88 @@ const around: Surroundings = {
 }
 
 main().catch((error: unknown) => {
-  complain(`Error: ${error instanceof Error ? error.message : String(error)}`)
+  failWith(`Error: ${error instanceof Error ? error.message : String(error)}`)
   process.exit(FAILED)
 })
 
 async function main(): Promise<void> {
   // Whoever listened went away: there is nobody left to work for.
   stdout.on('error', () => process.exit(FAILED))
-  const read = readOptions(process.argv.slice(2))
-  if (!read.ok) return complain(read.says)
+  const read = parseOptions(process.argv.slice(2))
+  if (!read.ok) return failWith(read.error)
   const { options } = read
   const sessionId = options.resume ?? options.sessionId ?? randomUUID()
   const transcript = transcriptFor(options, sessionId)
   if (transcript === undefined && options.resume === undefined)
-    return complain(`Error: Session ID ${sessionId} is already in use.`)
-  if (transcript === undefined) return unknownSession(options, sessionId)
-  return options.print ? headless(options, sessionId, transcript) : interactive(sessionId, transcript)
+    return failWith(`Error: Session ID ${sessionId} is already in use.`)
+  if (transcript === undefined) return reportUnknownSession(options, sessionId)
+  return options.print ? runHeadless(options, sessionId, transcript) : runInteractive(sessionId, transcript)
 }
 
-function transcriptFor({ resume, print }: Options, sessionId: string): Transcript | undefined {
+function transcriptFor({ resume, print }: ScriptedOptions, sessionId: string): Transcript | undefined {
   const parts = transcriptParts(sessionId, !print)
   return resume === undefined ? Transcript.begin(parts) : Transcript.resume(parts)
 }
 
-function transcriptParts(sessionId: string, isAtTerminal: boolean): TranscriptParts {
+function transcriptParts(sessionId: string, isAtTerminal: boolean): TranscriptOptions {
   const folder = env.CLAUDE_CONFIG_DIR ?? join(env.HOME ?? homedir(), '.claude')
-  return { folder, cwd: around.cwd, sessionId, isAtTerminal, uuid: randomUUID, now: Date.now }
+  return { folder, cwd: environment.cwd, sessionId, isAtTerminal, uuid: randomUUID, now: Date.now }
 }
 
 // ---- without a person --------------------------------------------------------------------------------------------
 
-async function headless(options: Options, sessionId: string, transcript: Transcript): Promise<void> {
-  const prompt = options.prompt ?? (await readAll())
+async function runHeadless(
+  options: ScriptedOptions,
+  sessionId: string,
+  transcript: Transcript,
+): Promise<void> {
+  const prompt = options.prompt ?? (await readStandardInput())
   if (prompt === undefined || prompt.trim() === '')
-    return complain(
+    return failWith(
       'Error: Input must be provided either through stdin or as a prompt argument when using --print',
     )
-  const stage = stageFor(options, sessionId, transcript)
-  stage.emit(stage.dialect.init())
-  transcript.prompt(prompt)
-  const finale = await perform(stage, prompt)
-  if (finale.is === 'crash') return crash(finale.code)
-  if (options.format === 'text') stdout.write(`${finale.text}\n`)
-  leave(finale.isError && !finale.isAborted ? FAILED : 0)
+  const context = createContext(options, sessionId, transcript)
+  context.emit(context.lines.init())
+  transcript.addPrompt(prompt)
+  const result = await runPrompt(context, prompt)
+  if (result.is === 'crash') return crash(result.code)
+  if (options.format === 'text') stdout.write(`${result.text}\n`)
+  exitAfterOutput(result.isError && !result.isAborted ? FAILED : 0)
 }
 
-async function perform(stage: Stage, prompt: string): Promise<Finale> {
-  const performance = new Performance(stage, prompt)
-  const script = readPrompt(prompt)
-  if (script.is === 'none') return performance.giveUp(HOW_TO_WRITE)
-  if (script.is === 'bad')
-    return performance.giveUp(`line ${script.line} of the switchyard block: ${script.says}`)
-  return performance.carryOut(script.deeds)
+async function runPrompt(context: RunnerContext, prompt: string): Promise<RunnerResult> {
+  const runner = new ScriptRunner(context, prompt)
+  const script = parsePrompt(prompt)
+  if (script.is === 'none') return runner.fail(USAGE_HELP)
+  if (script.is === 'bad') return runner.fail(`line ${script.line} of the switchyard block: ${script.error}`)
+  return runner.run(script.steps)
 }
 
-function stageFor(options: Options, sessionId: string, transcript: Transcript): Stage {
+function createContext(options: ScriptedOptions, sessionId: string, transcript: Transcript): RunnerContext {
   const { maxTurns, maxCostUsd } = options
   const interruption = new AbortController()
-  let isDeaf = false
-  process.on('SIGINT', () => (isDeaf ? undefined : interruption.abort()))
+  let ignoresSignals = false
+  process.on('SIGINT', () => (ignoresSignals ? undefined : interruption.abort()))
   process.on('SIGTERM', () => {
-    if (isDeaf) return
+    if (ignoresSignals) return
     // Commands under way are killed with it.
     interruption.abort()
     process.exit(TERMINATED)
   })
   return {
-    dialect: new Dialect({ sessionId, cwd: around.cwd, uuid: randomUUID, now: Date.now }),
-    meter: new Meter(transcript.past.spent),
+    lines: new StreamLines({ sessionId, cwd: environment.cwd, uuid: randomUUID, now: Date.now }),
+    meter: new UsageMeter(transcript.history.usage),
     transcript,
-    around,
+    environment,
     signal: interruption.signal,
-    emit: (line) => (isTold(options, line) ? print(line) : undefined),
-    blurt: (text) => void stdout.write(`${text}\n`),
+    emit: (line) => (isPrinted(options, line) ? print(line) : undefined),
+    printRaw: (text) => void stdout.write(`${text}\n`),
     now: Date.now,
     sleep: (ms) => sleep(ms, interruption.signal),
-    deafen: () => {
-      isDeaf = true
+    ignoreSignals: () => {
+      ignoresSignals = true
     },
-    hex: (digits) =>
+    randomHex: (digits) =>
       randomBytes(Math.ceil(digits / 2))
         .toString('hex')
         .slice(0, digits),
@@ -126,29 +129,29 @@ function stageFor(options: Options, sessionId: string, transcript: Transcript): 
   }
 }
 
-function isTold({ format }: Options, { type }: Line): boolean {
+function isPrinted({ format }: ScriptedOptions, { type }: StreamLine): boolean {
   return format === 'stream-json' || (format === 'json' && type === 'result')
 }
 
-function print(line: Line): void {
+function print(line: StreamLine): void {
   stdout.write(`${JSON.stringify(line)}\n`)
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const wake = () => {
+    const finish = () => {
       clearTimeout(timer)
-      signal.removeEventListener('abort', wake)
+      signal.removeEventListener('abort', finish)
       resolve()
     }
-    const timer = setTimeout(wake, ms)
-    signal.addEventListener('abort', wake)
-    if (signal.aborted) wake()
+    const timer = setTimeout(finish, ms)
+    signal.addEventListener('abort', finish)
+    if (signal.aborted) finish()
   })
 }
 
 /** undefined: it is longer than any prompt. */
-async function readAll(): Promise<string | undefined> {
+async function readStandardInput(): Promise<string | undefined> {
   const pieces: Buffer[] = []
   let bytes = 0
   for await (const piece of stdin) {
@@ -161,45 +164,60 @@ async function readAll(): Promise<string | undefined> {
 
 // ---- with one ----------------------------------------------------------------------------------------------------
 
-async function interactive(resumed: string, begun: Transcript): Promise<void> {
-  let [sessionId, transcript, meter] = [resumed, begun, new Meter(begun.past.spent)]
-  const clear = () => {
+async function runInteractive(resumed: string, firstTranscript: Transcript): Promise<void> {
+  let [sessionId, transcript, meter] = [
+    resumed,
+    firstTranscript,
+    new UsageMeter(firstTranscript.history.usage),
+  ]
+  const startNewSession = () => {
     const fresh = randomUUID()
     transcript = Transcript.begin(transcriptParts(fresh, true)) ?? transcript
-    ;[sessionId, meter] = [fresh, new Meter({})]
+    ;[sessionId, meter] = [fresh, new UsageMeter({})]
     return sessionId
   }
-  const note = (said: string, answered: string) => {
+  const recordExchange = (typed: string, answered: string) => {
     const message = { id: `msg_${randomUUID()}`, requestId: `req_${randomUUID()}`, model: MODEL }
-    const usage = meter.end(meter.begin(said), answered)
-    transcript.prompt(said)
-    transcript.message(message, [{ type: 'text', text: answered }], usage, meter.total())
+    const usage = meter.endMessage(meter.beginMessage(typed), answered)
+    transcript.addPrompt(typed)
+    transcript.addMessage(message, [{ type: 'text', text: answered }], usage, meter.sessionUsage())
   }
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true
-  const { past } = transcript
-  leave(await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past, note, clear }))
+  const { history: past } = transcript
+  exitAfterOutput(
+    await runInteractiveSession({
+      input: stdin,
+      output: stdout,
+      isTerminal,
+      environment,
+      sessionId,
+      history: past,
+      recordExchange,
+      startNewSession,
+    }),
+  )
 }
 
 // ---- ends --------------------------------------------------------------------------------------------------------
 
 /** Once everything it said is handed over: to a reader who takes his time, that is later. */
-function leave(code: number): void {
+function exitAfterOutput(code: number): void {
   stdout.write('', () => process.exit(code))
 }
 
-function complain(text: string): void {
+function failWith(text: string): void {
   stderr.write(`${text}\n`)
   process.exitCode = FAILED
 }
 
-function unknownSession(options: Options, sessionId: string): void {
+function reportUnknownSession(options: ScriptedOptions, sessionId: string): void {
   const text = `No conversation found with session ID: ${sessionId}`
-  if (options.print && options.format !== 'text') print(unknownResult(sessionId, text))
+  if (options.print && options.format !== 'text') print(unknownSessionResult(sessionId, text))
   else stderr.write(`${text}\n`)
   process.exitCode = FAILED
 }
 
-function unknownResult(sessionId: string, text: string): Line {
+function unknownSessionResult(sessionId: string, text: string): StreamLine {
   return {
     type: 'result',
     subtype: 'error_during_execution',
@@ -221,6 +239,6 @@ function unknownResult(sessionId: string, text: string): Line {
 
 /** As the kernel ends one that takes too much, or as the agent ends itself when it breaks. */
 function crash(code: number | undefined): void {
-  if (code !== undefined) leave(code)
+  if (code !== undefined) exitAfterOutput(code)
   else stdout.write('', () => process.kill(process.pid, 'SIGKILL'))
 }

@@ -7,16 +7,16 @@
  * the last that was printed. When its input ends, the command is hung up, and may still put down what it has to.
  */
 import { Socket } from 'node:net'
-import { type Frame, FrameReader, sizeIn } from './terminal/frames.ts'
-import { openTerminal } from './terminal/pseudo-terminal.ts'
-import { Printed } from './terminal/terminal-output.ts'
-import { Typed } from './terminal/terminal-input.ts'
+import { decodeSize, type TerminalFrame, TerminalFrameReader } from './terminal/frames.ts'
+import { openPseudoTerminal } from './terminal/pseudo-terminal.ts'
+import { TerminalInput } from './terminal/terminal-input.ts'
+import { TerminalOutput } from './terminal/terminal-output.ts'
 
 const FAILED = 70
-const USUAL = { cols: 80, rows: 24 }
+const DEFAULT_SIZE = { cols: 80, rows: 24 }
 
 const [cols, rows, ...command] = process.argv.slice(2)
-let printed: Printed | undefined
+let terminalOutput: TerminalOutput | undefined
 
 try {
   main()
@@ -28,25 +28,25 @@ try {
 }
 
 function main(): void {
-  const size = { cols: Number(cols) || USUAL.cols, rows: Number(rows) || USUAL.rows }
-  const terminal = openTerminal(command, size, (code) => printed?.ended(code))
-  printed = new Printed(terminal.fd, leave)
+  const size = { cols: Number(cols) || DEFAULT_SIZE.cols, rows: Number(rows) || DEFAULT_SIZE.rows }
+  const terminal = openPseudoTerminal(command, size, (code) => terminalOutput?.onCommandExit(code))
+  terminalOutput = new TerminalOutput(terminal.fd, exit)
   const input = new Socket({ fd: 0, readable: true, writable: false })
-  const typed = new Typed(terminal.fd, input)
-  const reader = new FrameReader()
-  const obey = ({ kind, bytes }: Frame): void => {
-    const wanted = kind === 'resize' ? sizeIn(bytes) : undefined
-    if (wanted !== undefined) terminal.resize(wanted)
-    else if (kind === 'input') typed.add(bytes)
+  const terminalInput = new TerminalInput(terminal.fd, input)
+  const reader = new TerminalFrameReader()
+  const handleFrame = ({ kind, bytes }: TerminalFrame): void => {
+    const newSize = kind === 'resize' ? decodeSize(bytes) : undefined
+    if (newSize !== undefined) terminal.resize(newSize)
+    else if (kind === 'input') terminalInput.add(bytes)
   }
   input.on('data', (chunk: Buffer) => {
     const frames = reader.push(chunk)
-    if (frames === 'broken') leave()
-    else frames.forEach(obey)
+    if (frames === 'broken') exit()
+    else frames.forEach(handleFrame)
   })
   input.on('error', () => {}).on('close', () => terminal.hangUp())
 }
 
-function leave(): void {
+function exit(): void {
   process.exit()
 }

@@ -8,7 +8,13 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { TerminalSession, TerminalSessionListener, TerminalSize } from '../../core/daemon/terminal.ts'
 import { toPrintable } from '../agents/printable-output.ts'
-import { codeIn, type Frame, FrameReader, frameOf, resizeFrame } from '../inside/terminal/frames.ts'
+import {
+  decodeExitCode,
+  encodeFrame,
+  encodeResize,
+  type TerminalFrame,
+  TerminalFrameReader,
+} from '../inside/terminal/frames.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
 /** Typed, and not yet taken in by the sandbox: what is typed beyond it is lost, as at any terminal. */
@@ -22,7 +28,7 @@ const KILLED = 137
 export class SandboxTerminal implements TerminalSession {
   readonly #process: SandboxProcess
   readonly #listener: TerminalSessionListener
-  readonly #frames = new FrameReader()
+  readonly #frames = new TerminalFrameReader()
   readonly #decoder = new StringDecoder('utf8')
   #stderr = ''
   #code: number | undefined
@@ -42,13 +48,13 @@ export class SandboxTerminal implements TerminalSession {
     if (this.#isOver || input === undefined) return
     if (input.writableLength + bytes.length > INPUT_BYTES_MAX) return
     for (let at = 0; at < bytes.length; at += INPUT_PIECE_BYTES_MAX)
-      input.write(frameOf('input', bytes.subarray(at, at + INPUT_PIECE_BYTES_MAX)))
+      input.write(encodeFrame('input', bytes.subarray(at, at + INPUT_PIECE_BYTES_MAX)))
   }
 
   resize(size: TerminalSize): void {
     const { input } = this.#process
     if (this.#isOver || input === undefined || input.writableLength > INPUT_BYTES_MAX) return
-    input.write(resizeFrame(size))
+    input.write(encodeResize(size))
   }
 
   pause(): void {
@@ -74,11 +80,11 @@ export class SandboxTerminal implements TerminalSession {
   }
 
   /** One text for all that came together. */
-  #applyFrames(frames: readonly Frame[]): void {
+  #applyFrames(frames: readonly TerminalFrame[]): void {
     let text = ''
     for (const { kind, bytes } of frames) {
       if (kind === 'output') text += this.#decoder.write(bytes)
-      else if (kind === 'exit') this.#code = codeIn(bytes)
+      else if (kind === 'exit') this.#code = decodeExitCode(bytes)
       if (this.#code !== undefined) break
     }
     if (text !== '') this.#listener.onOutput(text)

@@ -20,36 +20,39 @@ const PORTION_CELLS = 48 * 1024
  * What may touch each cell of the screen: any sequence that is not sure to touch a line at most. Each begins with one
  * of these characters, so that one which hides from this, being cut or broken up, still counts.
  */
-const HEAVY =
+const FULL_SCREEN_SEQUENCE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
   /\x1b(?!\[(?:[\d;:]*[@A-HKPXadefgm`r]|\?(?:1|7|12|25|100\d|20\d\d)[hl])|[()][0AB]|[78=>])|[\x80-\x9f]/g
 /** Then everything else of this process has its turn. */
-const TURN_MS = 8
+const UNINTERRUPTED_MS_MAX = 8
 
 /** So far as they are reached for: the library's own parts. */
-interface Insides {
-  readonly _inputHandler: { readonly _parser: Parser }
+interface EmulatorInternals {
+  readonly _inputHandler: { readonly _parser: EmulatorParser }
   writeSync(data: string): void
 }
 
-interface Parser {
+interface EmulatorParser {
   /** Asked before those that are there already; false: those are asked too. */
-  registerCsiHandler(id: { prefix?: string; final: string }, handler: (params: Params) => boolean): void
+  registerCsiHandler(
+    id: { prefix?: string; final: string },
+    handler: (params: SequenceParams) => boolean,
+  ): void
 }
 
-interface Params {
+interface SequenceParams {
   /** Changed in place, before it is read. */
   readonly params: Int32Array
 }
 
-export class Emulator {
-  readonly #answer: (data: string) => void
+export class HardenedXterm {
+  readonly #onReply: (data: string) => void
   #terminal: Terminal
   #isClosed = false
 
-  constructor(size: TerminalSize, answer: (data: string) => void) {
-    this.#answer = answer
-    this.#terminal = this.#made(size)
+  constructor(size: TerminalSize, onReply: (data: string) => void) {
+    this.#onReply = onReply
+    this.#terminal = this.#createTerminal(size)
   }
 
   get terminal(): Terminal {
@@ -60,21 +63,25 @@ export class Emulator {
   async write(data: string): Promise<void> {
     let since = performance.now()
     for (let from = 0; from < data.length && !this.#isClosed; ) {
-      const portion = this.#bearable(data.slice(from, from + PORTION_CHARS))
+      const portion = this.#nextPortion(data.slice(from, from + PORTION_CHARS))
       from += portion.length
-      this.#read(portion)
-      if (performance.now() - since < TURN_MS) continue
+      this.#parse(portion)
+      if (performance.now() - since < UNINTERRUPTED_MS_MAX) continue
       await new Promise(setImmediate)
       since = performance.now()
     }
   }
 
   /** The beginning of it, as far as that is read in a moment. */
-  #bearable(portion: string): string {
+  #nextPortion(portion: string): string {
     const { cols, rows } = this.#terminal
     let left = PORTION_CELLS / (cols * rows)
-    HEAVY.lastIndex = 0
-    for (let found = HEAVY.exec(portion); found !== null; found = HEAVY.exec(portion)) {
+    FULL_SCREEN_SEQUENCE.lastIndex = 0
+    for (
+      let found = FULL_SCREEN_SEQUENCE.exec(portion);
+      found !== null;
+      found = FULL_SCREEN_SEQUENCE.exec(portion)
+    ) {
       if (left < 1 && found.index > 0) return portion.slice(0, found.index)
       left -= 1
     }
@@ -82,7 +89,7 @@ export class Emulator {
   }
 
   resize({ cols, rows }: TerminalSize): void {
-    this.#safely(() => this.#terminal.resize(cols, rows))
+    this.#replaceIfBroken(() => this.#terminal.resize(cols, rows))
   }
 
   close(): void {
@@ -90,28 +97,28 @@ export class Emulator {
     this.#terminal.dispose()
   }
 
-  #read(data: string): void {
-    this.#safely(() => insidesOf(this.#terminal).writeSync(data))
+  #parse(data: string): void {
+    this.#replaceIfBroken(() => internalsOf(this.#terminal).writeSync(data))
   }
 
-  #safely(step: () => void): void {
+  #replaceIfBroken(step: () => void): void {
     try {
       step()
     } catch {
       const { cols, rows } = this.#terminal
       this.#terminal.dispose()
-      this.#terminal = this.#made({ cols, rows })
+      this.#terminal = this.#createTerminal({ cols, rows })
     }
   }
 
-  #made(size: TerminalSize): Terminal {
-    const terminal = terminalOf(size)
-    terminal.onData(this.#answer)
+  #createTerminal(size: TerminalSize): Terminal {
+    const terminal = createXterm(size)
+    terminal.onData(this.#onReply)
     return terminal
   }
 }
 
-export function terminalOf({ cols, rows }: TerminalSize): Terminal {
+export function createXterm({ cols, rows }: TerminalSize): Terminal {
   const terminal = new headless.Terminal({
     cols,
     rows,
@@ -119,30 +126,30 @@ export function terminalOf({ cols, rows }: TerminalSize): Terminal {
     allowProposedApi: true,
     logLevel: 'off',
   })
-  const { _parser } = insidesOf(terminal)._inputHandler
-  for (const final of COUNT_ROWS)
+  const { _parser } = internalsOf(terminal)._inputHandler
+  for (const final of ROW_COUNT_FINALS)
     _parser.registerCsiHandler(
       { final },
-      atMost(() => terminal.rows),
+      clampCount(() => terminal.rows),
     )
-  for (const final of COUNT_COLUMNS)
+  for (const final of COLUMN_COUNT_FINALS)
     _parser.registerCsiHandler(
       { final },
-      atMost(() => terminal.cols),
+      clampCount(() => terminal.cols),
     )
   for (const id of [{ final: 'J' }, { prefix: '?', final: 'J' }])
-    _parser.registerCsiHandler(id, ({ params }) => eraseAll(terminal, params))
-  terminal.parser.registerOscHandler(LINK, () => true)
+    _parser.registerCsiHandler(id, ({ params }) => avoidBrokenErase(terminal, params))
+  terminal.parser.registerOscHandler(HYPERLINK_OSC, () => true)
   return terminal
 }
 
 /** Lines inserted, deleted, scrolled up and down. */
-const COUNT_ROWS = ['L', 'M', 'S', 'T']
+const ROW_COUNT_FINALS = ['L', 'M', 'S', 'T']
 /** Tabs onwards and back; the last character again, which nobody means for more than a line. */
-const COUNT_COLUMNS = ['I', 'Z', 'b']
-const LINK = 8
+const COLUMN_COUNT_FINALS = ['I', 'Z', 'b']
+const HYPERLINK_OSC = 8
 
-function atMost(bound: () => number): (params: Params) => boolean {
+function clampCount(bound: () => number): (params: SequenceParams) => boolean {
   return ({ params }) => {
     const count = params[0]
     if (count !== undefined && count > bound()) params[0] = bound()
@@ -150,15 +157,16 @@ function atMost(bound: () => number): (params: Params) => boolean {
   }
 }
 
-const UP_TO_HERE = 1
-const ALL = 2
+const ERASE_UP_TO_CURSOR = 1
+const ERASE_ALL = 2
 
 /** From the screen's last cell upwards is all of it; there the library looks for a line below, and breaks. */
-function eraseAll({ buffer: { active }, cols, rows }: Terminal, params: Int32Array): boolean {
+function avoidBrokenErase({ buffer: { active }, cols, rows }: Terminal, params: Int32Array): boolean {
   const isLast = active.cursorY === rows - 1 && active.cursorX >= cols - 1
-  if (params[0] === UP_TO_HERE && isLast) params[0] = ALL
+  if (params[0] === ERASE_UP_TO_CURSOR && isLast) params[0] = ERASE_ALL
   return false
 }
 
 // The library's types leave them out.
-const insidesOf = (terminal: Terminal): Insides => (terminal as unknown as { readonly _core: Insides })._core
+const internalsOf = (terminal: Terminal): EmulatorInternals =>
+  (terminal as unknown as { readonly _core: EmulatorInternals })._core

@@ -7,22 +7,22 @@
 
 import { createInterface, type Interface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import { flood } from './flood.ts'
-import { readScript, VERBS } from './script.ts'
-import { type Surroundings, type ToolDeed, use } from './tools.ts'
-import type { Past } from './transcript.ts'
+import { writeFlood } from './flood.ts'
+import { parseScript, VERBS } from './script.ts'
+import { type ToolEnvironment, type ToolStep, useTool } from './tools.ts'
+import type { SessionHistory } from './transcript.ts'
 
-export interface Desk {
+export interface InteractiveOptions {
   readonly input: Readable
   readonly output: Writable
   readonly isTerminal: boolean
-  readonly around: Surroundings
+  readonly environment: ToolEnvironment
   readonly sessionId: string
-  readonly past: Past
+  readonly history: SessionHistory
   /** Both sides of it, for the transcript. */
-  readonly note: (said: string, answered: string) => void
+  readonly recordExchange: (said: string, answered: string) => void
   /** Begins another session, and answers its id. */
-  readonly clear: () => string
+  readonly startNewSession: () => string
 }
 
 const HELP = [
@@ -47,33 +47,33 @@ const TOOLS: readonly string[] = [
 ]
 
 /** Resolves with an exit code when the person leaves. */
-export async function converse(desk: Desk): Promise<number> {
-  const { input, output, isTerminal } = desk
+export async function runInteractiveSession(options: InteractiveOptions): Promise<number> {
+  const { input, output, isTerminal } = options
   const lines = createInterface({ input, output, terminal: isTerminal, prompt: '> ' })
-  const under = { way: undefined as AbortController | undefined }
-  let { sessionId } = desk
+  const current = { step: undefined as AbortController | undefined }
+  let { sessionId } = options
   let code = 0
-  greet(desk)
-  lines.on('SIGINT', () => interrupt(lines, output, under.way))
+  printGreeting(options)
+  lines.on('SIGINT', () => interrupt(lines, output, current.step))
   lines.prompt()
-  for await (const line of statements(lines)) {
-    const leaving = LEAVING.exec(line)
+  for await (const line of readStatements(lines)) {
+    const leaving = LEAVE_COMMAND.exec(line)
     if (leaving !== null) {
       code = Number(leaving[1] ?? 0) & EXIT_CODE_BITS
       break
     }
     if (line.trim() === '/clear') {
-      sessionId = desk.clear()
+      sessionId = options.startNewSession()
       output.write(`another session: ${sessionId}\n`)
       lines.prompt()
       continue
     }
-    under.way = new AbortController()
-    const answer = await answerTo(line, desk, under.way.signal)
-    under.way = undefined
+    current.step = new AbortController()
+    const answer = await answerStatement(line, options, current.step.signal)
+    current.step = undefined
     if (answer !== '') {
       // First: what a person has seen is never missing from the session, whatever ends it.
-      desk.note(line, answer)
+      options.recordExchange(line, answer)
       output.write(`${answer}\n`)
     }
     lines.prompt()
@@ -83,26 +83,26 @@ export async function converse(desk: Desk): Promise<number> {
   return code
 }
 
-const LEAVING = /^\s*(?:\/exit|exit(?:\s+(\d{1,3}))?)\s*$/
+const LEAVE_COMMAND = /^\s*(?:\/exit|exit(?:\s+(\d{1,3}))?)\s*$/
 const EXIT_CODE_BITS = 0xff
 
-function greet({ output, sessionId, past, around }: Desk): void {
-  output.write(`scripted agent · session ${sessionId} · ${around.cwd}\n`)
-  if (past.messages > 0) output.write(`${past.messages} messages so far; the last words were:\n`)
-  for (const text of past.said) output.write(`  ${text.split('\n').join('\n  ')}\n`)
+function printGreeting({ output, sessionId, history, environment }: InteractiveOptions): void {
+  output.write(`scripted agent · session ${sessionId} · ${environment.cwd}\n`)
+  if (history.messages > 0) output.write(`${history.messages} messages so far; the last words were:\n`)
+  for (const text of history.lastTexts) output.write(`  ${text.split('\n').join('\n  ')}\n`)
   output.write('It has no mind of its own: /help lists what it can do, /exit leaves.\n')
 }
 
-function interrupt(lines: Interface, output: Writable, way: AbortController | undefined): void {
-  way?.abort()
-  if (way !== undefined) return
+function interrupt(lines: Interface, output: Writable, step: AbortController | undefined): void {
+  step?.abort()
+  if (step !== undefined) return
   output.write(lines.line === '' ? '\n/exit leaves\n' : '\n')
   lines.write(null, { ctrl: true, name: 'u' })
   lines.prompt()
 }
 
 /** Lines; one that ends with <<WORD together with its text. */
-async function* statements(lines: Interface): AsyncGenerator<string> {
+async function* readStatements(lines: Interface): AsyncGenerator<string> {
   let kept: string[] = []
   for await (const line of lines) {
     kept.push(line)
@@ -113,20 +113,24 @@ async function* statements(lines: Interface): AsyncGenerator<string> {
   }
 }
 
-const FLOOD = /^\s*flood\s+(\d{1,10})\s*$/
+const FLOOD_COMMAND = /^\s*flood\s+(\d{1,10})\s*$/
 
-async function answerTo(text: string, { around, output }: Desk, signal: AbortSignal): Promise<string> {
+async function answerStatement(
+  text: string,
+  { environment, output }: InteractiveOptions,
+  signal: AbortSignal,
+): Promise<string> {
   if (text.trim() === '') return ''
   if (text.trim() === '/help') return HELP
-  const bytes = FLOOD.exec(text)?.[1]
-  if (bytes !== undefined) return `${await flood(output, Number(bytes), signal)} bytes`
+  const bytes = FLOOD_COMMAND.exec(text)?.[1]
+  if (bytes !== undefined) return `${await writeFlood(output, Number(bytes), signal)} bytes`
   const [verb = ''] = text.split(/\s/, 1)
   if (!VERBS.includes(verb)) return `You said: ${text}\nI can only carry out steps; /help lists them.`
-  const read = readScript(text.split('\n'))
-  if (read.is === 'bad') return read.says
-  const deed = read.is === 'script' ? read.deeds[0] : undefined
-  if (deed?.does === 'say' || deed?.does === 'subagent') return deed.text
-  if (deed === undefined || !TOOLS.includes(deed.does)) return `${verb} is for scripts only`
-  const { text: said, isError } = await use(deed as ToolDeed, around, signal)
-  return isError ? `it went wrong: ${said}` : said || 'done'
+  const parsed = parseScript(text.split('\n'))
+  if (parsed.is === 'bad') return parsed.error
+  const step = parsed.is === 'script' ? parsed.steps[0] : undefined
+  if (step?.does === 'say' || step?.does === 'subagent') return step.text
+  if (step === undefined || !TOOLS.includes(step.does)) return `${verb} is for scripts only`
+  const { text: result, isError } = await useTool(step as ToolStep, environment, signal)
+  return isError ? `it went wrong: ${result}` : result || 'done'
 }

@@ -5,30 +5,31 @@
  * counted and written to the transcript when it is whole, and then its tool is used. Turns and budget are judged where
  * agentA judges them: turns before the next message, the budget before a tool is used.
  */
-import type { Block, Ended, Line, Message } from './stream-lines.ts'
+
+import type { RunnerContext } from './runner-context.ts'
+import type { ContentBlock, ExecutionEnd, MessageHeader, StreamLine } from './stream-lines.ts'
 import { MODEL, type Usage } from './usage-meter.ts'
-import type { Stage } from './runner-context.ts'
 
 export interface OpenMessage {
-  readonly message: Message
+  readonly message: MessageHeader
   readonly usage: Usage
-  readonly blocks: Block[]
+  readonly blocks: ContentBlock[]
 }
 
-export class Speech {
-  readonly #stage: Stage
+export class MessageWriter {
+  readonly #context: RunnerContext
   #open: OpenMessage | undefined
   /** What the next message answers. */
-  #heard: string
+  #answered: string
   #turns = 0
 
-  constructor(stage: Stage, prompt: string) {
-    this.#stage = stage
-    this.#heard = prompt
+  constructor(context: RunnerContext, prompt: string) {
+    this.#context = context
+    this.#answered = prompt
   }
 
   /** The message that is not whole yet. */
-  open(): OpenMessage | undefined {
+  openMessage(): OpenMessage | undefined {
     return this.#open
   }
 
@@ -36,71 +37,71 @@ export class Speech {
     return this.#turns
   }
 
-  say(text: string): Ended | undefined {
-    const tooMany = this.#begin()
-    if (tooMany === undefined) this.#speak({ type: 'text', text })
-    return tooMany
+  writeText(text: string): ExecutionEnd | undefined {
+    const end = this.#ensureMessage()
+    if (end === undefined) this.#writeBlock({ type: 'text', text })
+    return end
   }
 
   /** Ends the message; the tool is the caller's to use. */
-  call(name: string, input: object): { readonly id: string } | { readonly stopped: Ended } {
-    const tooMany = this.#begin()
-    if (tooMany !== undefined) return { stopped: tooMany }
-    const id = `toolu_${this.#stage.hex(24)}`
-    this.#speak({ type: 'tool_use', id, name, input })
+  callTool(name: string, input: object): { readonly id: string } | { readonly stopped: ExecutionEnd } {
+    const end = this.#ensureMessage()
+    if (end !== undefined) return { stopped: end }
+    const id = `toolu_${this.#context.randomHex(24)}`
+    this.#writeBlock({ type: 'tool_use', id, name, input })
     this.close()
-    const spent = this.#spentTooMuch()
-    return spent === undefined ? { id } : { stopped: spent }
+    const budgetEnd = this.#checkBudget()
+    return budgetEnd === undefined ? { id } : { stopped: budgetEnd }
   }
 
-  hear(id: string, text: string, isError: boolean, structured: Line): void {
-    const { dialect, transcript, emit } = this.#stage
+  writeToolResult(id: string, text: string, isError: boolean, structured: StreamLine): void {
+    const { lines: dialect, transcript, emit } = this.#context
     emit(dialect.toolResult(id, text, isError, structured))
-    transcript.toolResult(id, text, isError)
-    this.#heard = text
+    transcript.addToolResult(id, text, isError)
+    this.#answered = text
   }
 
   /** The message is whole. */
   close(): void {
     if (this.#open === undefined) return
     const { message, usage, blocks } = this.#open
-    const { meter, transcript } = this.#stage
+    const { meter, transcript } = this.#context
     this.#open = undefined
-    const final = meter.end(usage, JSON.stringify(blocks))
-    transcript.message(message, blocks, final, meter.total())
+    const final = meter.endMessage(usage, JSON.stringify(blocks))
+    transcript.addMessage(message, blocks, final, meter.sessionUsage())
   }
 
   /** A message is there afterwards, or an ending is answered. */
-  #begin(): Ended | undefined {
+  #ensureMessage(): ExecutionEnd | undefined {
     if (this.#open !== undefined) return undefined
-    const { maxTurns, meter, hex } = this.#stage
+    const { maxTurns, meter, randomHex: hex } = this.#context
     this.#turns += 1
     if (maxTurns !== undefined && this.#turns > maxTurns) {
-      return cutOff('error_max_turns', 'max_turns', `Reached maximum number of turns (${maxTurns})`)
+      return limitEnd('error_max_turns', 'max_turns', `Reached maximum number of turns (${maxTurns})`)
     }
     const message = { id: `msg_${hex(24)}`, requestId: `req_${hex(24)}`, model: MODEL }
-    this.#open = { message, usage: meter.begin(this.#heard), blocks: [] }
-    this.#heard = ''
+    this.#open = { message, usage: meter.beginMessage(this.#answered), blocks: [] }
+    this.#answered = ''
     return undefined
   }
 
-  #speak(block: Block): void {
+  #writeBlock(block: ContentBlock): void {
     if (this.#open === undefined) throw new Error('no message is begun')
     this.#open.blocks.push(block)
-    this.#stage.emit(this.#stage.dialect.assistant(this.#open.message, block, this.#open.usage))
+    this.#context.emit(this.#context.lines.assistant(this.#open.message, block, this.#open.usage))
   }
 
-  #spentTooMuch(): Ended | undefined {
-    const { maxCostUsd, meter } = this.#stage
-    if (maxCostUsd === undefined || meter.sinceUsd() < maxCostUsd) return undefined
-    return cutOff('error_max_budget_usd', 'budget_exhausted', `Reached maximum budget ($${maxCostUsd})`)
+  #checkBudget(): ExecutionEnd | undefined {
+    const { maxCostUsd, meter } = this.#context
+    if (maxCostUsd === undefined || meter.executionUsd() < maxCostUsd) return undefined
+    return limitEnd('error_max_budget_usd', 'budget_exhausted', `Reached maximum budget ($${maxCostUsd})`)
   }
 }
 
-function cutOff(
+function limitEnd(
   subtype: 'error_max_turns' | 'error_max_budget_usd',
   reason: 'max_turns' | 'budget_exhausted',
   text: string,
-): Ended {
+): ExecutionEnd {
   return { subtype, reason, isError: true, text, stopReason: 'tool_use' }
 }

@@ -7,7 +7,7 @@
 
 export type OutputFormat = 'text' | 'json' | 'stream-json'
 
-export interface Options {
+export interface ScriptedOptions {
   readonly print: boolean
   readonly format: OutputFormat
   readonly verbose: boolean
@@ -18,9 +18,9 @@ export interface Options {
   readonly prompt?: string
 }
 
-export type OptionsRead =
-  | { readonly ok: true; readonly options: Options }
-  | { readonly ok: false; readonly says: string }
+export type ParsedOptions =
+  | { readonly ok: true; readonly options: ScriptedOptions }
+  | { readonly ok: false; readonly error: string }
 
 const SWITCHES = [
   '-p',
@@ -42,14 +42,14 @@ const SWITCHES = [
 const FORMATS: readonly string[] = ['text', 'json', 'stream-json']
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-export function readOptions(args: readonly string[]): OptionsRead {
-  const { flags, words } = sorted(args)
+export function parseOptions(args: readonly string[]): ParsedOptions {
+  const { flags, words } = splitArguments(args)
   const value = (name: string) => flags.get(name)
   const format = value('--output-format') ?? 'text'
   const [print, verbose] = [flags.has('-p') || flags.has('--print'), flags.has('--verbose')]
-  const problem = problemIn(flags, format, print && !verbose)
-  if (problem !== undefined) return { ok: false, says: problem }
-  const options: Options = {
+  const problem = findProblem(flags, format, print && !verbose)
+  if (problem !== undefined) return { ok: false, error: problem }
+  const options: ScriptedOptions = {
     print,
     verbose,
     format: format as OutputFormat,
@@ -62,7 +62,7 @@ export function readOptions(args: readonly string[]): OptionsRead {
   return { ok: true, options }
 }
 
-function sorted(args: readonly string[]): { flags: Map<string, string>; words: string[] } {
+function splitArguments(args: readonly string[]): { flags: Map<string, string>; words: string[] } {
   const flags = new Map<string, string>()
   const words: string[] = []
   for (let at = 0; at < args.length; at += 1) {
@@ -81,7 +81,11 @@ function sorted(args: readonly string[]): { flags: Map<string, string>; words: s
   return { flags, words }
 }
 
-function problemIn(flags: ReadonlyMap<string, string>, format: string, isQuiet: boolean): string | undefined {
+function findProblem(
+  flags: ReadonlyMap<string, string>,
+  format: string,
+  isQuiet: boolean,
+): string | undefined {
   if (!FORMATS.includes(format)) return `Error: --output-format must be one of ${FORMATS.join(', ')}`
   if (format === 'stream-json' && isQuiet)
     return 'Error: When using --print, --output-format=stream-json requires --verbose'

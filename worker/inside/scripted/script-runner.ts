@@ -3,165 +3,170 @@
  *
  * Interruptions are looked for between any two steps; what takes long ends early by itself when there is one.
  */
-import { type Ended, type Nested, rateLimitInfo } from './stream-lines.ts'
-import { MODEL, NO_USAGE, SMALL_MODEL } from './usage-meter.ts'
-import type { Deed } from './script.ts'
-import { Speech } from './message-writer.ts'
-import type { Stage } from './runner-context.ts'
-import { type ToolDeed, toolOf, use } from './tools.ts'
 
-export type Finale =
+import { MessageWriter } from './message-writer.ts'
+import type { RunnerContext } from './runner-context.ts'
+import type { ScriptStep } from './script.ts'
+import { type ExecutionEnd, type SubagentTask, toRateLimitInfo } from './stream-lines.ts'
+import { describeToolUse, type ToolStep, useTool } from './tools.ts'
+import { MODEL, NO_USAGE, SMALL_MODEL } from './usage-meter.ts'
+
+export type RunnerResult =
   | { readonly is: 'ended'; readonly isError: boolean; readonly isAborted: boolean; readonly text: string }
   | { readonly is: 'crash'; readonly code?: number }
 
-type Ending = Ended | { readonly crash: number | undefined }
+type ScriptEnding = ExecutionEnd | { readonly crash: number | undefined }
 
 /** Lines between two looks at what else has happened. */
-const SPAM_AT_ONCE = 500
+const SPAM_LINES_PER_TURN = 500
 const FOREVER_MS = 2 ** 31 - 1
 
-export class Performance {
-  readonly #stage: Stage
+export class ScriptRunner {
+  readonly #context: RunnerContext
   readonly #startedAt: number
-  readonly #speech: Speech
+  readonly #messages: MessageWriter
   #subagents = 0
-  #lastWords = ''
+  #lastText = ''
 
-  constructor(stage: Stage, prompt: string) {
-    this.#stage = stage
-    this.#startedAt = stage.now()
-    this.#speech = new Speech(stage, prompt)
+  constructor(context: RunnerContext, prompt: string) {
+    this.#context = context
+    this.#startedAt = context.now()
+    this.#messages = new MessageWriter(context, prompt)
   }
 
-  async carryOut(deeds: readonly Deed[]): Promise<Finale> {
-    for (const deed of deeds) {
-      const ending = this.#interrupted() ?? (await this.#do(deed)) ?? this.#interrupted()
+  async run(steps: readonly ScriptStep[]): Promise<RunnerResult> {
+    for (const step of steps) {
+      const ending = this.#findInterruption() ?? (await this.#runStep(step)) ?? this.#findInterruption()
       if (ending !== undefined) return this.#finish(ending)
     }
-    return this.#finish(this.#closing(deeds.length))
+    return this.#finish(this.#closeWithSuccess(steps.length))
   }
 
   /** Ends before anything was done. */
-  giveUp(text: string): Finale {
+  fail(text: string): RunnerResult {
     return this.#finish(failure(text))
   }
 
   // ---- deeds -----------------------------------------------------------------------------------------------------
 
-  async #do(deed: Deed): Promise<Ending | undefined> {
-    switch (deed.does) {
+  async #runStep(step: ScriptStep): Promise<ScriptEnding | undefined> {
+    switch (step.does) {
       case 'say':
-        return this.#say(deed.text)
+        return this.#writeText(step.text)
       case 'subagent':
-        return this.#delegate(deed.text)
+        return this.#runSubagent(step.text)
       case 'wait':
       case 'hang':
       case 'spam':
-        return this.#pass(deed)
+        return this.#runSilently(step)
       case 'crash':
       case 'fail':
       case 'limit':
-        return this.#fall(deed)
+        return this.#endWith(step)
       default:
-        return this.#use(deed)
+        return this.#useTool(step)
     }
   }
 
   /** Nothing is said meanwhile. */
-  async #pass(deed: Extract<Deed, { does: 'wait' | 'hang' | 'spam' }>): Promise<undefined> {
-    this.#speech.close()
-    if (deed.does === 'wait') await this.#stage.sleep(deed.seconds * 1000)
-    else if (deed.does === 'spam') await this.#spam(deed.count)
-    else await this.#hang(deed.deaf)
+  async #runSilently(step: Extract<ScriptStep, { does: 'wait' | 'hang' | 'spam' }>): Promise<undefined> {
+    this.#messages.close()
+    if (step.does === 'wait') await this.#context.sleep(step.seconds * 1000)
+    else if (step.does === 'spam') await this.#spam(step.count)
+    else await this.#hang(step.ignoresSignals)
   }
 
-  #fall(deed: Extract<Deed, { does: 'crash' | 'fail' | 'limit' }>): Ending {
-    this.#speech.close()
-    if (deed.does === 'crash') return { crash: deed.code }
-    return deed.does === 'fail' ? failure(deed.text) : this.#limit(deed.minutes)
+  #endWith(step: Extract<ScriptStep, { does: 'crash' | 'fail' | 'limit' }>): ScriptEnding {
+    this.#messages.close()
+    if (step.does === 'crash') return { crash: step.code }
+    return step.does === 'fail' ? failure(step.text) : this.#reachLimit(step.minutes)
   }
 
-  #say(text: string): Ended | undefined {
-    const tooMany = this.#speech.say(text)
-    if (tooMany === undefined) this.#lastWords = text
+  #writeText(text: string): ExecutionEnd | undefined {
+    const tooMany = this.#messages.writeText(text)
+    if (tooMany === undefined) this.#lastText = text
     return tooMany
   }
 
-  async #use(deed: ToolDeed): Promise<Ending | undefined> {
-    const { name, input } = toolOf(deed, this.#stage.around)
-    const used = this.#speech.call(name, input)
-    if ('stopped' in used) return used.stopped
-    const { text, isError } = await use(deed, this.#stage.around, this.#stage.signal)
-    if (this.#stage.signal.aborted) return undefined
-    this.#speech.hear(used.id, text, isError, {
+  async #useTool(step: ToolStep): Promise<ScriptEnding | undefined> {
+    const { name, input } = describeToolUse(step, this.#context.environment)
+    const call = this.#messages.callTool(name, input)
+    if ('stopped' in call) return call.stopped
+    const { text, isError } = await useTool(step, this.#context.environment, this.#context.signal)
+    if (this.#context.signal.aborted) return undefined
+    this.#messages.writeToolResult(call.id, text, isError, {
       stdout: text,
       stderr: '',
       interrupted: false,
       isImage: false,
     })
-    const isFatal = isError && !FORGIVEN.includes(deed.does)
-    return isFatal ? failure(`step ${deed.does} in line ${deed.line} went wrong: ${text}`) : undefined
+    const isFatal = isError && !TOLERATED_STEPS.includes(step.does)
+    return isFatal ? failure(`step ${step.does} in line ${step.line} went wrong: ${text}`) : undefined
   }
 
-  #delegate(text: string): Ending | undefined {
-    const { dialect, transcript, meter, emit, hex } = this.#stage
-    const used = this.#speech.call('Agent', {
+  #runSubagent(text: string): ScriptEnding | undefined {
+    const { lines: dialect, transcript, meter, emit, randomHex: hex } = this.#context
+    const call = this.#messages.callTool('Agent', {
       description: 'second model',
       prompt: text,
       run_in_background: false,
     })
-    if ('stopped' in used) return used.stopped
+    if ('stopped' in call) return call.stopped
     this.#subagents += 1
-    const nested: Nested = { toolUseId: used.id, agentId: `a${hex(16)}`, description: 'second model' }
+    const subagent: SubagentTask = { toolUseId: call.id, agentId: `a${hex(16)}`, description: 'second model' }
     const message = { id: `msg_${hex(24)}`, requestId: `req_${hex(24)}`, model: SMALL_MODEL }
     const block = { type: 'text', text }
-    const usage = meter.subagent(text)
-    emit(dialect.task('task_started', nested, { task_type: 'local_agent', prompt: text }))
-    emit(dialect.assistant(message, block, { ...usage, output_tokens: 1 }, nested))
-    emit(dialect.task('task_notification', nested, { status: 'completed', summary: text }))
-    transcript.subagent(nested.agentId, nested.description, message, block, usage)
-    transcript.cost(meter.total())
-    this.#speech.hear(used.id, text, false, { status: 'completed', agentId: nested.agentId })
+    const usage = meter.countSubagent(text)
+    emit(dialect.task('task_started', subagent, { task_type: 'local_agent', prompt: text }))
+    emit(dialect.assistant(message, block, { ...usage, output_tokens: 1 }, subagent))
+    emit(dialect.task('task_notification', subagent, { status: 'completed', summary: text }))
+    transcript.addSubagent(subagent.agentId, subagent.description, message, block, usage)
+    transcript.addCost(meter.sessionUsage())
+    this.#messages.writeToolResult(call.id, text, false, { status: 'completed', agentId: subagent.agentId })
     return undefined
   }
 
   async #spam(count: number): Promise<void> {
-    for (let line = 1; line <= count && !this.#stage.signal.aborted; line += 1) {
-      this.#stage.blurt(`line ${line} of ${count}`)
-      if (line % SPAM_AT_ONCE === 0) await this.#stage.sleep(0)
+    for (let number = 1; number <= count && !this.#context.signal.aborted; number += 1) {
+      this.#context.printRaw(`line ${number} of ${count}`)
+      if (number % SPAM_LINES_PER_TURN === 0) await this.#context.sleep(0)
     }
   }
 
-  async #hang(isDeaf: boolean): Promise<void> {
-    if (isDeaf) this.#stage.deafen()
-    while (!this.#stage.signal.aborted) await this.#stage.sleep(FOREVER_MS)
+  async #hang(ignoresSignals: boolean): Promise<void> {
+    if (ignoresSignals) this.#context.ignoreSignals()
+    while (!this.#context.signal.aborted) await this.#context.sleep(FOREVER_MS)
   }
 
   // ---- endings ---------------------------------------------------------------------------------------------------
 
   /** The last message is one without a tool. */
-  #closing(steps: number): Ended {
-    if (this.#speech.open() === undefined) {
-      const tooMany = this.#say(steps === 1 ? 'The one step is done.' : `All ${steps} steps are done.`)
+  #closeWithSuccess(steps: number): ExecutionEnd {
+    if (this.#messages.openMessage() === undefined) {
+      const tooMany = this.#writeText(steps === 1 ? 'The one step is done.' : `All ${steps} steps are done.`)
       if (tooMany !== undefined) return tooMany
     }
-    this.#speech.close()
+    this.#messages.close()
     return {
       subtype: 'success',
       reason: 'completed',
       isError: false,
-      text: this.#lastWords,
+      text: this.#lastText,
       stopReason: 'end_turn',
     }
   }
 
-  #interrupted(): Ended | undefined {
-    const { signal, dialect, emit, hex } = this.#stage
+  #findInterruption(): ExecutionEnd | undefined {
+    const { signal, lines: dialect, emit, randomHex: hex } = this.#context
     if (!signal.aborted) return undefined
-    const message = this.#speech.open()?.message ?? { id: `msg_${hex(24)}`, requestId: '', model: MODEL }
-    emit(dialect.aborted(message, this.#lastWords, this.#speech.open()?.usage ?? NO_USAGE))
+    const message = this.#messages.openMessage()?.message ?? {
+      id: `msg_${hex(24)}`,
+      requestId: '',
+      model: MODEL,
+    }
+    emit(dialect.aborted(message, this.#lastText, this.#messages.openMessage()?.usage ?? NO_USAGE))
     emit(dialect.interruption())
-    this.#speech.close()
+    this.#messages.close()
     return {
       subtype: 'error_during_execution',
       reason: 'aborted_streaming',
@@ -171,8 +176,8 @@ export class Performance {
     }
   }
 
-  #limit(minutes: number): Ended {
-    const { dialect, emit, now } = this.#stage
+  #reachLimit(minutes: number): ExecutionEnd {
+    const { lines: dialect, emit, now } = this.#context
     const resetsAt = Math.ceil(now() / 1000 + minutes * 60)
     const time = new Date(resetsAt * 1000).toISOString().slice(11, 16)
     const text = `You've hit your 5-hour limit · resets ${time} (UTC)`
@@ -181,27 +186,27 @@ export class Performance {
       api_error: 'usage_limit_reached',
       api_error_type: 'rate_limit_error',
     }
-    const params = { api_error_params: { rate_limit_info: rateLimitInfo(resetsAt) } }
+    const params = { api_error_params: { rate_limit_info: toRateLimitInfo(resetsAt) } }
     emit(dialect.rateLimit(resetsAt))
     emit(dialect.synthetic(text, 'rate_limit', { ...apiError, ...params }))
     const stopReason = 'stop_sequence'
     return { subtype: 'success', reason: 'api_error', isError: true, text, stopReason, apiError }
   }
 
-  #finish(ending: Ending): Finale {
+  #finish(ending: ScriptEnding): RunnerResult {
     if ('crash' in ending)
       return { is: 'crash', ...(ending.crash === undefined ? {} : { code: ending.crash }) }
-    const { meter, dialect, emit } = this.#stage
-    const isCutOff = ending.reason === 'aborted_streaming' || ending.reason === 'budget_exhausted'
+    const { meter, lines: dialect, emit } = this.#context
+    const isPartial = ending.reason === 'aborted_streaming' || ending.reason === 'budget_exhausted'
     emit(
       dialect.result(ending, {
-        turns: Math.max(1, this.#speech.turns()),
+        turns: Math.max(1, this.#messages.turns()),
         startedAt: this.#startedAt,
         subagents: this.#subagents,
-        usage: isCutOff ? NO_USAGE : meter.main(),
-        since: meter.since(),
-        total: meter.total(),
-        totalUsd: meter.totalUsd(),
+        usage: isPartial ? NO_USAGE : meter.mainLoopUsage(),
+        since: meter.executionUsage(),
+        total: meter.sessionUsage(),
+        totalUsd: meter.sessionUsd(),
       }),
     )
     const isAborted = ending.reason === 'aborted_streaming'
@@ -210,8 +215,8 @@ export class Performance {
 }
 
 /** Steps that may go wrong without the script going wrong. */
-const FORGIVEN: readonly Deed['does'][] = ['try', 'remember', 'artifact', 'ask-network']
+const TOLERATED_STEPS: readonly ScriptStep['does'][] = ['try', 'remember', 'artifact', 'ask-network']
 
-function failure(text: string): Ended {
+function failure(text: string): ExecutionEnd {
   return { subtype: 'error_during_execution', reason: 'model_error', isError: true, text, stopReason: null }
 }

@@ -26,7 +26,7 @@
  * Paths stay below the working directory. Pure: text in, deeds or a sentence out.
  */
 
-export type Deed = { readonly line: number } & (
+export type ScriptStep = { readonly line: number } & (
   | { readonly does: 'say' | 'subagent'; readonly text: string }
   | { readonly does: 'commit' | 'remember'; readonly text: string }
   | { readonly does: 'fail'; readonly text: string }
@@ -39,16 +39,16 @@ export type Deed = { readonly line: number } & (
   | { readonly does: 'spam'; readonly count: number }
   | { readonly does: 'limit'; readonly minutes: number }
   | { readonly does: 'crash'; readonly code?: number }
-  | { readonly does: 'hang'; readonly deaf: boolean }
+  | { readonly does: 'hang'; readonly ignoresSignals: boolean }
 )
 
-export type ScriptRead =
-  | { readonly is: 'script'; readonly deeds: readonly Deed[] }
+export type ParsedScript =
+  | { readonly is: 'script'; readonly steps: readonly ScriptStep[] }
   /** The prompt has no such block. */
   | { readonly is: 'none' }
-  | { readonly is: 'bad'; readonly line: number; readonly says: string }
+  | { readonly is: 'bad'; readonly line: number; readonly error: string }
 
-export const DEEDS_MAX = 1_000
+export const STEPS_MAX = 1_000
 const WAIT_SECONDS_MAX = 86_400
 const SPAM_LINES_MAX = 1_000_000
 const LIMIT_MINUTES = 60
@@ -58,40 +58,40 @@ const HTTPS_PORT = 443
 const OPENING = /^ {0,3}(?<fence>`{3,}|~{3,}) *switchyard *$/
 
 /** The last block counts: what came first may be quoted, and a conversation ends with what is to be done now. */
-export function readPrompt(prompt: string): ScriptRead {
+export function parsePrompt(prompt: string): ParsedScript {
   const lines = prompt.split(/\r\n|\n|\r/)
   const start = lines.findLastIndex((line) => OPENING.test(line))
   if (start < 0) return { is: 'none' }
   const fence = OPENING.exec(lines[start] ?? '')?.groups?.fence ?? ''
   const rest = lines.slice(start + 1)
-  const end = rest.findIndex((line) => closes(line, fence))
-  if (end < 0) return { is: 'bad', line: rest.length, says: `the block has no end; close it with ${fence}` }
-  return readScript(rest.slice(0, end))
+  const end = rest.findIndex((line) => closesFence(line, fence))
+  if (end < 0) return { is: 'bad', line: rest.length, error: `the block has no end; close it with ${fence}` }
+  return parseScript(rest.slice(0, end))
 }
 
-export function readScript(lines: readonly string[]): ScriptRead {
-  const deeds: Deed[] = []
+export function parseScript(lines: readonly string[]): ParsedScript {
+  const steps: ScriptStep[] = []
   for (let at = 0; at < lines.length; ) {
-    const step = stepAt(lines, at)
-    if ('says' in step) return { is: 'bad', line: at + 1, says: step.says }
-    if (step.deed !== undefined) deeds.push(step.deed)
-    if (deeds.length > DEEDS_MAX)
-      return { is: 'bad', line: at + 1, says: `more than ${DEEDS_MAX} steps; split the ticket` }
-    at = step.next
+    const parsed = parseStepAt(lines, at)
+    if ('error' in parsed) return { is: 'bad', line: at + 1, error: parsed.error }
+    if (parsed.step !== undefined) steps.push(parsed.step)
+    if (steps.length > STEPS_MAX)
+      return { is: 'bad', line: at + 1, error: `more than ${STEPS_MAX} steps; split the ticket` }
+    at = parsed.next
   }
-  return { is: 'script', deeds }
+  return { is: 'script', steps }
 }
 
 // ---- lines and bodies --------------------------------------------------------------------------------------------
 
-interface Step {
-  readonly deed?: Deed
+interface ParsedStep {
+  readonly step?: ScriptStep
   readonly next: number
 }
-interface Fault {
-  readonly says: string
+interface ScriptError {
+  readonly error: string
 }
-interface Body {
+interface StepBody {
   readonly lines: readonly string[]
   readonly next: number
 }
@@ -101,28 +101,29 @@ const INDENT = /^( {2}|\t)/
 const EDIT_LINE = /^([-+]( .*)?| {2}.*|)$/
 const HEREDOC = /^(?<head>.*?)\s*<<(?<word>[A-Za-z_]\w*)$/
 
-function closes(line: string, fence: string): boolean {
+function closesFence(line: string, fence: string): boolean {
   const text = line.trim()
   return text.length >= fence.length && [...text].every((char) => char === fence[0])
 }
 
-function stepAt(lines: readonly string[], at: number): Step | Fault {
+function parseStepAt(lines: readonly string[], at: number): ParsedStep | ScriptError {
   const line = lines[at] ?? ''
   if (line.trim() === '' || line.startsWith('#')) return { next: at + 1 }
-  if (/^\s/.test(line)) return { says: 'is indented, but the line above takes no body' }
+  if (/^\s/.test(line)) return { error: 'is indented, but the line above takes no body' }
   const [verb = '', ...words] = line.trimEnd().split(/(?<=^\S+)\s+/)
   const rest = words.join(' ')
   // The shell has such texts of its own: there, only a text that is the whole command is ours.
-  const isShells = (verb === 'run' || verb === 'try') && !rest.startsWith('<<')
-  const heredoc = isShells ? undefined : HEREDOC.exec(rest)?.groups
-  const body = heredoc === undefined ? indented(lines, at + 1) : upTo(lines, at + 1, heredoc.word ?? '')
-  if (body === undefined) return { says: `its text has no end; close it with a line ${heredoc?.word}` }
-  const read = deedOf(verb, heredoc?.head ?? rest, body.lines)
-  return 'says' in read ? read : { deed: { ...read, line: at + 1 }, next: body.next }
+  const isShellHeredoc = (verb === 'run' || verb === 'try') && !rest.startsWith('<<')
+  const heredoc = isShellHeredoc ? undefined : HEREDOC.exec(rest)?.groups
+  const body =
+    heredoc === undefined ? readIndentedBody(lines, at + 1) : readBodyUntil(lines, at + 1, heredoc.word ?? '')
+  if (body === undefined) return { error: `its text has no end; close it with a line ${heredoc?.word}` }
+  const step = parseStep(verb, heredoc?.head ?? rest, body.lines)
+  return 'error' in step ? step : { step: { ...step, line: at + 1 }, next: body.next }
 }
 
 /** Blank lines belong to it when more of it follows. */
-function indented(lines: readonly string[], from: number): Body {
+function readIndentedBody(lines: readonly string[], from: number): StepBody {
   let next = from
   for (let at = from; at < lines.length; at += 1) {
     const line = lines[at] ?? ''
@@ -132,7 +133,7 @@ function indented(lines: readonly string[], from: number): Body {
   return { lines: lines.slice(from, next).map((line) => line.replace(INDENT, '')), next }
 }
 
-function upTo(lines: readonly string[], from: number, word: string): Body | undefined {
+function readBodyUntil(lines: readonly string[], from: number, word: string): StepBody | undefined {
   const end = lines.findIndex((line, at) => at >= from && line.trimEnd() === word)
   return end < 0 ? undefined : { lines: lines.slice(from, end), next: end + 1 }
 }
@@ -140,116 +141,128 @@ function upTo(lines: readonly string[], from: number, word: string): Body | unde
 // ---- one deed ----------------------------------------------------------------------------------------------------
 
 /** Each member without its line, which the caller knows. */
-type Lineless<D> = D extends unknown ? Omit<D, 'line'> : never
-type Reader = (rest: string, body: readonly string[], verb: string) => Lineless<Deed> | Fault
+type WithoutLine<D> = D extends unknown ? Omit<D, 'line'> : never
+type StepReader = (
+  rest: string,
+  body: readonly string[],
+  verb: string,
+) => WithoutLine<ScriptStep> | ScriptError
 
-function deedOf(verb: string, rest: string, body: readonly string[]): Lineless<Deed> | Fault {
-  const reader = Object.hasOwn(READERS, verb) ? READERS[verb] : undefined
+function parseStep(
+  verb: string,
+  rest: string,
+  body: readonly string[],
+): WithoutLine<ScriptStep> | ScriptError {
+  const reader = Object.hasOwn(STEP_READERS, verb) ? STEP_READERS[verb] : undefined
   if (reader !== undefined) return reader(rest, body, verb)
-  return { says: `${JSON.stringify(verb.slice(0, 40))} is no step; use one of ${VERBS.join(', ')}` }
+  return { error: `${JSON.stringify(verb.slice(0, 40))} is no step; use one of ${VERBS.join(', ')}` }
 }
 
-const saying: Reader = (rest, body, verb) => {
-  const text = textOf(rest, body)
-  return text === '' ? { says: `${verb} needs a text` } : ({ does: verb, text } as Lineless<Deed>)
+const readTextStep: StepReader = (rest, body, verb) => {
+  const text = joinText(rest, body)
+  return text === '' ? { error: `${verb} needs a text` } : ({ does: verb, text } as WithoutLine<ScriptStep>)
 }
 
-const running: Reader = (rest, body, verb) => {
-  const command = textOf(rest, body)
-  return command === '' ? { says: `${verb} needs a command` } : ({ does: verb, command } as Lineless<Deed>)
+const readCommandStep: StepReader = (rest, body, verb) => {
+  const command = joinText(rest, body)
+  return command === ''
+    ? { error: `${verb} needs a command` }
+    : ({ does: verb, command } as WithoutLine<ScriptStep>)
 }
 
-const filing: Reader = (path, body, verb) => {
-  if (path === '') return { says: `${verb} needs a ${verb === 'artifact' ? 'name' : 'path'}` }
-  return { does: verb, path, body: body.map((line) => `${line}\n`).join('') } as Lineless<Deed>
+const readFileStep: StepReader = (path, body, verb) => {
+  if (path === '') return { error: `${verb} needs a ${verb === 'artifact' ? 'name' : 'path'}` }
+  return { does: verb, path, body: body.map((line) => `${line}\n`).join('') } as WithoutLine<ScriptStep>
 }
 
-const editing: Reader = (path, body) => {
-  if (path === '') return { says: 'edit needs a path' }
-  const strange = body.find((line) => !EDIT_LINE.test(line))
-  if (strange !== undefined)
+const readEdit: StepReader = (path, body) => {
+  if (path === '') return { error: 'edit needs a path' }
+  const malformed = body.find((line) => !EDIT_LINE.test(line))
+  if (malformed !== undefined)
     return {
-      says: `the lines below edit begin with "- ", "+ " or two spaces, after their indentation; not ${JSON.stringify(strange.slice(0, 40))}`,
+      error: `the lines below edit begin with "- ", "+ " or two spaces, after their indentation; not ${JSON.stringify(malformed.slice(0, 40))}`,
     }
-  const side = (other: string) => body.filter((line) => !line.startsWith(other)).map((line) => line.slice(2))
+  const side = (otherMark: string) =>
+    body.filter((line) => !line.startsWith(otherMark)).map((line) => line.slice(2))
   const [before, after] = [side('+').join('\n'), side('-').join('\n')]
-  if (before === '') return { says: 'edit needs lines that begin with "- ": what is to be replaced' }
+  if (before === '') return { error: 'edit needs lines that begin with "- ": what is to be replaced' }
   return { does: 'edit', path, before, after }
 }
 
-const deleting: Reader = (path, body) =>
-  bodiless(body) ?? (path === '' ? { says: 'delete needs a path' } : { does: 'delete', path })
+const readDelete: StepReader = (path, body) =>
+  requireNoBody(body) ?? (path === '' ? { error: 'delete needs a path' } : { does: 'delete', path })
 
-const asking: Reader = (rest, body) => {
+const readNetworkCheck: StepReader = (rest, body) => {
   const parts = /^(?<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::(?<port>\d{1,5}))?$/.exec(rest)?.groups
-  if (parts === undefined) return { says: 'ask-network needs a host, or host:port' }
+  if (parts === undefined) return { error: 'ask-network needs a host, or host:port' }
   const port = Number(parts.port ?? HTTPS_PORT)
-  if (port < 1 || port > 65_535) return { says: 'the port must be between 1 and 65535' }
-  return bodiless(body) ?? { does: 'ask-network', host: parts.host ?? '', port }
+  if (port < 1 || port > 65_535) return { error: 'the port must be between 1 and 65535' }
+  return requireNoBody(body) ?? { does: 'ask-network', host: parts.host ?? '', port }
 }
 
-const waiting: Reader = (rest, body) => {
-  const seconds = numberIn(rest, WAIT_SECONDS_MAX)
-  if (seconds === undefined) return { says: `wait needs a number of seconds, at most ${WAIT_SECONDS_MAX}` }
-  return bodiless(body) ?? { does: 'wait', seconds }
+const readWait: StepReader = (rest, body) => {
+  const seconds = parseNumber(rest, WAIT_SECONDS_MAX)
+  if (seconds === undefined) return { error: `wait needs a number of seconds, at most ${WAIT_SECONDS_MAX}` }
+  return requireNoBody(body) ?? { does: 'wait', seconds }
 }
 
-const spamming: Reader = (rest, body) => {
-  const count = numberIn(rest, SPAM_LINES_MAX)
+const readSpam: StepReader = (rest, body) => {
+  const count = parseNumber(rest, SPAM_LINES_MAX)
   if (count === undefined || !Number.isInteger(count))
-    return { says: `spam needs a number of lines, at most ${SPAM_LINES_MAX}` }
-  return bodiless(body) ?? { does: 'spam', count }
+    return { error: `spam needs a number of lines, at most ${SPAM_LINES_MAX}` }
+  return requireNoBody(body) ?? { does: 'spam', count }
 }
 
-const limiting: Reader = (rest, body) => {
-  const minutes = rest === '' ? LIMIT_MINUTES : numberIn(rest, LIMIT_MINUTES_MAX)
-  if (minutes === undefined) return { says: `limit takes a number of minutes, at most ${LIMIT_MINUTES_MAX}` }
-  return bodiless(body) ?? { does: 'limit', minutes }
+const readLimit: StepReader = (rest, body) => {
+  const minutes = rest === '' ? LIMIT_MINUTES : parseNumber(rest, LIMIT_MINUTES_MAX)
+  if (minutes === undefined) return { error: `limit takes a number of minutes, at most ${LIMIT_MINUTES_MAX}` }
+  return requireNoBody(body) ?? { does: 'limit', minutes }
 }
 
-const crashing: Reader = (rest, body) => {
-  const code = rest === '' ? undefined : numberIn(rest, 255)
+const readCrash: StepReader = (rest, body) => {
+  const code = rest === '' ? undefined : parseNumber(rest, 255)
   if (rest !== '' && (code === undefined || !Number.isInteger(code)))
-    return { says: 'crash takes an exit code from 0 to 255' }
-  return bodiless(body) ?? { does: 'crash', ...(code === undefined ? {} : { code }) }
+    return { error: 'crash takes an exit code from 0 to 255' }
+  return requireNoBody(body) ?? { does: 'crash', ...(code === undefined ? {} : { code }) }
 }
 
-const hanging: Reader = (rest, body) => {
-  if (rest !== '' && rest !== 'deaf') return { says: 'hang takes nothing but deaf' }
-  return bodiless(body) ?? { does: 'hang', deaf: rest === 'deaf' }
+const readHang: StepReader = (rest, body) => {
+  if (rest !== '' && rest !== 'deaf') return { error: 'hang takes nothing but deaf' }
+  return requireNoBody(body) ?? { does: 'hang', ignoresSignals: rest === 'deaf' }
 }
 
-const READERS: Readonly<Record<Deed['does'], Reader>> & Readonly<Record<string, Reader>> = {
-  say: saying,
-  write: filing,
-  append: filing,
-  edit: editing,
-  delete: deleting,
-  run: running,
-  try: running,
-  commit: saying,
-  remember: saying,
-  artifact: filing,
-  subagent: saying,
-  'ask-network': asking,
-  wait: waiting,
-  spam: spamming,
-  fail: saying,
-  limit: limiting,
-  crash: crashing,
-  hang: hanging,
-}
-export const VERBS = Object.keys(READERS)
+const STEP_READERS: Readonly<Record<ScriptStep['does'], StepReader>> & Readonly<Record<string, StepReader>> =
+  {
+    say: readTextStep,
+    write: readFileStep,
+    append: readFileStep,
+    edit: readEdit,
+    delete: readDelete,
+    run: readCommandStep,
+    try: readCommandStep,
+    commit: readTextStep,
+    remember: readTextStep,
+    artifact: readFileStep,
+    subagent: readTextStep,
+    'ask-network': readNetworkCheck,
+    wait: readWait,
+    spam: readSpam,
+    fail: readTextStep,
+    limit: readLimit,
+    crash: readCrash,
+    hang: readHang,
+  }
+export const VERBS = Object.keys(STEP_READERS)
 
-function textOf(rest: string, body: readonly string[]): string {
+function joinText(rest: string, body: readonly string[]): string {
   return [rest, ...body].join('\n').trim()
 }
 
-function bodiless(body: readonly string[]): Fault | undefined {
-  return body.length === 0 ? undefined : { says: 'takes no body; the next line must not be indented' }
+function requireNoBody(body: readonly string[]): ScriptError | undefined {
+  return body.length === 0 ? undefined : { error: 'takes no body; the next line must not be indented' }
 }
 
-function numberIn(text: string, max: number): number | undefined {
+function parseNumber(text: string, max: number): number | undefined {
   const value = /^\d{1,9}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN
   return value <= max ? value : undefined
 }

@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process'
 import { delimiter, dirname } from 'node:path'
 
-export interface ShellEnd {
+export interface ShellResult {
   /** Both streams, in the order in which they came. */
   readonly output: string
   /** undefined: it was killed. */
@@ -17,15 +17,15 @@ const OUTPUT_HALF_BYTES_MAX = 32 * 1024
 export const COMMAND_MS_MAX = 600_000
 
 /** Never rejects; `signal` kills it. */
-export function shell(
+export function runShell(
   command: readonly [program: string, ...args: string[]],
   options: { readonly cwd: string; readonly signal: AbortSignal },
-): Promise<ShellEnd> {
+): Promise<ShellResult> {
   const [program, ...args] = command
   return new Promise((resolve) => {
-    const kept = new Kept()
+    const kept = new BoundedOutput()
     const child = spawn(program, args, {
-      env: environment(),
+      env: childEnvironment(),
       cwd: options.cwd,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
@@ -34,7 +34,7 @@ export function shell(
     const timer = setTimeout(kill, COMMAND_MS_MAX)
     options.signal.addEventListener('abort', kill, { once: true })
     if (options.signal.aborted) kill()
-    const done = (end: ShellEnd) => {
+    const done = (end: ShellResult) => {
       clearTimeout(timer)
       options.signal.removeEventListener('abort', kill)
       resolve(end)
@@ -49,7 +49,7 @@ export function shell(
 }
 
 /** Scripts run `node` as well as it runs us, wherever it is. */
-function environment(): NodeJS.ProcessEnv {
+function childEnvironment(): NodeJS.ProcessEnv {
   const own = dirname(process.execPath)
   const path = process.env.PATH ?? '/usr/bin:/bin'
   return { ...process.env, PATH: path.split(delimiter).includes(own) ? path : `${path}${delimiter}${own}` }
@@ -64,15 +64,15 @@ function killGroup(pid: number | undefined): void {
   }
 }
 
-class Kept {
+class BoundedOutput {
   #head = Buffer.alloc(0)
   #tail = Buffer.alloc(0)
   #dropped = 0
 
   add(bytes: Buffer): void {
-    const room = OUTPUT_HALF_BYTES_MAX - this.#head.length
-    this.#head = Buffer.concat([this.#head, bytes.subarray(0, room)])
-    this.#tail = Buffer.concat([this.#tail, bytes.subarray(room)])
+    const headBytesLeft = OUTPUT_HALF_BYTES_MAX - this.#head.length
+    this.#head = Buffer.concat([this.#head, bytes.subarray(0, headBytesLeft)])
+    this.#tail = Buffer.concat([this.#tail, bytes.subarray(headBytesLeft)])
     const excess = Math.max(0, this.#tail.length - OUTPUT_HALF_BYTES_MAX)
     this.#dropped += excess
     this.#tail = this.#tail.subarray(excess)

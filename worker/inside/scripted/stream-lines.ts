@@ -4,33 +4,33 @@
  * Every line names the session and itself. What is made up says so: `scripted`, a cost basis of `unknown`, and no key.
  * Values only; who prints them, and when, is the performance's business.
  */
-import { MODEL, type ModelUsage, NO_USAGE, type Spent, type Usage } from './usage-meter.ts'
+import { MODEL, type ModelUsage, NO_USAGE, type Usage, type UsageByModel } from './usage-meter.ts'
 
-export type Line = Readonly<Record<string, unknown>>
-export type Block = Readonly<Record<string, unknown>> & { readonly type: string }
+export type StreamLine = Readonly<Record<string, unknown>>
+export type ContentBlock = Readonly<Record<string, unknown>> & { readonly type: string }
 
-export interface Voice {
+export interface LineSource {
   readonly sessionId: string
   readonly cwd: string
   readonly uuid: () => string
   readonly now: () => number
 }
 
-export interface Message {
+export interface MessageHeader {
   readonly id: string
   readonly requestId: string
   readonly model: string
 }
 
 /** In whose name a line is spoken, when it is a subagent's. */
-export interface Nested {
+export interface SubagentTask {
   readonly toolUseId: string
   readonly agentId: string
   readonly description: string
 }
 
 /** How an execution ended. */
-export interface Ended {
+export interface ExecutionEnd {
   readonly subtype: 'success' | 'error_during_execution' | 'error_max_turns' | 'error_max_budget_usd'
   readonly reason:
     | 'completed'
@@ -43,32 +43,32 @@ export interface Ended {
   /** The final text, or what went wrong. */
   readonly text: string
   readonly stopReason: string | null
-  readonly apiError?: Line
+  readonly apiError?: StreamLine
 }
 
-export interface Figures {
+export interface ExecutionFigures {
   readonly turns: number
   readonly startedAt: number
   readonly subagents: number
   /** Of the main loop; nothing when it was cut off. */
   readonly usage: Usage
-  readonly since: Spent
-  readonly total: Spent
+  readonly since: UsageByModel
+  readonly total: UsageByModel
   readonly totalUsd: number
 }
 
-export class Dialect {
-  readonly #voice: Voice
+export class StreamLines {
+  readonly #source: LineSource
 
-  constructor(voice: Voice) {
-    this.#voice = voice
+  constructor(source: LineSource) {
+    this.#source = source
   }
 
-  init(): Line {
-    return this.#line({
+  init(): StreamLine {
+    return this.#withSession({
       type: 'system',
       subtype: 'init',
-      cwd: this.#voice.cwd,
+      cwd: this.#source.cwd,
       tools: ['Task', 'Bash', 'Edit', 'WebFetch', 'Write'],
       mcp_servers: [],
       model: MODEL,
@@ -85,34 +85,34 @@ export class Dialect {
     })
   }
 
-  assistant(message: Message, block: Block, usage: Usage, nested?: Nested): Line {
-    return this.#spoken({
+  assistant(message: MessageHeader, block: ContentBlock, usage: Usage, nested?: SubagentTask): StreamLine {
+    return this.#withTimestamp({
       type: 'assistant',
-      message: messageOf(message, [block], usage),
+      message: toApiMessage(message, [block], usage),
       parent_tool_use_id: nested?.toolUseId ?? null,
       request_id: message.requestId,
-      ...nestedFields(nested),
+      ...subagentFields(nested),
     })
   }
 
-  aborted(message: Message, text: string, usage: Usage): Line {
+  aborted(message: MessageHeader, text: string, usage: Usage): StreamLine {
     const block = { type: 'text', text }
-    return this.#spoken({
+    return this.#withTimestamp({
       type: 'assistant',
-      message: messageOf(message, [block], usage),
+      message: toApiMessage(message, [block], usage),
       parent_tool_use_id: null,
       aborted: true,
     })
   }
 
-  interruption(): Line {
+  interruption(): StreamLine {
     const content = [{ type: 'text', text: '[Request interrupted by user]' }]
-    return this.#spoken({ type: 'user', message: { role: 'user', content }, parent_tool_use_id: null })
+    return this.#withTimestamp({ type: 'user', message: { role: 'user', content }, parent_tool_use_id: null })
   }
 
-  toolResult(toolUseId: string, text: string, isError: boolean, structured: Line): Line {
+  toolResult(toolUseId: string, text: string, isError: boolean, structured: StreamLine): StreamLine {
     const content = [{ tool_use_id: toolUseId, type: 'tool_result', content: text, is_error: isError }]
-    return this.#spoken({
+    return this.#withTimestamp({
       type: 'user',
       message: { role: 'user', content },
       parent_tool_use_id: null,
@@ -121,9 +121,9 @@ export class Dialect {
   }
 
   /** `system` lines about a subagent. */
-  task(subtype: 'task_started' | 'task_notification', nested: Nested, fields: Line): Line {
+  task(subtype: 'task_started' | 'task_notification', nested: SubagentTask, fields: StreamLine): StreamLine {
     const { agentId, toolUseId, description } = nested
-    return this.#line({
+    return this.#withSession({
       type: 'system',
       subtype,
       task_id: agentId,
@@ -134,16 +134,16 @@ export class Dialect {
     })
   }
 
-  rateLimit(resetsAt: number): Line {
-    return this.#line({ type: 'rate_limit_event', rate_limit_info: rateLimitInfo(resetsAt) })
+  rateLimit(resetsAt: number): StreamLine {
+    return this.#withSession({ type: 'rate_limit_event', rate_limit_info: toRateLimitInfo(resetsAt) })
   }
 
   /** What an API error looks like among the messages. */
-  synthetic(text: string, error: string, apiError: Line): Line {
-    const message = { id: this.#voice.uuid(), requestId: 'req_scripted', model: '<synthetic>' }
-    return this.#spoken({
+  synthetic(text: string, error: string, apiError: StreamLine): StreamLine {
+    const message = { id: this.#source.uuid(), requestId: 'req_scripted', model: '<synthetic>' }
+    return this.#withTimestamp({
       type: 'assistant',
-      message: { ...messageOf(message, [{ type: 'text', text }], NO_USAGE), stop_reason: 'stop_sequence' },
+      message: { ...toApiMessage(message, [{ type: 'text', text }], NO_USAGE), stop_reason: 'stop_sequence' },
       parent_tool_use_id: null,
       error,
       request_id: message.requestId,
@@ -153,43 +153,47 @@ export class Dialect {
   }
 
   /** Its type does not come first, and nobody may rely on that. */
-  result(ended: Ended, figures: Figures): Line {
-    const durationMs = this.#voice.now() - figures.startedAt
-    const words = ended.subtype === 'success' ? { result: ended.text } : { errors: [ended.text] }
-    return this.#line({
+  result(end: ExecutionEnd, figures: ExecutionFigures): StreamLine {
+    const durationMs = this.#source.now() - figures.startedAt
+    const words = end.subtype === 'success' ? { result: end.text } : { errors: [end.text] }
+    return this.#withSession({
       duration_api_ms: durationMs,
-      stop_reason: ended.stopReason,
+      stop_reason: end.stopReason,
       total_cost_usd: figures.totalUsd,
-      usage: fullUsage(figures.usage),
-      modelUsage: modelUsage(figures.total),
+      usage: toFullUsage(figures.usage),
+      modelUsage: toModelUsage(figures.total),
       permission_denials: [],
-      terminal_reason: ended.reason,
+      terminal_reason: end.reason,
       subagent_stats: { spawned: figures.subagents, completed: figures.subagents, failed: 0 },
-      is_error: ended.isError,
+      is_error: end.isError,
       num_turns: figures.turns,
-      subtype: ended.subtype,
-      ...(ended.subtype === 'success' ? { api_error_status: null } : {}),
-      ...ended.apiError,
+      subtype: end.subtype,
+      ...(end.subtype === 'success' ? { api_error_status: null } : {}),
+      ...end.apiError,
       ...words,
       type: 'result',
       duration_ms: durationMs,
       queued_turn_count: 0,
       result_index: 0,
-      model_usage_since_last_result: modelUsage(figures.since),
+      model_usage_since_last_result: toModelUsage(figures.since),
       scripted: true,
     })
   }
 
-  #line(fields: Line): Line {
-    return { ...fields, session_id: this.#voice.sessionId, uuid: this.#voice.uuid() }
+  #withSession(fields: StreamLine): StreamLine {
+    return { ...fields, session_id: this.#source.sessionId, uuid: this.#source.uuid() }
   }
 
-  #spoken(fields: Line): Line {
-    return this.#line({ ...fields, timestamp: new Date(this.#voice.now()).toISOString() })
+  #withTimestamp(fields: StreamLine): StreamLine {
+    return this.#withSession({ ...fields, timestamp: new Date(this.#source.now()).toISOString() })
   }
 }
 
-export function messageOf({ id, model }: Message, content: readonly Block[], usage: Usage): Line {
+export function toApiMessage(
+  { id, model }: MessageHeader,
+  content: readonly ContentBlock[],
+  usage: Usage,
+): StreamLine {
   const streamed = { ...usage, service_tier: 'standard' }
   return {
     id,
@@ -203,17 +207,17 @@ export function messageOf({ id, model }: Message, content: readonly Block[], usa
   }
 }
 
-export function rateLimitInfo(resetsAt: number): Line {
+export function toRateLimitInfo(resetsAt: number): StreamLine {
   return { status: 'rejected', resetsAt, rateLimitType: 'five_hour', isUsingOverage: false }
 }
 
-export function modelUsage(spent: Spent): Line {
+export function toModelUsage(spent: UsageByModel): StreamLine {
   return Object.fromEntries(
-    Object.entries(spent).map(([model, usage]) => [model, fullModelUsage(model, usage)]),
+    Object.entries(spent).map(([model, usage]) => [model, toFullModelUsage(model, usage)]),
   )
 }
 
-function fullModelUsage(model: string, usage: ModelUsage): Line {
+function toFullModelUsage(model: string, usage: ModelUsage): StreamLine {
   return {
     ...usage,
     webSearchRequests: 0,
@@ -228,7 +232,7 @@ function fullModelUsage(model: string, usage: ModelUsage): Line {
   }
 }
 
-function fullUsage(usage: Usage): Line {
+function toFullUsage(usage: Usage): StreamLine {
   return {
     ...usage,
     server_tool_use: { web_search_requests: 0, web_fetch_requests: 0 },
@@ -240,7 +244,11 @@ function fullUsage(usage: Usage): Line {
   }
 }
 
-function nestedFields(nested: Nested | undefined): Line {
-  if (nested === undefined) return {}
-  return { agent_id: nested.agentId, subagent_type: 'general-purpose', task_description: nested.description }
+function subagentFields(subagent: SubagentTask | undefined): StreamLine {
+  if (subagent === undefined) return {}
+  return {
+    agent_id: subagent.agentId,
+    subagent_type: 'general-purpose',
+    task_description: subagent.description,
+  }
 }

@@ -6,25 +6,25 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs'
 import { appendFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
-import { knock } from './network-check.ts'
-import type { Deed } from './script.ts'
-import { shell } from './shell.ts'
+import { checkHost } from './network-check.ts'
+import type { ScriptStep } from './script.ts'
+import { runShell } from './shell.ts'
 
-export interface Surroundings {
+export interface ToolEnvironment {
   readonly cwd: string
   readonly artifacts: string
   readonly memories: string
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-export interface ToolEnd {
+export interface ToolResult {
   readonly text: string
   readonly isError: boolean
 }
 
 /** Deeds that are a tool's use; `subagent` is not one's own doing. */
-export type ToolDeed = Extract<
-  Deed,
+export type ToolStep = Extract<
+  ScriptStep,
   {
     does:
       | 'write'
@@ -41,120 +41,125 @@ export type ToolDeed = Extract<
 >
 
 /** The tool and its input, as the agent it stands for would have put it. */
-export function toolOf(
-  deed: ToolDeed,
-  { artifacts, memories }: Surroundings,
+export function describeToolUse(
+  step: ToolStep,
+  { artifacts, memories }: ToolEnvironment,
 ): { name: string; input: object } {
-  switch (deed.does) {
+  switch (step.does) {
     case 'write':
-      return { name: 'Write', input: { file_path: deed.path, content: deed.body } }
+      return { name: 'Write', input: { file_path: step.path, content: step.body } }
     case 'append':
-      return { name: 'Edit', input: { file_path: deed.path, old_string: '', new_string: deed.body } }
+      return { name: 'Edit', input: { file_path: step.path, old_string: '', new_string: step.body } }
     case 'edit':
       return {
         name: 'Edit',
-        input: { file_path: deed.path, old_string: deed.before, new_string: deed.after },
+        input: { file_path: step.path, old_string: step.before, new_string: step.after },
       }
     case 'delete':
-      return { name: 'Bash', input: { command: `rm -r ${deed.path}`, description: 'delete' } }
+      return { name: 'Bash', input: { command: `rm -r ${step.path}`, description: 'delete' } }
     case 'run':
     case 'try':
-      return { name: 'Bash', input: { command: deed.command } }
+      return { name: 'Bash', input: { command: step.command } }
     case 'commit':
-      return { name: 'Bash', input: { command: 'git add --all && git commit', description: deed.text } }
+      return { name: 'Bash', input: { command: 'git add --all && git commit', description: step.text } }
     case 'remember':
-      return { name: 'Edit', input: { file_path: memories, old_string: '', new_string: deed.text } }
+      return { name: 'Edit', input: { file_path: memories, old_string: '', new_string: step.text } }
     case 'artifact':
-      return { name: 'Write', input: { file_path: join(artifacts, deed.path), content: deed.body } }
+      return { name: 'Write', input: { file_path: join(artifacts, step.path), content: step.body } }
     case 'ask-network':
       return {
         name: 'WebFetch',
-        input: { url: `https://${deed.host}:${deed.port}/`, prompt: 'is it there?' },
+        input: { url: `https://${step.host}:${step.port}/`, prompt: 'is it there?' },
       }
   }
 }
 
-export async function use(deed: ToolDeed, around: Surroundings, signal: AbortSignal): Promise<ToolEnd> {
+export async function useTool(
+  step: ToolStep,
+  environment: ToolEnvironment,
+  signal: AbortSignal,
+): Promise<ToolResult> {
   try {
-    return await useIt(deed, around, signal)
+    return await runTool(step, environment, signal)
   } catch (error) {
-    return wrong(error instanceof Error ? error.message : String(error))
+    return fail(error instanceof Error ? error.message : String(error))
   }
 }
 
-function useIt(deed: ToolDeed, around: Surroundings, signal: AbortSignal): Promise<ToolEnd> {
-  switch (deed.does) {
+function runTool(step: ToolStep, environment: ToolEnvironment, signal: AbortSignal): Promise<ToolResult> {
+  switch (step.does) {
     case 'write':
-      return write(around.cwd, deed.path, deed.body)
+      return writeFileAt(environment.cwd, step.path, step.body)
     case 'append':
-      return append(around.cwd, deed.path, deed.body)
+      return appendToFile(environment.cwd, step.path, step.body)
     case 'edit':
-      return edit(around.cwd, deed.path, deed.before, deed.after)
+      return editFile(environment.cwd, step.path, step.before, step.after)
     case 'delete':
-      return remove(around.cwd, deed.path)
+      return removeFile(environment.cwd, step.path)
     case 'run':
     case 'try':
-      return run(['/bin/sh', '-c', deed.command], around.cwd, signal)
+      return runCommand(['/bin/sh', '-c', step.command], environment.cwd, signal)
     case 'commit':
-      return commit(around.cwd, deed.text, signal)
+      return commitAll(environment.cwd, step.text, signal)
     case 'remember':
-      return remember(around.memories, deed.text)
+      return recordMemory(environment.memories, step.text)
     case 'artifact':
-      return leave(around.artifacts, deed.path, deed.body)
+      return writeArtifact(environment.artifacts, step.path, step.body)
     case 'ask-network':
-      return knock(deed.host, deed.port, around.env, signal).then(right)
+      return checkHost(step.host, step.port, environment.env, signal).then(succeed)
   }
 }
 
-const right = (text: string): ToolEnd => ({ text, isError: false })
-const wrong = (text: string): ToolEnd => ({ text, isError: true })
+const succeed = (text: string): ToolResult => ({ text, isError: false })
+const fail = (text: string): ToolResult => ({ text, isError: true })
 
 // ---- files -------------------------------------------------------------------------------------------------------
 
-async function write(cwd: string, path: string, body: string): Promise<ToolEnd> {
-  const place = placeIn(cwd, path)
-  if (place === undefined) return outside(path)
+async function writeFileAt(cwd: string, path: string, body: string): Promise<ToolResult> {
+  const place = resolveInside(cwd, path)
+  if (place === undefined) return failOutside(path)
   await mkdir(dirname(place), { recursive: true })
   await writeFile(place, body)
-  return right(`${path} has ${Buffer.byteLength(body)} bytes`)
+  return succeed(`${path} has ${Buffer.byteLength(body)} bytes`)
 }
 
-async function append(cwd: string, path: string, body: string): Promise<ToolEnd> {
-  const place = placeIn(cwd, path)
-  if (place === undefined) return outside(path)
+async function appendToFile(cwd: string, path: string, body: string): Promise<ToolResult> {
+  const place = resolveInside(cwd, path)
+  if (place === undefined) return failOutside(path)
   await mkdir(dirname(place), { recursive: true })
   await appendFile(place, body)
-  return right(`${path} has ${Buffer.byteLength(body)} bytes more`)
+  return succeed(`${path} has ${Buffer.byteLength(body)} bytes more`)
 }
 
-async function edit(cwd: string, path: string, before: string, after: string): Promise<ToolEnd> {
-  const place = placeIn(cwd, path)
-  if (place === undefined) return outside(path)
+async function editFile(cwd: string, path: string, before: string, after: string): Promise<ToolResult> {
+  const place = resolveInside(cwd, path)
+  if (place === undefined) return failOutside(path)
   const text = await readFile(place, 'utf8')
-  const times = text.split(before).length - 1
-  if (times !== 1) return wrong(`the text to be replaced is ${times} times in ${path}; it must be there once`)
+  const occurrences = text.split(before).length - 1
+  if (occurrences !== 1)
+    return fail(`the text to be replaced is ${occurrences} times in ${path}; it must be there once`)
   await writeFile(
     place,
     text.replace(before, () => after),
   )
-  return right(`${path} is changed`)
+  return succeed(`${path} is changed`)
 }
 
-async function remove(cwd: string, path: string): Promise<ToolEnd> {
-  const place = placeIn(cwd, path)
-  if (place === undefined || place === resolve(cwd)) return outside(path)
+async function removeFile(cwd: string, path: string): Promise<ToolResult> {
+  const place = resolveInside(cwd, path)
+  if (place === undefined || place === resolve(cwd)) return failOutside(path)
   await rm(place, { recursive: true })
-  return right(`${path} is gone`)
+  return succeed(`${path} is gone`)
 }
 
 /** Where a path leads, links followed; undefined when that is not below the working directory. */
-export function placeIn(cwd: string, path: string): string | undefined {
+export function resolveInside(cwd: string, path: string): string | undefined {
   if (path.includes('\0')) return undefined
-  const place = resolve(cwd, path)
-  if (!isWithin(resolve(cwd), place)) return undefined
-  let known = place
-  while (!isThere(known)) known = dirname(known)
-  return existsSync(known) && isWithin(realpathSync(cwd), realpathSync(known)) ? place : undefined
+  const target = resolve(cwd, path)
+  if (!isWithin(resolve(cwd), target)) return undefined
+  let existing = target
+  while (!exists(existing)) existing = dirname(existing)
+  return existsSync(existing) && isWithin(realpathSync(cwd), realpathSync(existing)) ? target : undefined
 }
 
 function isWithin(folder: string, path: string): boolean {
@@ -162,46 +167,46 @@ function isWithin(folder: string, path: string): boolean {
 }
 
 /** A link that leads nowhere is there, too: writing through it would make what it names. */
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
-function outside(path: string): ToolEnd {
-  return wrong(`${path} is not below the working directory`)
+function failOutside(path: string): ToolResult {
+  return fail(`${path} is not below the working directory`)
 }
 
-async function leave(folder: string, name: string, body: string): Promise<ToolEnd> {
+async function writeArtifact(folder: string, name: string, body: string): Promise<ToolResult> {
   if (name !== basename(name) || name === '.' || name === '..')
-    return wrong(`${name} is not a plain file name`)
-  if (!existsSync(folder)) return wrong(`nobody collects artifacts: there is no ${folder}`)
+    return fail(`${name} is not a plain file name`)
+  if (!existsSync(folder)) return fail(`nobody collects artifacts: there is no ${folder}`)
   await writeFile(join(folder, name), body)
-  return right(`${name} has ${Buffer.byteLength(body)} bytes`)
+  return succeed(`${name} has ${Buffer.byteLength(body)} bytes`)
 }
 
 /** One fact a line: a body's lines become one. */
-async function remember(file: string, fact: string): Promise<ToolEnd> {
-  if (!existsSync(dirname(file))) return wrong(`nobody collects memories: there is no ${dirname(file)}`)
+async function recordMemory(file: string, fact: string): Promise<ToolResult> {
+  if (!existsSync(dirname(file))) return fail(`nobody collects memories: there is no ${dirname(file)}`)
   await appendFile(file, `${fact.replace(/\s+/g, ' ')}\n`)
-  return right('remembered')
+  return succeed('remembered')
 }
 
 // ---- commands ----------------------------------------------------------------------------------------------------
 
-async function run(
+async function runCommand(
   command: readonly [string, ...string[]],
   cwd: string,
   signal: AbortSignal,
-): Promise<ToolEnd> {
-  const { output, code } = await shell(command, { cwd, signal })
-  if (code === 0) return right(output)
+): Promise<ToolResult> {
+  const { output, code } = await runShell(command, { cwd, signal })
+  if (code === 0) return succeed(output)
   const how = code === undefined ? 'it was killed' : `exit code ${code}`
-  return wrong(output === '' ? how : `${output}\n(${how})`)
+  return fail(output === '' ? how : `${output}\n(${how})`)
 }
 
-async function commit(cwd: string, message: string, signal: AbortSignal): Promise<ToolEnd> {
-  const added = await run(['git', 'add', '--all'], cwd, signal)
+async function commitAll(cwd: string, message: string, signal: AbortSignal): Promise<ToolResult> {
+  const added = await runCommand(['git', 'add', '--all'], cwd, signal)
   if (added.isError) return added
-  const who = await run(['git', 'config', 'user.email'], cwd, signal)
+  const who = await runCommand(['git', 'config', 'user.email'], cwd, signal)
   const as = who.isError ? ['-c', 'user.name=scripted-agent', '-c', 'user.email=agent@localhost'] : []
-  return run(['git', ...as, 'commit', '--message', message], cwd, signal)
+  return runCommand(['git', ...as, 'commit', '--message', message], cwd, signal)
 }

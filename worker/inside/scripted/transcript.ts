@@ -8,22 +8,22 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Block, Line, Message } from './stream-lines.ts'
-import { messageOf, modelUsage } from './stream-lines.ts'
-import type { ModelUsage, Spent, Usage } from './usage-meter.ts'
+import type { ContentBlock, MessageHeader, StreamLine } from './stream-lines.ts'
+import { toApiMessage, toModelUsage } from './stream-lines.ts'
+import type { ModelUsage, Usage, UsageByModel } from './usage-meter.ts'
 
-const KEY_CHARS_MAX = 200
+const PROJECT_KEY_CHARS_MAX = 200
 
 /** agentA's own way to make a folder's name of a path. */
 export function projectKey(cwd: string): string {
   const plain = cwd.replace(/[^a-zA-Z0-9]/g, '-')
-  if (plain.length <= KEY_CHARS_MAX) return plain
+  if (plain.length <= PROJECT_KEY_CHARS_MAX) return plain
   let hash = 0
   for (let at = 0; at < cwd.length; at += 1) hash = ((hash << 5) - hash + cwd.charCodeAt(at)) | 0
-  return `${plain.slice(0, KEY_CHARS_MAX)}-${Math.abs(hash).toString(36)}`
+  return `${plain.slice(0, PROJECT_KEY_CHARS_MAX)}-${Math.abs(hash).toString(36)}`
 }
 
-export interface TranscriptParts {
+export interface TranscriptOptions {
   /** `$CLAUDE_CONFIG_DIR`, or `.claude` at home. */
   readonly folder: string
   readonly cwd: string
@@ -34,96 +34,107 @@ export interface TranscriptParts {
   readonly now: () => number
 }
 
-export interface Past {
-  readonly spent: Spent
+export interface SessionHistory {
+  readonly usage: UsageByModel
   readonly messages: number
   /** The last things said, for a person who comes back. */
-  readonly said: readonly string[]
+  readonly lastTexts: readonly string[]
 }
 
-const NOTHING_PAST: Past = { spent: {}, messages: 0, said: [] }
-const SAID_MAX = 5
+const EMPTY_HISTORY: SessionHistory = { usage: {}, messages: 0, lastTexts: [] }
+const LAST_TEXTS_MAX = 5
 
 export class Transcript {
-  readonly past: Past
-  readonly #parts: TranscriptParts
+  readonly history: SessionHistory
+  readonly #options: TranscriptOptions
   readonly #path: string
-  #last: string | null = null
+  #lastUuid: string | null = null
 
-  private constructor(parts: TranscriptParts, path: string, past: Past) {
-    this.#parts = parts
+  private constructor(options: TranscriptOptions, path: string, past: SessionHistory) {
+    this.#options = options
     this.#path = path
-    this.past = past
+    this.history = past
   }
 
   /** undefined: the session's name is taken. */
-  static begin(parts: TranscriptParts): Transcript | undefined {
-    if (findSession(parts.folder, parts.sessionId) !== undefined) return undefined
-    const path = join(parts.folder, 'projects', projectKey(parts.cwd), `${parts.sessionId}.jsonl`)
+  static begin(options: TranscriptOptions): Transcript | undefined {
+    if (findSession(options.folder, options.sessionId) !== undefined) return undefined
+    const path = join(options.folder, 'projects', projectKey(options.cwd), `${options.sessionId}.jsonl`)
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    return new Transcript(parts, path, NOTHING_PAST)
+    return new Transcript(options, path, EMPTY_HISTORY)
   }
 
   /** undefined: there is no such session; a session may be resumed from another working directory. */
-  static resume(parts: TranscriptParts): Transcript | undefined {
-    const path = findSession(parts.folder, parts.sessionId)
-    return path === undefined ? undefined : new Transcript(parts, path, readPast(path))
+  static resume(options: TranscriptOptions): Transcript | undefined {
+    const path = findSession(options.folder, options.sessionId)
+    return path === undefined ? undefined : new Transcript(options, path, readHistory(path))
   }
 
-  prompt(text: string): void {
+  addPrompt(text: string): void {
     this.#add({ type: 'user', message: { role: 'user', content: text } })
   }
 
-  toolResult(toolUseId: string, text: string, isError: boolean): void {
+  addToolResult(toolUseId: string, text: string, isError: boolean): void {
     const content = [{ tool_use_id: toolUseId, type: 'tool_result', content: text, is_error: isError }]
     this.#add({ type: 'user', message: { role: 'user', content } })
   }
 
-  message(message: Message, blocks: readonly Block[], usage: Usage, total: Spent): void {
+  addMessage(
+    message: MessageHeader,
+    blocks: readonly ContentBlock[],
+    usage: Usage,
+    total: UsageByModel,
+  ): void {
     for (const block of blocks) {
       this.#add({
         type: 'assistant',
-        message: messageOf(message, [block], usage),
+        message: toApiMessage(message, [block], usage),
         requestId: message.requestId,
       })
     }
-    this.cost(total)
+    this.addCost(total)
   }
 
-  cost(total: Spent): void {
+  addCost(total: UsageByModel): void {
     const totalCostUSD = Object.values(total).reduce((sum, { costUSD }) => sum + costUSD, 0)
     this.#append({
       type: 'cost-state',
       totalCostUSD,
-      modelUsage: modelUsage(total),
-      sessionId: this.#parts.sessionId,
+      modelUsage: toModelUsage(total),
+      sessionId: this.#options.sessionId,
     })
   }
 
-  subagent(agentId: string, description: string, message: Message, block: Block, usage: Usage): void {
-    const folder = join(dirname(this.#path), this.#parts.sessionId, 'subagents')
+  addSubagent(
+    agentId: string,
+    description: string,
+    message: MessageHeader,
+    block: ContentBlock,
+    usage: Usage,
+  ): void {
+    const folder = join(dirname(this.#path), this.#options.sessionId, 'subagents')
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const fields = { agentId, requestId: message.requestId, message: messageOf(message, [block], usage) }
-    const line = this.#filled({ type: 'assistant', ...fields }, true)
-    appendFileSync(join(folder, `agent-${agentId}.jsonl`), textOf(line), { mode: 0o600 })
+    const fields = { agentId, requestId: message.requestId, message: toApiMessage(message, [block], usage) }
+    const line = this.#withDefaults({ type: 'assistant', ...fields }, true)
+    appendFileSync(join(folder, `agent-${agentId}.jsonl`), toJsonLine(line), { mode: 0o600 })
     const meta = JSON.stringify({ agentType: 'general-purpose', description })
     writeFileSync(join(folder, `agent-${agentId}.meta.json`), meta, { mode: 0o600 })
   }
 
-  #add(fields: Line): void {
-    const line = this.#filled(fields, false)
+  #add(fields: StreamLine): void {
+    const line = this.#withDefaults(fields, false)
     this.#append(line)
-    this.#last = String(line.uuid)
+    this.#lastUuid = String(line.uuid)
   }
 
-  #append(line: Line): void {
-    appendFileSync(this.#path, textOf(line), { mode: 0o600 })
+  #append(line: StreamLine): void {
+    appendFileSync(this.#path, toJsonLine(line), { mode: 0o600 })
   }
 
-  #filled(fields: Line, isSidechain: boolean): Line {
-    const { cwd, sessionId, isAtTerminal, uuid, now } = this.#parts
+  #withDefaults(fields: StreamLine, isSidechain: boolean): StreamLine {
+    const { cwd, sessionId, isAtTerminal, uuid, now } = this.#options
     return {
-      parentUuid: isSidechain ? null : this.#last,
+      parentUuid: isSidechain ? null : this.#lastUuid,
       isSidechain,
       userType: 'external',
       entrypoint: isAtTerminal ? 'cli' : 'sdk-cli',
@@ -137,7 +148,7 @@ export class Transcript {
   }
 }
 
-const textOf = (line: Line): string => `${JSON.stringify(line)}\n`
+const toJsonLine = (line: StreamLine): string => `${JSON.stringify(line)}\n`
 
 function findSession(folder: string, sessionId: string): string | undefined {
   const projects = join(folder, 'projects')
@@ -148,22 +159,22 @@ function findSession(folder: string, sessionId: string): string | undefined {
 }
 
 /** A line that a crash has torn says nothing. */
-function readPast(path: string): Past {
-  let spent: Spent = {}
+function readHistory(path: string): SessionHistory {
+  let usage: UsageByModel = {}
   const messages = new Set<string>()
-  const said: string[] = []
+  const lastTexts: string[] = []
   for (const text of readFileSync(path, 'utf8').split('\n')) {
-    const line = parsed(text)
-    if (line.type === 'cost-state') spent = spentIn(line.modelUsage)
+    const line = parseLine(text)
+    if (line.type === 'cost-state') usage = readUsage(line.modelUsage)
     if (line.type !== 'assistant') continue
-    const message: Line = Object(line.message)
+    const message: StreamLine = Object(line.message)
     messages.add(String(message.id))
-    said.push(...wordsOf(message.content))
+    lastTexts.push(...textsOf(message.content))
   }
-  return { spent, messages: messages.size, said: said.slice(-SAID_MAX) }
+  return { usage, messages: messages.size, lastTexts: lastTexts.slice(-LAST_TEXTS_MAX) }
 }
 
-function parsed(text: string): Line {
+function parseLine(text: string): StreamLine {
   try {
     return Object(JSON.parse(text))
   } catch {
@@ -171,7 +182,7 @@ function parsed(text: string): Line {
   }
 }
 
-function spentIn(value: unknown): Spent {
+function readUsage(value: unknown): UsageByModel {
   const models = Object.entries(Object(value)) as [string, ModelUsage][]
   return Object.fromEntries(
     models.map(([model, usage]) => [
@@ -187,7 +198,7 @@ function spentIn(value: unknown): Spent {
   )
 }
 
-function wordsOf(content: unknown): string[] {
+function textsOf(content: unknown): string[] {
   if (!Array.isArray(content)) return []
-  return content.flatMap((block: Line) => (block.type === 'text' ? [String(block.text)] : []))
+  return content.flatMap((block: StreamLine) => (block.type === 'text' ? [String(block.text)] : []))
 }

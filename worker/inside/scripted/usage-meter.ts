@@ -23,7 +23,7 @@ export interface ModelUsage {
   readonly costUSD: number
 }
 
-export type Spent = Readonly<Record<string, ModelUsage>>
+export type UsageByModel = Readonly<Record<string, ModelUsage>>
 
 export const NO_USAGE: Usage = {
   input_tokens: 0,
@@ -41,75 +41,77 @@ const MILLION = 1_000_000
 
 export type ScriptedModel = keyof typeof PRICES
 
-export class Meter {
-  readonly #earlier: Spent
-  readonly #since: Record<string, ModelUsage> = {}
-  #main: Usage = NO_USAGE
-  #context = INSTRUCTION_TOKENS
+export class UsageMeter {
+  readonly #usedBefore: UsageByModel
+  readonly #usedNow: Record<string, ModelUsage> = {}
+  #mainLoop: Usage = NO_USAGE
+  #contextTokens = INSTRUCTION_TOKENS
 
   /** `earlier`: what the session had spent before. */
-  constructor(earlier: Spent = {}) {
-    this.#earlier = earlier
+  constructor(usedBefore: UsageByModel = {}) {
+    this.#usedBefore = usedBefore
   }
 
   /** What a message costs before its own words: `heard` is what it answers. */
-  begin(heard: string): Usage {
-    const fresh = tokensOf(heard)
+  beginMessage(answered: string): Usage {
+    const fresh = estimateTokens(answered)
     const written = Math.floor(fresh / 2)
     const usage = {
       input_tokens: fresh - written,
       cache_creation_input_tokens: written,
-      cache_read_input_tokens: this.#context,
+      cache_read_input_tokens: this.#contextTokens,
       // Streamed lines come before the count is known.
       output_tokens: 1,
     }
-    this.#context += fresh
+    this.#contextTokens += fresh
     return usage
   }
 
   /** The message is whole: its final usage, counted. */
-  end(begun: Usage, words: string): Usage {
-    const usage = { ...begun, output_tokens: tokensOf(words) }
-    this.#context += usage.output_tokens
-    this.#main = sumOf(this.#main, usage)
+  endMessage(begun: Usage, words: string): Usage {
+    const usage = { ...begun, output_tokens: estimateTokens(words) }
+    this.#contextTokens += usage.output_tokens
+    this.#mainLoop = addApiUsage(this.#mainLoop, usage)
     this.#count(MODEL, usage)
     return usage
   }
 
   /** A subagent's message: not in the main loop's usage, but in the session's. */
-  subagent(words: string): Usage {
-    const tokens = tokensOf(words)
+  countSubagent(words: string): Usage {
+    const tokens = estimateTokens(words)
     const usage = { ...NO_USAGE, input_tokens: tokens, output_tokens: tokens }
     this.#count(SMALL_MODEL, usage)
     return usage
   }
 
   /** The main loop's, of this execution. */
-  main(): Usage {
-    return this.#main
+  mainLoopUsage(): Usage {
+    return this.#mainLoop
   }
 
   /** By model, of this execution. */
-  since(): Spent {
-    return { ...this.#since }
+  executionUsage(): UsageByModel {
+    return { ...this.#usedNow }
   }
 
   /** By model, of the whole session. */
-  total(): Spent {
-    const models = [...new Set([...Object.keys(this.#earlier), ...Object.keys(this.#since)])]
-    return Object.fromEntries(models.map((model) => [model, plus(this.#earlier[model], this.#since[model])]))
+  sessionUsage(): UsageByModel {
+    const models = [...new Set([...Object.keys(this.#usedBefore), ...Object.keys(this.#usedNow)])]
+    return Object.fromEntries(
+      models.map((model) => [model, addUsage(this.#usedBefore[model], this.#usedNow[model])]),
+    )
   }
 
-  totalUsd(): number {
-    return usdOf(this.total())
+  sessionUsd(): number {
+    return sumUsd(this.sessionUsage())
   }
 
-  sinceUsd(): number {
-    return usdOf(this.since())
+  executionUsd(): number {
+    return sumUsd(this.executionUsage())
   }
 
   #count(model: ScriptedModel, usage: Usage): void {
-    this.#since[model] = plus(this.#since[model], {
+    this.#usedNow[model] = addUsage(this.#usedNow[model], {
       inputTokens: usage.input_tokens,
       outputTokens: usage.output_tokens,
       cacheReadInputTokens: usage.cache_read_input_tokens,
@@ -129,11 +131,11 @@ export function costOf(model: ScriptedModel, usage: Usage): number {
   return sum / MILLION
 }
 
-function tokensOf(text: string): number {
+function estimateTokens(text: string): number {
   return Math.max(1, Math.ceil(text.length / CHARS_PER_TOKEN))
 }
 
-function sumOf(a: Usage, b: Usage): Usage {
+function addApiUsage(a: Usage, b: Usage): Usage {
   return {
     input_tokens: a.input_tokens + b.input_tokens,
     cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,
@@ -142,7 +144,7 @@ function sumOf(a: Usage, b: Usage): Usage {
   }
 }
 
-const NOTHING: ModelUsage = {
+const NO_MODEL_USAGE: ModelUsage = {
   inputTokens: 0,
   outputTokens: 0,
   cacheReadInputTokens: 0,
@@ -150,7 +152,7 @@ const NOTHING: ModelUsage = {
   costUSD: 0,
 }
 
-function plus(a: ModelUsage = NOTHING, b: ModelUsage = NOTHING): ModelUsage {
+function addUsage(a: ModelUsage = NO_MODEL_USAGE, b: ModelUsage = NO_MODEL_USAGE): ModelUsage {
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     outputTokens: a.outputTokens + b.outputTokens,
@@ -160,6 +162,6 @@ function plus(a: ModelUsage = NOTHING, b: ModelUsage = NOTHING): ModelUsage {
   }
 }
 
-function usdOf(spent: Spent): number {
+function sumUsd(spent: UsageByModel): number {
   return Object.values(spent).reduce((sum, { costUSD }) => sum + costUSD, 0)
 }

@@ -6,85 +6,90 @@
  */
 
 /** Inwards `input` and `resize`, outwards `output` and `exit`. */
-export type FrameKind = 'input' | 'resize' | 'output' | 'exit'
+export type TerminalFrameKind = 'input' | 'resize' | 'output' | 'exit'
 
-export interface Frame {
-  readonly kind: FrameKind
+export interface TerminalFrame {
+  readonly kind: TerminalFrameKind
   readonly bytes: Buffer
 }
 
 export const FRAME_BYTES_MAX = 256 * 1024
 const HEAD_BYTES = 5
-const LETTERS: Readonly<Record<FrameKind, string>> = { input: 'i', resize: 'r', output: 'o', exit: 'x' }
-const KINDS = new Map(
-  Object.entries(LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as FrameKind]),
+const KIND_LETTERS: Readonly<Record<TerminalFrameKind, string>> = {
+  input: 'i',
+  resize: 'r',
+  output: 'o',
+  exit: 'x',
+}
+const KIND_BY_LETTER = new Map(
+  Object.entries(KIND_LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as TerminalFrameKind]),
 )
 
 /** At most FRAME_BYTES_MAX of them; whoever has more makes several. */
-export function headOf(kind: FrameKind, length: number): Buffer {
+export function encodeFrameHead(kind: TerminalFrameKind, length: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES)
-  head.write(LETTERS[kind], 0, 'latin1')
+  head.write(KIND_LETTERS[kind], 0, 'latin1')
   head.writeUInt32BE(length, 1)
   return head
 }
 
-export function frameOf(kind: FrameKind, bytes: Uint8Array): Buffer {
-  return Buffer.concat([headOf(kind, bytes.length), bytes])
+export function encodeFrame(kind: TerminalFrameKind, bytes: Uint8Array): Buffer {
+  return Buffer.concat([encodeFrameHead(kind, bytes.length), bytes])
 }
 
-export class FrameReader {
-  #rest: Buffer = Buffer.alloc(0)
+export class TerminalFrameReader {
+  #partial: Buffer = Buffer.alloc(0)
 
   /** 'broken': this is no terminal's talk, and nothing that follows is. */
-  push(chunk: Buffer): readonly Frame[] | 'broken' {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    const frames: Frame[] = []
+  push(chunk: Buffer): readonly TerminalFrame[] | 'broken' {
+    const bytes = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
+    const frames: TerminalFrame[] = []
     let at = 0
     while (bytes.length - at >= HEAD_BYTES) {
-      const kind = KINDS.get(bytes[at] ?? 0)
+      const kind = KIND_BY_LETTER.get(bytes[at] ?? 0)
       const end = at + HEAD_BYTES + bytes.readUInt32BE(at + 1)
       if (kind === undefined || end - at > HEAD_BYTES + FRAME_BYTES_MAX) return 'broken'
       if (end > bytes.length) break
       frames.push({ kind, bytes: bytes.subarray(at + HEAD_BYTES, end) })
       at = end
     }
-    this.#rest = bytes.subarray(at)
+    this.#partial = bytes.subarray(at)
     return frames
   }
 }
 
 // ---- what is in them -----------------------------------------------------------------------------------------------
 
-export interface Size {
+export interface FrameSize {
   readonly cols: number
   readonly rows: number
 }
 
-export function resizeFrame({ cols, rows }: Size): Buffer {
+export function encodeResize({ cols, rows }: FrameSize): Buffer {
   const bytes = Buffer.allocUnsafe(4)
-  bytes.writeUInt16BE(withinShort(cols), 0)
-  bytes.writeUInt16BE(withinShort(rows), 2)
-  return frameOf('resize', bytes)
+  bytes.writeUInt16BE(clampToUint16(cols), 0)
+  bytes.writeUInt16BE(clampToUint16(rows), 2)
+  return encodeFrame('resize', bytes)
 }
 
 /** undefined: it has no size that a terminal could have. */
-export function sizeIn(bytes: Buffer): Size | undefined {
+export function decodeSize(bytes: Buffer): FrameSize | undefined {
   if (bytes.length !== 4) return undefined
   const [cols, rows] = [bytes.readUInt16BE(0), bytes.readUInt16BE(2)]
   return cols === 0 || rows === 0 ? undefined : { cols, rows }
 }
 
-export function exitFrame(code: number): Buffer {
+export function encodeExit(code: number): Buffer {
   const bytes = Buffer.allocUnsafe(4)
   bytes.writeInt32BE(code, 0)
-  return frameOf('exit', bytes)
+  return encodeFrame('exit', bytes)
 }
 
-export function codeIn(bytes: Buffer): number | undefined {
+export function decodeExitCode(bytes: Buffer): number | undefined {
   return bytes.length === 4 ? bytes.readInt32BE(0) : undefined
 }
 
 /** A window system counts in sixteen bits. */
-function withinShort(count: number): number {
+function clampToUint16(count: number): number {
   return Math.min(65_535, Math.max(1, Math.trunc(count) || 1))
 }

@@ -1,8 +1,8 @@
 /** Making pseudo-terminals, which Node can't: the native part of node-pty, as the build lays it beside the programs. */
 import { dirname, join } from 'node:path'
-import type { Size } from './frames.ts'
+import type { FrameSize } from './frames.ts'
 
-interface Native {
+interface NativePty {
   fork(
     file: string,
     args: readonly string[],
@@ -19,29 +19,42 @@ interface Native {
   resize(fd: number, cols: number, rows: number): void
 }
 
-export interface Terminal {
+export interface PseudoTerminal {
   /** Its outer end, which never blocks. */
   readonly fd: number
-  resize(size: Size): void
+  resize(size: FrameSize): void
   hangUp(): void
 }
 
 /** By a shell's convention. */
-const SIGNALLED = 128
+const SIGNAL_EXIT_CODE_BASE = 128
 /** The user stays who he is. */
-const AS_IS = -1
+const UNCHANGED = -1
 
 /** Throws when there is no native part, or no more terminal to be had. */
-export function openTerminal(
+export function openPseudoTerminal(
   [file = '', ...args]: readonly string[],
-  { cols, rows }: Size,
-  exited: (code: number) => void,
-): Terminal {
-  const native = load()
+  { cols, rows }: FrameSize,
+  onExit: (code: number) => void,
+): PseudoTerminal {
+  const native = loadNative()
   const environment = Object.entries(process.env).map(([name, value]) => `${name}=${value ?? ''}`)
-  const told = (code: number, signal: number) => exited(signal === 0 ? code : SIGNALLED + signal)
+  const reportExit = (code: number, signal: number) =>
+    onExit(signal === 0 ? code : SIGNAL_EXIT_CODE_BASE + signal)
   const cwd = process.cwd()
-  const { fd, pid } = native.fork(file, args, environment, cwd, cols, rows, AS_IS, AS_IS, true, '', told)
+  const { fd, pid } = native.fork(
+    file,
+    args,
+    environment,
+    cwd,
+    cols,
+    rows,
+    UNCHANGED,
+    UNCHANGED,
+    true,
+    '',
+    reportExit,
+  )
   return { fd, resize: (size) => native.resize(fd, size.cols, size.rows), hangUp: () => hangUp(pid) }
 }
 
@@ -56,9 +69,9 @@ function hangUp(leader: number): void {
   }
 }
 
-function load(): Native {
+function loadNative(): NativePty {
   const native: { exports: unknown } = { exports: {} }
   process.dlopen(native, join(dirname(process.argv[1] ?? ''), 'pty.node'))
   // It comes with this very version of its package; there is nothing to check it by but using it.
-  return native.exports as Native
+  return native.exports as NativePty
 }

@@ -11,13 +11,13 @@ import { constants } from 'node:os'
 /** Nobody says when the kernel takes more. */
 const RETRY_MS = 4
 /** Typed, or pasted, and not yet read by the command: beyond it nothing more is taken in. */
-const WAITING_BYTES_MAX = 128 * 1024
+const PENDING_BYTES_MAX = 128 * 1024
 
-export class Typed {
+export class TerminalInput {
   readonly #fd: number
   readonly #from: Socket
-  #waiting: Buffer[] = []
-  #bytes = 0
+  #pending: Buffer[] = []
+  #pendingBytes = 0
   #isRetrying = false
 
   constructor(fd: number, from: Socket) {
@@ -27,27 +27,27 @@ export class Typed {
 
   add(bytes: Buffer): void {
     if (bytes.length === 0) return
-    this.#waiting.push(bytes)
-    this.#bytes += bytes.length
+    this.#pending.push(bytes)
+    this.#pendingBytes += bytes.length
     if (!this.#isRetrying) this.#write()
-    if (this.#bytes > WAITING_BYTES_MAX) this.#from.pause()
+    if (this.#pendingBytes > PENDING_BYTES_MAX) this.#from.pause()
   }
 
   #write(): void {
     this.#isRetrying = false
-    for (let bytes = this.#waiting[0]; bytes !== undefined; bytes = this.#waiting[0]) {
-      const written = this.#taken(bytes)
-      this.#bytes -= written
-      if (written === bytes.length) this.#waiting.shift()
-      else this.#waiting[0] = bytes.subarray(written)
+    for (let bytes = this.#pending[0]; bytes !== undefined; bytes = this.#pending[0]) {
+      const written = this.#writeSome(bytes)
+      this.#pendingBytes -= written
+      if (written === bytes.length) this.#pending.shift()
+      else this.#pending[0] = bytes.subarray(written)
       if (written < bytes.length) break
     }
-    if (this.#bytes <= WAITING_BYTES_MAX / 2) this.#from.resume()
-    if (this.#bytes > 0) this.#later()
+    if (this.#pendingBytes <= PENDING_BYTES_MAX / 2) this.#from.resume()
+    if (this.#pendingBytes > 0) this.#scheduleRetry()
   }
 
   /** How many the kernel took. */
-  #taken(bytes: Buffer): number {
+  #writeSome(bytes: Buffer): number {
     try {
       return writeSync(this.#fd, bytes)
     } catch (error) {
@@ -57,7 +57,7 @@ export class Typed {
     }
   }
 
-  #later(): void {
+  #scheduleRetry(): void {
     this.#isRetrying = true
     setTimeout(() => this.#write(), RETRY_MS)
   }

@@ -1,38 +1,38 @@
 /** The scripted agent's language: what a block says, and what is wrong with one. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { readPrompt, readScript } from '../../../../worker/inside/scripted/script.ts'
+import { parsePrompt, parseScript } from '../../../../worker/inside/scripted/script.ts'
 
-const read = (...lines: string[]) => readScript(lines)
+const read = (...lines: string[]) => parseScript(lines)
 const deeds = (...lines: string[]) => {
   const script = read(...lines)
   if (script.is !== 'script') throw new Error(JSON.stringify(script))
-  return script.deeds
+  return script.steps
 }
 
 describe('the block in a prompt', () => {
   test('is fenced and marked; the words around it are nobody’s business', () => {
     const prompt = 'say no\n\n```switchyard\nsay yes\n```\nsay no'
-    expect(readPrompt(prompt)).toEqual({ is: 'script', deeds: [{ does: 'say', text: 'yes', line: 1 }] })
-    expect(readPrompt(prompt.replaceAll('\n', '\r\n'))).toEqual(readPrompt(prompt))
-    expect(readPrompt('```sh\nsay no\n```')).toEqual({ is: 'none' })
+    expect(parsePrompt(prompt)).toEqual({ is: 'script', steps: [{ does: 'say', text: 'yes', line: 1 }] })
+    expect(parsePrompt(prompt.replaceAll('\n', '\r\n'))).toEqual(parsePrompt(prompt))
+    expect(parsePrompt('```sh\nsay no\n```')).toEqual({ is: 'none' })
   })
 
   test('is the last one, where there are several', () => {
     const prompt = '```switchyard\nsay first\n```\n~~~ switchyard\nsay second\n~~~\n'
-    expect(readPrompt(prompt)).toMatchObject({ deeds: [{ text: 'second' }] })
+    expect(parsePrompt(prompt)).toMatchObject({ steps: [{ text: 'second' }] })
   })
 
   test('may hold fences when its own is longer', () => {
-    expect(readPrompt('````switchyard\nwrite a.md\n  ```\n  x\n  ```\n````')).toMatchObject({
-      deeds: [{ does: 'write', body: '```\nx\n```\n' }],
+    expect(parsePrompt('````switchyard\nwrite a.md\n  ```\n  x\n  ```\n````')).toMatchObject({
+      steps: [{ does: 'write', body: '```\nx\n```\n' }],
     })
   })
 
   test('has an end', () => {
-    expect(readPrompt('```switchyard\nsay hi\n')).toMatchObject({
+    expect(parsePrompt('```switchyard\nsay hi\n')).toMatchObject({
       is: 'bad',
-      says: expect.stringContaining('```'),
+      error: expect.stringContaining('```'),
     })
   })
 })
@@ -105,19 +105,19 @@ describe('what is wrong is named with its line and its cure', () => {
     ['a host that is none', ['ask-network a b'], 'ask-network needs a host'],
     ['an exit code that is none', ['crash 256'], 'exit code from 0 to 255'],
   ])('%s', (_, lines, says) => {
-    expect(read(...lines)).toMatchObject({ is: 'bad', says: expect.stringContaining(says) })
+    expect(read(...lines)).toMatchObject({ is: 'bad', error: expect.stringContaining(says) })
   })
 
   test('the line is counted in the block', () => {
-    expect(readPrompt('a\nb\n```switchyard\nsay x\n\nwrong\n```')).toMatchObject({ is: 'bad', line: 3 })
+    expect(parsePrompt('a\nb\n```switchyard\nsay x\n\nwrong\n```')).toMatchObject({ is: 'bad', line: 3 })
   })
 })
 
 test('any text is read, and a body comes out as it went in', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
-      readPrompt(text)
-      readPrompt(`\`\`\`switchyard\n${text}\n\`\`\``)
+      parsePrompt(text)
+      parsePrompt(`\`\`\`switchyard\n${text}\n\`\`\``)
     }),
   )
   const line = fc.string().filter((text) => !/[\r\n]/.test(text) && text.trimEnd() !== 'END')

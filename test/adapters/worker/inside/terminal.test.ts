@@ -5,15 +5,15 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
-  codeIn,
-  exitFrame,
+  decodeExitCode,
+  decodeSize,
+  encodeExit,
+  encodeFrame,
+  encodeFrameHead,
+  encodeResize,
   FRAME_BYTES_MAX,
-  type Frame,
-  FrameReader,
-  frameOf,
-  headOf,
-  resizeFrame,
-  sizeIn,
+  type TerminalFrame,
+  TerminalFrameReader,
 } from '../../../../worker/inside/terminal/frames.ts'
 import { until } from '../../../support/real-files.ts'
 
@@ -33,12 +33,12 @@ function terminal(...command: readonly string[]) {
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   running.add(child)
-  const reader = new FrameReader()
+  const reader = new TerminalFrameReader()
   let [text, complaint] = ['', '']
   let code: number | undefined
-  const take = ({ kind, bytes }: Frame) => {
+  const take = ({ kind, bytes }: TerminalFrame) => {
     if (kind === 'output') text += bytes.toString('latin1')
-    if (kind === 'exit') code = codeIn(bytes)
+    if (kind === 'exit') code = decodeExitCode(bytes)
   }
   child.stdin.on('error', () => {})
   child.stdout.on('data', (chunk: Buffer) => {
@@ -55,7 +55,7 @@ function terminal(...command: readonly string[]) {
     text: () => Buffer.from(text, 'latin1').toString('utf8'),
     code: () => code,
     complaint: () => complaint,
-    types: (typed: string) => child.stdin.write(frameOf('input', Buffer.from(typed))),
+    types: (typed: string) => child.stdin.write(encodeFrame('input', Buffer.from(typed))),
     gone,
     sees: (wanted: string) => until(`${wanted} is printed`, () => text.includes(wanted)),
   }
@@ -70,9 +70,9 @@ describe('frames', () => {
   test('come out as they went in, wherever the pipe cuts them', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.nat(40), { minLength: 1, maxLength: 50 }), (sent, cuts) => {
-        const all = Buffer.concat(sent.map(({ kind, bytes }) => frameOf(kind, bytes)))
-        const reader = new FrameReader()
-        const read: Frame[] = []
+        const all = Buffer.concat(sent.map(({ kind, bytes }) => encodeFrame(kind, bytes)))
+        const reader = new TerminalFrameReader()
+        const read: TerminalFrame[] = []
         for (let at = 0, n = 0; at < all.length; n += 1) {
           const end = at + 1 + (cuts[n % cuts.length] ?? 0)
           const some = reader.push(all.subarray(at, end))
@@ -87,21 +87,21 @@ describe('frames', () => {
   })
 
   test('of no kind, or without measure, are broken', () => {
-    expect(new FrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
-    expect(new FrameReader().push(headOf('output', FRAME_BYTES_MAX + 1))).toBe('broken')
-    expect(new FrameReader().push(headOf('output', FRAME_BYTES_MAX))).toEqual([])
+    expect(new TerminalFrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
+    expect(new TerminalFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX + 1))).toBe('broken')
+    expect(new TerminalFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX))).toEqual([])
   })
 
   test('hold sizes and codes, and know those that are none', () => {
     const inside = (frame: Buffer) => frame.subarray(5)
-    expect(sizeIn(inside(resizeFrame({ cols: 100, rows: 30 })))).toEqual({ cols: 100, rows: 30 })
-    expect(sizeIn(inside(resizeFrame({ cols: 0, rows: 1e9 })))).toEqual({ cols: 1, rows: 65_535 })
-    expect([sizeIn(Buffer.alloc(4)), sizeIn(Buffer.alloc(3)), codeIn(Buffer.alloc(3))]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ])
-    expect(codeIn(inside(exitFrame(137)))).toBe(137)
+    expect(decodeSize(inside(encodeResize({ cols: 100, rows: 30 })))).toEqual({ cols: 100, rows: 30 })
+    expect(decodeSize(inside(encodeResize({ cols: 0, rows: 1e9 })))).toEqual({ cols: 1, rows: 65_535 })
+    expect([
+      decodeSize(Buffer.alloc(4)),
+      decodeSize(Buffer.alloc(3)),
+      decodeExitCode(Buffer.alloc(3)),
+    ]).toEqual([undefined, undefined, undefined])
+    expect(decodeExitCode(inside(encodeExit(137)))).toBe(137)
   })
 })
 
@@ -110,7 +110,7 @@ describe('the terminal', () => {
     const { types, sees, child, code, gone } = terminal('/bin/sh', '-i')
     types('stty size; tty\n')
     await sees('25 90\r\n/dev/pts/')
-    child.stdin.write(resizeFrame({ cols: 120, rows: 40 }))
+    child.stdin.write(encodeResize({ cols: 120, rows: 40 }))
     types('stty size; exit 9\n')
     await sees('40 120\r\n')
     await gone
@@ -119,7 +119,7 @@ describe('the terminal', () => {
 
   test('takes frames and letters byte by byte', async () => {
     const { child, sees } = terminal('/bin/cat')
-    for (const byte of frameOf('input', Buffer.from('Grüße, 世界 🌍\n'))) {
+    for (const byte of encodeFrame('input', Buffer.from('Grüße, 世界 🌍\n'))) {
       child.stdin.write(Uint8Array.of(byte))
       await new Promise((resolve) => setImmediate(resolve))
     }

@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
-import { exitFrame, FrameReader, frameOf } from '../../../../worker/inside/terminal/frames.ts'
+import { encodeExit, encodeFrame, TerminalFrameReader } from '../../../../worker/inside/terminal/frames.ts'
 import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 
@@ -27,7 +27,7 @@ function staged() {
 test('letters that are cut anywhere come whole', async () => {
   const { stdout, heard } = staged()
   const text = Buffer.from('a世🌍é')
-  for (const byte of text) stdout.write(frameOf('output', Uint8Array.of(byte)))
+  for (const byte of text) stdout.write(encodeFrame('output', Uint8Array.of(byte)))
   await turn()
   expect([heard.join(''), heard.some((data) => data.includes('\ufffd'))]).toEqual(['a世🌍é', false])
 })
@@ -35,7 +35,11 @@ test('letters that are cut anywhere come whole', async () => {
 test('the end is told once, last, and with the code that was said', async () => {
   const { stdout, heard, end, session } = staged()
   stdout.write(
-    Buffer.concat([frameOf('output', Buffer.from('bye')), exitFrame(3), frameOf('output', Buffer.from('x'))]),
+    Buffer.concat([
+      encodeFrame('output', Buffer.from('bye')),
+      encodeExit(3),
+      encodeFrame('output', Buffer.from('x')),
+    ]),
   )
   await turn()
   end({ code: 0 })
@@ -71,14 +75,14 @@ test('what is no terminal’s talk ends it', async () => {
 test('nothing is heard while paused, nor after it was left; and leaving hangs up', async () => {
   const { stdout, heard, session, input, end } = staged()
   session.pause()
-  stdout.write(frameOf('output', Buffer.from('one')))
+  stdout.write(encodeFrame('output', Buffer.from('one')))
   await turn()
   expect(heard).toEqual([])
   session.resume()
   await turn()
   expect(heard).toEqual(['one'])
   session.hangUp()
-  stdout.write(frameOf('output', Buffer.from('two')))
+  stdout.write(encodeFrame('output', Buffer.from('two')))
   end({ signal: 'SIGKILL' })
   await turn()
   expect([heard, input.writableEnded]).toEqual([['one'], true])
@@ -90,7 +94,7 @@ test('what is typed is framed, and what nobody reads is bounded', async () => {
   session.resize({ cols: 80, rows: 24 })
   const pieces: Buffer[] = []
   for (let piece = input.read(); piece !== null; piece = input.read()) pieces.push(piece)
-  const frames = new FrameReader().push(Buffer.concat(pieces))
+  const frames = new TerminalFrameReader().push(Buffer.concat(pieces))
   expect(frames === 'broken' ? frames : frames.map(({ kind, bytes }) => [kind, bytes.length])).toEqual([
     ['input', 65_536],
     ['input', 34_464],

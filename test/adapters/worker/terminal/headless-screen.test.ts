@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { IBufferCell, Terminal } from '@xterm/headless'
 import * as fc from 'fast-check'
-import { terminalOf } from '../../../../worker/terminal/hardened-xterm.ts'
+import { createXterm } from '../../../../worker/terminal/hardened-xterm.ts'
 import { makeScreen } from '../../../../worker/terminal/headless-screen.ts'
 import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-scrolled.ts'
 import { cpuMsOf } from '../../../support/cpu-time.ts'
@@ -139,7 +139,7 @@ function writesInAnother(terminal: Terminal): boolean {
 }
 
 async function bothAfter(before: readonly string[], after: readonly string[]) {
-  const [real, late, screen] = [terminalOf(size), terminalOf(size), makeScreen(size, quiet)]
+  const [real, late, screen] = [createXterm(size), createXterm(size), makeScreen(size, quiet)]
   await Promise.all(before.map((data) => screen.write(data)))
   await written(real, before.join(''))
   await written(late, `left over\x1b[?1049h from before${screen.serialize()}`)
@@ -179,7 +179,7 @@ describe('the picture of a terminal', () => {
   })
 
   test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
-    const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
+    const [late, screen] = [createXterm(size), makeScreen(size, quiet)]
     await screen.write('\x1b(0\x1b8')
     await written(late, `${screen.serialize()}q`)
     screen.close()
@@ -193,7 +193,7 @@ describe('the picture of a terminal', () => {
   })
 
   test('goes on in its row where half a wide character is left', async () => {
-    const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
+    const [late, screen] = [createXterm(size), makeScreen(size, quiet)]
     await screen.write(`\x1b[?7l${'界'.repeat(12)}─`)
     await written(late, screen.serialize())
     screen.close()
@@ -239,7 +239,7 @@ describe('a flood', () => {
         const lines = block.repeat(Math.ceil(LONG_CHARS / block.length))
         const bigger = { cols: 33, rows: 7 + rows }
         const screen = makeScreen(size, quiet)
-        const real = terminalOf(size)
+        const real = createXterm(size)
         for (const piece of [...before, block, lines]) void screen.write(piece)
         await screen.write(lines)
         const goesOn = screen.write(lines)
@@ -248,7 +248,7 @@ describe('a flood', () => {
         for (const piece of [...before, block, lines, lines, lines]) await written(real, piece)
         real.resize(bigger.cols, bigger.rows)
         for (const piece of after) await written(real, piece)
-        const drawn = terminalOf(bigger)
+        const drawn = createXterm(bigger)
         await written(drawn, screen.serialize())
         screen.close()
         if (!isTorn(real)) expect(seen(drawn)).toEqual(seen(real))
@@ -265,7 +265,7 @@ describe('a flood', () => {
 
   test('is many times as fast as reading all of it', async () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
-    const real = terminalOf({ cols: 80, rows: 24 })
+    const real = createXterm({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
     const read = await cpuMsOf(() => written(real, lines))
     const printed = await cpuMsOf(() => screen.write(lines))
@@ -356,7 +356,7 @@ describe('a screen that is painted again and again', () => {
 
   test('is many times as fast as reading all of it', async () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
-    const real = terminalOf({ cols: 80, rows: 24 })
+    const real = createXterm({ cols: 80, rows: 24 })
     const rows = Array.from(
       { length: 24 },
       (_, y) => `\x1b[${y + 1};1H\x1b[3${y % 8}m${'y'.repeat(70)}\x1b[K`,
@@ -385,7 +385,7 @@ describe('a terminal that nobody sits at', () => {
     await screen.write('one\r\ntwo')
     screen.resize({ cols: 10, rows: 3 })
     await screen.write(' three four')
-    const late = terminalOf({ cols: 10, rows: 3 })
+    const late = createXterm({ cols: 10, rows: 3 })
     await written(late, screen.serialize())
     screen.close()
     expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
@@ -434,7 +434,7 @@ describe('a terminal that nobody sits at', () => {
   test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
     await screen.write(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
-    const late = terminalOf({ cols: 80, rows: 24 })
+    const late = createXterm({ cols: 80, rows: 24 })
     await written(late, screen.serialize())
     screen.close()
     expect(seen(late).join()).toContain('end')
@@ -460,7 +460,7 @@ describe('a terminal that nobody sits at', () => {
   test('keeps no links', async () => {
     const screen = makeScreen(size, quiet)
     await screen.write(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
-    const late = terminalOf(size)
+    const late = createXterm(size)
     await written(late, screen.serialize())
     screen.close()
     const links = (late as unknown as { _core: { _oscLinkService: { _dataByLinkId: Map<number, unknown> } } })
@@ -475,7 +475,7 @@ describe('a terminal that nobody sits at', () => {
     const screen = makeScreen(size, quiet)
     await screen.write(`\x1b[?2004hgone\x1b[6;20H${erase}`)
     await screen.write('\x1b[Hafter')
-    const late = terminalOf(size)
+    const late = createXterm(size)
     await written(late, screen.serialize())
     screen.close()
     expect(seen(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
