@@ -69,7 +69,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     log,
     uuid: () => randomUUID(),
     launcher,
-    slotOf: (number) => sandboxUserOf(number, machine),
+    userFor: (number) => sandboxUserOf(number, machine),
     firstNumber: Math.floor(realChance.fraction() * SANDBOX_USERS_MAX),
     isRoot,
     removeFolder: removeFolderTree,

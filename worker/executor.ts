@@ -46,7 +46,7 @@ export async function openExecutor(dependencies: ExecutorDependencies): Promise<
     trash,
     clock,
     log,
-    ownerFor: (number) => (dependencies.isRoot ? dependencies.slotOf(number) : undefined),
+    ownerFor: (number) => (dependencies.isRoot ? dependencies.userFor(number) : undefined),
     firstNumber: dependencies.firstNumber,
     deleteFolder: dependencies.removeFolder,
   })
@@ -55,13 +55,13 @@ export async function openExecutor(dependencies: ExecutorDependencies): Promise<
 
 /** A sandbox's user passes through on the way to his own, and can list nothing. */
 async function makeFolders(
-  { isRoot, slotOf }: ExecutorDependencies,
+  { isRoot, userFor }: ExecutorDependencies,
   folders: readonly string[],
 ): Promise<void> {
   for (const folder of folders) {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     if (!isRoot) continue
-    await chown(folder, 0, slotOf(0).gid)
+    await chown(folder, 0, userFor(0).gid)
     await chmod(folder, 0o710)
   }
 }
@@ -92,15 +92,15 @@ class LocalExecutor implements ClosableExecutor {
   }
 
   start(
-    order: ExecutionRequest,
+    request: ExecutionRequest,
     reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ): Execution {
-    const { id } = order.job.run
+    const { id } = request.job.run
     const execution: RunExecution = new RunExecution({
       dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
-      order,
+      request,
       reporter,
       onProgress: progressed,
       onGone: () => {
@@ -151,8 +151,8 @@ class LocalExecutor implements ClosableExecutor {
     }
   }
 
-  async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
-    const { runId } = order
+  async boot(request: BootRequest): Promise<Result<BootedSandbox>> {
+    const { runId } = request
     if (this.#executions.has(runId))
       return no(
         'conflict',
@@ -161,7 +161,7 @@ class LocalExecutor implements ClosableExecutor {
     if (this.#resumed.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
     const closed = () => void this.#resumed.delete(runId)
     // Whatever goes wrong, it must be possible to try again.
-    const booting = resumeSandbox(order, {
+    const booting = resumeSandbox(request, {
       dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
       onClosed: closed,

@@ -142,7 +142,7 @@ async function handsParts(
     log,
     uuid: randomUUID,
     launcher: equip(makeLauncher({ bwrap, clock: realClock })),
-    slotOf: slot,
+    userFor: slot,
     firstNumber: 0,
     isRoot,
     removeFolder: removeFolderTree,
@@ -250,7 +250,7 @@ async function resume(
     findMachineProblem: async () => undefined,
     onSessionId: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
   })
-  const { ending } = await watch.waitForEnd()
+  const { exitReport: ending } = await watch.waitForEnd()
   await room.close()
   return { ending, told }
 }

@@ -47,7 +47,7 @@ export async function handsIn(
     log: keptLog(),
     uuid: randomUUID,
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
-    slotOf: (number) => sandboxUserOf(number, machine),
+    userFor: (number) => sandboxUserOf(number, machine),
     firstNumber: slotsFrom,
     isRoot,
     removeFolder: removeFolderTree,
@@ -67,7 +67,7 @@ export async function handsIn(
     insidePrograms: join(checkout(), 'dist', 'inside'),
     node: {
       program: process.execPath,
-      shown: process.execPath.startsWith('/usr/') ? [] : [process.execPath],
+      readOnlyPaths: process.execPath.startsWith('/usr/') ? [] : [process.execPath],
     },
     gitconfig: '',
     stallMs: 60_000,

@@ -50,9 +50,9 @@ export function withoutUser(address: string): string {
 }
 
 function invalidAddress(address: string) {
-  const shown = printable(withoutUser(address)).slice(0, 200)
+  const quoted = printable(withoutUser(address)).slice(0, 200)
   return no(
     'invalid',
-    `${shown} is no address that git can use; set cloneUrl to an https, ssh or file address`,
+    `${quoted} is no address that git can use; set cloneUrl to an https, ssh or file address`,
   )
 }

@@ -116,7 +116,7 @@ function buildFollowUpSources(
       : repositories
   }
   return {
-    begin: ({ kept, ...work }, signal) =>
+    begin: ({ isRetained: kept, ...work }, signal) =>
       withDiskErrors('checking out', async () => {
         const context = contextFor(work)
         if (!context.ok) return context

@@ -16,7 +16,7 @@ export async function computeDiffStats(
   head: string,
   base: string,
 ): Promise<Result<CollectedWork>> {
-  const [counted, shown] = await Promise.all([
+  const [commits, stat] = await Promise.all([
     git.runChecked('counting commits', {
       args: ['rev-list', '--count', `${base}..${head}`],
       folder,
@@ -25,12 +25,12 @@ export async function computeDiffStats(
     }),
     git.run({ args: diffArguments(base, head), folder, isUntrusted: true, timeoutMs: LOCAL_MS_MAX }),
   ])
-  if (!counted.ok) return counted
+  if (!commits.ok) return commits
   // A change too large to be summed up in time is a change all the same.
-  const text = shown.ok && shown.value.code === 0 ? shown.value.output : 'the change is too large to be shown'
+  const text = stat.ok && stat.value.code === 0 ? stat.value.output : 'the change is too large to be shown'
   return yes({
     head,
-    commits: Number(counted.value.output),
+    commits: Number(commits.value.output),
     diff: { ...parseTotals(text), text: printableText(text) },
   })
 }

@@ -68,8 +68,8 @@ export async function postCommentOnce(
       return attempt()
     }
     if (signal.aborted || !mayContinue()) return { result: leaseGone, isTransient: false }
-    const said = await codehost.comment(remote, number, body)
-    return { result: said, isTransient: !said.ok && isTransientRefusal(said.refusal.kind) }
+    const posted = await codehost.comment(remote, number, body)
+    return { result: posted, isTransient: !posted.ok && isTransientRefusal(posted.refusal.kind) }
   }
   const posted = await withRetries(ports, signal, attempt, whilePublishing(logToRun))
   if (posted.ok && !signal.aborted) await deleteDuplicates(target, marker)

@@ -53,8 +53,8 @@ export async function beginFollowUp(
     if (!heads.ok) return heads
     const { isPushed, ...commits } = heads.value
     if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isKept })
-    const open = await checkForkAccess(git, context, folders, commits, signal)
-    if (!open.ok) return open
+    const access = await checkForkAccess(git, context, folders, commits, signal)
+    if (!access.ok) return access
     const first = await prepareInside(context, folders, commits, isKept ? 'kept' : 'fresh')
     if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isKept }, first.value)
     if (signal.aborted) return first
@@ -78,11 +78,11 @@ async function checkForkAccess(
 ): Promise<Result<void>> {
   if (repositories.head === repositories.base) return yes(undefined)
   const push = { folder: folders.head, repository: repositories.head, branch: pull.headBranch, head, signal }
-  const may = await mayPush(git, push)
-  if (may.ok) return may
+  const permission = await mayPush(git, push)
+  if (permission.ok) return permission
   return no(
     'forbidden',
-    `${pull.headRemote} is a fork that cannot be pushed to: have its owner allow edits by maintainers on the pull request, or follow this one up by hand (${may.refusal.message})`,
+    `${pull.headRemote} is a fork that cannot be pushed to: have its owner allow edits by maintainers on the pull request, or follow this one up by hand (${permission.refusal.message})`,
   )
 }
 
@@ -196,10 +196,11 @@ function pushWithLease(
     const done = await pushOnce(ports.git, push)
     if (done.is === 'pushed') return { result: yes('pushed'), isTransient: false }
     if (done.is === 'refused') return done
-    const there = await readRemoteCommit(ports.git, repositories.head.remote, pull.headBranch, signal)
-    if (!there.ok) return { result: there, isTransient: isTransientRefusal(there.refusal.kind) }
+    const remoteCommit = await readRemoteCommit(ports.git, repositories.head.remote, pull.headBranch, signal)
+    if (!remoteCommit.ok)
+      return { result: remoteCommit, isTransient: isTransientRefusal(remoteCommit.refusal.kind) }
     // An earlier try of ours that came through without our hearing of it.
-    return { result: yes(there.value === head ? 'pushed' : 'overtaken'), isTransient: false }
+    return { result: yes(remoteCommit.value === head ? 'pushed' : 'overtaken'), isTransient: false }
   }
   return withRetries(ports, signal, attempt, whilePublishing(logToRun))
 }

@@ -66,10 +66,10 @@ const LIVENESS_SCRIPT = [
 ].join('\n')
 
 export function gitCommandLine(program: string, { folder, isUntrusted = false, args }: GitCall): string[] {
-  const where = folder === undefined ? [] : [`--git-dir=${folder}`]
+  const gitDir = folder === undefined ? [] : [`--git-dir=${folder}`]
   const limits = isUntrusted ? [PRLIMIT, `--as=${UNTRUSTED_MEMORY_BYTES_MAX}`, '--core=0:0', '--'] : []
   const settings = isUntrusted ? [...SETTINGS, ...UNTRUSTED_SETTINGS] : SETTINGS
-  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...where, ...args]
+  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...gitDir, ...args]
 }
 
 type GitEnvironmentOptions = Pick<GitOptions, 'folder' | 'sshAgent' | 'proxies'>

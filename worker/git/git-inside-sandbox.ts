@@ -42,8 +42,8 @@ export function scriptCommand(script: string, ...parameters: readonly string[]):
 }
 
 /** undefined: it went well. */
-export function failureOf({ code, output, unmade }: SandboxCommandResult): string | undefined {
-  if (unmade !== undefined) return `no sandbox could be made: ${unmade}`
+export function failureOf({ code, output, startFailure }: SandboxCommandResult): string | undefined {
+  if (startFailure !== undefined) return `no sandbox could be made: ${startFailure}`
   if (code === 0) return undefined
   return lastLines(output) || (code === undefined ? 'it was ended by a signal' : `exit code ${code}`)
 }

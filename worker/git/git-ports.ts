@@ -13,7 +13,7 @@ export interface SandboxCommandResult {
   readonly code?: number
   /** The last part of what it printed, both streams, bounded. */
   readonly output: string
-  readonly unmade?: string
+  readonly startFailure?: string
 }
 
 /** Runs one command in a short sandbox with the run's /work and home, without agent and without a way out. */
@@ -94,7 +94,7 @@ export interface GitSources {
    * right before each step that others can see: false when the lease is gone.
    */
   publish(
-    order: {
+    request: {
       readonly job: Job
       readonly leaseId: string
       readonly folders: RunFolders
@@ -157,11 +157,11 @@ export interface FollowUpPushResult {
 export interface FollowUpSources {
   /** `kept`: the sandbox of an earlier execution, with its checkout. */
   begin(
-    order: {
+    request: {
       readonly job: Job
       readonly folders: RunFolders
       readonly sandbox: SandboxRunner
-      readonly kept: boolean
+      readonly isRetained: boolean
       readonly logToRun?: LogToRun
     },
     signal: AbortSignal,
@@ -176,7 +176,7 @@ export interface FollowUpSources {
   hasComment(job: Job, marker: string, signal: AbortSignal, logToRun?: LogToRun): Promise<Result<boolean>>
   /** Once, whatever becomes of the answer: `body` holds `marker`. */
   postComment(
-    order: {
+    comment: {
       readonly job: Job
       readonly marker: string
       readonly body: string

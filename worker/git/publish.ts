@@ -78,16 +78,21 @@ async function handleMovedBranch(
   expected: string,
 ): Promise<Attempt<void>> {
   const { job, head, repository, from, signal } = context
-  const there = await readRemoteCommit(git, repository.remote, job.branch, signal)
-  if (!there.ok) return { result: there, isTransient: isTransientRefusal(there.refusal.kind) }
+  const remoteCommit = await readRemoteCommit(git, repository.remote, job.branch, signal)
+  if (!remoteCommit.ok)
+    return { result: remoteCommit, isTransient: isTransientRefusal(remoteCommit.refusal.kind) }
   // An earlier try of ours that came through without our hearing of it.
-  if (there.value === head) return { result: yes(undefined), isTransient: false }
-  const isFirstSurprise = expected === (from.pushedBefore ?? NO_COMMIT)
+  if (remoteCommit.value === head) return { result: yes(undefined), isTransient: false }
+  const isFirstMove = expected === (from.pushedBefore ?? NO_COMMIT)
   // An agent that may push has pushed a part of this work: nothing is lost by what goes on from there.
-  if (isFirstSurprise && there.value !== undefined && (await isPartOfWork(git, context, there.value))) {
-    return pushBranch(git, context, there.value)
+  if (
+    isFirstMove &&
+    remoteCommit.value !== undefined &&
+    (await isPartOfWork(git, context, remoteCommit.value))
+  ) {
+    return pushBranch(git, context, remoteCommit.value)
   }
-  return { result: branchOvertaken(job, there.value), isTransient: false }
+  return { result: branchOvertaken(job, remoteCommit.value), isTransient: false }
 }
 
 async function isPartOfWork(
@@ -105,8 +110,8 @@ async function isPartOfWork(
   return ran.ok && ran.value.code === 0
 }
 
-function branchOvertaken(job: Job, there: string | undefined) {
-  const now = there === undefined ? 'is gone' : `stands at ${there.slice(0, 12)}`
+function branchOvertaken(job: Job, remoteCommit: string | undefined) {
+  const now = remoteCommit === undefined ? 'is gone' : `stands at ${remoteCommit.slice(0, 12)}`
   return no(
     'conflict',
     `somebody else changed the branch ${job.branch} in the meantime: it ${now} on the code host, and is left as it is; start the run again to go on from there`,

@@ -72,7 +72,7 @@ const INSTALL_SEEDS_SCRIPT = [
 
 /** `more`: files that it has besides its own. */
 export function withSeedFiles(
-  { command, environment, files, seeds, stdin, readOnlyPaths: shown }: AgentCommand,
+  { command, environment, files, seeds, stdin, readOnlyPaths }: AgentCommand,
   extraFiles: readonly SandboxFile[] = [],
 ): SandboxCommand {
   const seedFiles = seeds.map(
@@ -82,7 +82,7 @@ export function withSeedFiles(
   return {
     command: ['/bin/sh', '-c', INSTALL_SEEDS_SCRIPT, 'agent', ...pairs, '--', ...command],
     environment,
-    shown,
+    readOnlyPaths,
     files: [...files, ...seedFiles, ...extraFiles],
     ...(stdin === undefined ? {} : { stdin }),
   }

@@ -25,8 +25,8 @@ export interface AgentWatchOptions {
 }
 
 export interface WatchedAgent {
-  readonly worked: AgentOutcome
-  readonly ending: AgentExitReport
+  readonly agentOutcome: AgentOutcome
+  readonly exitReport: AgentExitReport
 }
 
 /** From the question to the axe; a cancel has ten seconds in all. */
@@ -69,9 +69,9 @@ export class AgentWatch {
     const end = await process.ended
     this.#limits.stop()
     this.#cancelKill?.()
-    const ending = listener.onExit(end, this.#instant())
-    for (const event of ending.events) this.#options.reporter.report({ is: 'event', event })
-    return { worked: this.#decideVerdict(ending, end), ending }
+    const exitReport = listener.onExit(end, this.#instant())
+    for (const event of exitReport.events) this.#options.reporter.report({ is: 'event', event })
+    return { agentOutcome: this.#decideVerdict(exitReport, end), exitReport }
   }
 
   // ---- the stream ------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ export class AgentWatch {
     const at = this.#instant()
     const logLines = new LogLineBatch((event) => this.#options.reporter.report({ is: 'event', event }))
     for (const line of lines)
-      for (const heard of this.#parseLine(line, at, parse)) this.#apply(heard, logLines)
+      for (const observation of this.#parseLine(line, at, parse)) this.#apply(observation, logLines)
     logLines.flush()
   }
 
@@ -119,16 +119,16 @@ export class AgentWatch {
     }
   }
 
-  #apply(heard: AgentObservation, logLines: LogLineBatch): void {
-    switch (heard.is) {
+  #apply(observation: AgentObservation, logLines: LogLineBatch): void {
+    switch (observation.is) {
       case 'event':
-        logLines.add(heard.event)
+        logLines.add(observation.event)
         return
       case 'session':
-        this.#options.onSessionId(heard.id)
+        this.#options.onSessionId(observation.id)
         return
       case 'spent':
-        this.#limits.recordSpending(heard)
+        this.#limits.recordSpending(observation)
         return
     }
   }
@@ -143,13 +143,13 @@ export class AgentWatch {
     this.#cancelKill = clock.after(INTERRUPT_GRACE_MS, () => process.kill())
   }
 
-  #decideVerdict(ending: AgentExitReport, end: SandboxEnd): AgentOutcome {
+  #decideVerdict(exitReport: AgentExitReport, end: SandboxEnd): AgentOutcome {
     const endCause = this.#endCause
     if (endCause?.by === 'stop') return { verdict: 'stopped', reason: endCause.reason }
     if (endCause !== undefined) return { verdict: 'failed', reason: endCause.reason }
     if (end.startFailure !== undefined) return { verdict: 'failed', reason: end.startFailure }
-    if (ending.verdict === 'done') return { verdict: 'done' }
-    return { verdict: 'failed', reason: ending.reason ?? 'the agent failed without saying why' }
+    if (exitReport.verdict === 'done') return { verdict: 'done' }
+    return { verdict: 'failed', reason: exitReport.reason ?? 'the agent failed without saying why' }
   }
 
   #instant(): string {

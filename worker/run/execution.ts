@@ -36,7 +36,7 @@ import type { AgentRequest, PublishedWork, WorkPlan } from './work-plan.ts'
 export interface RunExecutionOptions {
   readonly dependencies: ExecutorDependencies
   readonly sandboxes: Sandboxes
-  readonly order: ExecutionRequest
+  readonly request: ExecutionRequest
   readonly reporter: ExecutionReporter
   readonly onProgress: (progress: Progress) => void
   /** Nothing of it is left but its disk. */
@@ -61,7 +61,7 @@ export class RunExecution implements Execution {
   readonly #abort = new AbortController()
   /** Not even what was begun may be brought to its end. */
   readonly #finalAbort = new AbortController()
-  #stopOrder: StopRequest | undefined
+  #stopRequest: StopRequest | undefined
   #session: SandboxSession | undefined
   #agentWatch: AgentWatch | undefined
   #isCheckedOut = false
@@ -69,7 +69,7 @@ export class RunExecution implements Execution {
   #preparedAgent: PreparedAgent | undefined
   /** When the agent went on with a session that had been there before. */
   #resumedSince: string | undefined
-  #agentEnding: AgentExitReport | undefined
+  #exitReport: AgentExitReport | undefined
   #sessionId: string | undefined
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
@@ -86,12 +86,12 @@ export class RunExecution implements Execution {
       async () => {
         const session = await this.#openSession()
         const checked = await this.#plan.checkOut(session, this.#abort.signal)
-        if (!checked.ok) return this.#stopOrder === undefined ? checked : this.#stoppedResult()
+        if (!checked.ok) return this.#stopRequest === undefined ? checked : this.#stoppedResult()
         this.#isCheckedOut = true
         this.#agentRequest = this.#plan.agentRequest()
         const failed = this.#agentRequest === undefined ? undefined : await this.#runSetup(session)
         if (failed !== undefined) return failed
-        return this.#stopOrder === undefined
+        return this.#stopRequest === undefined
           ? yes({ sandbox: this.#sandboxReference() })
           : this.#stoppedResult()
       },
@@ -103,58 +103,64 @@ export class RunExecution implements Execution {
     return this.#runPhase(
       async () => {
         const session = this.#session
-        if (session === undefined || this.#stopOrder !== undefined) return this.#stoppedWork()
+        if (session === undefined || this.#stopRequest !== undefined) return this.#stoppedOutcome()
         const agentRequest = this.#agentRequest
         if (agentRequest === undefined) return { verdict: 'done' }
-        const started = await prepareAgent(this.#options.dependencies, this.#options.order.job, agentRequest)
+        const started = await prepareAgent(
+          this.#options.dependencies,
+          this.#options.request.job,
+          agentRequest,
+        )
         if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
         this.#preparedAgent = started.value
         if (agentRequest.resume !== undefined) this.#resumedSince = this.#instant()
         this.#recordAgent(started.value)
         const process = session.start({ ...started.value.command, withEgress: true })
-        if (process === undefined) return this.#stoppedWork()
-        const { dependencies, order, reporter } = this.#options
+        if (process === undefined) return this.#stoppedOutcome()
+        const { dependencies, request, reporter } = this.#options
         this.#agentWatch = new AgentWatch({
           process,
           listener: started.value.listener,
           reporter,
           clock: dependencies.clock,
           log: dependencies.log,
-          limits: order.job.limits,
+          limits: request.job.limits,
           stallMs: dependencies.stallMs,
           findMachineProblem: () => this.#findMachineProblem(),
           onSessionId: (id) => this.#onSessionId(id),
         })
-        if (this.#stopOrder !== undefined) this.#endAgent(this.#stopOrder)
-        const { worked, ending } = await this.#agentWatch.waitForEnd()
+        if (this.#stopRequest !== undefined) this.#endAgent(this.#stopRequest)
+        const { agentOutcome, exitReport } = await this.#agentWatch.waitForEnd()
         this.#agentWatch = undefined
-        this.#agentEnding = ending
-        return worked
+        this.#exitReport = exitReport
+        return agentOutcome
       },
       (reason) => ({ verdict: 'failed', reason }),
     )
   }
 
-  finish(worked: AgentOutcome): Promise<RunOutcome> {
+  finish(agentOutcome: AgentOutcome): Promise<RunOutcome> {
     return this.#runPhase(
       async () => {
         const costs = await this.#reportSpending()
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
-        const published = await this.#orFallback(this.#publishWork(worked), (reason) => no('failed', reason))
-        return await this.#buildOutcome(worked, costs, outputs, published)
+        const published = await this.#orFallback(this.#publishWork(agentOutcome), (reason) =>
+          no('failed', reason),
+        )
+        return await this.#buildOutcome(agentOutcome, costs, outputs, published)
       },
       (reason) => ({ status: 'failed', error: reason, costs: [] }),
     )
   }
 
-  stop(order: StopRequest): void {
+  stop(request: StopRequest): void {
     // The harder order wins, the first reason stays.
-    if (this.#stopOrder?.how === 'kill') return
-    this.#stopOrder = { ...order, reason: this.#stopOrder?.reason ?? order.reason }
+    if (this.#stopRequest?.how === 'kill') return
+    this.#stopRequest = { ...request, reason: this.#stopRequest?.reason ?? request.reason }
     this.#abort.abort()
-    if (order.how === 'kill' || order.leaseLost === true) this.#finalAbort.abort()
-    if (this.#agentWatch !== undefined) this.#endAgent(order)
-    if (order.how === 'kill' || this.#agentWatch === undefined) this.#session?.stop()
+    if (request.how === 'kill' || request.leaseLost === true) this.#finalAbort.abort()
+    if (this.#agentWatch !== undefined) this.#endAgent(request)
+    if (request.how === 'kill' || this.#agentWatch === undefined) this.#session?.stop()
   }
 
   async whenExited(): Promise<void> {
@@ -162,15 +168,15 @@ export class RunExecution implements Execution {
     await this.#session?.close()
     // Given up before its end: another machine does the work anew, and nobody will ask for this disk.
     if (!this.#isRetained && !this.#plan.hasRetainedSandbox())
-      await this.#options.sandboxes.discard(this.#options.order.job.run.id)
+      await this.#options.sandboxes.discard(this.#options.request.job.run.id)
     this.#options.onGone()
   }
 
   // ---- preparing -------------------------------------------------------------------------------------------------
 
   async #openSession(): Promise<SandboxSession> {
-    const { dependencies, order, reporter } = this.#options
-    const { job } = order
+    const { dependencies, request, reporter } = this.#options
+    const { job } = request
     const folders = await this.#plan.openFolders()
     // What is said about the configuration is said before there is a room to say it in.
     const earlyLines: string[] = []
@@ -178,23 +184,23 @@ export class RunExecution implements Execution {
       network: job.sandbox?.network ?? 'none',
       allowedHosts: job.sandbox?.allowedHosts ?? [],
       folder: folders.root,
-      ...(dependencies.isRoot ? { owner: dependencies.slotOf(folders.number) } : {}),
+      ...(dependencies.isRoot ? { owner: dependencies.userFor(folders.number) } : {}),
       clock: dependencies.clock,
       log: (line) => (this.#session === undefined ? earlyLines.push(line) : this.#session.log(line)),
     })
     const session = new SandboxSession({ dependencies, job, folders, egress, reporter })
     this.#session = session
     for (const line of earlyLines) session.log(line)
-    if (this.#stopOrder !== undefined) session.stop()
+    if (this.#stopRequest !== undefined) session.stop()
     this.#options.onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
     return session
   }
 
   async #runSetup(session: SandboxSession): Promise<Result<never> | undefined> {
-    const { setup, hooks } = this.#options.order.job.repo
-    const how = this.#plan.setupRule()
-    const failed = how === 'skip' ? undefined : await this.#runScripts(session, [['setup', setup]])
-    if (failed !== undefined && (how === 'required' || this.#stopOrder !== undefined)) return failed
+    const { setup, hooks } = this.#options.request.job.repo
+    const rule = this.#plan.setupRule()
+    const failed = rule === 'skip' ? undefined : await this.#runScripts(session, [['setup', setup]])
+    if (failed !== undefined && (rule === 'required' || this.#stopRequest !== undefined)) return failed
     return this.#runScripts(session, [['hook beforeAgent', hooks?.beforeAgent]])
   }
 
@@ -206,23 +212,20 @@ export class RunExecution implements Execution {
       if (text === undefined || text.trim() === '') continue
       const end = await session.runScript(text)
       if (end.code !== 0)
-        return this.#stopOrder === undefined
+        return this.#stopRequest === undefined
           ? no('failed', this.#describeScriptFailure(name, end))
           : this.#stoppedResult()
     }
     return undefined
   }
 
-  #describeScriptFailure(
-    name: string,
-    { code, signal, startFailure: unmade, timedOutMinutes }: ScriptEnd,
-  ): string {
-    if (unmade !== undefined) return unmade
+  #describeScriptFailure(name: string, { code, signal, startFailure, timedOutMinutes }: ScriptEnd): string {
+    if (startFailure !== undefined) return startFailure
     const ended = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
-    const how =
+    const ending =
       timedOutMinutes === undefined ? ended : `did not end within ${timedOutMinutes} minutes, and was killed`
-    const reach = NETWORK_HINTS[this.#options.order.job.sandbox?.network ?? 'none']
-    return `the repository's ${name} ${how}; its output is in the run's log${reach}`
+    const networkHint = NETWORK_HINTS[this.#options.request.job.sandbox?.network ?? 'none']
+    return `the repository's ${name} ${ending}; its output is in the run's log${networkHint}`
   }
 
   // ---- working ---------------------------------------------------------------------------------------------------
@@ -235,8 +238,8 @@ export class RunExecution implements Execution {
 
   /** Should this process die, the next one finds out by this what the agent has spent. */
   #recordAgent({ task }: PreparedAgent): void {
-    const { sandboxes, order } = this.#options
-    const { run, agent, sandbox } = order.job
+    const { sandboxes, request } = this.#options
+    const { run, agent, sandbox } = request.job
     sandboxes.recordAgent(
       run.id,
       sandboxAgentOf(agent, task.sessionId, this.#resumedSince),
@@ -259,21 +262,21 @@ export class RunExecution implements Execution {
 
   /** After every execution, however it ended. */
   async #reportSpending(): Promise<readonly CostEntry[]> {
-    const { dependencies, order, reporter } = this.#options
+    const { dependencies, request, reporter } = this.#options
     const preparedAgent = this.#preparedAgent
     if (preparedAgent === undefined || this.#session === undefined) return []
     await this.#session.waitUntilEmpty()
-    const session = this.#sessionId ?? preparedAgent.task.sessionId
+    const sessionId = this.#sessionId ?? preparedAgent.task.sessionId
     const files = openAgentFiles(this.#session.folders.home, this.#startTimeLimit(), dependencies.clock.now())
-    const known = await this.#orFallback(
-      reportUsage(preparedAgent, files, session, reporter, this.#resumedSince),
+    const usageCost = await this.#orFallback(
+      reportUsage(preparedAgent, files, sessionId, reporter, this.#resumedSince),
       () => undefined,
     )
-    const cost = this.#agentEnding === undefined ? known : bestCost(this.#agentEnding, known)
+    const cost = this.#exitReport === undefined ? usageCost : bestCost(this.#exitReport, usageCost)
     if (cost === undefined) return []
     reporter.report({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
     reporter.report({ is: 'patch', patch: { costs: [cost] } })
-    dependencies.log.debug({ runId: order.job.run.id }, 'the agent has ended')
+    dependencies.log.debug({ runId: request.job.run.id }, 'the agent has ended')
     return [cost]
   }
 
@@ -281,28 +284,28 @@ export class RunExecution implements Execution {
     const session = this.#session
     if (session === undefined || this.#isKilled()) return NO_OUTPUTS
     await session.waitUntilEmpty()
-    const leavings = await collectOutputs(
+    const outputs = await collectOutputs(
       session.folders.out,
       this.#options.reporter,
       () => this.#instant(),
       this.#startTimeLimit(),
     )
-    if (leavings.leftOut.length > 0) session.log(leavings.leftOut.join('\n'))
-    return leavings
+    if (outputs.leftOut.length > 0) session.log(outputs.leftOut.join('\n'))
+    return outputs
   }
 
   /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
-  async #publishWork(worked: AgentOutcome): Promise<Result<PublishedWork | undefined>> {
-    const { order } = this.#options
+  async #publishWork(agentOutcome: AgentOutcome): Promise<Result<PublishedWork | undefined>> {
+    const { request } = this.#options
     const session = this.#session
-    if (worked.verdict !== 'done' || session === undefined || !this.#isCheckedOut) return yes(undefined)
-    const hook = this.#preparedAgent === undefined ? undefined : order.job.repo.hooks?.afterAgent
+    if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut) return yes(undefined)
+    const hook = this.#preparedAgent === undefined ? undefined : request.job.repo.hooks?.afterAgent
     const failed = await this.#runScripts(session, [['hook afterAgent', hook]])
     if (failed !== undefined) return failed
     const published = await this.#plan.publish({
       session,
-      agentSummary: this.#agentEnding?.summary ?? '',
-      mayContinue: () => this.#stopOrder === undefined,
+      agentSummary: this.#exitReport?.summary ?? '',
+      mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: { mayContinue: () => !this.#finalAbort.signal.aborted, signal: this.#finalAbort.signal },
     })
@@ -314,17 +317,17 @@ export class RunExecution implements Execution {
   }
 
   async #buildOutcome(
-    worked: AgentOutcome,
+    agentOutcome: AgentOutcome,
     costs: readonly CostEntry[],
     { artifacts }: CollectedOutputs,
     published: Result<PublishedWork | undefined>,
   ): Promise<RunOutcome> {
-    const pull = published.ok ? published.value : undefined
-    const sandbox = await this.#orFallback(this.#retainSandbox(worked, published), () => undefined)
+    const work = published.ok ? published.value : undefined
+    const sandbox = await this.#orFallback(this.#retainSandbox(agentOutcome, published), () => undefined)
     const summary = this.#buildSummary(published)
-    const { branch, prUrl, prState } = pull ?? {}
+    const { branch, prUrl, prState } = work ?? {}
     return {
-      ...statusOf(worked, published, this.#stopOrder),
+      ...statusOf(agentOutcome, published, this.#stopRequest),
       costs: [...costs],
       result: {
         artifacts: [...artifacts],
@@ -340,24 +343,24 @@ export class RunExecution implements Execution {
   }
 
   #buildSummary(published: Result<PublishedWork | undefined>): string {
-    const said = (published.ok ? published.value?.summary : undefined) ?? this.#agentEnding?.summary ?? ''
-    const nothing = published.ok && published.value === undefined && this.#agentEnding?.verdict === 'done'
-    return nothing
-      ? `${said}\n\nNothing in the repository was changed, so there is no pull request.`.trim()
-      : said
+    const summary = (published.ok ? published.value?.summary : undefined) ?? this.#exitReport?.summary ?? ''
+    const isUnchanged = published.ok && published.value === undefined && this.#exitReport?.verdict === 'done'
+    return isUnchanged
+      ? `${summary}\n\nNothing in the repository was changed, so there is no pull request.`.trim()
+      : summary
   }
 
-  async #retainSandbox(worked: AgentOutcome, published: Result<PublishedWork | undefined>) {
-    const { sandboxes, order } = this.#options
-    if (this.#session === undefined || this.#stopOrder?.leaseLost === true) return undefined
+  async #retainSandbox(agentOutcome: AgentOutcome, published: Result<PublishedWork | undefined>) {
+    const { sandboxes, request } = this.#options
+    if (this.#session === undefined || this.#stopRequest?.leaseLost === true) return undefined
     // No agent was there: nothing to go on with, and nothing that the log does not say. Nobody is to wait for it.
     if (this.#preparedAgent === undefined && !this.#plan.hasRetainedSandbox())
       return { ...this.#sandboxReference(), retainedUntil: this.#instant() }
     this.#isRetained = true
-    const isOut = worked.verdict === 'done' && published.ok
-    const retainedUntil = await sandboxes.retain(order.job.run.id, {
-      hours: order.job.retentionHours,
-      unpushed: !isOut || this.#plan.hasUnpublishedWork(),
+    const isPublished = agentOutcome.verdict === 'done' && published.ok
+    const retainedUntil = await sandboxes.retain(request.job.run.id, {
+      hours: request.job.retentionHours,
+      unpushed: !isPublished || this.#plan.hasUnpublishedWork(),
       sessionId: this.#sessionId,
     })
     return retainedUntil === undefined ? undefined : { ...this.#sandboxReference(), retainedUntil }
@@ -375,35 +378,36 @@ export class RunExecution implements Execution {
   /** At the end of a run each step stands alone: a disk that is full in one must not cost what the others have. */
   #orFallback<T>(step: Promise<T>, failed: (reason: string) => T): Promise<T> {
     return step.catch((error: unknown) => {
-      const { dependencies, order } = this.#options
-      dependencies.log.error({ err: error, runId: order.job.run.id }, 'a step of a run failed unforeseen')
+      const { dependencies, request } = this.#options
+      dependencies.log.error({ err: error, runId: request.job.run.id }, 'a step of a run failed unforeseen')
       return failed(truncateToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
     })
   }
 
   #sandboxReference() {
-    const { workerId, job } = this.#options.order
+    const { workerId, job } = this.#options.request
     return { provider: 'bwrap', id: job.run.id, workerId }
   }
 
   /** From now on: for as long as it takes, or for a moment once the run was told to stop. */
   #startTimeLimit(): () => boolean {
     const { clock } = this.#options.dependencies
-    const began = clock.monotonic()
-    const isLate = () => this.#stopOrder !== undefined && clock.monotonic() - began > STOPPED_OUTPUTS_MS_MAX
+    const startedAt = clock.monotonic()
+    const isLate = () =>
+      this.#stopRequest !== undefined && clock.monotonic() - startedAt > STOPPED_OUTPUTS_MS_MAX
     return () => !this.#isKilled() && !isLate()
   }
 
   #isKilled(): boolean {
-    return this.#stopOrder?.how === 'kill'
+    return this.#stopRequest?.how === 'kill'
   }
 
   #stoppedResult(): Result<never> {
-    return no('conflict', this.#stopOrder?.reason ?? 'stopped')
+    return no('conflict', this.#stopRequest?.reason ?? 'stopped')
   }
 
-  #stoppedWork(): AgentOutcome {
-    return { verdict: 'stopped', reason: this.#stopOrder?.reason ?? 'stopped' }
+  #stoppedOutcome(): AgentOutcome {
+    return { verdict: 'stopped', reason: this.#stopRequest?.reason ?? 'stopped' }
   }
 
   #instant(): string {
@@ -411,19 +415,20 @@ export class RunExecution implements Execution {
   }
 }
 
-function createPlan({ dependencies, sandboxes, order }: RunExecutionOptions): WorkPlan {
-  return order.job.kind === 'follow-up'
-    ? new FollowUpPlan(dependencies, sandboxes, order)
-    : new NewRunPlan(dependencies, sandboxes, order)
+function createPlan({ dependencies, sandboxes, request }: RunExecutionOptions): WorkPlan {
+  return request.job.kind === 'follow-up'
+    ? new FollowUpPlan(dependencies, sandboxes, request)
+    : new NewRunPlan(dependencies, sandboxes, request)
 }
 
 function statusOf(
-  worked: AgentOutcome,
+  agentOutcome: AgentOutcome,
   published: Result<unknown>,
   stop: StopRequest | undefined,
 ): Pick<RunOutcome, 'status' | 'error'> {
-  if (worked.verdict === 'stopped') return { status: 'cancelled', error: reasonText(worked.reason) }
-  if (worked.verdict === 'failed') return { status: 'failed', error: reasonText(worked.reason) }
+  if (agentOutcome.verdict === 'stopped')
+    return { status: 'cancelled', error: reasonText(agentOutcome.reason) }
+  if (agentOutcome.verdict === 'failed') return { status: 'failed', error: reasonText(agentOutcome.reason) }
   if (published.ok) return { status: 'completed' }
   if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
   return { status: 'failed', error: reasonText(published.refusal.message) }

@@ -17,7 +17,7 @@ export interface ExecutorDependencies {
   readonly uuid: () => string
   readonly launcher: SandboxLauncher
   /** Whom the sandbox of a number runs as. */
-  readonly slotOf: (number: number) => SandboxUser
+  readonly userFor: (number: number) => SandboxUser
   /** Of the sandboxes that are made from now on: another than that of any other worker here. */
   readonly firstNumber: number
   /** The worker is root, so that folders have to be given to whom they are for. */
@@ -26,11 +26,11 @@ export interface ExecutorDependencies {
   readonly gitSources: GitSources
   readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
-  readonly openEgress: (order: SandboxEgressOptions) => Promise<SandboxEgress>
+  readonly openEgress: (request: SandboxEgressOptions) => Promise<SandboxEgress>
   /** Our own programs that run inside, as the build left them. */
   readonly insidePrograms: string
   /** The Node that runs them, and host paths it needs shown. */
-  readonly node: { readonly program: string; readonly shown: readonly string[] }
+  readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
   readonly gitconfig: string
   readonly stallMs: number
   readonly freeBytes: () => Promise<number>

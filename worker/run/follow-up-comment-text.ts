@@ -16,20 +16,20 @@ const SHA_SHOWN = 12
 export interface FollowUpReport {
   readonly pull: Pick<JobPull, 'baseBranch'>
   readonly start: FollowUpStart
-  readonly followed: FollowUpPushResult
+  readonly pushResult: FollowUpPushResult
   /** The agent's last words; empty when there was none. */
   readonly agentSummary: string
 }
 
 /** Without the marker: for the run's own record, too. */
-export function followUpText({ pull, start, followed, agentSummary }: FollowUpReport): string {
+export function followUpText({ pull, start, pushResult, agentSummary }: FollowUpReport): string {
   const base = inlineCode(pull.baseBranch)
-  const words = truncate(neutralizeMarkup(agentSummary).trim(), SUMMARY_CHARS_MAX)
-  const what =
+  const summary = truncate(neutralizeMarkup(agentSummary).trim(), SUMMARY_CHARS_MAX)
+  const outcome =
     start.state === 'pushed'
       ? `The branch was brought up to date with ${base}.`
-      : `${describeRebase(base, start, followed)} ${describePush(followed)}`
-  return words === '' ? what : `${what}\n\n${words}`
+      : `${describeRebase(base, start, pushResult)} ${describePush(pushResult)}`
+  return summary === '' ? outcome : `${outcome}\n\n${summary}`
 }
 
 export function followUpBody(text: string, id: string): string {

@@ -55,17 +55,22 @@ export class FollowUpPlan implements WorkPlan {
 
   async openFolders(): Promise<SandboxFolders & { readonly number: number }> {
     const { run, sandbox } = this.#job
-    const kept = await this.#sandboxes.openRetained(run.id)
-    this.#hasRetainedSandbox = kept !== undefined
-    return kept ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
+    const retained = await this.#sandboxes.openRetained(run.id)
+    this.#hasRetainedSandbox = retained !== undefined
+    return retained ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
   async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
     const { followUps } = this.#dependencies.gitSources
     const logToRun = (line: string) => session.log(line)
-    const said = await followUps.hasComment(this.#job, followUpMarker(this.#followUp.id), signal, logToRun)
-    if (!said.ok) return said
-    if (said.value) {
+    const hasComment = await followUps.hasComment(
+      this.#job,
+      followUpMarker(this.#followUp.id),
+      signal,
+      logToRun,
+    )
+    if (!hasComment.ok) return hasComment
+    if (hasComment.value) {
       this.#stage = { is: 'commented' }
       return yes(undefined)
     }
@@ -75,7 +80,7 @@ export class FollowUpPlan implements WorkPlan {
         job: this.#job,
         folders: session.folders,
         sandbox: session,
-        kept: this.#hasRetainedSandbox,
+        isRetained: this.#hasRetainedSandbox,
         logToRun,
       },
       signal,
@@ -92,8 +97,8 @@ export class FollowUpPlan implements WorkPlan {
     if (this.#stage?.is !== 'started') return undefined
     const { start } = this.#stage
     const remarks = openRemarks(this.#pull)
-    const isUnsure = start.state === 'conflict' || start.merges !== undefined
-    const isNeeded = isUnsure || (start.state !== 'pushed' && remarks.length > 0)
+    const isUnfinished = start.state === 'conflict' || start.merges !== undefined
+    const isNeeded = isUnfinished || (start.state !== 'pushed' && remarks.length > 0)
     if (!isNeeded) return undefined
     const isResumed = this.#resumedSessionId !== undefined
     return {
@@ -118,7 +123,7 @@ export class FollowUpPlan implements WorkPlan {
     return this.#stage?.is === 'started' && this.#stage.start.preserved.length > 0
   }
 
-  async publish(order: PublishRequest): Promise<Result<PublishedWork | undefined>> {
+  async publish(request: PublishRequest): Promise<Result<PublishedWork | undefined>> {
     const stage = this.#stage
     if (stage === undefined) return no('failed', 'the follow-up was not begun')
     if (stage.is === 'commented')
@@ -126,39 +131,41 @@ export class FollowUpPlan implements WorkPlan {
         this.#describePublished('An earlier attempt of this follow-up was interrupted at its very end.'),
       )
     const { start, hadSummary } = stage
-    const said =
-      start.state === 'pushed' ? ((await this.#readSummary(order.session.folders)) ?? '') : order.agentSummary
-    const followed = await this.#push(order, start)
-    if (!followed.ok) return followed
-    if (followed.value.diff !== undefined) order.session.log(followed.value.diff.text)
-    const text = followUpText({ pull: this.#pull, start, followed: followed.value, agentSummary: said })
+    const agentSummary =
+      start.state === 'pushed'
+        ? ((await this.#readSummary(request.session.folders)) ?? '')
+        : request.agentSummary
+    const pushResult = await this.#push(request, start)
+    if (!pushResult.ok) return pushResult
+    if (pushResult.value.diff !== undefined) request.session.log(pushResult.value.diff.text)
+    const text = followUpText({ pull: this.#pull, start, pushResult: pushResult.value, agentSummary })
     const { id } = this.#followUp
-    const logToRun = (line: string) => order.session.log(line)
+    const logToRun = (line: string) => request.session.log(line)
     const marker = followUpMarker(id)
-    const isTakenOver = start.state === 'pushed' || (hadSummary && followed.value.pushed === undefined)
-    const words = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, logToRun }
-    const leave = followed.value.pushed === undefined ? order : order.afterPush
+    const isTakenOver = start.state === 'pushed' || (hadSummary && pushResult.value.pushed === undefined)
+    const comment = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, logToRun }
+    const guard = pushResult.value.pushed === undefined ? request : request.afterPush
     const posted = await this.#dependencies.gitSources.followUps.postComment(
-      words,
-      leave.mayContinue,
-      leave.signal,
+      comment,
+      guard.mayContinue,
+      guard.signal,
     )
     if (!posted.ok)
       return no(posted.refusal.kind, `the follow-up’s comment could not be posted: ${posted.refusal.message}`)
-    return yes(this.#describePublished(text, followed.value.pushed))
+    return yes(this.#describePublished(text, pushResult.value.pushed))
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
 
   async #push(
-    { session, agentSummary: said, mayContinue, signal }: PublishRequest,
+    { session, agentSummary, mayContinue, signal }: PublishRequest,
     start: FollowUpStart,
   ): Promise<Result<FollowUpPushResult>> {
     if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
-    await this.#saveSummary(session.folders, said)
+    await this.#saveSummary(session.folders, agentSummary)
     const logToRun = (line: string) => session.log(line)
-    const work = { job: this.#job, folders: session.folders, sandbox: session, start, logToRun }
-    return this.#dependencies.gitSources.followUps.push(work, mayContinue, signal)
+    const pushRequest = { job: this.#job, folders: session.folders, sandbox: session, start, logToRun }
+    return this.#dependencies.gitSources.followUps.push(pushRequest, mayContinue, signal)
   }
 
   #describePublished(summary: string, pushed?: string): PublishedWork {
@@ -173,10 +180,7 @@ export class FollowUpPlan implements WorkPlan {
     }
   }
 
-  #logStart(
-    session: SandboxSession,
-    { state, base, conflictFiles: files, preserved: kept }: FollowUpStart,
-  ): void {
+  #logStart(session: SandboxSession, { state, base, conflictFiles: files, preserved }: FollowUpStart): void {
     const { headBranch, baseBranch } = this.#pull
     const onto = `${headBranch} onto ${baseBranch} at ${base.slice(0, 12)}`
     const lines = {
@@ -186,8 +190,8 @@ export class FollowUpPlan implements WorkPlan {
       conflict: `rebasing ${onto} stopped at conflicts in ${files.join(', ')}`,
     } as const
     session.log(lines[state])
-    if (kept.length > 0)
-      session.log(`what the sandbox held and nobody else has is kept inside: ${kept.join(', ')}`)
+    if (preserved.length > 0)
+      session.log(`what the sandbox held and nobody else has is kept inside: ${preserved.join(', ')}`)
     if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
   }
 
@@ -197,15 +201,15 @@ export class FollowUpPlan implements WorkPlan {
   async #findResumableSession({ home }: SandboxFolders): Promise<string | undefined> {
     const record = this.#hasRetainedSandbox ? this.#sandboxes.get(this.#job.run.id) : undefined
     const { provider } = this.#job.agent
-    const session = record?.sessionId ?? record?.agent?.session
-    if (session === undefined || provider !== 'agentA' || record?.agent?.provider !== provider)
+    const sessionId = record?.sessionId ?? record?.agent?.session
+    if (sessionId === undefined || provider !== 'agentA' || record?.agent?.provider !== provider)
       return undefined
     try {
       const usage = await this.#dependencies.drivers[provider].readUsage(
         openAgentFiles(home, () => true),
-        session,
+        sessionId,
       )
-      return usage.length === 0 ? undefined : session
+      return usage.length === 0 ? undefined : sessionId
     } catch (error) {
       this.#dependencies.log.warn(
         { err: error },

@@ -53,11 +53,11 @@ const commentRemark = (comment: PullComment): PullRemark => ({
 
 function threadRemark({ path, line, diffHunk, comments }: PullThread): PullRemark {
   const where = `${toSingleLine(path)}${line === undefined ? '' : `, line ${line}`}`
-  const shown = comments.filter(({ body }) => isRemarkText(body))
+  const visibleComments = comments.filter(({ body }) => isRemarkText(body))
   const hunk = diffHunk.trim() === '' ? [] : [fenced(diffHunk, 'diff')]
-  const quotes = shown.map((comment) => `### ${quoteComment(comment)}`)
+  const quotes = visibleComments.map((comment) => `### ${quoteComment(comment)}`)
   return {
-    at: shown.at(-1)?.createdAt ?? '',
+    at: visibleComments.at(-1)?.createdAt ?? '',
     text: [`## Unresolved review thread in ${where}`, ...hunk, ...quotes].join('\n'),
   }
 }

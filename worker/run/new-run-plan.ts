@@ -11,31 +11,31 @@ import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './wo
 export class NewRunPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
-  readonly #order: ExecutionRequest
+  readonly #request: ExecutionRequest
   #checkedOut: CheckedOut | undefined
 
-  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, order: ExecutionRequest) {
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, request: ExecutionRequest) {
     this.#dependencies = dependencies
     this.#sandboxes = sandboxes
-    this.#order = order
+    this.#request = request
   }
 
   openFolders() {
-    const { run, sandbox } = this.#order.job
+    const { run, sandbox } = this.#request.job
     return this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
   async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
     const logToRun = (line: string) => session.log(line)
     const { gitSources } = this.#dependencies
-    const checked = await gitSources.checkOut(this.#order.job, session.folders, session, signal, logToRun)
+    const checked = await gitSources.checkOut(this.#request.job, session.folders, session, signal, logToRun)
     if (!checked.ok) return checked
     this.#checkedOut = checked.value
     return yes(undefined)
   }
 
   agentRequest(): AgentRequest {
-    return { prompt: buildPrompt(this.#order.job) }
+    return { prompt: buildPrompt(this.#request.job) }
   }
 
   setupRule(): 'required' {
@@ -56,11 +56,11 @@ export class NewRunPlan implements WorkPlan {
     mayContinue,
     signal,
   }: PublishRequest): Promise<Result<PublishedWork | undefined>> {
-    const { job, leaseId } = this.#order
-    const from = this.#checkedOut
-    if (from === undefined) return yes(undefined)
+    const { job, leaseId } = this.#request
+    const checkedOut = this.#checkedOut
+    if (checkedOut === undefined) return yes(undefined)
     const { gitSources, codehostFor } = this.#dependencies
-    const collected = await gitSources.collect(job, session.folders, session, from)
+    const collected = await gitSources.collect(job, session.folders, session, checkedOut)
     if (!collected.ok) return collected
     if (collected.value.diff.text !== '') session.log(collected.value.diff.text)
     if (collected.value.head === undefined) return yes(undefined)
@@ -68,8 +68,16 @@ export class NewRunPlan implements WorkPlan {
     if (!codehost.ok) return codehost
     const { folders } = session
     const logToRun = (line: string) => session.log(line)
-    const order = { job, leaseId, folders, from, collected: collected.value, summary: agentSummary, logToRun }
-    const published = await gitSources.publish(order, codehost.value, mayContinue, signal)
+    const request = {
+      job,
+      leaseId,
+      folders,
+      from: checkedOut,
+      collected: collected.value,
+      summary: agentSummary,
+      logToRun,
+    }
+    const published = await gitSources.publish(request, codehost.value, mayContinue, signal)
     if (!published.ok) return published
     const { prUrl, prState, pushed } = published.value
     return yes({ prUrl, prState, pushed, branch: job.branch })

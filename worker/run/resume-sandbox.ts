@@ -42,13 +42,13 @@ const NEWEST_SESSION_MS_MAX = 3_000
 
 /** Not while something is executed there, which the caller knows. */
 export async function resumeSandbox(
-  order: BootRequest,
+  request: BootRequest,
   options: ResumeSandboxOptions,
 ): Promise<Result<BootedSandbox>> {
   const { dependencies, sandboxes } = options
-  const found = findResumable(sandboxes.get(order.runId), dependencies)
-  if (!found.ok) return found
-  const { work } = sandboxes.foldersOf(order.runId)
+  const resumable = findResumable(sandboxes.get(request.runId), dependencies)
+  if (!resumable.ok) return resumable
+  const { work } = sandboxes.foldersOf(request.runId)
   const isThere = await stat(work).then(
     (stats) => stats.isDirectory(),
     (error: NodeJS.ErrnoException) => {
@@ -58,9 +58,13 @@ export async function resumeSandbox(
     },
   )
   if (!isThere) return GONE
-  const command = await buildSessionCommand(order, found.value, await findNewestSession(options, found.value))
+  const command = await buildSessionCommand(
+    request,
+    resumable.value,
+    await findNewestSession(options, resumable.value),
+  )
   if (!command.ok) return command
-  return openResumedSandbox(options, found.value, command.value)
+  return openResumedSandbox(options, resumable.value, command.value)
 }
 
 // ---- may it be ---------------------------------------------------------------------------------------------------
@@ -120,15 +124,15 @@ async function buildSessionCommand(
   resume: string,
 ): Promise<Result<AgentCommand>> {
   const { agent } = record
-  const found = await driver.locate()
-  if (found.is === 'missing' && agent?.command === undefined) return no('failed', found.reason)
+  const resumable = await driver.locate()
+  if (resumable.is === 'missing' && agent?.command === undefined) return no('failed', resumable.reason)
   const task = {
     agent: agent ?? {},
     resume,
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
   }
-  const command = driver.buildTerminalCommand?.(task, found)
+  const command = driver.buildTerminalCommand?.(task, resumable)
   return command === undefined ? no('invalid', 'this run has no agent session') : yes(command)
 }
 
@@ -136,13 +140,18 @@ async function buildSessionCommand(
 
 async function openResumedSandbox(
   options: ResumeSandboxOptions,
-  found: ResumableSandbox,
+  resumable: ResumableSandbox,
   command: AgentCommand,
 ): Promise<Result<BootedSandbox>> {
   try {
-    return yes(new LocalResumedSandbox(options, found, command, await openSession(options, found.record)))
+    return yes(
+      new LocalResumedSandbox(options, resumable, command, await openSession(options, resumable.record)),
+    )
   } catch (error) {
-    options.dependencies.log.warn({ err: error, runId: found.record.runId }, 'a sandbox could not be booted')
+    options.dependencies.log.warn(
+      { err: error, runId: resumable.record.runId },
+      'a sandbox could not be booted',
+    )
     return no('failed', 'the sandbox could not be booted; the worker’s log says why')
   }
 }
@@ -157,7 +166,7 @@ async function openSession(
     network: walls?.network ?? 'none',
     allowedHosts: walls?.allowedHosts ?? [],
     folder: folders.root,
-    ...(dependencies.isRoot ? { owner: dependencies.slotOf(number) } : {}),
+    ...(dependencies.isRoot ? { owner: dependencies.userFor(number) } : {}),
     clock: dependencies.clock,
     // The run is over, and so is its log.
     log: (line) => dependencies.log.debug({ runId }, line),
@@ -183,22 +192,24 @@ class LocalResumedSandbox implements BootedSandbox {
 
   constructor(
     options: ResumeSandboxOptions,
-    found: ResumableSandbox,
+    resumable: ResumableSandbox,
     command: AgentCommand,
     sandboxSession: SandboxSession,
   ) {
     this.#options = options
-    this.#resumable = found
+    this.#resumable = resumable
     this.#command = command
     this.#sandboxSession = sandboxSession
   }
 
   open({ cols, rows }: TerminalSize, listener: TerminalSessionListener): TerminalSession {
     if (this.#terminal !== undefined) throw new Error('a booted sandbox has one terminal')
-    const agent = this.#command
+    const agentCommand = this.#command
     this.#command = undefined
     const process =
-      agent === undefined || this.#closing !== undefined ? undefined : this.#start(agent, cols, rows)
+      agentCommand === undefined || this.#closing !== undefined
+        ? undefined
+        : this.#start(agentCommand, cols, rows)
     if (process === undefined) return endedSession(listener)
     this.#terminal = new SandboxTerminal(process, listener)
     // Now, and not only when he leaves: this process may not live to see that.
@@ -246,10 +257,10 @@ class LocalResumedSandbox implements BootedSandbox {
     if (this.#terminal === undefined) return
     this.#terminal.hangUp()
     let cancel: Cancel = () => {}
-    const patience = new Promise<void>((resolve) => {
+    const timeout = new Promise<void>((resolve) => {
       cancel = this.#options.dependencies.clock.after(HANG_UP_MS_MAX, resolve)
     })
-    await Promise.race([this.#sandboxSession.waitUntilEmpty(), patience])
+    await Promise.race([this.#sandboxSession.waitUntilEmpty(), timeout])
     cancel()
   }
 

@@ -14,7 +14,7 @@ export interface SandboxLocation {
   /** Sandboxes, caches, copies. */
   readonly folder: string
   readonly insidePrograms: string
-  readonly node: { readonly program: string; readonly shown: readonly string[] }
+  readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
 }
 
 export interface SandboxLocationOptions {
@@ -57,7 +57,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
 }
 
 function nodeLocation(program: string): SandboxLocation['node'] {
-  return { program, shown: program.startsWith(SYSTEM_FOLDER) ? [] : [program] }
+  return { program, readOnlyPaths: program.startsWith(SYSTEM_FOLDER) ? [] : [program] }
 }
 
 /** May anybody pass through every folder of this path? */

@@ -40,7 +40,7 @@ export interface SandboxSessionOptions {
 export type ScriptEnd = SandboxEnd & { readonly timedOutMinutes?: number }
 
 export type SandboxCommand = Pick<SandboxOrder, 'command' | 'stdin' | 'openInput' | 'mounts'> & {
-  readonly shown?: readonly string[]
+  readonly readOnlyPaths?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
   /** Through the proxy, as far as the configuration lets it. */
@@ -61,7 +61,7 @@ export class SandboxSession implements SandboxRunner {
   /** undefined once it was stopped. */
   start({
     command,
-    shown = [],
+    readOnlyPaths = [],
     environment = {},
     files = [],
     withEgress = false,
@@ -69,13 +69,13 @@ export class SandboxSession implements SandboxRunner {
   }: SandboxCommand): SandboxProcess | undefined {
     if (this.#isStopped) return undefined
     const { dependencies, job, folders, egress } = this.#options
-    const goesOut = withEgress && egress.socketPath !== undefined
+    const usesProxy = withEgress && egress.socketPath !== undefined
     const process = dependencies.launcher.launch({
-      user: dependencies.slotOf(folders.number),
+      user: dependencies.userFor(folders.number),
       name: job.run.id,
       workFolder: folders.work,
       homeFolder: folders.home,
-      readOnlyPaths: [...new Set([...dependencies.node.shown, ...shown])],
+      readOnlyPaths: [...new Set([...dependencies.node.readOnlyPaths, ...readOnlyPaths])],
       environment: {
         ...baseEnvironment(dependencies),
         ...(withEgress ? egress.environment : {}),
@@ -90,7 +90,7 @@ export class SandboxSession implements SandboxRunner {
         { from: dependencies.insidePrograms, to: PROGRAMS_INSIDE },
         ...(rest.mounts ?? []),
       ],
-      ...(goesOut && egress.socketPath !== undefined ? { egressSocket: egress.socketPath } : {}),
+      ...(usesProxy && egress.socketPath !== undefined ? { egressSocket: egress.socketPath } : {}),
       command: withEgress ? egress.wrapCommand(command) : command,
     })
     this.#running.add(process)
@@ -117,7 +117,7 @@ export class SandboxSession implements SandboxRunner {
     return {
       output: tail.text(),
       ...(end.code === undefined ? {} : { code: end.code }),
-      ...(end.startFailure === undefined ? {} : { unmade: end.startFailure }),
+      ...(end.startFailure === undefined ? {} : { startFailure: end.startFailure }),
     }
   }
 

@@ -105,10 +105,10 @@ export class SandboxTerminal implements TerminalSession {
     this.#listener.onExit(this.#code ?? exitCodeOf(end))
   }
 
-  #describeFailure({ startFailure: unmade, signal }: SandboxEnd): string {
-    const killed = signal === undefined ? 'the terminal has ended' : `the terminal was ended by ${signal}`
+  #describeFailure({ startFailure, signal }: SandboxEnd): string {
+    const ended = signal === undefined ? 'the terminal has ended' : `the terminal was ended by ${signal}`
     const message = toPrintable(this.#stderr.slice(0, STDERR_CHARS_MAX)).trim()
-    const text = unmade ?? (message === '' ? killed : message)
+    const text = startFailure ?? (message === '' ? ended : message)
     return `\r\n${text.replaceAll('\n', '\r\n')}\r\n`
   }
 }

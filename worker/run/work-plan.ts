@@ -53,5 +53,5 @@ export interface WorkPlan {
   /** It holds what is nowhere else, also once all is published. */
   hasUnpublishedWork(): boolean
   /** undefined: nothing was changed. */
-  publish(order: PublishRequest): Promise<Result<PublishedWork | undefined>>
+  publish(request: PublishRequest): Promise<Result<PublishedWork | undefined>>
 }

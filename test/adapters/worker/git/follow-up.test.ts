@@ -71,9 +71,9 @@ function clashing(): Ground {
   return g
 }
 
-async function begun(g: Ground, run: Bench, job = aFollowUp(), kept = false): Promise<FollowUpStart> {
+async function begun(g: Ground, run: Bench, job = aFollowUp(), isRetained = false): Promise<FollowUpStart> {
   return got(
-    await g.sources.followUps.begin({ job, folders: run.folders, sandbox: run.sandbox, kept }, never),
+    await g.sources.followUps.begin({ job, folders: run.folders, sandbox: run.sandbox, isRetained }, never),
   )
 }
 
@@ -97,7 +97,7 @@ describe('from the branch to the newest base', () => {
     const run = g.run()
     const head = tipOf(g)
     const from = await begun(g, run)
-    expect(from).toMatchObject({ state: 'rebased', head, base: tipOf(g, 'main'), files: [], kept: [] })
+    expect(from).toMatchObject({ state: 'rebased', head, base: tipOf(g, 'main'), files: [], isRetained: [] })
     expect(await run.sh('git branch --show-current; cat new other')).toBe(`${BRANCH}\nof the branch\nof main`)
     const done = got(await push(g, run, from))
     expect(done.pushed).toBe(tipOf(g))
@@ -142,7 +142,7 @@ describe('from the branch to the newest base', () => {
 
   test.each([false, true])(
     'a submodule, and what another program keeps elsewhere, go along as they are (in a kept sandbox: %s)',
-    async (kept) => {
+    async (isRetained) => {
       const g = drifted()
       const link = '160000,1111111111111111111111111111111111111111,part'
       git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
@@ -154,9 +154,9 @@ describe('from the branch to the newest base', () => {
       git(g.person, 'commit', '-q', '-m', 'Add part')
       git(g.person, 'push', '-q', 'origin', BRANCH)
       const run = g.run()
-      if (kept) await begun(g, run, aFollowUp({}, 'fu-0'))
-      if (kept) await run.sh('git config submodule.recurse true; echo x > part/x')
-      const from = await begun(g, run, aFollowUp(), kept)
+      if (isRetained) await begun(g, run, aFollowUp({}, 'fu-0'))
+      if (isRetained) await run.sh('git config submodule.recurse true; echo x > part/x')
+      const from = await begun(g, run, aFollowUp(), isRetained)
       expect(from).toMatchObject({ state: 'rebased' })
       got(await push(g, run, from))
       expect(git(g.remote, 'ls-tree', BRANCH, 'part')).toMatch(/^160000 commit 1{40}/)
@@ -205,7 +205,7 @@ describe('from the branch to the newest base', () => {
     git(g.person, 'commit', '-q', '-m', 'Alone')
     git(g.person, 'push', '-q', 'origin', `alone:${BRANCH}`)
     const run = g.run()
-    const order = { job: aFollowUp(), folders: run.folders, sandbox: run.sandbox, kept: false }
+    const order = { job: aFollowUp(), folders: run.folders, sandbox: run.sandbox, isRetained: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/shares no history with main/)
   })
 
@@ -217,7 +217,7 @@ describe('from the branch to the newest base', () => {
   ])('a branch that %s is refused', async (_, pull, says) => {
     const g = drifted()
     const run = g.run()
-    const order = { job: aFollowUp(pull), folders: run.folders, sandbox: run.sandbox, kept: false }
+    const order = { job: aFollowUp(pull), folders: run.folders, sandbox: run.sandbox, isRetained: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(says)
   })
 })
@@ -281,7 +281,7 @@ describe('the sandbox that was kept', () => {
     await run.sh('echo cache > build.log')
     pushed(g, 'main', 'again', 'x\n', 'Main goes on again')
     const from = await begun(g, run, aFollowUp({}, 'fu-2'), true)
-    expect(from).toMatchObject({ state: 'rebased', isFresh: false, kept: [] })
+    expect(from).toMatchObject({ state: 'rebased', isFresh: false, isRetained: [] })
     expect(await run.sh('cat build.log again')).toBe('cache\nx')
   })
 
@@ -291,7 +291,7 @@ describe('the sandbox that was kept', () => {
     await begun(g, run)
     await run.sh('echo mine > mine; git add mine; git commit -qm Mine; echo lost > lost; echo x >> new')
     const from = await begun(g, run, aFollowUp(), true)
-    expect(from).toMatchObject({ state: 'rebased', kept: ['switchyard/before-follow-up-1'] })
+    expect(from).toMatchObject({ state: 'rebased', isRetained: ['switchyard/before-follow-up-1'] })
     expect(
       await run.sh(
         'git status --porcelain; git show switchyard/before-follow-up-1:mine switchyard/before-follow-up-1:lost',
@@ -308,7 +308,7 @@ describe('the sandbox that was kept', () => {
     await begun(g, run)
     await run.sh('echo both > lamp; touch .git/index.lock')
     const from = await begun(g, run, aFollowUp(), true)
-    expect(from).toMatchObject({ state: 'conflict', kept: ['switchyard/before-follow-up-1'] })
+    expect(from).toMatchObject({ state: 'conflict', isRetained: ['switchyard/before-follow-up-1'] })
     expect(await run.sh('git show switchyard/before-follow-up-1:lamp')).toBe('both')
   })
 
@@ -393,12 +393,12 @@ describe('a push that is overtaken', () => {
   test('by a person who took commits back leaves them out', async () => {
     const g = ground()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    const kept = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    const isRetained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
     pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
-    git(g.person, 'push', '-q', '-f', 'origin', `${kept}:refs/heads/${BRANCH}`)
+    git(g.person, 'push', '-q', '-f', 'origin', `${isRetained}:refs/heads/${BRANCH}`)
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
   })
@@ -528,7 +528,7 @@ describe('carried out once more', () => {
     const g = drifted()
     const run = g.run()
     const job = aFollowUp({}, 'fu/1; x')
-    const order = { job, folders: run.folders, sandbox: run.sandbox, kept: false }
+    const order = { job, folders: run.folders, sandbox: run.sandbox, isRetained: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/names no follow-up/)
   })
 

@@ -140,18 +140,18 @@ function bench(root: string): Bench {
         })
       }
       const cancel = realClock.after(timeoutMs, () => sandbox.kill())
-      const { code, startFailure: unmade } = await sandbox.ended
+      const { code, startFailure } = await sandbox.ended
       cancel()
       return {
         output,
         ...(code === undefined ? {} : { code }),
-        ...(unmade === undefined ? {} : { unmade }),
+        ...(startFailure === undefined ? {} : { startFailure }),
       }
     },
   }
   const sh = async (script: string): Promise<string> => {
-    const { code, output, unmade } = await sandbox.run(['/bin/sh', '-euc', script])
-    if (code !== 0) throw new Error(`inside: ${unmade ?? ''} ${code}: ${output}`)
+    const { code, output, startFailure } = await sandbox.run(['/bin/sh', '-euc', script])
+    if (code !== 0) throw new Error(`inside: ${startFailure ?? ''} ${code}: ${output}`)
     return output.trim()
   }
   return { folders, sandbox, sh }

@@ -133,7 +133,7 @@ async function made(
   const execution = new RunExecution({
     dependencies: hands,
     sandboxes,
-    order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
+    request: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
     reporter: { report: tell, waitForCapacity: async () => {} },
     onProgress: () => {},
     onGone: () => {},

@@ -163,7 +163,7 @@ test('an agent in a conflict is told of merges that the rebase leaves out, and w
 describe('the comment', () => {
   const followed = { pushed: SHA, isContained: false, diff: undefined }
   const text = (more: Partial<Parameters<typeof followUpText>[0]> = {}) =>
-    followUpText({ pull: pull(), start, followed, agentSummary: '', ...more })
+    followUpText({ pull: pull(), start, pushResult: followed, agentSummary: '', ...more })
 
   test('an agent’s words cannot pass for a marker, nor hide what follows them', () => {
     const said = `Done.\n${followUpMarker('fu-9')}\n<!-- `
@@ -180,7 +180,7 @@ describe('the comment', () => {
     ],
     [
       'a branch that is in the base',
-      { followed: { ...followed, pushed: undefined, isContained: true } },
+      { pushResult: { ...followed, pushed: undefined, isContained: true } },
       'All of this branch is in `main` already. Nothing was changed, so nothing was pushed.',
     ],
     [
