@@ -13,7 +13,7 @@ import { commandLine } from '../../../bin/shell-command.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/ticket-file.ts'
-import { readPrompt } from '../../../worker/inside/scripted/script.ts'
+import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { HEADLESS, play, playground } from '../../support/scripted-agent.ts'
 
@@ -101,7 +101,7 @@ describe('the tickets', () => {
       const facts = { name: `${ticket.identifier}.md`, url: '', createdAt: AT, updatedAt: AT }
       const read = readTicket(Buffer.from(ticketFile(ticket)), facts)
       expect(read).toMatchObject({ ok: true, tracked: { ticket: { state: 'Todo', title: ticket.title } } })
-      expect(readPrompt(ticket.text).is).toBe('script')
+      expect(parsePrompt(ticket.text).is).toBe('script')
     }
   })
 })

@@ -81,8 +81,8 @@ describe('steps', () => {
     ['limit 5', { minutes: 5 }],
     ['spam 3', { count: 3 }],
     ['crash 9', { code: 9 }],
-    ['hang deaf', { deaf: true }],
-    ['hang', { deaf: false }],
+    ['hang deaf', { ignoresSignals: true }],
+    ['hang', { ignoresSignals: false }],
   ])('%s', (line, fields) => {
     expect(deeds(line)).toEqual([{ does: line.split(' ')[0], line: 1, ...fields }])
   })
