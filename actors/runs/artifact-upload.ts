@@ -15,7 +15,7 @@ import {
   artifactUrl,
   isUploadConfigured,
   type PublishedArtifact,
-} from '../../core/run/evidence.ts'
+} from '../../core/run/artifact-comment.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'

@@ -24,7 +24,7 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { StoreQueue } from './keyed-queue.ts'
+import { StoreQueue } from './store-queue.ts'
 import { runFolder } from './run-folder.ts'
 
 const CHUNK_BYTES = 64 * 1024

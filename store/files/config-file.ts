@@ -14,7 +14,7 @@ import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
 import { codeOf, messageOf } from '../errors.ts'
 import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { StoreQueue } from './keyed-queue.ts'
+import { StoreQueue } from './store-queue.ts'
 
 const DEBOUNCE_MS = 100
 /** Catches what the folder's events miss: network disks, links, editors with odd habits. */

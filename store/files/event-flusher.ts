@@ -15,7 +15,7 @@ import type { Put } from '../lmdb/encode-writes.ts'
 import { type BufferedRun, type Chunk, chunkKey, type EventFileRecord } from '../lmdb/event-buffer.ts'
 import { syncFolder } from './atomic.ts'
 import { appendAt, findLastEvent } from './event-file.ts'
-import { StoreQueue } from './keyed-queue.ts'
+import { StoreQueue } from './store-queue.ts'
 import { eventsFile } from './run-folder.ts'
 
 /** Its syncs hold up those of commits, so it lets the moment pass in which a run's end makes room for the next. */

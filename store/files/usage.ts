@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { codeOf } from '../errors.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { StoreQueue } from './keyed-queue.ts'
+import { StoreQueue } from './store-queue.ts'
 import { compareUsageKeys, isUsageName, usageKeyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
