@@ -15,7 +15,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { replaceIfSame, sweepDrafts } from '../tracker/atomic-rewrite.ts'
+import { removeStaleDrafts, replaceIfUnchanged } from '../tracker/atomic-rewrite.ts'
 import { withFileLock } from './local-lock.ts'
 import { type DatedPull, decodePull, encodePull, errorCode, readPlainFile } from './local-pull-file.ts'
 
@@ -116,7 +116,7 @@ export class PullFolder {
   async #removeStaleDrafts(clock: Pick<Clock, 'now'>): Promise<void> {
     if (cleanedFolders.has(this.#path)) return
     cleanedFolders.add(this.#path)
-    await sweepDrafts(this.#path, clock.now())
+    await removeStaleDrafts(this.#path, clock.now())
   }
 
   #unwritable(error: unknown) {
@@ -195,7 +195,7 @@ async function changeFile(
     if (!edited.ok || (pull.ok && edited.value === pull.value)) return edited
     const bytes = encodePull(edited.value, number)
     if (!bytes.ok) return bytes
-    if (await replaceIfSame(path, file.value, bytes.value)) return edited
+    if (await replaceIfUnchanged(path, file.value, bytes.value)) return edited
   }
   return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
 }

@@ -9,136 +9,136 @@ import { type BigIntStats, type FSWatcher, statSync, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import { textOf } from './errors.ts'
+import { errorText } from './errors.ts'
 
 const DEBOUNCE_MS = 50
 /** A folder that never rests is told of all the same. */
 const DEBOUNCE_MS_MAX = 500
 const POLL_MS = 2_000
 
-export function watchFolder(path: string, clock: Clock, log: Log, changed: () => void): Cancel {
-  const watching = new FolderWatch(path, clock, log, changed)
-  watching.start()
-  return () => watching.stop()
+export function watchFolder(path: string, clock: Clock, log: Log, onChange: () => void): Cancel {
+  const folderWatch = new FolderWatch(path, clock, log, onChange)
+  folderWatch.start()
+  return () => folderWatch.stop()
 }
 
 class FolderWatch {
   readonly #path: string
   readonly #clock: Clock
   readonly #log: Log
-  readonly #changed: () => void
+  readonly #onChange: () => void
   #watcher: FSWatcher | undefined
   /** Which folder is watched; undefined while there is none. */
-  #folder: string | undefined
-  #pending: Cancel | undefined
+  #folderId: string | undefined
+  #cancelNotification: Cancel | undefined
   #firstEventAt = 0
-  #nextPoll: Cancel | undefined
+  #cancelPoll: Cancel | undefined
   #stopped = false
-  #hasComplained = false
+  #hasWarned = false
 
-  constructor(path: string, clock: Clock, log: Log, changed: () => void) {
+  constructor(path: string, clock: Clock, log: Log, onChange: () => void) {
     this.#path = path
     this.#clock = clock
     this.#log = log
-    this.#changed = changed
+    this.#onChange = onChange
   }
 
   /** In one go, so that whoever looks at the folder after this misses nothing. */
   start(): void {
-    this.#folder = idNow(this.#path)
+    this.#folderId = readFolderIdSync(this.#path)
     this.#open()
-    this.#pollLater()
+    this.#schedulePoll()
   }
 
   stop(): void {
     this.#stopped = true
-    this.#pending?.()
-    this.#nextPoll?.()
+    this.#cancelNotification?.()
+    this.#cancelPoll?.()
     this.#watcher?.close()
   }
 
-  #soon(): void {
+  #scheduleNotification(): void {
     if (this.#stopped) return
     const now = this.#clock.monotonic()
-    if (this.#pending === undefined) this.#firstEventAt = now
-    this.#pending?.()
+    if (this.#cancelNotification === undefined) this.#firstEventAt = now
+    this.#cancelNotification?.()
     const wait = Math.min(DEBOUNCE_MS, this.#firstEventAt + DEBOUNCE_MS_MAX - now)
-    this.#pending = this.#clock.after(Math.max(0, wait), () => {
-      this.#pending = undefined
-      this.#changed()
+    this.#cancelNotification = this.#clock.after(Math.max(0, wait), () => {
+      this.#cancelNotification = undefined
+      this.#onChange()
     })
   }
 
-  #pollLater(): void {
-    this.#nextPoll = this.#clock.after(POLL_MS, () => void this.#poll())
+  #schedulePoll(): void {
+    this.#cancelPoll = this.#clock.after(POLL_MS, () => void this.#poll())
   }
 
   async #poll(): Promise<void> {
     await this.#check()
-    if (!this.#stopped) this.#pollLater()
+    if (!this.#stopped) this.#schedulePoll()
   }
 
   async #check(): Promise<void> {
-    const folder = idOf(await stat(this.#path, { bigint: true }).catch(() => undefined))
+    const folderId = toFolderId(await stat(this.#path, { bigint: true }).catch(() => undefined))
     if (this.#stopped) return
-    const isSame = folder === this.#folder
-    if (isSame && (folder === undefined || this.#watcher !== undefined)) return
+    const isSame = folderId === this.#folderId
+    if (isSame && (folderId === undefined || this.#watcher !== undefined)) return
     // Asked before the watch is opened: a folder replaced in between is found out by the next look.
-    this.#folder = folder
+    this.#folderId = folderId
     this.#open()
-    this.#soon()
+    this.#scheduleNotification()
   }
 
   #open(): void {
     this.#watcher?.close()
     this.#watcher = undefined
-    if (this.#folder === undefined) return
+    if (this.#folderId === undefined) return
     try {
-      const watcher = watch(this.#path, { persistent: false }, (_event, name) => this.#heard(watcher, name))
-      watcher.on('error', (error) => this.#lost(watcher, error))
+      const watcher = watch(this.#path, { persistent: false }, (_event, name) => this.#onEvent(watcher, name))
+      watcher.on('error', (error) => this.#onWatcherError(watcher, error))
       this.#watcher = watcher
     } catch (error) {
-      this.#complain(error)
+      this.#warnOnce(error)
     }
   }
 
   /** A folder that is moved or removed says so under its own name, and nothing ever after. */
-  #heard(watcher: FSWatcher, name: string | null): void {
+  #onEvent(watcher: FSWatcher, name: string | null): void {
     if (watcher !== this.#watcher) return
     if (name === null || name === basename(this.#path)) {
       watcher.close()
       this.#watcher = undefined
       void this.#check()
     }
-    this.#soon()
+    this.#scheduleNotification()
   }
 
-  #lost(watcher: FSWatcher, error: unknown): void {
+  #onWatcherError(watcher: FSWatcher, error: unknown): void {
     watcher.close()
     if (watcher !== this.#watcher) return
     this.#watcher = undefined
-    this.#complain(error)
+    this.#warnOnce(error)
   }
 
-  #complain(error: unknown): void {
-    if (this.#hasComplained) return
-    this.#hasComplained = true
+  #warnOnce(error: unknown): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
     this.#log.warn(
-      { path: this.#path, reason: textOf(error) },
+      { path: this.#path, reason: errorText(error) },
       'the ticket folder cannot be watched; looking every 2 s instead',
     )
   }
 }
 
-function idNow(path: string): string | undefined {
+function readFolderIdSync(path: string): string | undefined {
   try {
-    return idOf(statSync(path, { bigint: true }))
+    return toFolderId(statSync(path, { bigint: true }))
   } catch {
     return undefined
   }
 }
 
 /** Inode numbers are given out again, birth times are not. */
-function idOf(stats: BigIntStats | undefined): string | undefined {
+function toFolderId(stats: BigIntStats | undefined): string | undefined {
   return stats?.isDirectory() === true ? `${stats.dev}:${stats.ino}:${stats.birthtimeNs}` : undefined
 }

@@ -8,13 +8,13 @@ import type { GithubAccount } from '../codehost/github/api.ts'
 import { GITHUB_API } from '../codehost/github/endpoint.ts'
 
 /** undefined: there is no token. */
-export function githubTrackerAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {
+export function resolveGithubAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {
   const apiUrl = tracker.apiUrl ?? (codehost.driver === 'github' ? codehost.apiUrl : undefined)
-  const isSamePlace = codehost.driver === 'github' && sameAddress(apiUrl, codehost.apiUrl)
+  const isSamePlace = codehost.driver === 'github' && isSameAddress(apiUrl, codehost.apiUrl)
   const token = tracker.apiKey || (isSamePlace ? codehost.token : undefined)
   if (token === undefined || token === '') return undefined
   return { token, apiUrl, apiUrlField: tracker.apiUrl === undefined ? 'codehost.apiUrl' : 'tracker.apiUrl' }
 }
 
-const sameAddress = (a = GITHUB_API, b = GITHUB_API): boolean =>
+const isSameAddress = (a = GITHUB_API, b = GITHUB_API): boolean =>
   a.replace(/\/+$/, '') === b.replace(/\/+$/, '')

@@ -3,47 +3,47 @@
  *
  * A ticked entry waits no longer. What is code, quoted or hidden in a comment (as in a template) says nothing.
  */
-import type { IssuePlace } from './github-issue.ts'
+import type { IssueReference } from './github-issue.ts'
 
-const LINE =
+const BLOCKER_LINE =
   /^\s*(?:[-*+]\s+)?(?:\[([ xX])\]\s+)?[*_]{0,2}(?:blocked by|depends on|waits for)[*_]{0,2}\s*:?[*_]{0,2}\s*/i
-const FENCE = /^\s{0,3}(?:```|~~~)/
+const CODE_FENCE = /^\s{0,3}(?:```|~~~)/
 const REFERENCE =
   /^(?:(?:https?:\/\/([^\s/]+)\/)?([A-Za-z0-9._-]{1,100}\/[A-Za-z0-9._-]{1,100})(?:#|\/issues\/)|#|GH-)(\d{1,15})\b/
-const BETWEEN = /^(?:\s*[,;&]\s*(?:and\s+)?|\s+(?:and\s+)?)/
+const SEPARATOR = /^(?:\s*[,;&]\s*(?:and\s+)?|\s+(?:and\s+)?)/
 /** A line that is longer is no list. */
 const LINE_CHARS_MAX = 1_000
 const REFERENCES_MAX = 256
 
 /** `host`: of the pages of this GitHub; an address elsewhere is somebody else's issue. */
-export function blockersIn(body: string, remote: string, host: string): readonly IssuePlace[] {
-  const found: IssuePlace[] = []
+export function parseBlockers(body: string, remote: string, host: string): readonly IssueReference[] {
+  const found: IssueReference[] = []
   let isCode = false
-  for (const line of withoutComments(body).split('\n')) {
-    if (FENCE.test(line)) isCode = !isCode
-    else if (!isCode && found.length < REFERENCES_MAX) found.push(...referencesIn(line, remote, host))
+  for (const line of removeComments(body).split('\n')) {
+    if (CODE_FENCE.test(line)) isCode = !isCode
+    else if (!isCode && found.length < REFERENCES_MAX) found.push(...parseReferences(line, remote, host))
   }
   return found.slice(0, REFERENCES_MAX)
 }
 
-function referencesIn(line: string, remote: string, host: string): IssuePlace[] {
+function parseReferences(line: string, remote: string, host: string): IssueReference[] {
   if (line.length > LINE_CHARS_MAX) return []
-  const start = LINE.exec(line)
+  const start = BLOCKER_LINE.exec(line)
   if (start === null || start[1]?.toLowerCase() === 'x') return []
-  const found: IssuePlace[] = []
+  const found: IssueReference[] = []
   let rest = line.slice(start[0].length)
-  for (let one = REFERENCE.exec(rest); one !== null; one = REFERENCE.exec(rest)) {
-    const [whole, site, repository = remote, digits] = one
+  for (let match = REFERENCE.exec(rest); match !== null; match = REFERENCE.exec(rest)) {
+    const [whole, site, repository = remote, digits] = match
     if (site === undefined || site.toLowerCase() === host) {
       found.push({ remote: repository, number: Number(digits) })
     }
-    rest = rest.slice(whole.length).replace(BETWEEN, '')
+    rest = rest.slice(whole.length).replace(SEPARATOR, '')
   }
   return found
 }
 
 /** One that is not ended hides the rest, as it does on the page. */
-function withoutComments(text: string): string {
+function removeComments(text: string): string {
   const parts: string[] = []
   let at = 0
   for (let start = text.indexOf('<!--'); start >= 0; start = text.indexOf('<!--', at)) {

@@ -19,27 +19,27 @@ import {
   readField,
 } from '../codehost/github/fields.ts'
 
-export const OPEN = 'Open'
-export const CLOSED = 'Closed'
+export const OPEN_STATE = 'Open'
+export const CLOSED_STATE = 'Closed'
 
-export interface Issue {
+export interface GithubIssue {
   /** owner/name, as configured: it stays when the repository is renamed. */
   readonly remote: string
   readonly number: number
   readonly title: string
   readonly body: string
   readonly url: string
-  readonly open: boolean
+  readonly isOpen: boolean
   readonly labels: readonly string[]
   readonly assignees: readonly string[]
   readonly createdAt: string
   readonly updatedAt: string
   /** How many others GitHub itself knows it to wait for. */
-  readonly waitsForCount: number
+  readonly blockerCount: number
 }
 
 /** undefined: it is none, or a pull request, which GitHub lists among them. */
-export function issueOf(value: unknown, remote: string): Issue | undefined {
+export function toGithubIssue(value: unknown, remote: string): GithubIssue | undefined {
   const number = asPositiveInteger(readField(value, 'number'))
   const createdAt = asInstant(readField(value, 'created_at'))
   if (number === undefined || createdAt === undefined) return undefined
@@ -50,24 +50,24 @@ export function issueOf(value: unknown, remote: string): Issue | undefined {
     title: asText(readField(value, 'title'), TEXT_CHARS_MAX),
     body: asText(readField(value, 'body'), PROSE_CHARS_MAX),
     url: asLink(readField(value, 'html_url')) ?? '',
-    open: readField(value, 'state') !== 'closed',
-    labels: labelsOf(readField(value, 'labels')),
-    assignees: namesOf(readField(value, 'assignees'), 'login'),
+    isOpen: readField(value, 'state') !== 'closed',
+    labels: readLabels(readField(value, 'labels')),
+    assignees: readNames(readField(value, 'assignees'), 'login'),
     createdAt,
     updatedAt: asInstant(readField(value, 'updated_at')) ?? createdAt,
-    waitsForCount: asCount(readField(value, 'issue_dependencies_summary', 'total_blocked_by')),
+    blockerCount: asCount(readField(value, 'issue_dependencies_summary', 'total_blocked_by')),
   }
 }
 
 /** GitHub has some as names, most as objects. */
-function labelsOf(labels: unknown): string[] {
+function readLabels(labels: unknown): string[] {
   return asList(labels)
     .map((label) => asText(typeof label === 'string' ? label : readField(label, 'name')))
     .filter((name) => name !== '')
     .slice(0, LABELS_MAX)
 }
 
-function namesOf(items: unknown, key: string): string[] {
+function readNames(items: unknown, key: string): string[] {
   return asList(items)
     .map((item) => asText(readField(item, key)))
     .filter((name) => name !== '')
@@ -75,15 +75,15 @@ function namesOf(items: unknown, key: string): string[] {
 
 // ---- ids ---------------------------------------------------------------------------------------------------------
 
-export interface IssuePlace {
+export interface IssueReference {
   readonly remote: string
   readonly number: number
 }
 
-export const ticketIdOf = ({ remote, number }: IssuePlace): string => `${remote}#${number}`
+export const formatTicketId = ({ remote, number }: IssueReference): string => `${remote}#${number}`
 
 /** undefined: some other tracker's. */
-export function issuePlaceOf(ticketId: string): IssuePlace | undefined {
+export function parseTicketId(ticketId: string): IssueReference | undefined {
   const [, remote = '', digits = ''] = /^([^#]+\/[^#]+)#(\d{1,15})$/.exec(ticketId) ?? []
   return remote === '' || Number(digits) < 1 ? undefined : { remote, number: Number(digits) }
 }
@@ -91,42 +91,42 @@ export function issuePlaceOf(ticketId: string): IssuePlace | undefined {
 // ---- states ------------------------------------------------------------------------------------------------------
 
 /** What the configuration says of states, and where tickets have been moved to besides. */
-export interface StateSetting {
+export interface StateNameSources {
   readonly rules: ServiceConfig['tracker']['eligible']
   readonly startedState?: string | undefined
   readonly reviewState?: string | undefined
-  readonly targets?: readonly string[]
+  readonly moveTargets?: readonly string[]
 }
 
 /**
  * The labels that are states, the furthest first: between a move's two requests an issue has both, and is where it
  * goes to.
  */
-export function stateNames({
+export function listStateNames({
   rules,
   startedState,
   reviewState,
-  targets = [],
-}: StateSetting): readonly string[] {
+  moveTargets: targets = [],
+}: StateNameSources): readonly string[] {
   const configured = [reviewState, startedState, ...rules.states].map((name) => normalizeName(name ?? ''))
   const others = targets.map(normalizeName).filter((name) => !configured.includes(name))
   return [...new Set([...others, ...configured])].filter(
-    (name) => name !== '' && name !== normalizeName(OPEN),
+    (name) => name !== '' && name !== normalizeName(OPEN_STATE),
   )
 }
 
-export function stateLabelsOf(
-  { labels }: Pick<Issue, 'labels'>,
+export function findStateLabels(
+  { labels }: Pick<GithubIssue, 'labels'>,
   names: readonly string[],
 ): readonly string[] {
-  const places = new Map(names.map((name, index) => [name, index]))
-  const placeOf = (label: string) => places.get(normalizeName(label)) ?? Number.POSITIVE_INFINITY
-  return labels.filter((label) => places.has(normalizeName(label))).sort((a, b) => placeOf(a) - placeOf(b))
+  const ranks = new Map(names.map((name, index) => [name, index]))
+  const rankOf = (label: string) => ranks.get(normalizeName(label)) ?? Number.POSITIVE_INFINITY
+  return labels.filter((label) => ranks.has(normalizeName(label))).sort((a, b) => rankOf(a) - rankOf(b))
 }
 
 // ---- the ticket --------------------------------------------------------------------------------------------------
 
-export interface TicketSetting {
+export interface GithubTicketOptions {
   readonly stateNames: readonly string[]
   /** Of several assignees the one who is asked for. */
   readonly assignees: readonly string[]
@@ -134,29 +134,29 @@ export interface TicketSetting {
   readonly blockedBy: readonly string[]
 }
 
-export function trackedOf(issue: Issue, setting: TicketSetting): TrackedTicket {
-  const states = stateLabelsOf(issue, setting.stateNames)
-  const assignee = assigneeOf(issue, setting.assignees)
+export function toTrackedTicket(issue: GithubIssue, options: GithubTicketOptions): TrackedTicket {
+  const states = findStateLabels(issue, options.stateNames)
+  const assignee = pickAssignee(issue, options.assignees)
   const ticket: Ticket = {
-    id: ticketIdOf(issue),
-    identifier: setting.identifier,
+    id: formatTicketId(issue),
+    identifier: options.identifier,
     title: issue.title,
     description: issue.body,
     url: issue.url,
     // A closed one that is opened again has come into its state anew, whatever its labels.
-    state: issue.open ? (states[0] ?? OPEN) : CLOSED,
-    priority: priorityOf(issue.labels),
+    state: issue.isOpen ? (states[0] ?? OPEN_STATE) : CLOSED_STATE,
+    priority: readPriority(issue.labels),
     labels: issue.labels.filter((label) => !states.includes(label)),
     ...(assignee === undefined ? {} : { assignee }),
     project: issue.remote,
-    blockedBy: setting.blockedBy.slice(0, LABELS_MAX),
+    blockedBy: options.blockedBy.slice(0, LABELS_MAX),
     createdAt: issue.createdAt,
     updatedAt: issue.updatedAt,
   }
-  return { ticket, closed: !issue.open }
+  return { ticket, closed: !issue.isOpen }
 }
 
-function assigneeOf({ assignees }: Issue, wanted: readonly string[]): string | undefined {
+function pickAssignee({ assignees }: GithubIssue, wanted: readonly string[]): string | undefined {
   const names = new Set(wanted.map(normalizeName))
   return assignees.find((login) => names.has(normalizeName(login))) ?? assignees[0]
 }
@@ -187,17 +187,19 @@ const PRIORITIES: Readonly<Record<string, Priority>> = {
   lowest: 4,
 }
 /** Words that mean nothing else where they stand alone. */
-const PLAIN = /^(?:p[0-4]|urgent|critical)$/
-const NAMED = /^prio(?:rity)?[ :/_-]{1,3}([a-z0-9]+)$/
-const BEHIND = /^([a-z]+)[ _-]prio(?:rity)?$/
+const PRIORITY_WORD = /^(?:p[0-4]|urgent|critical)$/
+const PRIORITY_PREFIX = /^prio(?:rity)?[ :/_-]{1,3}([a-z0-9]+)$/
+const PRIORITY_SUFFIX = /^([a-z]+)[ _-]prio(?:rity)?$/
 
 /** `priority: high`, `P1`, `urgent`, `low priority`: the most urgent of them. */
-function priorityOf(labels: readonly string[]): Priority {
-  const found = labels.flatMap((label) => priorityIn(normalizeName(label)) ?? [])
+function readPriority(labels: readonly string[]): Priority {
+  const found = labels.flatMap((label) => parsePriorityLabel(normalizeName(label)) ?? [])
   return found.reduce<Priority>((best, next) => (best === 0 || next < best ? next : best), 0)
 }
 
-function priorityIn(label: string): Priority | undefined {
-  const word = PLAIN.test(label) ? label : (NAMED.exec(label)?.[1] ?? BEHIND.exec(label)?.[1] ?? '')
+function parsePriorityLabel(label: string): Priority | undefined {
+  const word = PRIORITY_WORD.test(label)
+    ? label
+    : (PRIORITY_PREFIX.exec(label)?.[1] ?? PRIORITY_SUFFIX.exec(label)?.[1] ?? '')
   return Object.hasOwn(PRIORITIES, word) ? PRIORITIES[word] : undefined
 }

@@ -8,18 +8,18 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { GithubApi } from '../codehost/github/api.ts'
-import { type Issue, OPEN, stateLabelsOf } from './github-issue.ts'
-import { elsewhere } from './moved-error.ts'
+import { findStateLabels, type GithubIssue, OPEN_STATE } from './github-issue.ts'
+import { refuseMovedTicket } from './moved-error.ts'
 import { CLOSED_STATES } from './ticket-file.ts'
 
-const GIVEN_UP = ['canceled', 'cancelled', 'duplicate', 'wontfix']
+const NOT_PLANNED_STATES = ['canceled', 'cancelled', 'duplicate', 'wontfix']
 
 /** Whether an issue that is in it is closed. */
-export function isClosing(state: string): boolean {
+export function isClosingState(state: string): boolean {
   return isOneOf(state, CLOSED_STATES)
 }
 
-export interface MoveOrder {
+export interface GithubIssueMove {
   readonly state: string
   /** Out of which it may be taken; undefined: any. */
   readonly from: readonly string[] | undefined
@@ -27,61 +27,65 @@ export interface MoveOrder {
 
 export async function moveIssue(
   api: GithubApi,
-  issue: Issue,
-  { state, from }: MoveOrder,
+  issue: GithubIssue,
+  { state, from }: GithubIssueMove,
   stateNames: readonly string[],
 ): Promise<Result<void>> {
-  const labels = stateLabelsOf(issue, stateNames)
-  if (isClosing(state)) return closed(api, issue, state, labels)
-  if (!issue.open) {
+  const labels = findStateLabels(issue, stateNames)
+  if (isClosingState(state)) return closeIssue(api, issue, state, labels)
+  if (!issue.isOpen) {
     const { number, remote } = issue
     return no(
       'invalid',
       `issue ${number} of ${remote} is closed, and stays so; reopen it to have it ${printable(state)}`,
     )
   }
-  const isThere = issue.labels.some((label) => isSameName(label, state))
-  const now = labels[0] ?? OPEN
-  if (!isThere && from !== undefined && !isOneOf(now, from)) {
-    return elsewhere(`issue ${issue.number} of ${issue.remote}`, now)
+  const hasLabel = issue.labels.some((label) => isSameName(label, state))
+  const current = labels[0] ?? OPEN_STATE
+  if (!hasLabel && from !== undefined && !isOneOf(current, from)) {
+    return refuseMovedTicket(`issue ${issue.number} of ${issue.remote}`, current)
   }
-  if (!isThere && !isSameName(state, OPEN)) {
-    const added = await write(api, issue, 'POST', '/labels', { labels: [state.trim()] })
+  if (!hasLabel && !isSameName(state, OPEN_STATE)) {
+    const added = await writeIssue(api, issue, 'POST', '/labels', { labels: [state.trim()] })
     if (!added.ok) return added
   }
-  return withoutLabels(
+  return removeLabels(
     api,
     issue,
     labels.filter((label) => !isSameName(label, state)),
   )
 }
 
-async function closed(
+async function closeIssue(
   api: GithubApi,
-  issue: Issue,
+  issue: GithubIssue,
   state: string,
   labels: readonly string[],
 ): Promise<Result<void>> {
-  if (issue.open) {
-    const reason = isOneOf(state, GIVEN_UP) ? 'not_planned' : 'completed'
-    const done = await write(api, issue, 'PATCH', '', { state: 'closed', state_reason: reason })
+  if (issue.isOpen) {
+    const reason = isOneOf(state, NOT_PLANNED_STATES) ? 'not_planned' : 'completed'
+    const done = await writeIssue(api, issue, 'PATCH', '', { state: 'closed', state_reason: reason })
     if (!done.ok) return done
   }
-  return withoutLabels(api, issue, labels)
+  return removeLabels(api, issue, labels)
 }
 
 /** One that somebody else has taken off meanwhile is off. */
-async function withoutLabels(api: GithubApi, issue: Issue, labels: readonly string[]): Promise<Result<void>> {
+async function removeLabels(
+  api: GithubApi,
+  issue: GithubIssue,
+  labels: readonly string[],
+): Promise<Result<void>> {
   for (const label of labels) {
-    const removed = await write(api, issue, 'DELETE', `/labels/${encodeURIComponent(label)}`)
+    const removed = await writeIssue(api, issue, 'DELETE', `/labels/${encodeURIComponent(label)}`)
     if (!removed.ok && removed.refusal.kind !== 'unknown') return removed
   }
   return yes(undefined)
 }
 
-async function write(
+async function writeIssue(
   api: GithubApi,
-  { remote, number }: Issue,
+  { remote, number }: GithubIssue,
   method: 'POST' | 'PATCH' | 'DELETE',
   below: string,
   body?: object,

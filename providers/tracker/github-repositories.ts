@@ -7,7 +7,7 @@ import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 
 /** A repository, and every mapping that is for it. */
-export interface Home {
+export interface TicketRepository {
   readonly remote: string
   /** For people: without its owner where that is plain. */
   readonly name: string
@@ -15,18 +15,21 @@ export interface Home {
 }
 
 /** By their names in small letters. */
-export function homesOf({ repos }: ServiceConfig): ReadonlyMap<string, Home> {
-  const homes = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
+export function listTicketRepositories({ repos }: ServiceConfig): ReadonlyMap<string, TicketRepository> {
+  const repositories = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
   for (const [key, mapping] of Object.entries(repos)) {
-    const home = homes.get(normalizeName(mapping.remote)) ?? { remote: mapping.remote, mappings: {} }
-    home.mappings[key] = mapping
-    homes.set(normalizeName(mapping.remote), home)
+    const repository = repositories.get(normalizeName(mapping.remote)) ?? {
+      remote: mapping.remote,
+      mappings: {},
+    }
+    repository.mappings[key] = mapping
+    repositories.set(normalizeName(mapping.remote), repository)
   }
-  const names = [...homes.keys()].map(baseName)
+  const names = [...repositories.keys()].map(baseName)
   return new Map(
-    [...homes].map(([key, home]) => {
-      const isPlain = names.filter((name) => name === baseName(key)).length === 1
-      return [key, { ...home, name: isPlain ? baseName(home.remote) : home.remote }]
+    [...repositories].map(([key, home]) => {
+      const isUnique = names.filter((name) => name === baseName(key)).length === 1
+      return [key, { ...home, name: isUnique ? baseName(home.remote) : home.remote }]
     }),
   )
 }
@@ -34,7 +37,7 @@ export function homesOf({ repos }: ServiceConfig): ReadonlyMap<string, Home> {
 const baseName = (remote: string): string => remote.slice(remote.indexOf('/') + 1)
 
 /** An issue's work goes to its own repository; of several mappings for that one, to the one that fits. */
-export function keyOf({ ticket }: TrackedTicket, { mappings }: Home): string | undefined {
+export function pickRepoKey({ ticket }: TrackedTicket, { mappings }: TicketRepository): string | undefined {
   const [only, ...others] = Object.keys(mappings)
   if (others.length === 0) return only
   const choice = chooseRepo(ticket, mappings)

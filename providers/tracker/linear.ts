@@ -8,81 +8,82 @@ import type { Cancel, Clock, Log, PullLink, Tracker, TrackerListing, TrackerQuer
 import { type Result, yes } from '../../core/result.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import type { RateLimitedClient } from '../http/client-types.ts'
-import { LinearDesk } from './linear/client.ts'
-import type { LinearPlace } from './linear/endpoint.ts'
-import { LinearMoves } from './linear/mutations.ts'
-import { LinearLooks } from './linear/poller.ts'
-import { linearProjects } from './linear/projects.ts'
+import { LinearClient } from './linear/client.ts'
+import type { LinearEndpoint } from './linear/endpoint.ts'
+import { LinearMutations } from './linear/mutations.ts'
+import { LinearPoller } from './linear/poller.ts'
+import { listLinearProjects } from './linear/projects.ts'
 import { IssueReader } from './linear/reader.ts'
 
-export interface LinearTrackerParts {
-  readonly courier: RateLimitedClient
+export interface LinearTrackerOptions {
+  readonly httpClient: RateLimitedClient
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
-  readonly place: LinearPlace
+  readonly endpoint: LinearEndpoint
   /** A personal key, or an app's token. */
   readonly credential: string
 }
 
 /** Other people's machines need not be able to open it. */
-const WEB_ADDRESS = /^https?:\/\/[^\s]+$/
+const WEB_URL = /^https?:\/\/[^\s]+$/
 
-export function linearTracker(parts: LinearTrackerParts): Tracker {
-  return new LinearTracker(parts)
+export function createLinearTracker(options: LinearTrackerOptions): Tracker {
+  return new LinearTracker(options)
 }
 
 class LinearTracker implements Tracker {
-  readonly #desk: LinearDesk
-  readonly #looks: LinearLooks
-  readonly #moves: LinearMoves
+  readonly #client: LinearClient
+  readonly #poller: LinearPoller
+  readonly #mutations: LinearMutations
   readonly #log: Log
-  #lastLook: Promise<unknown> = Promise.resolve()
+  #lastPoll: Promise<unknown> = Promise.resolve()
   /** What the log has been told and is still so. */
-  #told: ReadonlySet<string> = new Set()
+  #reportedProblems: ReadonlySet<string> = new Set()
 
-  constructor({ courier, clock, log, place, credential }: LinearTrackerParts) {
-    this.#desk = new LinearDesk({ courier, graphqlUrl: place.graphqlUrl, credential })
-    this.#looks = new LinearLooks(new IssueReader(this.#desk), clock)
-    this.#moves = new LinearMoves(this.#desk, clock)
+  constructor({ httpClient, clock, log, endpoint, credential }: LinearTrackerOptions) {
+    this.#client = new LinearClient({ httpClient, graphqlUrl: endpoint.graphqlUrl, credential })
+    this.#poller = new LinearPoller(new IssueReader(this.#client), clock)
+    this.#mutations = new LinearMutations(this.#client, clock)
     this.#log = log
   }
 
   /** One after the other: what one has found, the next needs not ask for. */
-  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>> {
-    const look = this.#lastLook.then(() => this.#look(wish))
-    this.#lastLook = look.catch(() => undefined)
-    return look
+  listTickets(query: TrackerQuery): Promise<Result<TrackerListing>> {
+    const poll = this.#lastPoll.then(() => this.#poll(query))
+    this.#lastPoll = poll.catch(() => undefined)
+    return poll
   }
 
   /** It could only tell a service that can be reached from outside. */
-  watch(_changed: () => void): Cancel {
+  watch(_onChange: () => void): Cancel {
     return () => {}
   }
 
   async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
-    const moved = await this.#moves.move(ticketId, state, from)
+    const moved = await this.#mutations.move(ticketId, state, from)
     if (!moved.ok) return moved
-    this.#looks.moved(moved.value.id, moved.value.state, moved.value.closed)
+    this.#poller.applyMove(moved.value.id, moved.value.state, moved.value.closed)
     return yes(undefined)
   }
 
   async linkPull(ticketId: string, { url, title }: PullLink): Promise<Result<void>> {
     // A file on this machine is no link for anybody else.
-    return WEB_ADDRESS.test(url) ? this.#moves.attach(ticketId, url, title) : yes(undefined)
+    return WEB_URL.test(url) ? this.#mutations.attach(ticketId, url, title) : yes(undefined)
   }
 
   projects(): Promise<Result<readonly TrackerProject[]>> {
-    return linearProjects(this.#desk)
+    return listLinearProjects(this.#client)
   }
 
-  async #look(wish: TrackerQuery): Promise<Result<TrackerListing>> {
-    const looked = await this.#looks.look(wish)
-    if (looked.ok) this.#tell(looked.value.problems)
-    return looked
+  async #poll(query: TrackerQuery): Promise<Result<TrackerListing>> {
+    const polled = await this.#poller.poll(query)
+    if (polled.ok) this.#reportProblems(polled.value.problems)
+    return polled
   }
 
-  #tell(problems: readonly string[]): void {
-    for (const problem of problems.filter((one) => !this.#told.has(one))) this.#log.warn({}, problem)
-    this.#told = new Set(problems)
+  #reportProblems(problems: readonly string[]): void {
+    for (const problem of problems.filter((one) => !this.#reportedProblems.has(one)))
+      this.#log.warn({}, problem)
+    this.#reportedProblems = new Set(problems)
   }
 }

@@ -2,6 +2,6 @@
 import { no, type Refused } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
-export function elsewhere(identifier: string, state: string): Refused {
+export function refuseMovedTicket(identifier: string, state: string): Refused {
   return no('gone', `${printable(identifier)} was put in ${printable(state)} meanwhile, and stays there`)
 }

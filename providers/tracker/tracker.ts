@@ -2,37 +2,40 @@
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ClientPool } from '../http/client-types.ts'
-import { githubTracker } from './github.ts'
-import { githubTrackerAccount } from './github-account.ts'
-import { linearPlace } from './linear/endpoint.ts'
-import { linearManners } from './linear/rate-limits.ts'
-import { linearTracker } from './linear.ts'
-import { localTracker } from './local.ts'
+import { createGithubTracker } from './github.ts'
+import { resolveGithubAccount } from './github-account.ts'
+import { parseLinearEndpoint } from './linear/endpoint.ts'
+import { LINEAR_RATE_LIMITS } from './linear/rate-limits.ts'
+import { createLinearTracker } from './linear.ts'
+import { createLocalTracker } from './local.ts'
 
 export interface TrackerPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly couriers: ClientPool
+  readonly clients: ClientPool
 }
 
 /** undefined: none is configured, or it is not connected. */
-export function trackerFor(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
+export function createTracker(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
   const { driver, path } = config.tracker
-  if (driver === 'linear') return linearFor(config.tracker, ports)
-  if (driver === 'github') return githubFor(config, ports)
-  return driver === 'local' && path !== undefined ? localTracker({ ...ports, path }) : undefined
+  if (driver === 'linear') return createLinear(config.tracker, ports)
+  if (driver === 'github') return createGithub(config, ports)
+  return driver === 'local' && path !== undefined ? createLocalTracker({ ...ports, path }) : undefined
 }
 
-function githubFor(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
-  if (githubTrackerAccount(config) === undefined) return undefined
-  return githubTracker({ ...ports, config })
+function createGithub(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
+  if (resolveGithubAccount(config) === undefined) return undefined
+  return createGithubTracker({ ...ports, config })
 }
 
-function linearFor({ apiKey, apiUrl }: ServiceConfig['tracker'], ports: TrackerPorts): Tracker | undefined {
+function createLinear(
+  { apiKey, apiUrl }: ServiceConfig['tracker'],
+  ports: TrackerPorts,
+): Tracker | undefined {
   if (apiKey === undefined || apiKey === '') return undefined
-  const place = linearPlace(apiUrl)
+  const endpoint = parseLinearEndpoint(apiUrl)
   // A configuration with such an address is refused before it gets here.
-  if (!place.ok) return undefined
-  const courier = ports.couriers.clientFor(linearManners, place.value.origin, apiKey)
-  return linearTracker({ ...ports, courier, place: place.value, credential: apiKey })
+  if (!endpoint.ok) return undefined
+  const httpClient = ports.clients.clientFor(LINEAR_RATE_LIMITS, endpoint.value.origin, apiKey)
+  return createLinearTracker({ ...ports, httpClient, endpoint: endpoint.value, credential: apiKey })
 }

@@ -7,38 +7,40 @@
 import type { TrackerQuery } from '../../../core/ports.ts'
 import { CLOSED_TYPES } from './issue.ts'
 
-export type Filter = Readonly<Record<string, unknown>>
+export type LinearFilter = Readonly<Record<string, unknown>>
 
 const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i
 
 /** What is none, Linear refuses with the whole question. */
 export const isUuid = (text: string): boolean => UUID.test(text)
 
-export function scopeOf({ states, labels, projects, assignees }: TrackerQuery['rules']): Filter {
+export function buildScope({ states, labels, projects, assignees }: TrackerQuery['rules']): LinearFilter {
   return {
     and: [
       { state: { type: { nin: CLOSED_TYPES } } },
-      ...anyOf(states, (named) => ({ state: { or: named.map((one) => ({ name: same(one) })) } })),
-      ...anyOf(labels, (named) => ({ labels: { some: { or: named.map((one) => ({ name: same(one) })) } } })),
-      ...anyOf(projects, (named) => ({ project: { or: named.flatMap(projectNames) } })),
-      ...anyOf(assignees, (named) => ({ assignee: { or: named.flatMap(personNames) } })),
+      ...anyOf(states, (named) => ({ state: { or: named.map((one) => ({ name: equalsName(one) })) } })),
+      ...anyOf(labels, (named) => ({
+        labels: { some: { or: named.map((one) => ({ name: equalsName(one) })) } },
+      })),
+      ...anyOf(projects, (named) => ({ project: { or: named.flatMap(projectFilters) } })),
+      ...anyOf(assignees, (named) => ({ assignee: { or: named.flatMap(personFilters) } })),
     ],
   }
 }
 
 /** An empty list asks nothing. */
-function anyOf(names: readonly string[], filter: (names: readonly string[]) => Filter): Filter[] {
+function anyOf(names: readonly string[], filter: (names: readonly string[]) => LinearFilter): LinearFilter[] {
   return names.length === 0 ? [] : [filter(names.map((one) => one.trim()))]
 }
 
-const same = (name: string): Filter => ({ eqIgnoreCase: name })
+const equalsName = (name: string): LinearFilter => ({ eqIgnoreCase: name })
 
-function projectNames(name: string): Filter[] {
+function projectFilters(name: string): LinearFilter[] {
   const byId = isUuid(name) ? [{ id: { eq: name.toLowerCase() } }] : []
-  return [{ name: same(name) }, { slugId: same(name) }, ...byId]
+  return [{ name: equalsName(name) }, { slugId: equalsName(name) }, ...byId]
 }
 
-function personNames(name: string): Filter[] {
+function personFilters(name: string): LinearFilter[] {
   const isMe = name.toLowerCase() === 'me' ? [{ isMe: { eq: true } }] : []
-  return [{ displayName: same(name) }, { name: same(name) }, { email: same(name) }, ...isMe]
+  return [{ displayName: equalsName(name) }, { name: equalsName(name) }, { email: equalsName(name) }, ...isMe]
 }

@@ -5,7 +5,7 @@
  */
 import { no, type Result, yes } from '../../../core/result.ts'
 
-export interface LinearPlace {
+export interface LinearEndpoint {
   readonly origin: string
   readonly graphqlUrl: string
   readonly authorizeUrl: string
@@ -18,7 +18,7 @@ const SITE = 'https://linear.app'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 /** `apiUrl` is a base, or the address of its GraphQL itself. */
-export function linearPlace(apiUrl: string = API): Result<LinearPlace> {
+export function parseLinearEndpoint(apiUrl: string = API): Result<LinearEndpoint> {
   if (!URL.canParse(apiUrl)) return no('invalid', 'tracker.apiUrl is no address; correct it')
   const { protocol, hostname, origin, pathname, username, password } = new URL(apiUrl)
   if (username !== '' || password !== '') {
@@ -37,6 +37,6 @@ export function linearPlace(apiUrl: string = API): Result<LinearPlace> {
 }
 
 /** A personal key stands by itself; all else is a token of an app. */
-export function authorizationOf(credential: string): string {
+export function authorizationHeader(credential: string): string {
   return credential.startsWith('lin_api_') ? credential : `Bearer ${credential}`
 }

@@ -13,8 +13,8 @@ import { type Refused, type Result, yes } from '../../../core/result.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
 import { buildScope, isUuid, type LinearFilter } from './eligible-filter.ts'
 import { IssueCache } from './issue-cache.ts'
-import { PollRateLimiter } from './pace.ts'
 import { LINEAR_TICKETS_MAX, PagedRead } from './paged-read.ts'
+import { PollRateLimiter } from './poll-rate-limiter.ts'
 import type { IssueChanges, IssueReader } from './reader.ts'
 
 /** Known in all, before it is sorted out by reading everything again. */

@@ -4,22 +4,22 @@
  * A list counts as many times as it is asked to be long at most, whatever is in it, and so does all that is asked of its
  * items; page information, too. So what is asked often is short and flat.
  */
-import { type IssueSizes, issueFields } from './issue.ts'
+import { type IssueListSizes, issueFields } from './issue.ts'
 
 /** Of the tickets that something blocks or blocked; who blocks them, only their own reading tells. */
 export const BLOCKED_MAX = 50
-export const USUAL: IssueSizes = { labels: 16, relations: 10 }
-export const LARGEST: IssueSizes = { labels: 100, relations: 100 }
+export const USUAL_SIZES: IssueListSizes = { labels: 16, relations: 10 }
+export const LARGEST_SIZES: IssueListSizes = { labels: 100, relations: 100 }
 
-export const PAGE = `
+export const ELIGIBLE_QUERY = `
   query Eligible($scope: IssueFilter!, $first: Int!, $after: String) {
     newest: issues(first: 1, orderBy: updatedAt, includeArchived: true) { nodes { updatedAt } }
     issues(first: $first, after: $after, filter: $scope, orderBy: updatedAt) {
       pageInfo { hasNextPage endCursor }
-      nodes { ${issueFields(USUAL)} }
+      nodes { ${issueFields(USUAL_SIZES)} }
     }
   }`
-export const CHANGES = `
+export const CHANGES_QUERY = `
   query Changes($entered: IssueFilter!, $touched: IssueFilter!, $blocked: IssueFilter!, $first: Int!) {
     entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
     touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
@@ -27,8 +27,8 @@ export const CHANGES = `
     }
     blocked: issues(first: ${BLOCKED_MAX}, filter: $blocked, orderBy: updatedAt) { nodes { id } }
   }`
-export const BY_ID = `
+export const ISSUES_BY_ID_QUERY = `
   query Issues($filter: IssueFilter!, $first: Int!) {
-    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL)} } }
+    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL_SIZES)} } }
   }`
-export const LONG = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST)} } }`
+export const LONG_ISSUE_QUERY = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST_SIZES)} } }`

@@ -38,7 +38,7 @@ export function fastClock(): FastClock {
 
 export interface GithubBench {
   readonly github: FakeGithub
-  readonly couriers: ClosableClientPool
+  readonly clients: ClosableClientPool
   readonly clock: FastClock
   close(): Promise<void>
 }
@@ -54,11 +54,11 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
   const http = createHttp({ clock: realClock, random: realChance })
-  const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
+  const clients = createClientPool({ http, clock, random: realChance, log: keptLog() })
   const close = async () => {
-    couriers.close()
+    clients.close()
     await http.close()
     await github.close()
   }
-  return { github, couriers, clock, close }
+  return { github, clients, clock, close }
 }

@@ -9,11 +9,9 @@ import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
 /** What was asked otherwise than GitHub's description of its API allows, and where the fake itself failed. */
 const wrong: string[] = []
 
-function hostOn({ github, couriers, clock }: GithubBench, token = TOKEN) {
+function hostOn({ github, clients, clock }: GithubBench, token = TOKEN) {
   const codehost = { driver: 'github' as const, apiUrl: github.apiUrl, token }
-  return granted(
-    createPullHost({ ...configDefaults, codehost }, { clients: couriers, clock, log: keptLog() }),
-  )
+  return granted(createPullHost({ ...configDefaults, codehost }, { clients, clock, log: keptLog() }))
 }
 
 async function closed({ github, close }: GithubBench): Promise<void> {
@@ -234,12 +232,12 @@ describe('connecting', () => {
       /^codehost\.apiUrl must begin/,
     ],
   ])('%j is refused', async (codehost, message) => {
-    const { couriers, clock, close } = await githubBench({ repos: [] })
-    expect(
-      createPullHost({ ...configDefaults, codehost }, { clients: couriers, clock, log: keptLog() }),
-    ).toMatchObject({
-      refusal: { kind: 'invalid', message: expect.stringMatching(message) },
-    })
+    const { clients, clock, close } = await githubBench({ repos: [] })
+    expect(createPullHost({ ...configDefaults, codehost }, { clients, clock, log: keptLog() })).toMatchObject(
+      {
+        refusal: { kind: 'invalid', message: expect.stringMatching(message) },
+      },
+    )
     await close()
   })
 })

@@ -30,7 +30,7 @@ export interface Asked extends ServiceRequest {
 }
 
 export interface Hand {
-  readonly couriers: ClientPool
+  readonly clients: ClientPool
   readonly asked: Asked[]
   lines(): string[]
 }
@@ -64,7 +64,7 @@ export function byHand(tell: (asked: Asked) => Told | Refused | undefined): Hand
     const told = tell(one)
     return told !== undefined && 'ok' in told ? told : yes(replyOf(told))
   }
-  return { couriers: { clientFor: () => ({ send: ask }) }, asked, lines: () => asked.map((one) => one.line) }
+  return { clients: { clientFor: () => ({ send: ask }) }, asked, lines: () => asked.map((one) => one.line) }
 }
 
 function replyOf(told: Told | undefined): HttpReply {
@@ -73,7 +73,7 @@ function replyOf(told: Told | undefined): HttpReply {
 }
 
 export function hostOf(hand: Hand, clock: Pick<Clock, 'after'>): PullRequestApi {
-  const api = createGithubApi({ token: TOKEN }, hand.couriers)
+  const api = createGithubApi({ token: TOKEN }, hand.clients)
   if (!api.ok) throw new Error(api.refusal.message)
   return createGithubPullHost(api.value, clock)
 }

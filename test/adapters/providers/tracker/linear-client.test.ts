@@ -2,10 +2,10 @@
 import { describe, expect, test } from '@jest/globals'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
-import { LinearDesk } from '../../../../providers/tracker/linear/client.ts'
-import { linearPlace } from '../../../../providers/tracker/linear/endpoint.ts'
-import { Pace } from '../../../../providers/tracker/linear/pace.ts'
-import { linearManners } from '../../../../providers/tracker/linear/rate-limits.ts'
+import { LinearClient } from '../../../../providers/tracker/linear/client.ts'
+import { parseLinearEndpoint } from '../../../../providers/tracker/linear/endpoint.ts'
+import { PollRateLimiter } from '../../../../providers/tracker/linear/poll-rate-limiter.ts'
+import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
 
 const KEY = 'lin_api_a_secret'
 
@@ -16,8 +16,12 @@ function deskFor(status: number, body: unknown, credential = KEY) {
     errands.push(errand)
     return { ok: true, value: { status, headers: {}, text } } as const
   }
-  const desk = new LinearDesk({ courier: { send: ask }, graphqlUrl: 'https://x.example/graphql', credential })
-  return { errands, ask: () => desk.ask({ document: '{ a }', urgency: 'background' }) }
+  const desk = new LinearClient({
+    httpClient: { send: ask },
+    graphqlUrl: 'https://x.example/graphql',
+    credential,
+  })
+  return { errands, ask: () => desk.send({ document: '{ a }', urgency: 'background' }) }
 }
 
 const error = (code: string, type: string, message = 'It says so', hint?: string) => ({
@@ -120,14 +124,14 @@ describe('manners', () => {
   })
 
   test('requests and points are counted apart, and their resets are milliseconds', () => {
-    expect(linearManners.budgets(reply(200, {}, counters(7, 1_999)), errand)).toEqual([
+    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}, counters(7, 1_999)), errand)).toEqual([
       { resource: 'requests', limit: 1_200, remaining: 7, resetsAt: NOW + 5_000 },
       { resource: 'complexity', limit: 200_000, remaining: 1_999, resetsAt: NOW + 9_000 },
     ])
-    expect(linearManners.budgets(reply(200, {}), errand)).toEqual([])
-    expect(linearManners.budgets(reply(200, {}, { 'x-ratelimit-requests-remaining': '-1' }), errand)).toEqual(
-      [],
-    )
+    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}), errand)).toEqual([])
+    expect(
+      LINEAR_RATE_LIMITS.budgets(reply(200, {}, { 'x-ratelimit-requests-remaining': '-1' }), errand),
+    ).toEqual([])
   })
 
   test.each<[string, HttpReply, number | undefined]>([
@@ -146,7 +150,7 @@ describe('manners', () => {
     ],
     ['a reset in a thousand years', reply(429, '', { 'retry-after': '999999999' }), 3_600_000],
   ])('%s', (_, told, wait) => {
-    expect(linearManners.tooManyRequestsMs(told, NOW)).toBe(wait)
+    expect(LINEAR_RATE_LIMITS.tooManyRequestsMs(told, NOW)).toBe(wait)
   })
 })
 
@@ -170,7 +174,7 @@ describe('places', () => {
       'https://x.example/linear/oauth/authorize',
     ],
   ])('%s', (apiUrl, graphqlUrl, authorizeUrl) => {
-    expect(linearPlace(apiUrl)).toMatchObject({ ok: true, value: { graphqlUrl, authorizeUrl } })
+    expect(parseLinearEndpoint(apiUrl)).toMatchObject({ ok: true, value: { graphqlUrl, authorizeUrl } })
   })
 
   test.each([
@@ -180,14 +184,14 @@ describe('places', () => {
     'https://u:p@x.example',
     'https://u@x.example',
   ])('a credential does not go to %s', (apiUrl) => {
-    expect(linearPlace(apiUrl)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    expect(parseLinearEndpoint(apiUrl)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
 })
 
 test('at a pace, a few come in a row, and in the long run no more than it says', () => {
-  const pace = new Pace(1_000, 3, 0)
+  const pace = new PollRateLimiter(1_000, 3, 0)
   const taken = [0, 0, 0, 0, 500, 1_000, 1_000, 1_999, 2_000, 60_000, 60_000, 60_000, 60_000]
-  expect(taken.map((now) => pace.take(now))).toEqual([
+  expect(taken.map((now) => pace.tryConsume(now))).toEqual([
     true,
     true,
     true,

@@ -5,7 +5,7 @@ import type { TrackedTicket } from '../../../../core/ports.ts'
 import { openBlockers } from '../../../../core/tickets/blockers.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
-import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import type { FakeLinear } from '../../../support/linear/linear.ts'
 import type { IssueRow } from '../../../support/linear/world.ts'
 import { type LinearBench, linearBench, NO_RULES, namesOf, TODO } from './linear-fixture.ts'
@@ -679,6 +679,6 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
 }, 60_000)
 
 test('without a credential there is no tracker', () => {
-  const ports = { clock: { monotonic: () => 0 } as never, log: bench.log, couriers: bench.couriers }
-  expect(trackerFor(configDefaults, ports)).toBe(undefined)
+  const ports = { clock: { monotonic: () => 0 } as never, log: bench.log, clients: bench.clients }
+  expect(createTracker(configDefaults, ports)).toBe(undefined)
 })

@@ -1,7 +1,7 @@
 /** One Markdown file as a ticket, and what is said of one that is none. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { CLOSED_STATES, readTicket, withState } from '../../../../providers/tracker/ticket-file.ts'
+import { CLOSED_STATES, readTicket, replaceState } from '../../../../providers/tracker/ticket-file.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
 const facts = { name: 'ENG-1.md', url: 'file:///t/ENG-1.md', createdAt: at, updatedAt: at }
@@ -138,7 +138,7 @@ test('what is no ticket at all says so', () => {
 // ---- another state -----------------------------------------------------------------------------------------------
 
 const moved = (text: string, state: string): string | undefined =>
-  withState(Buffer.from(text), state)?.toString()
+  replaceState(Buffer.from(text), state)?.toString()
 
 test.each<[string, string, string, string]>([
   ['the value', '---\nstate: Todo\n---\nstate: Todo\n', 'Done', '---\nstate: Done\n---\nstate: Todo\n'],
