@@ -1,7 +1,8 @@
 /**
- * The deeds a machine may name: every action of every durable life is one of these, around one pure function.
+ * `defineActions` creates the actions that a machine's transitions may name, each around one pure function.
  *
- * Each only lays values on the tray. None throws of its own accord, does I/O, or reads a clock.
+ * An action only adds values to the transition output: effects, messages, deadlines, or the end of the actor. Actions
+ * do no I/O, read no clock and throw nothing of their own.
  */
 import type { ActionArgs, EventObject, MachineContext } from 'xstate'
 import type { ActorAddress, Effect } from './transition-output.ts'
@@ -17,26 +18,26 @@ type MachineAction<C extends MachineContext, E extends EventObject, P> = (
   params: P,
 ) => void
 
-/** The deeds of one machine, typed by its context, its events and the effects its room knows how to do. */
+/** The actions of one machine, typed by its context `C`, its events `E` and its effects `F`. */
 export interface MachineActions<C extends MachineContext, E extends EventObject, F extends Effect> {
-  /** Queue effects, to run after the commit of this transition. */
+  /** Records effects, which run after the commit of this transition. */
   recordEffect<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => F | readonly F[],
   ): MachineAction<C, E, P>
-  /** Send an event to another life, within this tick. */
+  /** Sends an event to another actor, within this tick. */
   sendEvent<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => AddressedEvent | readonly AddressedEvent[],
   ): MachineAction<C, E, P>
-  /** Bring another life into being, within this tick. */
+  /** Spawns another actor, within this tick. */
   spawnActor<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => { readonly to: ActorAddress; readonly input: unknown },
   ): MachineAction<C, E, P>
-  /** An instant at which this life is sent `deadline.<name>`. Survives restarts; setting it again moves it. */
+  /** Sets the instant at which this actor receives `deadline.<name>`. Survives restarts; setting it again moves it. */
   setDeadline<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => { readonly name: string; readonly at: number },
   ): MachineAction<C, E, P>
   cancelDeadline(name: string): MachineAction<C, E, undefined>
-  /** This life is over: with this transition it leaves the registry and the disk. */
+  /** Ends this actor: with this transition it leaves the registry and the disk. */
   endActor(): MachineAction<C, E, undefined>
 }
 
@@ -61,7 +62,7 @@ export function defineActions<
       const { messages } = transitionOutputOf(args.system)
       const made = make(args, params)
       if (!Array.isArray(made)) messages.push({ is: 'event', ...(made as AddressedEvent) })
-      // As above: `Array.isArray` does not narrow a readonly array away.
+      // The cast is needed for the same reason as in `recordEffect`.
       else for (const item of made as readonly AddressedEvent[]) messages.push({ is: 'event', ...item })
     },
     spawnActor: (make) => (args, params) => {

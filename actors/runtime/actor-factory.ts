@@ -1,5 +1,8 @@
 /**
- * Where actors are made: newborn, brought back from a record, or brought back from their last good state.
+ * ActorFactory creates live actors: new ones, ones restored from a snapshot on disk, and ones restarted from their last
+ * good state after a crash.
+ *
+ * All actors of a factory write to its one transition output, which the actor system reads after each transition.
  */
 import type { AnyActorRef, AnyMachineSnapshot, AnyStateMachine } from 'xstate'
 import { createActor, fromTransition } from 'xstate'
@@ -11,9 +14,8 @@ import type { TransitionOutput } from './transition-output.ts'
 import { createTransitionOutput } from './transition-output.ts'
 
 /**
- * The parent of every life. It does nothing of its own: what becomes of a life that ends or throws is decided by the
- * host, right after the event that did it, and not in a second place by way of the parent's mailbox. Only a parent may
- * stop its children, so that is what it is asked to do.
+ * The xstate parent of every actor. The parent only stops children, because xstate lets nobody else do that. The actor
+ * system handles actors that end or throw, right after the event, so the parent ignores xstate's messages about them.
  */
 const parentLogic = fromTransition(
   (
@@ -37,7 +39,7 @@ export class ActorFactory {
     this.output = createTransitionOutput(this.#parent.system)
   }
 
-  /** Its snapshot may say `error`: it threw while being born. */
+  /** Creates a new actor. When its machine throws while starting, `lastGood.status` is `error`. */
   create(kind: ActorKind, key: string, input: unknown): LiveActor {
     return this.#start(kind, key, { input })
   }
@@ -58,7 +60,7 @@ export class ActorFactory {
     return actor
   }
 
-  /** A new actor for a life whose old one threw, from the last state that was good. */
+  /** Replaces the xstate actor of a crashed actor by a new one, in the last good state. */
   restart(actor: LiveActor): void {
     const { kind } = actor
     const snapshot = kind.logic.getPersistedSnapshot(actor.lastGood)

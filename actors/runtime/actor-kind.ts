@@ -1,35 +1,35 @@
 /**
- * A kind of life: its logic, how it is written down, and what happens when it throws.
+ * ActorKind declares one kind of actor: its state machine, its format on disk, and what happens when it throws.
  */
 import type { AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate'
 import type { ControlDatabase, Write } from '../../core/ports.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { ActorAddress, Effect } from './transition-output.ts'
 
-/** What a rule outside a transition may ask for: an effect after the next commit, or an event for a life. */
+/** An effect or event that arises outside a transition. The effect runs after the next commit. */
 export type ImpliedOutput =
   | { readonly is: 'effect'; readonly effect: Effect }
   | { readonly is: 'event'; readonly to: ActorAddress; readonly event: EventObject }
 
 export interface Supervision {
-  /** Pauses before the first, second … restart; the last one repeats. Empty: never restarted. */
+  /** Pauses before the first, second … restart; the last one repeats. Empty: the actor is never restarted. */
   readonly restartAfterMs: readonly number[]
   /**
-   * An event that crashes its life twice is recorded, and the life goes on without it. Not so for lives in which
-   * somebody waits for the answer to every event: going on without one would leave them waiting for ever.
+   * By default an event that crashes its actor twice is logged and skipped. `give up` ends the actor instead; use it
+   * where a caller waits for the answer to every event, because skipping one would leave that caller waiting for ever.
    */
   readonly onRepeatedCrash?: 'give up'
-  /** With this many crashes within `withinMs` it is given up. */
+  /** The supervisor gives the actor up after this many crashes within `withinMs`. */
   readonly crashesMax: number
   readonly withinMs: number
   /**
-   * Given up, it is:
-   * `closed`: taken out of the registry and off the disk, after saying its last words;
-   * `kept`: taken out of the registry, its record left on disk for the next start (nothing is lost);
-   * `fatal`: the whole host stops.
+   * The fate of an actor that is given up:
+   * `closed`: it leaves the registry and the disk, and its final outputs are sent;
+   * `kept`: it leaves the registry, but its snapshot stays on disk for the next start;
+   * `fatal`: the whole process stops.
    */
   readonly finally: 'closed' | 'kept' | 'fatal'
-  /** What others must be told when it is given up, or throws while being born (then `last` says `error`). */
+  /** Informs others when an actor is given up, or throws while it is spawned (then `last.status` is `error`). */
   readonly finalOutputs?: (
     key: string,
     last: AnyMachineSnapshot,
@@ -40,15 +40,15 @@ export interface Supervision {
 }
 
 /**
- * For lives a part of which is kept where others look for it: a run's record lies among all runs, be they alive or
- * not. The rest of its fields make up the life's own record.
+ * Splits an actor's context into its snapshot and rows of other tables. A run is stored this way: its record lies in
+ * the table of all runs, finished or not, and only its remaining fields are in the snapshot.
  */
 export interface SnapshotSplit {
-  /** What goes into the life's own record, of the layout's shape. */
+  /** Picks the fields that go into the snapshot, as the codec's schema describes them. */
   storedContext(context: unknown): unknown
-  /** What is written beside it, in the same commit. `durable`: the context as it was written last. */
+  /** Creates the writes beside the snapshot, for the same commit. `durable`: the context as it was written last. */
   rowWrites(key: string, context: unknown, durable: unknown): readonly Write[]
-  /** Both parts together again; undefined when the other part is missing. */
+  /** Joins the snapshot and the rows to a whole context; undefined when a row is missing. */
   joinContext(
     key: string,
     kept: unknown,
@@ -57,26 +57,26 @@ export interface SnapshotSplit {
 }
 
 export interface ActorKind {
-  /** Also the actor id of every life of this kind: an id of its own for each would leak in the parent. */
+  /** Also the xstate id of every actor of this kind: a separate id for each would leak memory in the parent. */
   readonly name: string
   readonly logic: AnyStateMachine
-  /** Absent: lives of this kind do not outlive the process. */
+  /** Absent: actors of this kind are not stored and end with the process. */
   readonly codec?: SnapshotCodec
   readonly split?: SnapshotSplit
   readonly supervision: Supervision
   /**
-   * Its effects run at the end of the tick, whatever the disk does, and it hears events even after the store broke.
-   * Only for the life that has to stop everything then; it may keep nothing on disk.
+   * Effects of a diskless actor run at the end of the tick without a commit, and it receives events even after the
+   * store failed. Only for the actor that must stop the process then; it may store nothing.
    */
   readonly diskless?: true
   /**
-   * What a restored state implies: an effect may have been lost between its commit and its running, so every state
-   * must be able to say which effect it is waiting for.
+   * Derives effects and events from a restored state. A crash between a commit and its effects loses the effects, so
+   * every state must be able to name the effect that it waits for.
    */
   readonly impliedOutputs?: (key: string, restored: AnyMachineSnapshot) => readonly ImpliedOutput[]
 }
 
-/** Links, watchers and the like: brought back again and again, the host stops when that does not help. */
+/** For connections to providers and pollers: they are restarted, and the process stops when restarts do not help. */
 export const restartOrFatal: Supervision = {
   restartAfterMs: [1_000, 2_000, 4_000],
   onRepeatedCrash: 'give up',
@@ -85,7 +85,7 @@ export const restartOrFatal: Supervision = {
   finally: 'fatal',
 }
 
-/** Connections and short flows: gone at the first crash; the peer comes back. */
+/** For worker connections and short flows: they end at the first crash, and the peer tries again. */
 export const closeOnCrash: Supervision = {
   restartAfterMs: [],
   crashesMax: 1,
@@ -93,7 +93,7 @@ export const closeOnCrash: Supervision = {
   finally: 'closed',
 }
 
-/** What only a bug can break, and nothing works without: the root. */
+/** For the root: only a bug can crash it, and nothing works without it. */
 export const fatalOnCrash: Supervision = {
   restartAfterMs: [],
   crashesMax: 1,

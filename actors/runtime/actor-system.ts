@@ -1,9 +1,10 @@
 /**
- * The actor host: brings lives into being, hands them their events, and keeps them alive.
+ * ActorSystem spawns actors, delivers their events and restores them after a restart.
  *
- * A transition either succeeds whole (its new state is good, its effects and mail are taken) or, when it throws,
- * leaves nothing behind but a crash for the supervisor. Mail between lives is delivered within the same tick, one
- * after the other and never on top of each other's stacks, so that a cut sees them all at rest.
+ * An actor never acts on the world directly: each transition yields a new state and effects. The commit loop writes the
+ * state first and runs the effects only when it is on disk (write-ahead rule). A transition succeeds as a whole: when
+ * it throws, its output is discarded and the supervisor decides about a restart. Messages between actors are delivered
+ * within the same tick, one after the other, so a commit never sees an actor in the middle of a transition.
  */
 import { isNativeError } from 'node:util/types'
 import type { AnyMachineSnapshot, EventObject } from 'xstate'
@@ -30,25 +31,25 @@ export interface ActorSystemPorts {
   readonly log: Log
   readonly meters: Meters
   readonly kinds: readonly ActorKind[]
-  /** Does one effect. Called only when its cause is on disk; doing an effect twice is harmless. */
+  /** Runs one effect. Called only when its cause is on disk. Running an effect twice must be harmless. */
   readonly runEffect: (effect: Effect) => void
-  /** Those who write something of their own with every cut. */
+  /** Add their own writes to every commit. */
   readonly participants?: readonly CommitParticipant[]
-  /** The last moment to tell lives something that is still part of the cut about to be taken. */
+  /** Called right before a commit. Events sent here still become part of it. */
   readonly beforeCommit?: () => void
   /**
-   * Told of every good state as it comes about, in the tick of its transition; of the last one with `over`. What is
-   * known by this is ahead of the disk, and a function of good states alone.
+   * Called synchronously after every successful transition, with `over: true` for the last. The state is not on disk
+   * yet.
    */
   readonly onStateChange?: (change: StateChange) => void
-  /** The host can't go on. May be called again while it is being stopped. */
+  /** The process can't go on. May be called again while it is being stopped. */
   readonly onFatal: (reason: string) => void
 }
 
 export interface StateChange {
   readonly kind: string
   readonly key: string
-  /** undefined: born or restored just now. */
+  /** undefined: the actor was spawned or restored just now. */
   readonly before: AnyMachineSnapshot | undefined
   readonly after: AnyMachineSnapshot
   readonly over: boolean
@@ -57,11 +58,11 @@ export interface StateChange {
 
 export interface RestoreReport {
   readonly restored: number
-  /** Records that could not be read. They stay on disk. */
+  /** Snapshots that could not be read and stay on disk, one sentence each. */
   readonly damaged: readonly string[]
 }
 
-/** A deadline as its life gets it: when it was due, and when it came. */
+/** The event of a deadline: `due` is the instant that was set, `at` the instant it fired. Both in wall milliseconds. */
 interface DeadlineEvent extends EventObject {
   readonly type: `deadline.${string}`
   readonly name: string
@@ -81,7 +82,7 @@ export class ActorSystem {
   readonly #transitionCounter = new Counter('actor_transitions_total', 'kind')
   #stopped = false
   #halted = false
-  /** Keys under which something lies on disk that has no life: unreadable, or given up. Nobody may be born over it. */
+  /** `kind key` of snapshots on disk without an actor: unreadable, or given up. No actor may be spawned over them. */
   readonly #damagedKeys = new Set<string>()
   #failedSpawn: LiveActor | undefined
 
@@ -111,7 +112,7 @@ export class ActorSystem {
     this.#deadlines = new Deadlines(ports.clock, (actor, name, due) => this.#onDeadline(actor, name, due))
   }
 
-  /** A new life. Refused when there is one of that kind and key, or when it throws while being born. */
+  /** Spawns an actor. Refused when an actor of that kind and key exists, or when the new one throws while starting. */
   spawn(kind: string, key: string, input: unknown): Result<ActorAddress> {
     if (this.#registry.get(kind, key) !== undefined)
       return no('conflict', `there is a ${kind} ${key} already`)
@@ -123,7 +124,7 @@ export class ActorSystem {
       : no('failed', `the ${kind} ${key} could not be started`)
   }
 
-  /** Answers whether there is such a life; what it makes of the event is its own affair. */
+  /** Sends an event. Returns whether the actor exists, not whether its machine handles the event. */
   send(kind: string, key: string, event: EventObject): boolean {
     const actor = this.#registry.get(kind, key)
     if (actor === undefined) return false
@@ -131,7 +132,7 @@ export class ActorSystem {
     return true
   }
 
-  /** Reads every record and brings its life back. A record newer than the program stops everything (`gone`). */
+  /** Reads every snapshot and restores its actor. Refused as `gone` when a newer version wrote one of them. */
   restore(): Result<RestoreReport> {
     const damaged: string[] = []
     const restored: LiveActor[] = []
@@ -139,7 +140,7 @@ export class ActorSystem {
       const kind = this.#kinds.get(name)
       for (const [key, record] of this.#ports.database.snapshots.all(name)) {
         if (kind?.codec === undefined)
-          return no('gone', `${name} ${key}: this version knows no such kind of life`)
+          return no('gone', `${name} ${key}: this version knows no actor kind ${name}`)
         const result = this.#restoreActor(kind, kind.codec, key, record)
         if (result.is === 'newer') return no('gone', `${name} ${key}: ${result.reason}`)
         if (result.is === 'restored') restored.push(result.actor)
@@ -176,12 +177,12 @@ export class ActorSystem {
     return split === undefined || runs === undefined ? stored : split.joinContext(key, stored, { runs })
   }
 
-  /** Is something stored under that name that can't live? Then nobody can say that there is no such life. */
+  /** Whether a snapshot lies on disk that could not become an actor. The actor may then not be called unknown. */
   isDamaged(kind: string, key: string): boolean {
     return this.#damagedKeys.has(`${kind} ${key}`)
   }
 
-  /** There is such a life, and it takes its events as they come: it is not recovering from a crash. */
+  /** Whether the actor exists and is not recovering from a crash, so that it handles events at once. */
   isRunning(kind: string, key: string): boolean {
     const actor = this.#registry.get(kind, key)
     return actor !== undefined && actor.recovery === undefined
@@ -191,23 +192,23 @@ export class ActorSystem {
     return this.#registry.keys(kind)
   }
 
-  /** There may be something to write that no life knows of. */
+  /** Schedules a commit for writes that belong to no actor. */
   requestCommit(): void {
     this.#commitLoop.requestCommit()
   }
 
-  /** An effect that runs once everything that has happened so far is on disk. */
+  /** Runs an effect once everything that has happened so far is on disk. */
   runAfterCommit(effect: Effect): void {
     this.#commitLoop.addEffect(effect)
     this.#commitLoop.requestCommit()
   }
 
-  /** The last good state of a life: what it is now, be it on disk or not. */
+  /** The current state of an actor, on disk or not: the state after its last successful transition. */
   peek(kind: string, key: string): AnyMachineSnapshot | undefined {
     return this.#registry.get(kind, key)?.lastGood
   }
 
-  /** The state of a life as of the last commit: what may be told to anyone. */
+  /** The state of an actor as of the last commit. Only this state may leave the process. */
   peekDurable(kind: string, key: string): AnyMachineSnapshot | undefined {
     return this.#registry.get(kind, key)?.durable
   }
@@ -220,14 +221,14 @@ export class ActorSystem {
     return this.#deadlines.size
   }
 
-  /** Resolves when everything that was told is committed and its effects have run. */
+  /** Resolves when every event sent so far is committed and its effects have run. */
   settled(): Promise<void> {
     return this.#commitLoop.settled()
   }
 
   /**
-   * Memory is ahead of a disk that takes no more: nothing that is not on disk may have an effect from now on. Only
-   * diskless lives still hear anything, so that they can stop the rest.
+   * Halts the system after the store failed. Memory is ahead of the disk, so no effect runs any more. Only diskless
+   * actors still receive events, so that they can stop the process.
    */
   stopAfterStoreFailure(reason: string): void {
     if (this.#halted || this.#stopped) return
@@ -236,7 +237,7 @@ export class ActorSystem {
     this.#ports.onFatal(`the store is broken: ${reason}`)
   }
 
-  /** Lets go of every life at once. Nothing is written any more; what is on disk stays. */
+  /** Stops every actor at once and writes nothing more. Snapshots stay on disk for the next start. */
   stop(): void {
     this.#stopped = true
     this.#mailbox.close()
@@ -261,11 +262,12 @@ export class ActorSystem {
     const actor = this.#registry.get(kind, key)
     if (item.is === 'event') {
       if (actor !== undefined) this.#handle(actor, item.event)
-      else this.#ports.log.debug({ kind, key, event: item.event.type }, 'mail for a life that is no more')
+      else
+        this.#ports.log.debug({ kind, key, event: item.event.type }, 'event for an actor that does not exist')
     } else if (actor === undefined) {
       if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#spawnNow(kind, key, item.input)
     } else {
-      this.#ports.log.error({ kind, key }, 'a life was to be started twice')
+      this.#ports.log.error({ kind, key }, 'actor not spawned: one of this kind and key exists')
     }
   }
 
@@ -277,18 +279,18 @@ export class ActorSystem {
 
   #spawnNow(kindName: string, key: string, input: unknown): void {
     const kind = this.#kinds.get(kindName)
-    if (kind === undefined) throw new Error(`no such kind of life: ${kindName}`)
+    if (kind === undefined) throw new Error(`unknown actor kind ${kindName}`)
     const actor = this.#factory.create(kind, key, input)
     if (actor.lastGood.status === 'error') {
       this.#discardOutput()
       this.#ports.meters.count('actor_crashes_total', { kind: kind.name })
       this.#ports.log.error(
         { kind: kind.name, key, err: actor.lastGood.error },
-        'a life threw while being born',
+        'an actor threw while it was spawned',
       )
       this.#failedSpawn = actor
-      this.#sendFinalOutputs(actor, 'threw while being born')
-      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(`${kind.name} threw while being born`)
+      this.#sendFinalOutputs(actor, 'threw while it was spawned')
+      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(`${kind.name} threw while it was spawned`)
       return
     }
     this.#registry.add(actor)
@@ -297,7 +299,7 @@ export class ActorSystem {
   }
 
   #transition(actor: LiveActor, event: EventObject): void {
-    // Moved or cancelled since it came due, by what was waiting before it.
+    // An event that was queued before this one has moved or cancelled the deadline meanwhile.
     if (actor.deadlines !== undefined && isDeadline(event) && actor.deadlines.get(event.name) !== event.due)
       return
     this.#transitionCounter.add(actor.kind.name)
@@ -316,7 +318,7 @@ export class ActorSystem {
     this.#takeOutput(actor, before)
   }
 
-  /** Takes what the transition laid on the tray. */
+  /** Carries out what the transition recorded: effects, messages, deadlines, the end. */
   #takeOutput(actor: LiveActor, before: AnyMachineSnapshot | undefined): void {
     const { effects, messages, deadlines, ended } = this.#factory.output
     if (actor.kind.diskless) this.#runAtEndOfTick(actor.kind, [...effects])
@@ -332,7 +334,7 @@ export class ActorSystem {
     if (over) {
       this.#commitLoop.markDirty(actor)
       this.#remove(actor, true)
-      // A final state stops its actor by itself.
+      // In a final state xstate stops the actor by itself.
       if (ended) this.#factory.stop(actor)
     }
     if (actor.lastGood !== before) this.#publishChange(actor, before, over, false)
@@ -355,8 +357,8 @@ export class ActorSystem {
         restored,
       })
     } catch (error) {
-      // What is known of the lives would no longer be what they are.
-      this.#ports.log.error({ kind: actor.kind.name, err: error }, 'a change could not be taken note of')
+      // Observers would no longer agree with the actors, so the process must stop.
+      this.#ports.log.error({ kind: actor.kind.name, err: error }, 'an observer of a state change threw')
       this.#ports.onFatal(errorText(error))
     }
   }
@@ -365,7 +367,7 @@ export class ActorSystem {
     try {
       this.#ports.beforeCommit?.()
     } catch (error) {
-      this.#ports.log.error({ err: error }, 'nothing could be decided before a cut')
+      this.#ports.log.error({ err: error }, 'the step before a commit threw')
       this.#ports.onFatal(errorText(error))
     }
   }
@@ -381,7 +383,7 @@ export class ActorSystem {
     try {
       this.#ports.runEffect(effect)
     } catch (error) {
-      // As in a cut: one line that can't be written to must not take everybody down.
+      // As after a commit: one failed effect, such as a write to a closed connection, must not stop the others.
       this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
       if (kind.supervision.finally === 'fatal') this.#ports.onFatal(errorText(error))
     }
@@ -431,8 +433,8 @@ export class ActorSystem {
   }
 
   /**
-   * A deadline leaves the record only with the transition it caused. Until then (the life may be recovering from a
-   * crash) it stays there, so that a restart fires it again.
+   * Removes a deadline from the snapshot together with the transition that it caused. Until then (the actor may be
+   * recovering from a crash) it stays on disk, so that a restart fires it again.
    */
   #clearDeadline(actor: LiveActor, event: EventObject): void {
     if (actor.deadlines === undefined || !isDeadline(event)) return
@@ -447,7 +449,7 @@ export class ActorSystem {
   #onRecovered(actor: LiveActor, heldEvents: readonly EventObject[]): void {
     if (this.#stopped || actor.removed) return
     this.#factory.restart(actor)
-    // The very same event objects again: a second crash on one of them is recognised by identity.
+    // Deliver the same event objects: the supervisor recognises a second crash on an event by identity.
     for (const event of heldEvents) this.#mailbox.enqueue({ is: 'direct', actor, event })
   }
 
@@ -462,9 +464,9 @@ export class ActorSystem {
     if (supervision.finally === 'fatal') this.#ports.onFatal(`${name} ${actor.key}: ${reason}`)
   }
 
-  /** Lives that throw are caught elsewhere: this is the kit or a kind's own definition, so nothing can go on. */
+  /** Crashes of actors are handled elsewhere. An error here comes from the runtime or a kind's definition: fatal. */
   #onDeliveryError(error: unknown): void {
-    this.#ports.log.error({ err: error }, 'mail could not be delivered')
+    this.#ports.log.error({ err: error }, 'an event could not be delivered')
     this.#ports.onFatal(errorText(error))
   }
 
@@ -473,7 +475,7 @@ export class ActorSystem {
       const at = this.#ports.clock.now()
       this.#deliverOutputs(kind.supervision.finalOutputs?.(key, lastGood, reason, at) ?? [])
     } catch (error) {
-      this.#ports.log.error({ kind: kind.name, key, err: error }, 'last words failed')
+      this.#ports.log.error({ kind: kind.name, key, err: error }, 'the final outputs of an actor failed')
     }
   }
 }

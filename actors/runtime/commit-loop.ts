@@ -1,10 +1,10 @@
 /**
- * The commit loop: nothing leaves the house before its cause is on disk.
+ * CommitLoop keeps the write-ahead rule: no effect leaves the process before the state that caused it is on disk.
  *
- * Transitions mark lives dirty and queue effects. At the end of a turn the loop takes a cut of both, writes the
- * dirty lives in one transaction, waits for the sync, and only then runs the cut's effects, in the order in which
- * they were queued. One commit is in flight at a time; what happens meanwhile goes into the next cut, so the size of
- * a transaction follows the load by itself.
+ * Transitions mark actors dirty and add effects. At the end of the tick the loop takes all dirty actors and effects,
+ * writes the snapshots in one transaction, waits for the sync, and only then runs the effects, in the order in which
+ * they were added. After a crash the restored state therefore knows of every effect that ran. One commit is in flight
+ * at a time; changes made meanwhile form the next one, so transactions grow with the load.
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
@@ -12,15 +12,15 @@ import type { LiveActor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { Effect } from './transition-output.ts'
 
-/** Somebody who has something of his own to write with each cut. */
+/** Adds its own writes to commits: values that belong to no actor. */
 export interface CommitParticipant {
-  /** Called when a cut is taken: what is to be written with it, and what to do once that is on disk. */
+  /** Called when a commit begins. Returns its writes, or undefined when it has none. */
   contribute(): CommitContribution | undefined
 }
 
 export interface CommitContribution {
   readonly writes: readonly Write[]
-  /** On disk now. Called before the cut's effects run. */
+  /** Called when the writes are on disk, before the effects of the commit run. */
   onCommitted(): void
 }
 
@@ -30,10 +30,10 @@ export interface CommitLoopPorts {
   readonly log: Log
   readonly runEffect: (effect: Effect) => void
   readonly participants: readonly CommitParticipant[]
-  /** The last moment to tell lives something that is still part of this cut. */
+  /** Called right before a commit. Events sent here still become part of it. */
   readonly beforeCommit: () => void
   readonly onCommitStarted: () => void
-  /** Memory is ahead of a disk that takes no more: nothing may be acknowledged from now on. */
+  /** A commit failed for good. Memory is ahead of the disk, so nothing may be acknowledged any more. */
   readonly onFailed: (reason: string) => void
 }
 
@@ -42,7 +42,7 @@ export class CommitLoop {
   #dirty = new Set<LiveActor>()
   #effects: Effect[] = []
   #scheduled = false
-  /** Somebody wants a cut, be it only a guest. */
+  /** An actor or a participant has asked for a commit. */
   #requested = false
   #committing = false
   #halted = false
@@ -52,7 +52,7 @@ export class CommitLoop {
     this.#ports = ports
   }
 
-  /** To run after the next commit. Only effects of transitions that succeeded come here. */
+  /** Adds an effect that runs after the next commit. The transition that recorded it must have succeeded. */
   addEffect(effect: Effect): void {
     this.#effects.push(effect)
   }
@@ -61,7 +61,7 @@ export class CommitLoop {
     this.#dirty.add(actor)
   }
 
-  /** There may be something to cut; take it when this turn is over. */
+  /** Schedules a commit for the end of this tick. */
   requestCommit(): void {
     this.#requested = true
     if (this.#scheduled || this.#committing || this.#halted) return
@@ -72,12 +72,12 @@ export class CommitLoop {
     })
   }
 
-  /** Resolves when nothing is dirty, queued or in flight. Never resolves while the disk is full. */
+  /** Resolves when nothing is dirty, scheduled or in flight. Never resolves while the disk is full. */
   async settled(): Promise<void> {
     while (this.#scheduled || this.#committing) await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
-  /** Forgets everything that is not on disk; from now on nothing is written and no effect runs. */
+  /** Drops everything that is not on disk. From now on the loop writes nothing and runs no effect. */
   halt(): void {
     this.#halted = true
     this.#dirty.clear()
@@ -85,7 +85,7 @@ export class CommitLoop {
   }
 
   async #runCommit(): Promise<void> {
-    // From here on: what is decided right before the cut is part of it, and must not ask for another one beside it.
+    // Set this first: changes made by `beforeCommit` belong to this commit and must not schedule a second one.
     this.#committing = true
     this.#ports.beforeCommit()
     if (this.#halted) return this.#finishCommit()
@@ -100,7 +100,7 @@ export class CommitLoop {
     this.#finishCommit()
   }
 
-  /** What is true now that the cut is on disk. */
+  /** Notifies participants and runs effects, now that the commit is on disk. */
   #runFollowUps(contributions: readonly CommitContribution[], effects: readonly Effect[]): void {
     for (const contribution of contributions) this.#notifyCommitted(contribution)
     for (const effect of effects) {
@@ -111,12 +111,12 @@ export class CommitLoop {
 
   #finishCommit(): void {
     this.#committing = false
-    // Whoever the effects answered gets to ask again first: the next cut then holds all of them.
+    // The next commit runs at the end of a tick: callers that the effects answered can send again first and share it.
     if (this.#requested || this.#dirty.size > 0 || this.#effects.length > 0) this.requestCommit()
     if (!this.#scheduled) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
-  /** Answers what the guests wrote with it; undefined when it is not on disk, and nothing may follow from it. */
+  /** Writes one commit. Returns the participants' contributions; undefined when the write failed or the loop halted. */
   async #write(dirty: Iterable<LiveActor>): Promise<readonly CommitContribution[] | undefined> {
     const contributions: CommitContribution[] = []
     const writtenActors: LiveActor[] = []
@@ -129,7 +129,7 @@ export class CommitLoop {
         writtenActors.push(actor)
         writtenStates.push(actor.lastGood)
       }
-      // Behind the lives: a run that has just ended may have been changed since, and that is the last word on it.
+      // Participants write after the actors: their record of a run that has just ended is the newer one.
       for (const participant of this.#ports.participants) {
         const contribution = participant.contribute()
         if (contribution === undefined) continue
@@ -150,7 +150,7 @@ export class CommitLoop {
     try {
       contribution.onCommitted()
     } catch (error) {
-      this.#ports.log.error({ err: error }, 'what was written could not be told')
+      this.#ports.log.error({ err: error }, 'a commit participant threw after its writes were on disk')
     }
   }
 
@@ -158,7 +158,7 @@ export class CommitLoop {
     try {
       this.#ports.runEffect(effect)
     } catch (error) {
-      // One effect that fails must not keep the others from happening; its state implies it at the next start.
+      // Run the other effects all the same. The actor's state implies the failed effect at the next start.
       this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
     }
   }
@@ -167,7 +167,7 @@ export class CommitLoop {
 function addActorWrites(actor: LiveActor, codec: SnapshotCodec, writes: Write[]): void {
   const { kind, key, erase, lastGood, durable, deadlines } = actor
   const { split } = kind
-  // Born and over within one cut: there is nothing of it on disk.
+  // An actor that was spawned and ended within one commit has no snapshot on disk to erase.
   if (!erase || durable !== undefined) {
     const record = erase ? null : codec.encode(lastGood, deadlines, split?.storedContext(lastGood.context))
     writes.push({ table: 'snapshot', kind: kind.name, key, record })

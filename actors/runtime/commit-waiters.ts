@@ -1,5 +1,6 @@
 /**
- * Those who wait until everything that has happened so far is on disk: an answer is given only then.
+ * CommitWaiters holds callers until everything that has happened so far is on disk, so that an answer is durable when
+ * it is given.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 
@@ -7,7 +8,7 @@ export class CommitWaiters {
   readonly #settlers = new Map<number, (answer: Result<void>) => void>()
   #next = 1
 
-  /** @param notifyOnCommit asks for `landed(handle)` once the disk has everything up to now */
+  /** @param notifyOnCommit arranges a call of `onCommitted(handle)` once everything up to now is on disk */
   wait(notifyOnCommit: (handle: number) => void): Promise<Result<void>> {
     const handle = this.#next++
     const result = new Promise<Result<void>>((settle) => this.#settlers.set(handle, settle))
@@ -24,10 +25,10 @@ export class CommitWaiters {
     this.#settlers.delete(handle)
   }
 
-  /** Nobody will know any more. */
+  /** Refuses every waiter when the service stops: whether their changes reached the disk is unknown. */
   refuseAll(): void {
     for (const settle of this.#settlers.values())
-      settle(no('unavailable', 'the service stopped; whether the change was made, the next start tells'))
+      settle(no('unavailable', 'the service stopped; check after its next start whether the change was made'))
     this.#settlers.clear()
   }
 }

@@ -1,6 +1,6 @@
 /**
- * How often something happened, by one label. The meters hear of it in sums: telling them costs more than what is
- * counted.
+ * Counter counts events by one label and reports the sums to the meters from time to time: a report for each event
+ * would cost more than the event itself.
  */
 import type { MeterName, Meters } from '../../core/ports.ts'
 

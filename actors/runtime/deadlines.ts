@@ -1,22 +1,22 @@
 /**
- * Every deadline of every life, in one heap with one real timer.
+ * Deadlines keeps every deadline of every key in one heap with one timer.
  *
- * A deadline is an instant on the wall clock, because it must mean the same after a restart. Overdue ones fire in the
- * order of their instants. Moving one back costs nothing until its old place comes up: the entry then sinks to its
- * new place instead of firing.
+ * A deadline is an instant of the given clock (the wall clock for actors, so that it means the same after a restart).
+ * Overdue deadlines fire in the order of their instants. Moving a deadline to a later instant only changes its entry;
+ * the heap moves the entry when its old instant comes.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { popFromHeap, pushToHeap } from './heap.ts'
 
-/** The longest single sleep. Bounds how late a deadline can fire when the wall clock jumps forward meanwhile. */
+/** The longest single timer. Bounds how late a deadline fires when the wall clock jumps forward meanwhile. */
 const TIMER_MS_MAX = 60_000
 
 interface DeadlineEntry<K> {
   readonly key: K
   readonly name: string
-  /** When it is due; undefined once cancelled or fired. */
+  /** The instant at which the deadline fires; undefined once cancelled or fired. */
   due: number | undefined
-  /** Where it sits in the heap: never later than `due`. */
+  /** The instant by which the heap sorts this entry: never later than `due`. */
   sortKey: number
   readonly order: number
 }
@@ -68,7 +68,7 @@ export class Deadlines<K> {
     this.#dropCancelled()
   }
 
-  /** How many are pending; the heap may hold a bounded number of dead entries beside them. */
+  /** How many deadlines are pending. The heap may hold a bounded number of cancelled entries beside them. */
   get size(): number {
     let pending = 0
     for (const ownEntries of this.#byKey.values()) pending += ownEntries.size
@@ -94,7 +94,7 @@ export class Deadlines<K> {
   #fireDue(): void {
     this.#timer = undefined
     const now = this.#clock.now()
-    // What is set while these fire waits for the next time: a life that sets one in the past must not hold the rest up.
+    // Deadlines set while these fire wait for the next timer: one set in the past must not starve the others.
     const firstNewOrder = this.#order
     for (
       let first = this.#heap[0];
@@ -122,7 +122,7 @@ export class Deadlines<K> {
     if (ownEntries?.size === 0) this.#byKey.delete(entry.key)
   }
 
-  /** Looks at the heap each time it has doubled, and drops what was cancelled: years of cancelling do not grow it. */
+  /** Drops cancelled entries each time the heap has doubled, so that it does not grow over the years. */
   #dropCancelled(): void {
     if (this.#heap.length < this.#dropCancelledAtLength) return
     const pending = this.#heap.filter((entry) => entry.due !== undefined)

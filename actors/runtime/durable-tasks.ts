@@ -1,10 +1,10 @@
 /**
- * Small things that are still to be done at a neighbour's once something has happened here: a link in a tracker,
- * evidence in a bucket.
+ * DurableTasks carries out small requests to a provider, such as a link in a tracker or an upload to a bucket, and
+ * retries them with backoff.
  *
- * Each is on disk with the cut that caused it, and stays there until it is done or can't ever be, so neither a restart
- * nor a neighbour that is away loses one. One that was done right before a crash is done again: whoever does it makes
- * that harmless.
+ * A task is on disk with the commit that caused it and stays there until it succeeds or is given up, so neither a
+ * restart nor an unreachable provider loses one. A task that succeeded right before a crash runs again: the `attempt`
+ * port must make that harmless.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
@@ -17,26 +17,26 @@ export interface DurableTaskPorts<T extends object> {
   readonly log: Log
   readonly keyValues: KeyValues
   readonly requestCommit: () => void
-  /** Ends with `/`; nobody else's begins with it. */
+  /** The prefix of the tasks' keys in the `errand` collection. Ends with `/`; no other prefix begins with it. */
   readonly prefix: string
-  /** Refused as `invalid`, `forbidden`, `unknown`, `gone` or `conflict` it is given up; all else is tried again. */
+  /** Tries a task once. A refusal in `FINAL_REFUSALS` gives the task up; every other failure is retried. */
   readonly attempt: (key: string, task: T) => Promise<Result<void>>
   readonly attemptsMax: number
-  /** Refused as one of these it was no try: nobody has looked at it yet. */
+  /** Refusals of these kinds do not count as attempts: the provider has not seen the request. */
   readonly unreachableKinds?: ReadonlySet<RefusalKind>
   readonly onGivenUp: (key: string, task: T, reason: string) => void
 }
 
 const RETRY_MS_FIRST = 2_000
 const RETRY_MS_MAX = 10 * 60_000
-/** Under way at once, so that a day's work after an outage does not go out in one burst. */
+/** How many tasks run at once, so that the tasks of a day do not go out in one burst after an outage. */
 const CONCURRENT_MAX = 2
 const FINAL_REFUSALS = new Set<RefusalKind>(['invalid', 'forbidden', 'unknown', 'gone', 'conflict'])
 
 interface TaskAttempt<T> {
   readonly key: string
   readonly task: T
-  /** How often its turn came. */
+  /** How often the task was run, attempts that did not count included. Determines the backoff. */
   readonly rounds: number
   readonly attempts: number
 }
@@ -53,7 +53,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
   #ready: TaskAttempt<T>[] = []
   #running = 0
   #toWrite = new Map<string, T | null>()
-  /** With the cut that is on its way to the disk. */
+  /** Written by the commit in flight. */
   #inCommit: ReadonlyMap<string, T | null> = new Map()
   #isStopped = false
 
@@ -61,13 +61,13 @@ export class DurableTasks<T extends object> implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** What an earlier life of the host left undone. */
+  /** Loads and starts the tasks that an earlier process left. */
   start(): void {
     const { keyValues, prefix } = this.#ports
     const until = `${prefix.slice(0, -1)}0`
     for (const [key, value] of keyValues.all('errand', { after: prefix, until })) {
       const taskKey = key.slice(prefix.length)
-      // Only this class writes under the prefix, and a newer one takes the place of an older one.
+      // The cast holds because only this class writes under the prefix. A task added meanwhile replaces the stored one.
       if (!this.#pending.has(taskKey)) this.#accept(taskKey, value as T)
     }
   }
@@ -82,7 +82,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
     return this.#pending.size
   }
 
-  /** Begins once it is on disk. One of the same key takes the place of an earlier one. */
+  /** Adds a task, which starts once it is on disk. A task of the same key replaces the earlier one. */
   add(key: string, task: T): void {
     this.#toWrite.set(key, task)
     this.#ports.requestCommit()
@@ -134,7 +134,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
     const failure = await this.#attempt(key, task)
     this.#running -= 1
     if (this.#isStopped) return
-    // Another took its place meanwhile.
+    // A newer task of the same key may have replaced this one meanwhile.
     const isCurrent = this.#pending.get(key) === task
     const countedAttempts = failure?.is === 'unreachable' ? attempts : attempts + 1
     const isFinished =
@@ -155,7 +155,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
         reason: message,
       }
     } catch (error) {
-      this.#ports.log.error({ key, err: error }, 'a chore failed')
+      this.#ports.log.error({ key, err: error }, 'a durable task threw; it will be retried')
       return { is: 'temporary', reason: 'the service failed; its log says why' }
     }
   }
@@ -172,7 +172,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
 
   #finish(key: string, task: T, reason: string | undefined): void {
     this.#pending.delete(key)
-    // One that is about to take its place is not done with it.
+    // Do not delete the record when a replacement is about to be written under the same key.
     const isReplaced = this.#toWrite.has(key) || (this.#inCommit.get(key) ?? null) !== null
     if (!isReplaced) this.#toWrite.set(key, null)
     this.#ports.requestCommit()

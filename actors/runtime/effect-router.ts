@@ -1,5 +1,5 @@
 /**
- * Joins each effect to the room that knows how to do it: the word before the dot is the room's name.
+ * `routeEffects` passes each effect to the handler of its group: the word before the dot in the effect's type.
  */
 import type { Effect } from './transition-output.ts'
 
@@ -12,8 +12,8 @@ export function routeEffects<F extends Effect>(handlers: EffectHandlers<F>): (ef
   const byName = new Map<string, (effect: never) => void>(Object.entries(handlers))
   return (effect) => {
     const handler = byName.get(effect.type.slice(0, effect.type.indexOf('.')))
-    if (handler === undefined) throw new Error(`no room does ${effect.type}`)
-    // The room was found by the effect's own name, which is what its parameter type says.
+    if (handler === undefined) throw new Error(`no handler for effect ${effect.type}`)
+    // The cast holds because the handler was found by the effect's own group, which its parameter type names.
     handler(effect as never)
   }
 }

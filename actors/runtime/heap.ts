@@ -1,8 +1,7 @@
 /**
- * A binary heap in a plain array: the first by `before` is always at its head.
+ * A binary heap in a plain array: the first entry by `isBefore` is always at index 0.
  *
- * Its owners keep the array themselves, because each of them leaves dead entries in it and sweeps them out in its own
- * way.
+ * The owner keeps the array, because each owner leaves cancelled entries in it and drops them in its own way.
  */
 export type IsBefore<T> = (a: T, b: T) => boolean
 
@@ -18,7 +17,7 @@ export function pushToHeap<T>(heap: T[], entry: T, isBefore: IsBefore<T>): void 
   heap[at] = entry
 }
 
-/** Takes the head off. */
+/** Removes the first entry. */
 export function popFromHeap<T>(heap: T[], isBefore: IsBefore<T>): void {
   const last = heap.pop()
   if (last === undefined || heap.length === 0) return

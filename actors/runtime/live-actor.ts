@@ -1,5 +1,5 @@
 /**
- * One living actor as its host sees it: the actor itself, its last good state, what is on disk of it.
+ * LiveActor is one actor in memory: its xstate actor, its last good state, its state on disk, and its crashes.
  */
 import type { AnyActor, AnyMachineSnapshot, EventObject } from 'xstate'
 import type { Cancel } from '../../core/ports.ts'
@@ -9,26 +9,26 @@ export interface LiveActor {
   readonly kind: ActorKind
   readonly key: string
   xstateActor: AnyActor
-  /** The state after the last transition that did not throw: what a restart goes back to, what a commit writes. */
+  /** The state after the last transition that did not throw. A restart returns to it, a commit writes it. */
   lastGood: AnyMachineSnapshot
-  /** The state as of the last commit: what may be told to anyone. */
+  /** The state as of the last commit. Only this state may leave the process. */
   durable: AnyMachineSnapshot | undefined
-  /** Pending deadlines by name; made only for lives that have some. */
+  /** Pending deadlines by name, in wall milliseconds; undefined for actors that never had one. */
   deadlines: Map<string, number> | undefined
-  /** Out of the registry: nothing reaches it any more. */
+  /** Whether the actor has left the registry, so that no event reaches it any more. */
   removed: boolean
-  /** To be taken off the disk. One that was given up may be gone and yet kept there. */
+  /** Whether the next commit erases the snapshot. An actor that was given up may leave the registry and keep it. */
   erase: boolean
-  /** Present while it recovers from a crash. */
+  /** Present while the actor recovers from a crash. */
   recovery: CrashRecovery | undefined
   /** Monotonic instants of recent crashes. */
   crashes: readonly number[]
-  /** The event it crashed on last. It is tried once more; crashing on it again, the life goes on without it. */
+  /** The event of the last crash. The actor tries it once more; after a second crash the supervisor skips it. */
   suspectEvent: EventObject | undefined
 }
 
 export interface CrashRecovery {
-  /** What arrived meanwhile, oldest first. */
+  /** Events that arrived since the crash, oldest first. */
   readonly heldEvents: EventObject[]
   readonly cancel: Cancel
 }

@@ -1,13 +1,13 @@
 /**
- * A machine read back as a table: its states, and every arrow with its event, guard and deeds.
+ * `readMachineTable` reads a machine back as a table: its states, and every transition with event, guard and actions.
  *
- * Charts are drawn from this and from nothing else, so a drawing can't say what the machine does not do. Guards and
- * deeds must have names: an anonymous one would be an arrow nobody can read, and is refused.
+ * Drawings of machines are made from this table alone, so they show what the machine does. Guards and actions must have
+ * names, because a reader could not understand anonymous ones.
  */
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
 
 export interface MachineTableState {
-  /** Dotted, from the root; the root itself is ''. */
+  /** Names of the states from the root down, joined by dots; '' for the root itself. */
   readonly path: string
   readonly kind: 'plain' | 'nested' | 'final'
   readonly initial: string | undefined
@@ -18,9 +18,9 @@ export interface MachineTableState {
 
 export interface MachineTableTransition {
   readonly from: string
-  /** The same state: it is not left. */
+  /** Equal to `from` when the state is not left. */
   readonly to: string
-  /** undefined: at once, whenever the guard holds. */
+  /** undefined: the transition happens at once, whenever the guard holds. */
   readonly event: string | undefined
   readonly guard: string | undefined
   readonly actions: readonly string[]
@@ -46,7 +46,7 @@ const nodePath = (node: AnyStateNode): string => node.path.join('.')
 
 function readState(node: AnyStateNode): MachineTableState {
   if (node.type === 'parallel' || node.type === 'history') {
-    throw new Error(`${node.id} is ${node.type}: charts (and records) are for plain and nested states`)
+    throw new Error(`${node.id} is ${node.type}: use plain and nested states only`)
   }
   const initial = node.initial?.target[0]
   return {

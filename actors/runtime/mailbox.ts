@@ -1,19 +1,21 @@
 /**
- * Mail between lives: one queue, emptied within the tick, one letter after the other and never on top of each other's
- * stacks. What a letter makes others write goes to the end of the queue.
+ * Mailbox is the one queue of messages between actors, delivered within the tick.
+ *
+ * Messages are delivered one after the other, never from within another delivery: a message that a delivery causes goes
+ * to the end of the queue.
  */
 import type { EventObject } from 'xstate'
 import type { LiveActor } from './live-actor.ts'
 import type { ActorMessage } from './transition-output.ts'
 
-/** Mail by address, as lives write it; or handed to a life that the host holds in its hand already. */
+/** A message to an address, as actors send it; or `direct`, an event for an actor that is known already. */
 export type MailboxItem =
   | ActorMessage
   | { readonly is: 'direct'; readonly actor: LiveActor; readonly event: EventObject }
 
-/** More than this within one tick means that lives keep answering each other for ever. */
+/** More messages than this within one tick mean that actors answer each other without end. */
 const MESSAGES_PER_TICK_MAX = 100_000
-/** An array that grew longer than this in a flood is given back. */
+/** A queue that grew longer than this is replaced, so that its memory is freed. */
 const QUEUE_KEPT_LENGTH_MAX = 4_096
 
 export class Mailbox {
@@ -23,13 +25,13 @@ export class Mailbox {
   #delivering = false
   #closed = false
 
-  /** @param onError told when delivery itself threw, or never ended; what was still in the queue is gone then */
+  /** @param onError called when a delivery threw or did not end; the rest of the queue is dropped then */
   constructor(deliver: (item: MailboxItem) => void, onError: (error: unknown) => void) {
     this.#deliver = deliver
     this.#onError = onError
   }
 
-  /** Delivered when this returns, unless mail is just being delivered: then it is when that is through. */
+  /** Delivers the message before it returns. During another delivery the message waits in the queue instead. */
   enqueue(item: MailboxItem): void {
     this.#queue.push(item)
     if (!this.#delivering) this.#deliverAll()
@@ -45,7 +47,9 @@ export class Mailbox {
     try {
       for (let index = 0; index < this.#queue.length && !this.#closed; index++) {
         if (index === MESSAGES_PER_TICK_MAX)
-          throw new Error('lives keep answering each other: too much mail in one tick')
+          throw new Error(
+            `more than ${MESSAGES_PER_TICK_MAX} messages in one tick: actors answer each other without end`,
+          )
         this.#deliver(this.#queue[index] as MailboxItem)
       }
     } catch (error) {
@@ -54,7 +58,7 @@ export class Mailbox {
     if (this.#queue.length > QUEUE_KEPT_LENGTH_MAX) this.#queue = []
     else this.#queue.length = 0
     this.#delivering = false
-    // Only now: whoever is told will want to post.
+    // Report the error last, because its handler may enqueue messages.
     if (failure !== undefined) this.#onError(failure.error)
   }
 }

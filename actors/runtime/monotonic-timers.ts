@@ -1,16 +1,17 @@
 /**
- * Times that must not jump: silence, answers, the ends of leases.
+ * MonotonicTimers holds timers that must not follow jumps of the wall clock: heartbeat timeouts, answer timeouts, ends
+ * of leases.
  *
- * Counted on the monotonic clock and kept in memory only; a restart counts anew, which makes everybody more patient,
- * never less. When the machine slept, or the process was stopped, nobody could be heard meanwhile: whatever would end
- * in the moment of waking gets one more chance.
+ * Timers count on the monotonic clock and live in memory only. A restart starts them again, which only lengthens them.
+ * After the machine slept or the process was suspended no peer could have been heard, so timers that come due then are
+ * put off by a grace period.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { Deadlines } from './deadlines.ts'
 
-/** How often we look whether time has passed without us. */
+/** How often the clocks are compared to detect a suspend. */
 const CLOCK_CHECK_MS = 5_000
-/** More than this later than planned, and we were asleep. */
+/** A check that comes later than planned by more than this means that the process was suspended. */
 const SUSPEND_MS_MIN = 5_000
 
 export class MonotonicTimers {
@@ -23,7 +24,7 @@ export class MonotonicTimers {
   #cancelCheck: Cancel = () => {}
   #graceUntil = 0
 
-  /** @param graceMs how long everybody may take to be heard of again after a sleep */
+  /** @param graceMs how long peers may take to be heard again after a suspend */
   constructor(clock: Clock, graceMs: () => number, onTimer: (key: string, name: string) => void) {
     this.#clock = clock
     this.#onTimer = onTimer
@@ -53,7 +54,7 @@ export class MonotonicTimers {
     return this.#clock.monotonic()
   }
 
-  /** At an instant of the monotonic clock. Setting it again moves it. */
+  /** Sets a timer to an instant of the monotonic clock. Setting it again moves it. */
   set(key: string, name: string, at: number): void {
     this.#deadlines.set(key, name, at)
   }
@@ -78,8 +79,8 @@ export class MonotonicTimers {
   }
 
   /**
-   * A laptop that slept has a wall clock far ahead of the other; a process that was stopped finds both ahead of the
-   * look it had planned. Neither heard anybody meanwhile.
+   * Starts a grace period after a suspend. When a laptop slept, its wall clock is far ahead of the monotonic clock.
+   * When the process was stopped, both clocks are ahead of the planned check.
    */
   #detectSuspend(): void {
     const now = this.now()

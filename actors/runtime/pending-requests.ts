@@ -1,6 +1,6 @@
 /**
- * A drawer for what must not travel through lives: requests that may hold secrets, and the promises of those who
- * wait for an answer. Events and contexts carry the number on the drawer's tag, never what is inside.
+ * PendingRequests holds requests and the promises of their callers outside the actors, because requests may contain
+ * secrets. Events and contexts carry only the handle of a request, never its content.
  */
 import type { Result } from '../../core/result.ts'
 
@@ -13,7 +13,7 @@ export class PendingRequests<Q, A> {
   readonly #pending = new Map<number, PendingRequest<Q, A>>()
   #next = 1
 
-  /** Put a question in; `answer` resolves once somebody has settled it. */
+  /** Adds a request. `answer` resolves when `settle` is called with the handle. */
   add(request: Q): { readonly handle: number; readonly answer: Promise<Result<A>> } {
     const handle = this.#next++
     const answer = new Promise<Result<A>>((settle) => this.#pending.set(handle, { request, settle }))
@@ -24,7 +24,7 @@ export class PendingRequests<Q, A> {
     return this.#pending.get(handle)?.request
   }
 
-  /** The first answer counts; a second one, after an effect that ran twice, is ignored. */
+  /** Answers a request. A second answer, from an effect that ran twice, is ignored. */
   settle(handle: number, answer: Result<A>): void {
     this.#pending.get(handle)?.settle(answer)
     this.#pending.delete(handle)

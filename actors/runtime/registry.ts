@@ -1,8 +1,8 @@
 /**
- * Who is alive, by kind and key.
+ * ActorRegistry holds the live actors by kind and key.
  *
- * The host keeps its own books: children spawned by a parent cost the parent time and memory for each, and a system
- * with ten thousand of them makes every stop slow.
+ * xstate's own registry of children is not used: each child costs its parent time and memory, and with ten thousand
+ * children every stop becomes slow.
  */
 import type { LiveActor } from './live-actor.ts'
 

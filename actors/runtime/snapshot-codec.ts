@@ -1,15 +1,15 @@
 /**
- * How a life is written down, and read back years later.
+ * SnapshotCodec encodes an actor's state for the disk and decodes it, years later too.
  *
- * A record carries the version of its layout. A newer program lifts an older record by one function a version; an
- * older program refuses a newer record rather than guess. State names may be renamed freely: what is on disk is a
- * short code. `fingerprint` changes whenever states, codes or fields change, so a test can insist on a new version.
+ * A snapshot carries the version of its format. A newer program lifts an older snapshot by one function per version; an
+ * older program refuses a newer snapshot instead of guessing. State names may change freely, because the disk holds a
+ * short code. `fingerprint` changes whenever states, codes or fields change, so a test can demand a new version.
  */
 import { createHash } from 'node:crypto'
 import type { AnyMachineSnapshot, StateValue } from 'xstate'
 import type { ActorSnapshot } from '../../core/ports.ts'
 
-/** What the fields of a life look like: a check that names the wrong field, and a text that is the same only for the same shape. */
+/** Describes the fields of a context: `check` names the wrong field, `text` is equal only for equal schemas. */
 export interface ContextSchema<C> {
   readonly check: (
     value: unknown,
@@ -19,10 +19,10 @@ export interface ContextSchema<C> {
 
 export interface SnapshotCodecOptions<C> {
   readonly version: number
-  /** Every state, dotted (`held.streaming`), with its code. */
+  /** The code of every state, by its path (`held.streaming`). */
   readonly states: Readonly<Record<string, string>>
   readonly schema: ContextSchema<C>
-  /** By the version they lift from; each answers a record of the next version. */
+  /** Functions by the version that they lift from; each returns a snapshot of the next version. */
   readonly lifts: Readonly<Record<number, (record: ActorSnapshot) => ActorSnapshot>>
 }
 
@@ -39,7 +39,7 @@ export type DecodeResult =
 
 export interface SnapshotCodec {
   readonly version: number
-  /** `context`: in place of the snapshot's own, where only a part of it is kept. */
+  /** @param context replaces the snapshot's own, where only a part of it is stored */
   encode(
     snapshot: AnyMachineSnapshot,
     deadlines: ReadonlyMap<string, number> | undefined,
@@ -52,14 +52,14 @@ export interface SnapshotCodec {
 export function createSnapshotCodec<C>(options: SnapshotCodecOptions<C>): SnapshotCodec {
   const codes = new Map(Object.entries(options.states))
   const values = new Map([...codes].map(([state, code]) => [code, stateValue(state)]))
-  if (values.size !== codes.size) throw new Error('two states of one layout share a code')
+  if (values.size !== codes.size) throw new Error('two states of one snapshot codec share a code')
 
   return {
     version: options.version,
     encode(snapshot, deadlines, context = snapshot.context) {
       const state = statePath(snapshot.value)
       const s = codes.get(state)
-      if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
+      if (s === undefined) throw new Error(`state ${state} has no code in its snapshot codec`)
       const record = { v: options.version, s, c: context }
       return deadlines === undefined || deadlines.size === 0
         ? record
@@ -69,17 +69,17 @@ export function createSnapshotCodec<C>(options: SnapshotCodecOptions<C>): Snapsh
       if (record.v > options.version) {
         return {
           is: 'newer',
-          reason: `layout ${record.v} was written by a newer version; this one knows ${options.version}`,
+          reason: `format ${record.v} was written by a newer version; this version reads up to ${options.version}`,
         }
       }
       const lifted = liftToCurrent(record, options)
       if (lifted === undefined)
-        return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.version}` }
+        return { is: 'damaged', reason: `no lift from format ${record.v} to ${options.version}` }
       const value = values.get(lifted.s)
       if (value === undefined)
         return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
       const deadlines = lifted.d ?? {}
-      // One that is no number would sit at the root of the heap and hold up everybody's.
+      // A deadline that is no number would stay at the root of the heap and block all others.
       if (!Object.values(deadlines).every(Number.isFinite)) {
         return { is: 'damaged', reason: 'a deadline is not a number' }
       }
@@ -104,18 +104,18 @@ function liftToCurrent<C>(
     const lift = options.lifts[lifted.v]
     if (lift === undefined) return undefined
     const next = lift(lifted)
-    if (next.v <= lifted.v) throw new Error(`the lift from layout ${lifted.v} does not raise the version`)
+    if (next.v <= lifted.v) throw new Error(`the lift from format ${lifted.v} does not raise the version`)
     lifted = next
   }
   return lifted
 }
 
-/** `{ held: 'streaming' }` → `held.streaming`. Parallel states are not allowed in persisted kinds. */
+/** Turns `{ held: 'streaming' }` into `held.streaming`. Parallel states are not allowed in stored actors. */
 export function statePath(value: StateValue): string {
   if (typeof value === 'string') return value
   const [entry, ...others] = Object.entries(value)
   if (entry === undefined || entry[1] === undefined || others.length > 0) {
-    throw new Error('a persisted life may not have parallel states')
+    throw new Error('a stored actor may not have parallel states')
   }
   return `${entry[0]}.${statePath(entry[1])}`
 }

@@ -1,22 +1,22 @@
 /**
- * What happens after a life threw: another actor from the last good state after a pause, or the end.
+ * Supervisor decides what happens to an actor that threw: a restart from its last good state after a pause, or its end.
  *
- * While it recovers, what arrives for it is kept in order, and bounded. The event it threw on is tried once more; an
- * event that crashes its life twice is, as its kind prefers, recorded and skipped, or the end of it.
+ * Events that arrive while an actor recovers are held in order, up to a limit. The event that caused the crash is tried
+ * once more; after a second crash it is logged and skipped, or ends the actor, as its kind declares.
  */
 import type { EventObject } from 'xstate'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import type { Supervision } from './actor-kind.ts'
 import type { LiveActor } from './live-actor.ts'
 
-/** What may arrive for a life while it recovers from a crash. More than that, and it is given up. */
+/** How many events may arrive for an actor while it recovers. With more the supervisor gives it up. */
 export const HELD_EVENTS_MAX = 10_000
 
 export interface SupervisorPorts {
   readonly clock: Clock
   readonly log: Log
   readonly meters: Meters
-  /** It has an actor again; what was parked goes to it, oldest first. */
+  /** The pause is over: restart the actor and deliver the held events, oldest first. */
   readonly onRecovered: (actor: LiveActor, heldEvents: readonly EventObject[]) => void
   readonly onSkipped: (actor: LiveActor, event: EventObject) => void
   readonly onGivenUp: (actor: LiveActor, reason: string) => void
@@ -56,7 +56,7 @@ export class Supervisor {
     if (triesAgain) return
     log.error(
       { kind: name, key: actor.key, event: event.type },
-      'an event that crashed its life twice is skipped',
+      'an event that crashed its actor twice is skipped',
     )
     this.#ports.onSkipped(actor, event)
   }
@@ -84,7 +84,7 @@ export function recentCrashes(crashes: readonly number[], now: number, withinMs:
   return crashes.filter((at) => now - at < withinMs)
 }
 
-/** `count`: crashes within the policy's window, this one included. */
+/** @param count crashes within the policy's window, this one included */
 export function judgeCrash(policy: Supervision, count: number): CrashVerdict {
   const pauseMs = policy.restartAfterMs[Math.min(count, policy.restartAfterMs.length) - 1]
   if (pauseMs === undefined || count >= policy.crashesMax) return { is: 'give up' }

@@ -1,18 +1,18 @@
 /**
- * The tray: where a life's deeds are put down while its transition runs.
+ * TransitionOutput collects what the actions of one transition record: effects, messages to actors, deadlines, the end.
  *
- * A life never touches the world. Its actions lay values on the tray (effects to run once their cause is on disk,
- * mail for other lives, deadlines to set); when the transition succeeds the host takes them, when it throws they are
- * thrown away with it. The tray is found through the actor's system, so many hosts can live in one process.
+ * Actors never act on the world themselves. When a transition succeeds, the actor system takes the output; when it
+ * throws, the output is discarded with it. The output is found through the xstate system of the actor, so several actor
+ * systems can exist in one process.
  */
 import type { AnyActorRef, EventObject } from 'xstate'
 
-/** Something to be done to the world, as a value. Who does it is decided where the effects are joined. */
+/** A command to the world, as a value. The word before the dot in its type names the module that carries it out. */
 export interface Effect {
   readonly type: string
 }
 
-/** Which life: its kind, and its key within the kind. */
+/** Names one actor: its kind, and its key within the kind. */
 export interface ActorAddress {
   readonly kind: string
   readonly key: string
@@ -30,7 +30,7 @@ export interface TransitionOutput {
   readonly effects: Effect[]
   readonly messages: ActorMessage[]
   readonly deadlines: DeadlineChange[]
-  /** The life is over with this transition: it leaves the registry and the disk. */
+  /** The actor ends with this transition: it leaves the registry and the disk. */
   ended: boolean
 }
 
@@ -47,6 +47,6 @@ export function createTransitionOutput(system: XstateSystem): TransitionOutput {
 export function transitionOutputOf(system: XstateSystem): TransitionOutput {
   const output = outputs.get(system)
   if (output === undefined)
-    throw new Error('this actor was not started by a host: its deeds have no tray to land on')
+    throw new Error('this actor was not created by an actor system, so its actions have no output')
   return output
 }

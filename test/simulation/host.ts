@@ -280,12 +280,12 @@ export class HostMachine {
 /** What the kit says when something is wrong with the product and not with the world. */
 export const FAULTY = new Set([
   'an effect failed',
-  'a life threw while being born',
-  'a life was to be started twice',
-  'mail could not be delivered',
-  'what was written could not be told',
-  'a change could not be taken note of',
-  'nothing could be decided before a cut',
+  'an actor threw while it was spawned',
+  'actor not spawned: one of this kind and key exists',
+  'an event could not be delivered',
+  'a commit participant threw after its writes were on disk',
+  'an observer of a state change threw',
+  'the step before a commit threw',
   'a push could not be delivered',
 ])
 

@@ -285,7 +285,7 @@ describe('supervision', () => {
     const { system, fatal } = stage({ ...tallyKind(), logic: echo })
     system.spawn('tally', 'a', {})
     system.send('tally', 'a', { type: 'ping' })
-    expect(fatal).toEqual([expect.stringContaining('answering each other')])
+    expect(fatal).toEqual([expect.stringContaining('answer each other')])
     system.stop()
   })
 })
@@ -439,7 +439,7 @@ describe('what is on disk of a life that was given up', () => {
     tell('a', { type: 'boom' })
     tell('b', { type: 'add' })
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
-    expect(log.lines.map((line) => line.message)).toContain('last words failed')
+    expect(log.lines.map((line) => line.message)).toContain('the final outputs of an actor failed')
   })
 })
 
@@ -610,7 +610,7 @@ describe('births', () => {
       logic: stillborn,
     })
     expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
-    expect(words).toEqual(['a threw while being born'])
+    expect(words).toEqual(['a threw while it was spawned'])
   })
 
   test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
@@ -621,7 +621,7 @@ describe('births', () => {
     const { system, fatal } = stage({ ...tallyKind(), logic: parent })
     system.spawn('tally', 'a', {})
     system.send('tally', 'a', { type: 'go' })
-    expect(fatal).toEqual(['no such kind of life: nobody'])
+    expect(fatal).toEqual(['unknown actor kind nobody'])
     expect(system.send('tally', 'a', { type: 'go' })).toBe(true)
     expect(fatal).toHaveLength(2)
   })

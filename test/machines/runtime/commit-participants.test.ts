@@ -120,7 +120,9 @@ describe('guests of the commit loop', () => {
     scribe.note('with a')
     await flush()
     expect(told).toEqual(['landed with a', 'a=0'])
-    expect(log.lines.map(({ message }) => message)).toContain('what was written could not be told')
+    expect(log.lines.map(({ message }) => message)).toContain(
+      'a commit participant threw after its writes were on disk',
+    )
   })
 
   test('one that cannot say what it has to write is the end: memory would be ahead of the disk unseen', async () => {
@@ -236,7 +238,7 @@ describe('the word right before a cut', () => {
     bear('a')
     await clock.turn()
     expect(fatal).toEqual(['undecided'])
-    expect(log.lines.map(({ message }) => message)).toContain('nothing could be decided before a cut')
+    expect(log.lines.map(({ message }) => message)).toContain('the step before a commit threw')
   })
 })
 

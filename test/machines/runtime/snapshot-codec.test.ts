@@ -17,7 +17,7 @@ describe('records', () => {
     expect(record).toEqual({ v: 2, s: 'rd', c: { name: 'x', n: 0 }, d: { nap: 5 } })
     expect(tallyLayout.decode(JSON.parse(JSON.stringify(record)))).toEqual({
       is: 'snapshot',
-      life: { value: { resting: 'deeply' }, context: { name: 'x', n: 0 }, deadlines: { nap: 5 } },
+      snapshot: { value: { resting: 'deeply' }, context: { name: 'x', n: 0 }, deadlines: { nap: 5 } },
     })
   })
 
@@ -28,7 +28,7 @@ describe('records', () => {
   test('an older record is lifted, one version at a time', () => {
     expect(tallyLayout.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
       is: 'snapshot',
-      life: { value: 'awake', context: { name: 'x', n: 3 } },
+      snapshot: { value: 'awake', context: { name: 'x', n: 3 } },
     })
   })
 
@@ -37,7 +37,7 @@ describe('records', () => {
   })
 
   test.each([
-    ['a version nothing lifts', { v: 0, s: 'a', c: {} }, /lifts layout 0/],
+    ['a version nothing lifts', { v: 0, s: 'a', c: {} }, /no lift from format 0/],
     ['an unknown state', { v: 2, s: '?', c: { name: 'x', n: 0 } }, /unknown state/],
     ['wrong fields', { v: 2, s: 'a', c: { name: 'x', n: 'many' } }, /\/n/],
   ])('%s is damage, with its reason', (_what, record, reason) => {
