@@ -1,4 +1,4 @@
-/** Every kind of life a worker daemon knows, with what happens to it when it throws. */
+/** Lists every actor kind of the worker daemon with its supervision. */
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { daemonKind } from './daemon.machine.ts'
 import { executionKind } from './execution.machine.ts'

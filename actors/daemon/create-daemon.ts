@@ -1,6 +1,7 @@
 /**
- * Builds a whole worker daemon out of what it is given: clock, disk, line, hands. Nothing in here reaches for the world,
- * so a test can build many of them in one process, beside their host.
+ * Builds a whole worker daemon from its dependencies: clock, disk, dialer, executor.
+ *
+ * Nothing in here touches the operating system, so a test can build many daemons and their host in one process.
  */
 import { isNativeError } from 'node:util/types'
 import type { StoreState } from '../../core/ports.ts'
@@ -41,7 +42,7 @@ const STATUS_STATES: Readonly<Record<string, DaemonStatus['state']>> = {
 }
 
 export function createDaemon(dependencies: DaemonDependencies): Daemon {
-  const { clock, random, log, meters, database: spool, executor } = dependencies
+  const { clock, random, log, meters, database, executor } = dependencies
   let started = false
   let ended = false
 
@@ -54,8 +55,8 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     if (stateOf(DAEMON) === undefined || stateOf(DAEMON) === 'serving') return
     const counted = executions.count()
     const resumedCount = resumedSandboxes.count
-    // Lives are deaf once the disk is broken: only what runs counts then.
-    const running = spool.state().is === 'broken' ? runner.occupiedRuns.size : counted.running
+    // After a disk failure actors receive no events, so count running processes instead.
+    const running = database.state().is === 'broken' ? runner.occupiedRuns.size : counted.running
     sendDaemonEvent({
       type: 'counted',
       running: running + resumedCount,
@@ -74,9 +75,9 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
 
   const onFatal = (reason: string) => {
     if (ended) return
-    log.error({ reason }, 'the worker cannot go on')
+    log.error({ reason }, 'the worker daemon ends because of a fatal error')
     if (system.peek(DAEMON, DAEMON) === undefined) finish({ is: 'broken', detail: reason })
-    else sendDaemonEvent({ type: 'broken', reason })
+    else sendDaemonEvent({ type: 'fatal error', reason })
   }
 
   const reclaimDisk = async () => {
@@ -85,7 +86,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     } catch (error) {
       log.error(
         { reason: isNativeError(error) ? error.message : String(error) },
-        'disk could not be taken back',
+        'could not reclaim disk space; the next attempt follows in 5 minutes',
       )
     }
     if (!ended) timers.in(RECLAIM_TIMER, 'again', RECLAIM_MS)
@@ -94,14 +95,14 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const timers = new SleepAwareTimers(clock, (key, name) => {
     if (key === HOST_CONNECTION_TIMER) hostConnection.onTimer(name)
     else if (key === FRAME_OUTBOX_TIMER) outbox.onTimer(name)
-    else if (key === DAEMON_TIMER) sendDaemonEvent({ type: 'time is up' })
+    else if (key === DAEMON_TIMER) sendDaemonEvent({ type: 'timed out' })
     else if (key === RECLAIM_TIMER) void reclaimDisk()
     else if (key.startsWith(RESUMED_SANDBOX_TIMER)) resumedSandboxes.onTimer(key, name)
     else if (key.startsWith(LEASE_TIMER)) executions.onTimer(key, name)
   })
   const outbox = new FrameOutbox({
-    keyValues: spool.keyValues,
-    storeState: () => spool.state(),
+    keyValues: database.keyValues,
+    storeState: () => database.state(),
     log,
     timers,
     hostConnection: () => hostConnection,
@@ -135,15 +136,15 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   })
 
   const effectRunners: Readonly<Record<string, (effect: Effect) => void>> = {
-    // Each is told apart by the word in front of its effects, which is what these types say.
-    link: (effect) => hostConnection.runEffect(effect as HostConnectionEffect),
-    resumedSandboxes: (effect) => resumedSandboxes.runEffect(effect as ResumedSandboxEffect),
+    // The word in front of the dot names the owner of an effect, which justifies these casts.
+    connection: (effect) => hostConnection.runEffect(effect as HostConnectionEffect),
+    sandbox: (effect) => resumedSandboxes.runEffect(effect as ResumedSandboxEffect),
     execution: (effect) => executions.runEffect(effect as ExecutionEffect),
     daemon: (effect) => runDaemonEffect(effect as DaemonEffect),
   }
   const system: ActorSystem = new ActorSystem({
     clock,
-    database: spool,
+    database,
     log,
     meters,
     kinds: daemonKinds,
@@ -186,7 +187,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
       if (stateOf(DAEMON) !== 'serving') return 'the worker is being stopped; try again once it is back'
       const isBusy = executions.claimsRun(runId) || runner.isOccupied(runId)
       return isBusy
-        ? 'something of this run is still being executed there; try again when that is over'
+        ? 'the worker still executes something of this run; try again when that has ended'
         : undefined
     },
     onChange: publishCount,
@@ -200,7 +201,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     executor,
     concurrency: dependencies.concurrency,
     isStopping: () => stateOf(DAEMON) !== 'serving',
-    storeState: () => spool.state(),
+    storeState: () => database.state(),
   })
   const frameRouter = new HostFrameRouter({
     log,
@@ -219,8 +220,8 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     executions,
     resumedSandboxes,
     drainMsMax: dependencies.drainMsMax,
-    connect: () => sendConnectionEvent({ type: 'go' }),
-    disconnect: () => sendConnectionEvent({ type: 'hang up' }),
+    connect: () => sendConnectionEvent({ type: 'connect requested' }),
+    disconnect: () => sendConnectionEvent({ type: 'disconnect requested' }),
     waitForCommits: () => system.settled(),
     sendDaemonEvent,
     publishCount,
@@ -230,27 +231,27 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const onStoreState = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     else if (state.is === 'degraded')
-      log.warn({ reason: state.reason }, 'the disk is full; reports wait for room')
+      log.warn({ reason: state.reason }, 'the disk is full; reports wait until there is space again')
   }
-  const stopListening = spool.onState(onStoreState)
+  const stopListening = database.onState(onStoreState)
 
   const start = (): Result<void> => {
     const restored = system.restore()
     if (!restored.ok) return restored
     for (const problem of restored.value.damaged)
-      log.error({ problem }, 'a stored record could not be read; it was left alone')
+      log.error({ problem }, 'could not read a stored record; it stays on disk untouched')
     outbox.eraseUnownedFrames()
     system.spawn(HOST_CONNECTION, HOST_CONNECTION, {})
     system.spawn(DAEMON, DAEMON, {})
     void reclaimDisk()
-    // It may have broken before anybody listened.
-    onStoreState(spool.state())
+    // The database may have failed before this listener was attached.
+    onStoreState(database.state())
     return yes(undefined)
   }
 
   return {
     start() {
-      if (started) return no('conflict', 'it was started already')
+      if (started) return no('conflict', 'the daemon was already started')
       started = true
       return start()
     },
@@ -258,7 +259,9 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     handBack: () => sendDaemonEvent({ type: 'hand back requested' }),
     stopNow: () => sendDaemonEvent({ type: 'stop requested' }),
     status() {
-      const link = system.peek(HOST_CONNECTION, HOST_CONNECTION)?.context as HostConnectionContext | undefined
+      const connection = system.peek(HOST_CONNECTION, HOST_CONNECTION)?.context as
+        | HostConnectionContext
+        | undefined
       const { workerId } = hostConnection
       const state = stateOf(DAEMON)
       return {
@@ -269,7 +272,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
             : (STATUS_STATES[String(state)] ?? 'stopping'),
         online: hostConnection.isUp,
         ...(workerId === undefined ? {} : { workerId }),
-        ...(link?.trouble == null || hostConnection.isUp ? {} : { trouble: link.trouble }),
+        ...(connection?.trouble == null || hostConnection.isUp ? {} : { trouble: connection.trouble }),
         executions: executions.status(),
       }
     },

@@ -52,7 +52,7 @@ export type DaemonEndKind =
 
 export interface DaemonEnd {
   readonly is: DaemonEndKind
-  /** One sentence for the person who reads why the daemon ended. */
+  /** A sentence for the person who reads why the daemon ended. */
   readonly detail: string
 }
 

@@ -1,8 +1,8 @@
 /**
- * What the daemon's own life does to the world: go online, count what it has, let go of it, end.
+ * Carries out the effects of the daemon machine: connect, count executions, stop them, end.
  *
- * Each way to the end is bounded, so that no process that won't die and no disk that is full keeps a daemon from
- * ending; what is on disk by then is told when it is started again.
+ * Every step towards the end has a time limit, so a process that cannot be killed or a full disk cannot keep the daemon
+ * from ending. The worker reports what is on disk by then after its next start.
  */
 import type { Log } from '../../core/ports.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
@@ -21,24 +21,24 @@ export interface DaemonPorts {
   readonly drainMsMax: number | undefined
   readonly connect: () => void
   readonly disconnect: () => void
-  /** Resolves when everything that was told is on disk. */
+  /** Resolves when all pending transitions and frames are on disk. */
   readonly waitForCommits: () => Promise<void>
   readonly sendDaemonEvent: (event: DaemonEvent) => void
   readonly publishCount: () => void
   readonly finish: (end: DaemonEnd) => void
 }
 
-/** How long the host may take to say that it has what is finished. */
+/** How long a daemon without running executions waits for the host to acknowledge their completions. */
 const ACKNOWLEDGE_MS_MAX = 30_000
-/** An agent that is asked to end may say what it has spent. */
+/** How long interrupted agents may take to report their costs. */
 const ABANDON_MS_MAX = 30_000
-/** From the kill until nobody waits for processes any more. */
+/** From the kill until the daemon stops waiting for processes. */
 const KILL_MS_MAX = 10_000
 const FLUSH_MS_MAX = 5_000
 
 const STOPPED = 'the worker is being stopped'
 
-/** The key of this room's timers. */
+/** The timer key of the daemon's time limits. */
 export const DAEMON_TIMER = 'daemon'
 
 export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
@@ -46,13 +46,13 @@ export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) 
   const setTimeLimit = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
   return (effect) => {
     switch (effect.type) {
-      case 'daemon.go':
+      case 'daemon.connect':
         ports.connect()
         return
-      case 'daemon.drain':
+      case 'daemon.start drain timer':
         if (ports.drainMsMax !== undefined) setTimeLimit(ports.drainMsMax)
         return
-      case 'daemon.wait for host':
+      case 'daemon.wait for acknowledgements':
         setTimeLimit(ACKNOWLEDGE_MS_MAX)
         return
       case 'daemon.hand back':
@@ -83,7 +83,7 @@ export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) 
   }
 }
 
-/** The last beat names what is still claimed: what is not, the host queues again at once. */
+/** The last heartbeat names the leases that are still claimed. The host queues all other runs again at once. */
 async function flush({
   executions,
   hostConnection,

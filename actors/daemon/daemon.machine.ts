@@ -1,8 +1,8 @@
 /**
- * The whole worker daemon's life: it serves, drains when it is asked to, and one day ends.
+ * The state machine of a whole worker daemon: serving, draining, and every way to its end.
  *
- * Whatever goes wrong, it ends in `stopped`, and says how. How much it still has is counted by whoever follows the
- * executions, and told after each change.
+ * Every path ends in `stopped` with the reason of the end. The machine does not count executions itself: it receives
+ * `counted` after each change.
  */
 import { assign, setup } from 'xstate'
 import { interruptionError } from '../../core/run/interruption.ts'
@@ -17,24 +17,26 @@ export interface DaemonContext {
 
 export type DaemonEvent =
   | { readonly type: 'drain requested' }
-  /** It ends soon; whoever else has room carries on. */
+  /** The daemon ends soon; the host dispatches its runs to other workers. */
   | { readonly type: 'hand back requested' }
   | { readonly type: 'stop requested' }
-  /** The link will not come back. */
-  | { readonly type: 'link ended'; readonly end: DaemonEnd }
-  /** Its disk takes no more, or something inside is broken. */
-  | { readonly type: 'broken'; readonly reason: string }
-  /** Executions of which something runs, or is not told on disk; those that only wait for the host's word. */
+  /** The daemon will not connect to the host again. */
+  | { readonly type: 'host connection ended'; readonly end: DaemonEnd }
+  /** The disk cannot be written any more, or a bug stopped the actors. */
+  | { readonly type: 'fatal error'; readonly reason: string }
+  /**
+   * `running`: executions that still run, or whose outcome is not on disk. `unacknowledged`: finished executions whose
+   * completion the host has not acknowledged.
+   */
   | { readonly type: 'counted'; readonly running: number; readonly unacknowledged: number }
-  | { readonly type: 'time is up' }
+  | { readonly type: 'timed out' }
   | { readonly type: 'flushed' }
 
 export type DaemonEffect =
-  | { readonly type: 'daemon.go' }
-  /** The bound of a drain begins to run. */
-  | { readonly type: 'daemon.drain' }
-  /** Nothing runs any more; the host gets a little time to take note of what is finished. */
-  | { readonly type: 'daemon.wait for host' }
+  | { readonly type: 'daemon.connect' }
+  | { readonly type: 'daemon.start drain timer' }
+  /** Nothing runs any more; the host gets 30 seconds to acknowledge the completions. */
+  | { readonly type: 'daemon.wait for acknowledgements' }
   | { readonly type: 'daemon.hand back'; readonly reason: string }
   | { readonly type: 'daemon.abandon'; readonly how: 'interrupt' | 'kill'; readonly reason: string }
   | { readonly type: 'daemon.kill'; readonly reason: string }
@@ -44,32 +46,34 @@ export type DaemonEffect =
 
 const { recordEffect } = defineActions<DaemonContext, DaemonEvent, DaemonEffect>()
 
-/** The host has no use for what it runs: these leases are others' by now, or nobody's. */
+/** After these ends the leases belong to another worker or to none, so the results are of no use to the host. */
 const ENDS_WITHOUT_LEASES: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
 
 const endTransitions = {
   'stop requested': 'stopping',
-  'link ended': [
-    { guard: 'isForsaken', target: 'forsaken', actions: 'noteEnd' },
+  'host connection ended': [
+    { guard: 'areLeasesLost', target: 'abandoning', actions: 'noteEnd' },
     { target: 'stopping', actions: 'noteEnd' },
   ],
-  broken: { target: 'stopping', actions: 'noteBroken' },
+  'fatal error': { target: 'stopping', actions: 'noteError' },
 } as const
 
 export const daemonMachine = setup({
   types: {} as { context: DaemonContext; events: DaemonEvent },
   guards: {
-    isForsaken: ({ event }) => event.type === 'link ended' && ENDS_WITHOUT_LEASES.includes(event.end.is),
-    nothingLeft: ({ event }) => event.type === 'counted' && event.running === 0 && event.unacknowledged === 0,
-    nothingRuns: ({ event }) => event.type === 'counted' && event.running === 0,
+    areLeasesLost: ({ event }) =>
+      event.type === 'host connection ended' && ENDS_WITHOUT_LEASES.includes(event.end.is),
+    isEverythingAcknowledged: ({ event }) =>
+      event.type === 'counted' && event.running === 0 && event.unacknowledged === 0,
+    isNothingRunning: ({ event }) => event.type === 'counted' && event.running === 0,
   },
   actions: {
-    go: recordEffect(() => ({ type: 'daemon.go' })),
-    boundDrain: recordEffect(() => ({ type: 'daemon.drain' })),
-    waitForHost: recordEffect(() => ({ type: 'daemon.wait for host' })),
+    connect: recordEffect(() => ({ type: 'daemon.connect' })),
+    startDrainTimer: recordEffect(() => ({ type: 'daemon.start drain timer' })),
+    waitForAcknowledgements: recordEffect(() => ({ type: 'daemon.wait for acknowledgements' })),
     handBack: recordEffect(() => ({
       type: 'daemon.hand back',
-      reason: 'the worker ends, and does not wait for it',
+      reason: 'the worker ends before the run is done',
     })),
     abandon: recordEffect(({ context }) => ({
       type: 'daemon.abandon',
@@ -80,9 +84,9 @@ export const daemonMachine = setup({
     count: recordEffect(() => ({ type: 'daemon.count' })),
     flush: recordEffect(() => ({ type: 'daemon.flush' })),
     finish: recordEffect(({ context }) => ({ type: 'daemon.finish', end: context.end })),
-    noteEnd: assign(({ event }) => (event.type === 'link ended' ? { end: event.end } : {})),
-    noteBroken: assign(({ event }) =>
-      event.type === 'broken' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
+    noteEnd: assign(({ event }) => (event.type === 'host connection ended' ? { end: event.end } : {})),
+    noteError: assign(({ event }) =>
+      event.type === 'fatal error' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
     ),
   },
 }).createMachine({
@@ -92,74 +96,75 @@ export const daemonMachine = setup({
   initial: 'serving',
   states: {
     serving: {
-      description: 'takes runs, and calls the host whenever there is no line',
-      entry: 'go',
+      description: 'accepts runs, and reconnects whenever the connection to the host is lost',
+      entry: 'connect',
       on: { ...endTransitions, 'drain requested': 'draining', 'hand back requested': 'handingBack' },
     },
     draining: {
-      description: 'takes no new runs; those it has go on to their end',
-      entry: ['boundDrain', 'count'],
+      description: 'accepts no new runs; the current runs continue to their end',
+      entry: ['startDrainTimer', 'count'],
       on: {
         ...endTransitions,
         counted: [
-          { guard: 'nothingLeft', target: 'closing' },
-          { guard: 'nothingRuns', target: 'reporting' },
+          { guard: 'isEverythingAcknowledged', target: 'closing' },
+          { guard: 'isNothingRunning', target: 'reporting' },
         ],
         'hand back requested': 'handingBack',
-        'time is up': 'handingBack',
+        'timed out': 'handingBack',
       },
     },
     reporting: {
-      description: 'nothing runs any more; what is finished waits a little for the word of the host',
-      entry: 'waitForHost',
+      description:
+        'nothing runs any more; the daemon waits a short time for the host to acknowledge completions',
+      entry: 'waitForAcknowledgements',
       on: {
         ...endTransitions,
-        counted: { guard: 'nothingLeft', target: 'closing' },
-        // It is on disk, and told when the worker is started again.
+        counted: { guard: 'isEverythingAcknowledged', target: 'closing' },
+        // The completions are on disk, and the worker sends them after its next start.
         'hand back requested': 'closing',
-        'time is up': 'closing',
+        'timed out': 'closing',
       },
     },
     handingBack: {
       description:
-        'what runs is killed; once it is gone it is not claimed any more, and the host queues it again',
+        'running executions are killed; once they are gone the worker stops claiming them, and the host queues the runs again',
       entry: ['handBack', 'count'],
       on: {
         ...endTransitions,
-        counted: { guard: 'nothingRuns', target: 'closing' },
-        'time is up': 'stopping',
+        counted: { guard: 'isNothingRunning', target: 'closing' },
+        'timed out': 'stopping',
       },
     },
-    forsaken: {
-      description: 'its leases are not its own any more; its runs are ended and nobody is told',
+    abandoning: {
+      description: 'the leases are lost; the executions are ended without a report to the host',
       entry: ['abandon', 'count'],
       on: {
         'stop requested': 'stopping',
-        broken: { target: 'stopping', actions: 'noteBroken' },
-        counted: { guard: 'nothingRuns', target: 'closing' },
-        'time is up': 'stopping',
+        'fatal error': { target: 'stopping', actions: 'noteError' },
+        counted: { guard: 'isNothingRunning', target: 'closing' },
+        'timed out': 'stopping',
       },
     },
     stopping: {
-      description: 'everything is killed; how far it came is put on disk, to be told later',
+      description: 'everything is killed; the progress is written to disk and reported after the next start',
       entry: ['kill', 'count'],
       on: {
-        broken: { actions: 'noteBroken' },
-        counted: { guard: 'nothingRuns', target: 'closing' },
-        'time is up': 'closing',
+        'fatal error': { actions: 'noteError' },
+        counted: { guard: 'isNothingRunning', target: 'closing' },
+        'timed out': 'closing',
       },
     },
     closing: {
-      description: 'the last is written, and said if there is a line',
+      description: 'the last commits are awaited; the host receives a final heartbeat if connected',
       entry: 'flush',
       on: {
         flushed: 'stopped',
-        broken: { target: 'stopped', actions: 'noteBroken' },
-        'time is up': 'stopped',
+        'fatal error': { target: 'stopped', actions: 'noteError' },
+        'timed out': 'stopped',
       },
     },
     stopped: {
-      description: 'over',
+      description: 'the daemon has ended',
       entry: 'finish',
     },
   },

@@ -1,4 +1,4 @@
-/** The names under which the lives of a worker daemon live, by themselves so that they can speak of each other. */
+/** The names of the daemon's actor kinds, in a file of their own so that machines can address each other without an import cycle. */
 export const DAEMON = 'daemon'
 export const HOST_CONNECTION = 'link'
 export const EXECUTION = 'execution'

@@ -102,22 +102,17 @@ export class DispatchAdmission {
   }
 
   #findRefusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
-    const {
-      resumedSandboxes,
-      concurrency,
-      executions,
-      isStopping,
-      hostConnection,
-      storeState,
-    } = this.#ports
+    const { resumedSandboxes, concurrency, executions, isStopping, hostConnection, storeState } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
     if (isStopping()) return 'draining: the worker is being stopped'
     if (hostConnection.workerState === 'draining') return 'draining: the worker is draining'
     if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = storeState()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`
-    const otherOffers = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
-    if (executions.slotsUsedByOthers(runId) + otherOffers.length >= concurrency)
+    const pendingOffers = [...this.#pending].filter(
+      ([leaseId, { runId: run }]) => leaseId !== id && run !== runId,
+    )
+    if (executions.slotsUsedByOthers(runId) + pendingOffers.length >= concurrency)
       return `busy: all ${concurrency} slots are taken`
     return undefined
   }

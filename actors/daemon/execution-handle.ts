@@ -1,8 +1,8 @@
 /**
- * One execution as the daemon holds it: its phases called once each and in order, whatever stops it in between.
+ * Runs the phases of one execution: each at most once, in order, whatever stops it in between.
  *
- * However it ends, what it left is collected (`finish`) and its processes are confirmed gone before anybody is told.
- * The contract says that no phase rejects; one that does all the same ends its own run and nobody else's.
+ * However an execution ends, `finish` collects its outputs, and its processes are confirmed gone (or 60 seconds have
+ * passed) before `onEnded`. Phases promise not to reject; a rejection all the same fails only its own run.
  */
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
@@ -16,13 +16,13 @@ export interface ExecutionHandlePorts {
   readonly log: Log
   readonly onPrepared: (progress: Progress) => void
   readonly onPrepareFailed: (reason: string) => void
-  readonly onWorked: (worked: AgentOutcome) => void
-  readonly onEnded: (said: RunOutcome) => void
-  /** Every process of it is gone: told once, and maybe long after `ended`. */
+  readonly onAgentEnded: (agent: AgentOutcome) => void
+  readonly onEnded: (outcome: RunOutcome) => void
+  /** Every process of the execution is gone: called once, maybe long after `onEnded`. */
   readonly onGone: () => void
 }
 
-/** After this much waiting for processes to go, a run's end is told without. */
+/** `onEnded` waits at most this long for the processes to exit. */
 const CONFIRM_GONE_MS_MAX = 60_000
 
 export class ExecutionHandle {
@@ -50,36 +50,36 @@ export class ExecutionHandle {
     })
   }
 
-  work(): void {
+  runAgent(): void {
     if (this.#isEnding) return
     const onError = (reason: string): AgentOutcome => ({ verdict: 'failed', reason })
-    void this.#runPhase(() => this.#execution.runAgent(), onError).then((worked) => {
+    void this.#runPhase(() => this.#execution.runAgent(), onError).then((agent) => {
       if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
-      else this.#ports.onWorked(worked)
+      else this.#ports.onAgentEnded(agent)
     })
   }
 
-  finish(worked: AgentOutcome): void {
-    void this.#end(worked)
+  finish(agent: AgentOutcome): void {
+    void this.#end(agent)
   }
 
-  /** Again with the same order: nothing. A kill may follow on an interrupt. */
+  /** Repeating the same request changes nothing. A kill may follow an interrupt. */
   stop(stopOrder: StopRequest): void {
     if (this.#isGone || this.#stopOrder?.how === 'kill' || this.#stopOrder?.how === stopOrder.how) return
     this.#stopOrder = stopOrder
     try {
       this.#execution.stop(stopOrder)
     } catch (error) {
-      this.#ports.log.error({ lease: this.#leaseId, err: error }, 'an execution could not be told to stop')
+      this.#ports.log.error({ lease: this.#leaseId, err: error }, 'could not stop an execution')
     }
-    // Between two phases nobody else would notice.
+    // Between two phases no pending promise would notice the stop request.
     if (!this.#isPhaseRunning) void this.#end(stoppedBy(stopOrder))
   }
 
-  async #end(worked: AgentOutcome): Promise<void> {
+  async #end(agent: AgentOutcome): Promise<void> {
     if (this.#isEnding) return
     this.#isEnding = true
-    const outcome = await this.#runPhase(() => this.#execution.finish(worked), failedOutcome)
+    const outcome = await this.#runPhase(() => this.#execution.finish(agent), failedOutcome)
     const gone = this.#confirmGone()
     await this.#waitAtMost(gone)
     this.#ports.onEnded(outcome)
@@ -94,7 +94,7 @@ export class ExecutionHandle {
     } catch (error) {
       this.#ports.log.error(
         { lease: this.#leaseId, err: error },
-        'the end of an execution could not be confirmed',
+        'could not confirm that the processes of an execution are gone',
       )
     }
   }
@@ -114,7 +114,7 @@ export class ExecutionHandle {
     try {
       return await run()
     } catch (error) {
-      this.#ports.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution broke')
+      this.#ports.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution failed')
       return onError(`internal error: ${isNativeError(error) ? error.message : String(error)}`)
     } finally {
       this.#isPhaseRunning = false

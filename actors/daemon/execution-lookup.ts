@@ -1,4 +1,4 @@
-/** The executions that there are, as their host sees them now: state and fields, be they on disk or not yet. */
+/** Reads the current state and fields of executions, including transitions that are not on disk yet, and sends them events. */
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionContext, ExecutionEvent } from './execution.machine.ts'

@@ -1,8 +1,8 @@
 /**
- * Where executions are carried out: one handle for each, from the beginning until every process of it is gone.
+ * Carries out executions through the `Executor`, with one handle each until all of its processes are gone.
  *
- * Jobs, and the secrets in them, are held here until their execution begins, and nowhere else. A run is begun, salvaged
- * and discarded only while nothing else on this machine works at it.
+ * Jobs and their secrets are kept in memory here until the execution starts, and nowhere else. A run is started,
+ * recovered or discarded only while nothing else on this machine works on the same run.
  */
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
@@ -29,7 +29,7 @@ export interface ExecutionRunnerPorts {
   readonly lookup: ExecutionLookup
   readonly reports: Reports
   readonly outbox: FrameOutbox
-  /** Something is gone. */
+  /** Called when the processes of an execution are gone. */
   readonly onChange: () => void
 }
 
@@ -37,18 +37,18 @@ export class ExecutionRunner {
   readonly #ports: ExecutionRunnerPorts
   readonly #jobs = new Map<string, Job>()
   readonly #handles = new Map<string, ExecutionHandle>()
-  /** By lease, the run of which something runs on this machine, or is being seen to. */
+  /** By lease id, the run whose processes may be alive, or whose outputs are being recovered. */
   readonly #occupied = new Map<string, string>()
-  /** Accepted, and waiting for an older execution of their run to be gone. */
+  /** Accepted leases that wait until an older execution of their run is gone. */
   readonly #waiting = new Set<string>()
-  /** Runs to be discarded once nothing of them runs. */
+  /** Runs to discard when no process of them is left. */
   readonly #discards = new Set<string>()
 
   constructor(ports: ExecutionRunnerPorts) {
     this.#ports = ports
   }
 
-  /** By lease, its run: those of which a process may be left. */
+  /** By lease id, the run: executions of which a process may be left. */
   get occupiedRuns(): ReadonlyMap<string, string> {
     return this.#occupied
   }
@@ -64,19 +64,19 @@ export class ExecutionRunner {
     this.#jobs.set(leaseId, job)
   }
 
-  /** It is not begun any more. */
+  /** The execution is not going to start any more. */
   forgetJob(leaseId: string): void {
     this.#jobs.delete(leaseId)
     this.#waiting.delete(leaseId)
   }
 
-  /** It begins when nothing else works at its run: at once, mostly. */
+  /** Lets the execution start when nothing else works on its run, usually at once. */
   enqueue(leaseId: string): void {
     this.#waiting.add(leaseId)
     this.#releaseWaiting()
   }
 
-  /** Answers whether it was still waiting. */
+  /** Returns whether the execution was still waiting. */
   stopWaiting(leaseId: string): boolean {
     return this.#waiting.delete(leaseId)
   }
@@ -86,26 +86,26 @@ export class ExecutionRunner {
       const runId = this.#ports.lookup.fieldsOf(leaseId)?.runId
       if (runId !== undefined && this.isOccupied(runId)) continue
       this.#waiting.delete(leaseId)
-      this.#ports.lookup.send(leaseId, { type: 'cleared' })
+      this.#ports.lookup.send(leaseId, { type: 'older execution gone' })
     }
   }
 
   // ---- phases ------------------------------------------------------------------------------------------------------
 
-  begin(leaseId: string): void {
+  start(leaseId: string): void {
     const { executor, lookup, log, outbox, reports } = this.#ports
     const fields = lookup.fieldsOf(leaseId)
     const job = this.#jobs.get(leaseId)
     this.#jobs.delete(leaseId)
     if (fields === undefined || lookup.stateOf(leaseId) !== 'preparing') return
     try {
-      if (job === undefined) throw new Error('its job is gone')
-      const order = { leaseId, workerId: fields.workerId, job }
+      if (job === undefined) throw new Error('the job is not in memory any more')
+      const request = { leaseId, workerId: fields.workerId, job }
       const reporter = {
-        report: (told: ExecutionReport) => reports.report(leaseId, told),
+        report: (report: ExecutionReport) => reports.report(leaseId, report),
         waitForCapacity: () => outbox.waitForCapacity(leaseId),
       }
-      const execution = executor.start(order, reporter, (progress) =>
+      const execution = executor.start(request, reporter, (progress) =>
         reports.recordProgress(leaseId, progress),
       )
       const handle = new ExecutionHandle(leaseId, execution, this.#callbacks(leaseId))
@@ -113,36 +113,36 @@ export class ExecutionRunner {
       this.#occupied.set(leaseId, fields.runId)
       handle.prepare()
     } catch (error) {
-      log.error({ lease: leaseId, reason: messageOf(error) }, 'an execution could not be begun')
-      lookup.send(leaseId, { type: 'could not prepare', reason: `internal error: ${messageOf(error)}` })
+      log.error({ lease: leaseId, reason: messageOf(error) }, 'could not start an execution')
+      lookup.send(leaseId, { type: 'preparation failed', reason: `internal error: ${messageOf(error)}` })
     }
   }
 
-  work(leaseId: string): void {
+  runAgent(leaseId: string): void {
     if (this.#ports.lookup.stateOf(leaseId) !== 'working') return
     this.#ports.reports.patch(leaseId, { status: 'running' })
-    this.#handles.get(leaseId)?.work()
+    this.#handles.get(leaseId)?.runAgent()
   }
 
-  finish(leaseId: string, worked: AgentOutcome): void {
+  finish(leaseId: string, agent: AgentOutcome): void {
     const { lookup, reports } = this.#ports
     if (lookup.stateOf(leaseId) !== 'finishing') return
     reports.patch(leaseId, { status: 'finalizing' })
     const handle = this.#handles.get(leaseId)
-    if (handle !== undefined) handle.finish(worked)
+    if (handle !== undefined) handle.finish(agent)
     else
       lookup.send(leaseId, {
         type: 'ended',
-        outcome: failedOutcome(worked.reason ?? 'it could not be begun'),
+        outcome: failedOutcome(agent.reason ?? 'the execution could not be started'),
       })
   }
 
-  /** Answers whether there is anything to stop. */
-  stop(leaseId: string, order: StopRequest): boolean {
+  /** Returns whether there was anything to stop. */
+  stop(leaseId: string, request: StopRequest): boolean {
     const handle = this.#handles.get(leaseId)
     if (handle === undefined) return false
-    this.#ports.log.info({ lease: leaseId, ...order }, 'an execution is told to end')
-    handle.stop(order)
+    this.#ports.log.info({ lease: leaseId, ...request }, 'stopping an execution')
+    handle.stop(request)
     return true
   }
 
@@ -159,9 +159,9 @@ export class ExecutionRunner {
         reports.recordProgress(leaseId, progress)
         lookup.send(leaseId, { type: 'prepared', progress: {} })
       },
-      onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'could not prepare', reason }),
-      onWorked: (worked) => lookup.send(leaseId, { type: 'worked', worked }),
-      onEnded: (said) => lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(said) }),
+      onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'preparation failed', reason }),
+      onAgentEnded: (agent) => lookup.send(leaseId, { type: 'agent ended', agent }),
+      onEnded: (outcome) => lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(outcome) }),
       onGone: () => {
         this.#handles.delete(leaseId)
         this.#onGone(leaseId)
@@ -177,39 +177,46 @@ export class ExecutionRunner {
     if (runId !== undefined && !this.isOccupied(runId) && this.#discards.delete(runId)) this.discard(runId)
   }
 
-  // ---- what is left ------------------------------------------------------------------------------------------------
+  // ---- outputs and sandboxes ------------------------------------------------------------------------------------------------
 
-  async salvage(leaseId: string): Promise<void> {
+  async recover(leaseId: string): Promise<void> {
     const { lookup, outbox } = this.#ports
     const fields = lookup.fieldsOf(leaseId)
     if (fields === undefined || this.#occupied.has(leaseId)) return
     this.#occupied.set(leaseId, fields.runId)
-    const { sandbox, costs = [], usage = [] } = await this.#trySalvage(fields)
+    const { sandbox, costs = [], usage = [] } = await this.#tryRecover(fields)
     for (const snapshot of usage) outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
-    // What it told before it died is in its record already.
+    // Costs that were reported before the daemon died are in the stored execution already.
     if (fields.costs.length === 0 && costs.length > 0)
-      lookup.send(leaseId, { type: 'spent', costs: [...costs] })
-    lookup.send(leaseId, { type: 'salvaged', sandbox })
+      lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
+    lookup.send(leaseId, { type: 'recovered', sandbox })
     this.#onGone(leaseId)
   }
 
-  async #trySalvage({ runId, progress, retentionHours }: ExecutionContext): Promise<RecoveredOutputs> {
+  async #tryRecover({ runId, progress, retentionHours }: ExecutionContext): Promise<RecoveredOutputs> {
     try {
-      const salvaged = await this.#ports.executor.recover(runId, progress, retentionHours)
-      const { sandbox } = salvaged
-      if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return salvaged
+      const recovered = await this.#ports.executor.recover(runId, progress, retentionHours)
+      const { sandbox } = recovered
+      if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
     } catch (error) {
-      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'what a run left could not be salvaged')
+      this.#ports.log.error(
+        { run: runId, reason: messageOf(error) },
+        'could not recover the outputs of a run',
+      )
     }
     return {}
   }
 
-  /** Never while it executes; of one that is being ended, once that is over. */
+  /** Deletes the retained sandbox, never during an execution; while one is being ended, after its end. */
   discard(runId: string): void {
-    const alive = this.#ports.lookup
+    const isExecuting = this.#ports.lookup
       .all()
       .some(({ fields, state }) => fields.runId === runId && state !== 'finished' && state !== 'abandoned')
-    if (alive) this.#ports.log.warn({ run: runId }, 'a run that is executing is not discarded')
+    if (isExecuting)
+      this.#ports.log.warn(
+        { run: runId },
+        'the host asked to discard a run that is executing; its sandbox stays',
+      )
     else if (this.isOccupied(runId)) this.#discards.add(runId)
     else void this.#discardNow(runId)
   }
@@ -218,10 +225,7 @@ export class ExecutionRunner {
     try {
       await this.#ports.executor.discard(runId)
     } catch (error) {
-      this.#ports.log.error(
-        { run: runId, reason: messageOf(error) },
-        'the sandbox of a run could not be deleted',
-      )
+      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'could not delete the sandbox of a run')
     }
   }
 }

@@ -1,10 +1,10 @@
 /**
- * The leases of this worker: which it claims, how long each lives, and what the host's word makes of them.
+ * Manages the leases of this worker: which it claims, when each expires, and what the host's frames change.
  *
- * A lease is claimed from its dispatch until the host has its completion. One that is lost, or whose time runs out by
- * the worker's own clock, is stopped in the same moment, before anything is written. Which of them the host has ended it
- * knows; one that this worker gives up on its own is claimed until nothing of it runs, or the host would queue the run
- * again and another worker begin it beside processes that are still dying.
+ * A lease is claimed from its dispatch until its completion is acknowledged. A lost lease, or one that expires on the
+ * worker's own clock, is stopped at once, before anything is written. A lease that the worker gives up by itself stays
+ * claimed until its processes are gone (at most 60 seconds). Otherwise the host would queue the run again, and another
+ * worker would start it while the old processes are still exiting.
  */
 import type { StopRequest } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
@@ -28,22 +28,22 @@ export interface ExecutionPorts {
   readonly outbox: FrameOutbox
   readonly reports: Reports
   readonly runner: ExecutionRunner
-  /** How much there is may have changed. */
+  /** Called when the number of executions may have changed. */
   readonly onChange: () => void
 }
 
-/** The part of a lease's time that its worker uses. */
+/** The worker lets a lease expire after this share of its time, so that it stops before the host gives up. */
 const WORKER_TERM_SHARE = 0.9
-/** An agent that was asked to end, and does not, is killed in time for the host to hear how it ended. */
+/** An interrupted agent that does not end is killed early enough to report the outcome within `CANCEL_ANSWER_MS`. */
 const CANCEL_KILL_MS = CANCEL_ANSWER_MS * (2 / 3)
-/** How long a run waits for an older execution of it to be gone. */
+/** How long an execution waits for an older execution of the same run to exit. */
 const OLDER_GONE_MS_MAX = 120_000
-/** So long after it was given up a lease is claimed at most: what can't be killed must not keep its run from others. */
+/** How long a given-up lease is still claimed: processes that cannot be killed must not block the run for ever. */
 const GIVEN_UP_CLAIM_MS_MAX = 60_000
-/** Leases that are over, for dispatches that come again. */
+/** How many ended lease ids are remembered, to reject dispatches that are repeated. */
 const OVER_LEASES_MAX = 1_000
 
-/** When a lease runs out: on the monotonic clock, and for people. */
+/** When a lease expires: on the monotonic clock (`until`), and as a timestamp for the host. */
 interface LeaseTerm {
   until: number
   expiresAt: string
@@ -52,7 +52,7 @@ interface LeaseTerm {
 export class Executions {
   readonly #ports: ExecutionPorts
   readonly #terms = new Map<string, LeaseTerm>()
-  /** By lease, until when it is still claimed though this worker has given it up. */
+  /** By lease id, until when a given-up lease is still claimed. */
   readonly #claimedUntil = new Map<string, number>()
   readonly #overLeases = new Set<string>()
 
@@ -66,26 +66,26 @@ export class Executions {
       case 'execution.accept':
         this.#sendAcceptance(effect.leaseId)
         return
-      case 'execution.begin':
-        runner.begin(effect.leaseId)
+      case 'execution.start':
+        runner.start(effect.leaseId)
         return
-      case 'execution.work':
-        runner.work(effect.leaseId)
+      case 'execution.run agent':
+        runner.runAgent(effect.leaseId)
         return
       case 'execution.finish':
-        runner.finish(effect.leaseId, effect.worked)
+        runner.finish(effect.leaseId, effect.agent)
         return
-      case 'execution.salvage':
-        void runner.salvage(effect.leaseId)
+      case 'execution.recover':
+        void runner.recover(effect.leaseId)
         return
       case 'execution.report':
         reports.complete(effect.leaseId)
     }
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries ------------------------------------------------------------------------------------------------------
 
-  /** What this worker believes to own, that of which something runs first. */
+  /** The leases that this worker claims, unfinished ones first. */
   claims(): RunLease[] {
     const isClaimed = (leaseId: string, state: string) =>
       state !== 'abandoned' || this.#isStillClaimed(leaseId)
@@ -103,7 +103,7 @@ export class Executions {
     return (this.#claimedUntil.get(leaseId) ?? 0) > this.#ports.timers.now()
   }
 
-  /** What there is of this run is still to be collected, or to be salvaged. */
+  /** Whether outputs of this run are still to be collected or recovered. */
   claimsRun(runId: string): boolean {
     return this.#ports.lookup
       .all()
@@ -116,7 +116,7 @@ export class Executions {
       .map(({ fields: { leaseId, runId }, state }) => ({ leaseId, runId, phase: state }))
   }
 
-  /** `running`: something runs, or is not settled yet. `untold`: settled, and the host has not said that it knows. */
+  /** `running`: not finished, or with processes left. `unacknowledged`: finished, and the host has not acknowledged it. */
   count(): { readonly running: number; readonly unacknowledged: number } {
     const lookup = this.#ports.lookup.all()
     const unsettled = lookup.filter(({ state }) => state !== 'finished').map(({ fields }) => fields.leaseId)
@@ -124,7 +124,7 @@ export class Executions {
     return { running, unacknowledged: lookup.length - unsettled.length }
   }
 
-  /** Slots taken by others than this run. */
+  /** How many slots runs other than this one use. */
   slotsUsedByOthers(runId: string): number {
     const { lookup, runner } = this.#ports
     const unsettled = lookup.all().filter(({ state }) => state !== 'finished')
@@ -133,20 +133,20 @@ export class Executions {
       .length
   }
 
-  /** `over`: it was here once. */
+  /** `over`: this worker had the lease once. */
   leaseStanding(leaseId: string): 'held' | 'over' | undefined {
     const state = this.#ports.lookup.stateOf(leaseId)
     if (state === undefined) return this.#overLeases.has(leaseId) ? 'over' : undefined
     return state === 'abandoned' ? 'over' : 'held'
   }
 
-  // ---- what the host says ------------------------------------------------------------------------------------------
+  // ---- frames of the host ------------------------------------------------------------------------------------------
 
-  /** Answers whether it was taken; then its acceptance is said once it is on disk. */
+  /** Starts an execution. Returns false when it could not be recorded; otherwise `dispatch-accepted` follows its commit. */
   begin(lease: GrantedLease, job: Job, workerId: string, arrivedAt: number): boolean {
     const { system, lookup, outbox, reports, runner } = this.#ports
     const { id, runId, expiresAt, remainingMs } = lease
-    // The newer lease of a run fences the older one off.
+    // The newer lease of a run fences the older one.
     for (const { fields } of lookup.all())
       if (fields.runId === runId) this.loseLease(fields.leaseId, 'a newer lease of the same run was granted')
     runner.keepJob(id, job)
@@ -168,36 +168,36 @@ export class Executions {
     return true
   }
 
-  /** The host asks again. What is not on disk yet is said when it is. */
+  /** Answers a repeated dispatch. If the execution is not on disk yet, the pending commit sends the answer. */
   repeatAcceptance(leaseId: string): void {
     const { system, hostConnection } = this.#ports
     if (system.peekDurable(EXECUTION, leaseId) !== undefined)
       hostConnection.send({ type: 'dispatch-accepted', leaseId })
   }
 
-  /** @param since when this worker last gave a sign of life that the host has answered */
+  /** @param since when this worker sent the heartbeat or `register` that the host has answered */
   renew(leaseId: string, expiresAt: string, since: number, remainingMs: number): void {
     const state = this.#ports.lookup.stateOf(leaseId)
     if (state === undefined || state === 'abandoned') return
     const before = this.#terms.get(leaseId)?.until ?? Number.NEGATIVE_INFINITY
     const until = Math.max(before, since + remainingMs * WORKER_TERM_SHARE)
     this.#terms.set(leaseId, { until, expiresAt })
-    // What is finished does not run out: it is still to be told, and stops nothing.
+    // A finished execution does not expire: only its report is left, and there is nothing to stop.
     if (state !== 'finished' && until > before) this.#ports.timers.at(timerKey(leaseId), 'expiry', until)
   }
 
-  /** It may not be this worker's any more, or never was: then there is nothing to do. */
+  /** Nothing happens for a lease that this worker does not have. */
   loseLease(leaseId: string, reason: string, how: StopRequest['how'] = 'kill'): void {
     this.#claimedUntil.delete(leaseId)
-    this.#ports.lookup.send(leaseId, { type: 'lost', how, reason })
+    this.#ports.lookup.send(leaseId, { type: 'lease lost', how, reason })
   }
 
-  /** By this worker's own decision: as far as the host knows it is still its own. */
+  /** Ends a lease by the worker's own decision; the host still counts it as held by this worker. */
   #giveUp(leaseId: string, reason: string): void {
     const { lookup, timers } = this.#ports
     if (lookup.stateOf(leaseId) !== 'abandoned')
       this.#claimedUntil.set(leaseId, timers.now() + GIVEN_UP_CLAIM_MS_MAX)
-    lookup.send(leaseId, { type: 'lost', how: 'kill', reason })
+    lookup.send(leaseId, { type: 'lease lost', how: 'kill', reason })
   }
 
   cancel(leaseId: string, reason: string): void {
@@ -205,81 +205,84 @@ export class Executions {
   }
 
   acknowledgeCompletion(leaseId: string): void {
-    this.#ports.lookup.send(leaseId, { type: 'acknowledged' })
+    this.#ports.lookup.send(leaseId, { type: 'completion acknowledged' })
   }
 
-  /** The host may be ahead of this disk, and took the number of the completion for that of something else. */
+  /**
+   * Adds the completion to the outbox again if it is missing: this disk may be older than what the host has
+   * acknowledged, and then the acknowledged number belonged to another frame.
+   */
   repeatCompletion(leaseId: string): void {
     const { lookup, reports } = this.#ports
     if (lookup.stateOf(leaseId) === 'finished') reports.complete(leaseId)
   }
 
-  /** A timer that was set here came due. */
   onTimer(key: string, name: string): void {
     const { lookup, runner } = this.#ports
     const leaseId = key.slice(LEASE_TIMER.length)
-    if (name === 'expiry') this.#giveUp(leaseId, 'its time ran out without a word of the host')
-    else if (name === 'kill') runner.stop(leaseId, { how: 'kill', reason: 'it did not end when asked' })
+    if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
+    else if (name === 'kill')
+      runner.stop(leaseId, { how: 'kill', reason: 'the execution did not end after the interrupt' })
     else if (runner.stopWaiting(leaseId))
       lookup.send(leaseId, {
-        type: 'could not prepare',
-        reason: 'an older execution of this run can not be ended',
+        type: 'preparation failed',
+        reason: 'an older execution of this run cannot be ended',
       })
   }
 
-  // ---- all of them -------------------------------------------------------------------------------------------------
+  // ---- all executions -------------------------------------------------------------------------------------------------
 
-  /** Not claimed any more. `all`: what is finished, too, for there is nobody left to tell. */
+  /** Ends and unclaims all leases. `all`: finished ones, too, because the host will not accept their completion. */
   abandonAll(how: StopRequest['how'], reason: string, all: boolean): void {
     for (const { fields, state } of this.#ports.lookup.all())
       if (all || state !== 'finished') this.loseLease(fields.leaseId, reason, how)
   }
 
-  /** Not claimed any more once it is gone, so that others do it; but what is out already is told as done. */
+  /** Gives up all leases so that other workers get the runs. A run whose pull request exists is reported instead. */
   handBackAll(reason: string): void {
     const { lookup } = this.#ports
     for (const { fields, state } of lookup.all()) {
       if (state === 'finished') continue
       if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
-      else lookup.send(fields.leaseId, { type: 'stopped', reason })
+      else lookup.send(fields.leaseId, { type: 'stop requested', reason })
     }
   }
 
-  /** The daemon ends, and whatever still runs ends with it. */
+  /** Stops claiming given-up leases: the daemon ends, and the remaining processes end with it. */
   releaseClaims(): void {
     this.#claimedUntil.clear()
   }
 
-  /** Killed at once; how far each came is put on disk. */
+  /** Kills all executions at once; their progress is written to disk. */
   killAll(reason: string): void {
     const { lookup, runner } = this.#ports
-    for (const { fields } of lookup.all()) lookup.send(fields.leaseId, { type: 'stopped', reason })
-    // Lives hear nothing any more when the disk is broken.
+    for (const { fields } of lookup.all()) lookup.send(fields.leaseId, { type: 'stop requested', reason })
+    // After a disk failure actors receive no events.
     runner.killAll(reason)
   }
 
-  // ---- following the lives -----------------------------------------------------------------------------------------
+  // ---- state changes -----------------------------------------------------------------------------------------
 
   onStateChange({ key, before, after, over, restored }: StateChange): void {
     const { outbox, timers } = this.#ports
     const { stop } = after.context as ExecutionContext
     const stoppedBefore = (before?.context as ExecutionContext | undefined)?.stop
     if (before === undefined) outbox.openLease(key, restored)
-    // Of one that was brought back nothing runs; what becomes of it is its own affair.
+    // A restored execution has no processes, so there is nothing to stop.
     if (!restored && stop !== null && stop !== stoppedBefore) this.#stop(key, stop)
     if (after.value === 'finished') timers.cancelAll(timerKey(key))
     if (over) this.#cleanUp(key)
     this.#ports.onChange()
   }
 
-  /** At once, whatever the disk does: a full one must not keep a fenced run alive. */
+  /** Stops before the commit, because a full disk must not keep a fenced run alive. */
   #stop(leaseId: string, { as, how, reason }: NonNullable<ExecutionContext['stop']>): void {
     const { lookup, timers, runner } = this.#ports
     if (as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerKey(leaseId), 'kill', CANCEL_KILL_MS)
     runner.forgetJob(leaseId)
-    const order = { how, reason, ...(as === 'nothing' ? { inVain: true } : {}) }
-    if (!runner.stop(leaseId, order)) lookup.send(leaseId, { type: 'ended', outcome: null })
+    const request: StopRequest = { how, reason, ...(as === 'nothing' ? { leaseLost: true } : {}) }
+    if (!runner.stop(leaseId, request)) lookup.send(leaseId, { type: 'ended', outcome: null })
   }
 
   #cleanUp(leaseId: string): void {
@@ -307,6 +310,6 @@ export class Executions {
   }
 }
 
-/** In front of the keys of this room's timers. */
+/** The prefix of this class's timer keys; the lease id follows. */
 export const LEASE_TIMER = 'lease '
 const timerKey = (leaseId: string): string => `${LEASE_TIMER}${leaseId}`

@@ -168,8 +168,8 @@ export class FrameOutbox implements CommitParticipant {
   waitForCapacity(leaseId: string): Promise<void> {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || this.#hasCapacity(lease)) return Promise.resolve()
-    // One timer for all waiters: it starts with the first, and releases all of them.
-    if (!this.#isCapacityTimerSet) this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'room', CAPACITY_WAIT_MS_MAX)
+    // All waiters share a timer: it starts with the first, and releases all of them.
+    if (!this.#isCapacityTimerSet) this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'capacity', CAPACITY_WAIT_MS_MAX)
     this.#isCapacityTimerSet = true
     return new Promise((resolve) => lease.waiters.push(resolve))
   }
@@ -252,14 +252,14 @@ export class FrameOutbox implements CommitParticipant {
   applyAcknowledgement(leaseId: string, seq: number): void {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined) return
-    const isNews = lease.outbox.acknowledge(seq)
-    if (isNews) this.#markChanged(lease)
+    const isNew = lease.outbox.acknowledge(seq)
+    if (isNew) this.#markChanged(lease)
     const isRepeated = lease.lastAckSeq === seq && this.#isOverdue(lease)
     lease.lastAckSeq = seq
     if (lease.sentSeq === undefined || lease.sentSeq <= seq || isRepeated) {
       lease.sentSeq = seq
       lease.unacknowledgedSince = undefined
-    } else if (isNews) lease.unacknowledgedSince = this.#ports.timers.now()
+    } else if (isNew) lease.unacknowledgedSince = this.#ports.timers.now()
     this.#releaseWaiters(lease)
     this.flush()
   }
@@ -334,11 +334,11 @@ export class FrameOutbox implements CommitParticipant {
   #scheduleFlush(): void {
     if (this.#isFlushScheduled) return
     this.#isFlushScheduled = true
-    this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'look', BACKLOG_POLL_MS)
+    this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'flush', BACKLOG_POLL_MS)
   }
 
   onTimer(name: string): void {
-    if (name === 'room') {
+    if (name === 'capacity') {
       this.#isCapacityTimerSet = false
       for (const { waiters } of this.#leases.values()) for (const resolve of waiters.splice(0)) resolve()
       return

@@ -1,8 +1,8 @@
 /**
- * The worker's link to its host: one line after another, until there is no point in dialling again.
+ * The state machine of the worker's connection to its host: connect, register, reconnect, until there is no point.
  *
- * What is said on a line never comes in here; only its beginning and its end do. Whatever the disk does, a worker must
- * be able to say that it lives, so nothing of this waits for a commit.
+ * The machine sees only the beginning and the end of each connection; frames go elsewhere. The actor is not stored, so
+ * a worker can connect and send heartbeats while its disk fails.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -11,34 +11,34 @@ import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
 export interface HostConnectionContext {
-  /** Lines in a row that came to nothing. */
+  /** Failed connections in a row. */
   readonly failures: number
-  /** Why there is no line, as far as it is known. */
+  /** Why there is no connection, as far as it is known. */
   readonly trouble: string | null
   readonly end: DaemonEnd | null
 }
 
 export type HostConnectionEvent =
-  | { readonly type: 'go' }
+  | { readonly type: 'connect requested' }
   | { readonly type: 'opened' }
-  | { readonly type: 'welcomed' }
-  /** The line is gone, for whatever passing reason. */
+  | { readonly type: 'registered' }
+  /** The connection was lost for a passing reason. */
   | { readonly type: 'lost'; readonly reason: string }
-  /** The host takes offence at something that only an update cures, and there may be work to tell it of. */
-  | { readonly type: 'put off'; readonly reason: string }
+  /** The host rejects something that only an update can change, while the worker may still hold unreported work. */
+  | { readonly type: 'update needed'; readonly reason: string }
   | { readonly type: 'wait over' }
-  /** For good. */
-  | { readonly type: 'refused'; readonly end: DaemonEnd }
+  /** The host or the worker's own disk rules out every further connection. */
+  | { readonly type: 'refused for good'; readonly end: DaemonEnd }
   /** The daemon ends. */
-  | { readonly type: 'hang up' }
+  | { readonly type: 'disconnect requested' }
 
 export type HostConnectionEffect =
-  | { readonly type: 'link.dial' }
-  | { readonly type: 'link.register' }
-  | { readonly type: 'link.beat' }
-  | { readonly type: 'link.wait'; readonly failures: number }
-  | { readonly type: 'link.wait long' }
-  | { readonly type: 'link.hang up' }
+  | { readonly type: 'connection.dial' }
+  | { readonly type: 'connection.register' }
+  | { readonly type: 'connection.start heartbeats' }
+  | { readonly type: 'connection.wait'; readonly failures: number }
+  | { readonly type: 'connection.wait long' }
+  | { readonly type: 'connection.close' }
 
 const { recordEffect, sendEvent, endActor } = defineActions<
   HostConnectionContext,
@@ -47,34 +47,34 @@ const { recordEffect, sendEvent, endActor } = defineActions<
 >()
 
 const endTransitions = {
-  refused: { target: 'ended', actions: ['noteEnd', 'tellEnd'] },
-  'hang up': 'ended',
+  'refused for good': { target: 'ended', actions: ['noteEnd', 'sendEnd'] },
+  'disconnect requested': 'ended',
 } as const
 
 const lossTransitions = {
   lost: { target: 'waiting', actions: 'noteLoss' },
-  'put off': { target: 'shunned', actions: 'noteLoss' },
+  'update needed': { target: 'waitingForUpdate', actions: 'noteLoss' },
   ...endTransitions,
 } as const
 
 export const hostConnectionMachine = setup({
   types: {} as { context: HostConnectionContext; events: HostConnectionEvent },
   actions: {
-    dial: recordEffect(() => ({ type: 'link.dial' })),
-    register: recordEffect(() => ({ type: 'link.register' })),
-    beat: recordEffect(() => ({ type: 'link.beat' })),
-    wait: recordEffect(({ context }) => ({ type: 'link.wait', failures: context.failures })),
-    waitLong: recordEffect(() => ({ type: 'link.wait long' })),
-    hangUp: recordEffect(() => ({ type: 'link.hang up' })),
+    dial: recordEffect(() => ({ type: 'connection.dial' })),
+    register: recordEffect(() => ({ type: 'connection.register' })),
+    startHeartbeats: recordEffect(() => ({ type: 'connection.start heartbeats' })),
+    wait: recordEffect(({ context }) => ({ type: 'connection.wait', failures: context.failures })),
+    waitLong: recordEffect(() => ({ type: 'connection.wait long' })),
+    close: recordEffect(() => ({ type: 'connection.close' })),
     noteLoss: assign(({ context, event }) => ({
       failures: context.failures + 1,
       trouble: 'reason' in event ? event.reason : context.trouble,
     })),
-    noteWelcome: assign({ failures: 0, trouble: null }),
-    noteEnd: assign(({ event }) => (event.type === 'refused' ? { end: event.end } : {})),
-    tellEnd: sendEvent(({ event }) =>
-      event.type === 'refused'
-        ? { to: { kind: DAEMON, key: DAEMON }, event: { type: 'link ended', end: event.end } }
+    noteSuccess: assign({ failures: 0, trouble: null }),
+    noteEnd: assign(({ event }) => (event.type === 'refused for good' ? { end: event.end } : {})),
+    sendEnd: sendEvent(({ event }) =>
+      event.type === 'refused for good'
+        ? { to: { kind: DAEMON, key: DAEMON }, event: { type: 'host connection ended', end: event.end } }
         : [],
     ),
     end: endActor(),
@@ -86,38 +86,38 @@ export const hostConnectionMachine = setup({
   initial: 'idle',
   states: {
     idle: {
-      description: 'what is on disk is being brought back; nobody has been called yet',
-      on: { go: 'dialling', 'hang up': 'ended' },
+      description: 'the daemon restores what is on disk; no connection was tried yet',
+      on: { 'connect requested': 'dialling', 'disconnect requested': 'ended' },
     },
     dialling: {
-      description: 'a line is being opened',
+      description: 'a connection to the host is being opened',
       entry: 'dial',
       on: { opened: 'registering', ...lossTransitions },
     },
     registering: {
-      description: 'it has said who it is and which leases it has',
+      description: 'the worker has sent its credential and its leases, and waits for the answer',
       entry: 'register',
-      on: { welcomed: { target: 'online', actions: 'noteWelcome' }, ...lossTransitions },
+      on: { registered: { target: 'online', actions: 'noteSuccess' }, ...lossTransitions },
     },
     online: {
-      description: 'the host knows it; heartbeats go out',
-      entry: 'beat',
+      description: 'registered with the host; heartbeats are sent',
+      entry: 'startHeartbeats',
       on: lossTransitions,
     },
     waiting: {
-      description: 'there is no line; the next try comes after a pause that grows',
+      description: 'not connected; the next attempt follows after a growing pause',
       entry: 'wait',
       on: { 'wait over': 'dialling', ...endTransitions },
     },
-    shunned: {
+    waitingForUpdate: {
       description:
-        'the host does not understand it any more, which an update may cure; it tries now and then',
+        'the host does not understand this version, which an update may cure; an attempt follows every 5 minutes',
       entry: 'waitLong',
       on: { 'wait over': 'dialling', ...endTransitions },
     },
     ended: {
-      description: 'no line any more, and none to come',
-      entry: ['hangUp', 'end'],
+      description: 'disconnected, and no attempt follows',
+      entry: ['close', 'end'],
     },
   },
 })

@@ -36,7 +36,7 @@ export interface HostConnectionPorts {
   readonly claims: () => RunLease[]
   /** How many terminal views are open. */
   readonly viewCount: () => number
-  /** The worker has registered. What the host learned on an earlier connection has to be sent or asked again. */
+  /** The worker has registered, and has to send or ask again what an earlier connection had exchanged. */
   readonly onUp: () => void
   readonly onDown: () => void
   /** Receives every frame that does not concern the connection itself. */

@@ -1,6 +1,4 @@
-/**
- * What the host says on a line that is up, and to whom it matters.
- */
+/** Routes the frames of the host, once registered, to the parts of the daemon that handle them. */
 import type { Log } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
@@ -79,23 +77,27 @@ export class HostFrameRouter {
         resumedSandboxes.sendInputCount(frame.sessionId)
         return
       default:
-        this.#ports.log.debug({ frame: frame.type }, 'a frame that nobody waits for')
+        this.#ports.log.debug({ frame: frame.type }, 'ignored a frame that has no handler')
     }
   }
 
-  /** What is booted for a person is closed first. */
+  /** Closes a resumed sandbox of the run before it is discarded. */
   #discard(runId: string): void {
     const { resumedSandboxes, runner } = this.#ports
     resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')
   }
 
   /**
-   * A host of a later version may say what this one does not know: that is no reason to part. An offer that can't be
-   * read is answered, so that its run does not wait for nothing. What was wrong is not logged: it may hold a secret.
+   * A host of a later version may send frames that this version does not know, so the connection stays open. A dispatch
+   * that cannot be read is rejected, so that its run does not wait. The text is not logged, because it may hold a secret.
    */
   handleUnknown(text: string, error: string): void {
     const leaseId = readOfferedLeaseId(text)
-    if (leaseId === undefined) this.#ports.log.warn({ chars: text.length }, 'the host said what is no frame')
+    if (leaseId === undefined)
+      this.#ports.log.warn(
+        { chars: text.length },
+        'ignored a frame of the host that does not match its schema',
+      )
     else this.#ports.dispatchAdmission.reject(leaseId, `malformed: ${error}`)
   }
 
@@ -104,7 +106,7 @@ export class HostFrameRouter {
     const since = echo === undefined ? hostConnection.registeredAt : Math.min(echo, timers.now())
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       executions.renew(leaseId, expiresAt, since, remainingMs)
-      // One that is given up is not told any more.
+      // An abandoned execution sends no frames any more.
       if (executions.leaseStanding(leaseId) !== 'held') continue
       outbox.applyAcknowledgement(leaseId, seq)
       executions.repeatCompletion(leaseId)
@@ -114,7 +116,7 @@ export class HostFrameRouter {
 
 function readOfferedLeaseId(text: string): string | undefined {
   const parsed = parseJson(text)
-  // Of any shape at all.
+  // The value may have any shape.
   const frame = (parsed.ok ? parsed.value : undefined) as { type?: unknown; lease?: { id?: unknown } } | null
   const id = frame?.type === 'dispatch' ? frame.lease?.id : undefined
   return typeof id === 'string' && id.length <= 256 ? id : undefined

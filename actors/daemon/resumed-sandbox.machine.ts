@@ -1,9 +1,9 @@
 /**
- * The retained sandbox of one run, booted for a person: from the wish to boot it until nothing of it is left.
+ * The state machine of one resumed sandbox: the retained sandbox of a run, booted for a person.
  *
- * Its key is the run's id. Whatever has become of the views or of the line, it is looked at or it has a time by which
- * it closes; so a sandbox, and the credentials in it, never outlive the last person for long. It is not on disk: what
- * was booted is gone with the daemon.
+ * The actor's key is the run id. In every state the sandbox either has a view or a time by which it closes, so the
+ * sandbox and the credentials in it never outlive the last person for long. The actor is not stored, because a booted
+ * sandbox ends with the daemon.
  */
 import { setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -17,30 +17,30 @@ export interface ResumedSandboxContext {
 export type ResumedSandboxInput = ResumedSandboxContext
 
 export type ResumedSandboxEvent =
-  | { readonly type: 'ready' }
-  | { readonly type: 'refused' }
-  /** Somebody wants it booted that is booted: a view will come. */
-  | { readonly type: 'asked again' }
-  | { readonly type: 'viewed' }
+  | { readonly type: 'booted' }
+  | { readonly type: 'boot failed' }
+  /** A boot is requested for a sandbox that is booted already: a view will follow. */
+  | { readonly type: 'boot requested again' }
+  | { readonly type: 'view opened' }
   | { readonly type: 'last view closed' }
-  | { readonly type: 'line lost' }
+  | { readonly type: 'connection lost' }
   | { readonly type: 'session ended' }
   | { readonly type: 'release requested' }
-  | { readonly type: 'time is up' }
-  /** No process and no credential of it is left. */
+  | { readonly type: 'timed out' }
+  /** No process and no credential of the sandbox is left. */
   | { readonly type: 'closed' }
 
 export type ResumedSandboxEffect =
-  | { readonly type: 'booted.boot'; readonly runId: string }
-  /** The time by which somebody has to come begins to run. */
+  | { readonly type: 'sandbox.boot'; readonly runId: string }
+  /** Starts the time limit within which a view has to open. */
   | { readonly type: ResumedSandboxWait; readonly runId: string }
-  | { readonly type: 'booted.close'; readonly runId: string }
-  | { readonly type: 'booted.over'; readonly runId: string }
+  | { readonly type: 'sandbox.close'; readonly runId: string }
+  | { readonly type: 'sandbox.clean up'; readonly runId: string }
 
 export type ResumedSandboxWait =
-  | 'booted.wait for a view'
-  | 'booted.wait for a return'
-  | 'booted.wait for the line'
+  | 'sandbox.wait for a view'
+  | 'sandbox.wait for a return'
+  | 'sandbox.wait for the connection'
 
 const { recordEffect, endActor } = defineActions<
   ResumedSandboxContext,
@@ -49,17 +49,20 @@ const { recordEffect, endActor } = defineActions<
 >()
 
 const endTransitions = { 'release requested': 'closing', 'session ended': 'closing' } as const
-const unviewedTransitions = { ...endTransitions, viewed: 'attended', 'time is up': 'closing' } as const
+const unviewedTransitions = { ...endTransitions, 'view opened': 'viewed', 'timed out': 'closing' } as const
 
 export const resumedSandboxMachine = setup({
   types: {} as { context: ResumedSandboxContext; events: ResumedSandboxEvent; input: ResumedSandboxInput },
   actions: {
-    boot: recordEffect(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
-    awaitView: recordEffect(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
-    awaitReturn: recordEffect(({ context }) => ({ type: 'booted.wait for a return', runId: context.runId })),
-    awaitLine: recordEffect(({ context }) => ({ type: 'booted.wait for the line', runId: context.runId })),
-    close: recordEffect(({ context }) => ({ type: 'booted.close', runId: context.runId })),
-    tellOver: recordEffect(({ context }) => ({ type: 'booted.over', runId: context.runId })),
+    boot: recordEffect(({ context }) => ({ type: 'sandbox.boot', runId: context.runId })),
+    awaitView: recordEffect(({ context }) => ({ type: 'sandbox.wait for a view', runId: context.runId })),
+    awaitReturn: recordEffect(({ context }) => ({ type: 'sandbox.wait for a return', runId: context.runId })),
+    awaitConnection: recordEffect(({ context }) => ({
+      type: 'sandbox.wait for the connection',
+      runId: context.runId,
+    })),
+    close: recordEffect(({ context }) => ({ type: 'sandbox.close', runId: context.runId })),
+    cleanUp: recordEffect(({ context }) => ({ type: 'sandbox.clean up', runId: context.runId })),
     end: endActor(),
   },
 }).createMachine({
@@ -69,46 +72,46 @@ export const resumedSandboxMachine = setup({
   initial: 'booting',
   states: {
     booting: {
-      description: 'the retained sandbox is being readied',
+      description: 'the retained sandbox is being booted',
       entry: 'boot',
-      on: { ready: 'ready', refused: 'over', 'release requested': 'unwanted' },
+      on: { booted: 'ready', 'boot failed': 'over', 'release requested': 'releasedEarly' },
     },
-    unwanted: {
-      description: 'nobody wants it any more, and it is still on its way',
-      on: { ready: 'closing', refused: 'over' },
+    releasedEarly: {
+      description: 'released while it is still being booted; closes as soon as the boot has ended',
+      on: { booted: 'closing', 'boot failed': 'over' },
     },
     ready: {
-      description: 'booted; nobody has come to look yet',
+      description: 'booted; no view has opened yet',
       entry: 'awaitView',
       on: {
         ...unviewedTransitions,
-        'asked again': { target: 'ready', reenter: true },
-        'line lost': 'adrift',
+        'boot requested again': { target: 'ready', reenter: true },
+        'connection lost': 'adrift',
       },
     },
-    attended: {
-      description: 'somebody looks at it',
-      on: { ...endTransitions, 'last view closed': 'left', 'line lost': 'adrift' },
+    viewed: {
+      description: 'at least one view is open',
+      on: { ...endTransitions, 'last view closed': 'unviewed', 'connection lost': 'adrift' },
     },
-    left: {
-      description: 'nobody looks at it any more; a page may only be loading anew',
+    unviewed: {
+      description: 'the last view has closed; a reload of the page may open it again',
       entry: 'awaitReturn',
-      on: { ...unviewedTransitions, 'asked again': 'ready', 'line lost': 'adrift' },
+      on: { ...unviewedTransitions, 'boot requested again': 'ready', 'connection lost': 'adrift' },
     },
     adrift: {
-      description: 'the line was lost, and its views with it; the host may come back with them',
-      entry: 'awaitLine',
-      // A line that breaks once more gives no more time.
-      on: { ...unviewedTransitions, 'asked again': 'ready' },
+      description: 'the connection was lost, and the views with it; the host may open them again',
+      entry: 'awaitConnection',
+      // Another lost connection does not extend the time limit.
+      on: { ...unviewedTransitions, 'boot requested again': 'ready' },
     },
     closing: {
-      description: 'whatever is in it is being ended',
+      description: 'the processes in the sandbox are being ended',
       entry: 'close',
       on: { closed: 'over' },
     },
     over: {
-      description: 'gone; its disk stays',
-      entry: ['tellOver', 'end'],
+      description: 'closed; the disk of the sandbox is retained',
+      entry: ['cleanUp', 'end'],
     },
   },
 })
@@ -119,7 +122,7 @@ export const resumedSandboxKind: ActorKind = {
   supervision: {
     ...closeOnCrash,
     finalOutputs: (key) => [
-      { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies ResumedSandboxEffect },
+      { is: 'effect', effect: { type: 'sandbox.close', runId: key } satisfies ResumedSandboxEffect },
     ],
   },
   diskless: true,

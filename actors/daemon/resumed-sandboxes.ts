@@ -316,10 +316,10 @@ export class ResumedSandboxes {
   /** Shows the final screen of a session that ended while its views were disconnected. */
   #replayEnding(sessionId: string, { code, serializedScreen = [] }: SessionEnding): undefined {
     const { hostConnection } = this.#ports
-    const head = attachDataPrefix(sessionId)
+    const framePrefix = attachDataPrefix(sessionId)
     // With a full socket the view receives only the exit code.
     const chunks = hostConnection.backlog() < ENDINGS_BYTES_MAX ? serializedScreen : []
-    for (const chunk of chunks) hostConnection.sendText(attachDataText(head, chunk))
+    for (const chunk of chunks) hostConnection.sendText(attachDataText(framePrefix, chunk))
     hostConnection.send({ type: 'attach-exit', sessionId, code })
   }
 
@@ -404,7 +404,7 @@ export class ResumedSandboxes {
   }
 
   onTimer(key: string, name: string): void {
-    if (key.startsWith(WAIT_TIMER)) this.#send(key.slice(WAIT_TIMER.length), { type: 'time is up' })
+    if (key.startsWith(WAIT_TIMER)) this.#send(key.slice(WAIT_TIMER.length), { type: 'timed out' })
     else if (key.startsWith(ENDING_TIMER)) this.#endedSessions.delete(key.slice(ENDING_TIMER.length))
     else this.#terminals.get(key.slice(TERMINAL_TIMER.length))?.onTimer(name)
   }

@@ -1,21 +1,21 @@
 /**
- * Times that must not jump: silence, pauses, the ends of leases as their worker counts them.
+ * Timers on the monotonic clock, in memory only: silence, pauses, and the worker's own view of when leases expire.
  *
- * On the monotonic clock, in memory only. Time that the machine slept counts (its clock says so), but timers do not
- * run meanwhile; so nobody sleeps for longer than it may take to notice a lease that ran out. Unlike the host's
- * alarms these give nobody more time after a sleep: a worker that slept has to stop, not to be patient.
+ * The time that the machine slept counts, because the clock includes it. Real timers do not run during a sleep, so each
+ * is set for at most `SLEEP_MS_MAX`, and an expired lease is noticed soon after. Unlike the host's `MonotonicTimers`
+ * these timers grant no extra time after a sleep: a worker that slept has to stop its expired executions.
  */
 import type { Clock } from '../../core/ports.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 
-/** How late a timer can be because the machine slept. */
+/** How late a timer can fire because the machine slept. */
 const SLEEP_MS_MAX = 5_000
 
 export class SleepAwareTimers {
   readonly #clock: Clock
   readonly #deadlines: Deadlines<string>
 
-  constructor(clock: Clock, ring: (key: string, name: string) => void) {
+  constructor(clock: Clock, onTimer: (key: string, name: string) => void) {
     this.#clock = clock
     const monotonic: Clock = {
       now: () => clock.monotonic(),
@@ -23,14 +23,14 @@ export class SleepAwareTimers {
       after: (ms, run) => clock.after(Math.min(ms, SLEEP_MS_MAX), run),
       endOfTick: (run) => clock.endOfTick(run),
     }
-    this.#deadlines = new Deadlines(monotonic, ring)
+    this.#deadlines = new Deadlines(monotonic, onTimer)
   }
 
   now(): number {
     return this.#clock.monotonic()
   }
 
-  /** At an instant of the monotonic clock. Setting it again moves it. */
+  /** Sets a timer for an instant of the monotonic clock. Setting the same timer again moves it. */
   at(key: string, name: string, instant: number): void {
     this.#deadlines.set(key, name, instant)
   }

@@ -67,7 +67,7 @@ const BELL = '\u0007'
 interface TerminalView {
   readonly sessionId: string
   /** The text in front of the data in each of the view's frames. */
-  readonly head: string
+  readonly framePrefix: string
   size: TerminalSize
   /** The view has received the whole screen. */
   isLive: boolean
@@ -128,7 +128,7 @@ export class TerminalBroadcast {
 
   /** Opening a view again sends the whole screen again. */
   open(sessionId: string, size: TerminalSize): void {
-    this.#views.set(sessionId, { sessionId, head: attachDataPrefix(sessionId), size, isLive: false })
+    this.#views.set(sessionId, { sessionId, framePrefix: attachDataPrefix(sessionId), size, isLive: false })
     this.#scheduleResize()
     this.#advance()
   }
@@ -193,9 +193,10 @@ export class TerminalBroadcast {
   }
 
   /** Only for a live view, because the whole screen begins with a reset. */
-  #sendBell({ head, isLive }: TerminalView): void {
+  #sendBell({ framePrefix, isLive }: TerminalView): void {
     if (isLive)
-      for (const piece of encodeChunks(BELL)) this.#ports.hostConnection.sendText(attachDataText(head, piece))
+      for (const chunk of encodeChunks(BELL))
+        this.#ports.hostConnection.sendText(attachDataText(framePrefix, chunk))
   }
 
   resize(sessionId: string, size: TerminalSize): void {
@@ -263,11 +264,16 @@ export class TerminalBroadcast {
   #advance(): void {
     // The session may print while the constructor is still opening it.
     if (this.#isOver || this.#session === undefined) return
-    const hasNewcomers = this.#drawNewViews()
+    const hasWaitingViews = this.#drawNewViews()
     // Hold output back until new views have the screen. Otherwise they would miss it.
-    if (!hasNewcomers && this.#pendingChars > 0 && this.#mayForward()) this.#forwardOutput()
-    this.#pauseOrResume(hasNewcomers)
-    if (this.#exitCode !== undefined && !hasNewcomers && this.#pendingChars === 0 && this.#undrawnChars === 0)
+    if (!hasWaitingViews && this.#pendingChars > 0 && this.#mayForward()) this.#forwardOutput()
+    this.#pauseOrResume(hasWaitingViews)
+    if (
+      this.#exitCode !== undefined &&
+      !hasWaitingViews &&
+      this.#pendingChars === 0 &&
+      this.#undrawnChars === 0
+    )
       this.#finish(this.#exitCode)
   }
 
@@ -281,7 +287,7 @@ export class TerminalBroadcast {
     return newViews.some((view) => {
       if (!this.#hasCapacity()) return true
       view.isLive = true
-      for (const piece of screen) this.#ports.hostConnection.sendText(attachDataText(view.head, piece))
+      for (const chunk of screen) this.#ports.hostConnection.sendText(attachDataText(view.framePrefix, chunk))
       return false
     })
   }
@@ -300,9 +306,9 @@ export class TerminalBroadcast {
     const output = this.#pendingOutput.join('')
     this.#pendingOutput = []
     this.#pendingChars = 0
-    for (const piece of encodeChunks(this.#filter.filter(output)))
-      for (const { head } of this.#views.values())
-        this.#ports.hostConnection.sendText(attachDataText(head, piece))
+    for (const chunk of encodeChunks(this.#filter.filter(output)))
+      for (const { framePrefix } of this.#views.values())
+        this.#ports.hostConnection.sendText(attachDataText(framePrefix, chunk))
     void this.#drawOnScreen(output)
   }
 
@@ -318,8 +324,8 @@ export class TerminalBroadcast {
     this.#advance()
   }
 
-  #pauseOrResume(hasNewcomers: boolean): void {
-    const isStuck = (hasNewcomers || this.#pendingChars > 0) && !this.#hasCapacity()
+  #pauseOrResume(hasWaitingViews: boolean): void {
+    const isStuck = (hasWaitingViews || this.#pendingChars > 0) && !this.#hasCapacity()
     const isFull = isStuck || this.#pendingChars + this.#undrawnChars > WAITING_CHARS_MAX
     if (!isStuck) this.#pollMs = BACKLOG_POLL_MS
     else if (!this.#isPollScheduled) this.#schedulePoll()
@@ -331,7 +337,7 @@ export class TerminalBroadcast {
 
   #schedulePoll(): void {
     this.#isPollScheduled = true
-    this.#ports.timers.in(this.#ports.key, 'look', this.#pollMs)
+    this.#ports.timers.in(this.#ports.key, 'poll', this.#pollMs)
     this.#pollMs = Math.min(2 * this.#pollMs, BACKLOG_POLL_MS_MAX)
   }
 
@@ -341,7 +347,9 @@ export class TerminalBroadcast {
     for (const { sessionId } of this.#views.values())
       this.#ports.hostConnection.send({ type: 'attach-exit', sessionId, code })
     const hasViews = this.#views.size > 0
-    const ending = hasViews ? { code } : { code, picture: encodeChunks(this.#screen.serialize()) }
+    const ending: SessionEnding = hasViews
+      ? { code }
+      : { code, serializedScreen: encodeChunks(this.#screen.serialize()) }
     this.#end()
     this.#ports.onEnded(ending)
   }

@@ -1,12 +1,10 @@
-/**
- * What a terminal shows, as frames: encoded once, however many views it is for.
- */
+/** Splits terminal output into the data of frames, encoded once for all views. */
 import { ATTACH_DATA_CHARS_MAX } from '../../protocol/limits.ts'
 
-/** The data of one frame, as JSON. */
+/** The data of one frame, as a JSON string. */
 export type EncodedChunk = string
 
-/** None is longer than a frame's data, and no character is cut in two. */
+/** Chunks of at most `ATTACH_DATA_CHARS_MAX`, without splitting a surrogate pair. */
 export function encodeChunks(data: string): EncodedChunk[] {
   const pieces: EncodedChunk[] = []
   for (let from = 0; from < data.length; ) {

@@ -1,27 +1,30 @@
-/** So much at once, and so much a second from then on. */
-export class Allowance {
+/** A token bucket: a burst of at most `burstMax` at once, then `perSecond`. */
+export class TokenBucket {
   readonly #now: () => number
   readonly #burstMax: number
   readonly #perSecond: number
-  #left: number
-  #at: number
+  #tokens: number
+  #refilledAt: number
 
   /** @param now monotonic milliseconds */
   constructor(now: () => number, burstMax: number, perSecond: number) {
     this.#now = now
     this.#burstMax = burstMax
     this.#perSecond = perSecond
-    this.#left = burstMax
-    this.#at = now()
+    this.#tokens = burstMax
+    this.#refilledAt = now()
   }
 
-  /** Answers whether it was granted: all of it or nothing. */
+  /** Takes the whole amount or nothing. Returns whether it was granted. */
   take(amount: number): boolean {
     const now = this.#now()
-    this.#left = Math.min(this.#burstMax, this.#left + ((now - this.#at) / 1_000) * this.#perSecond)
-    this.#at = now
-    if (amount > this.#left) return false
-    this.#left -= amount
+    this.#tokens = Math.min(
+      this.#burstMax,
+      this.#tokens + ((now - this.#refilledAt) / 1_000) * this.#perSecond,
+    )
+    this.#refilledAt = now
+    if (amount > this.#tokens) return false
+    this.#tokens -= amount
     return true
   }
 }

@@ -134,7 +134,7 @@ export const workers = [
   worker('draining', drained),
 ]
 
-const cleared: ExecutionEvent = { type: 'cleared' }
+const cleared: ExecutionEvent = { type: 'older execution gone' }
 const prepared: ExecutionEvent = { type: 'prepared', progress: { sandbox: { id: 'sb-1' } } }
 const published: ExecutionEvent = {
   type: 'progressed',
@@ -147,7 +147,7 @@ const published: ExecutionEvent = {
   },
 }
 const spent: ExecutionEvent = {
-  type: 'spent',
+  type: 'costs reported',
   costs: [
     {
       label: 'run',
@@ -161,13 +161,13 @@ const spent: ExecutionEvent = {
     },
   ],
 }
-const worked: ExecutionEvent = { type: 'worked', worked: { verdict: 'done' } }
+const worked: ExecutionEvent = { type: 'agent ended', agent: { verdict: 'done' } }
 const ended: ExecutionEvent = {
   type: 'ended',
   outcome: { status: 'completed', result: { summary: 'done', artifacts: [] }, costs: [] },
 }
 const cancelled: ExecutionEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
-const gone: ExecutionEvent = { type: 'lost', how: 'kill', reason: 'the lease is lost' }
+const gone: ExecutionEvent = { type: 'lease lost', how: 'kill', reason: 'the lease is lost' }
 const restarted: ExecutionEvent = { type: 'daemon restarted', reason: 'interrupted: the worker daemon ended' }
 
 export const executions = [
@@ -177,7 +177,7 @@ export const executions = [
   execution('finishing', cleared, prepared, worked),
   execution('stopping', cleared, prepared, cancelled),
   execution('abandoned', cleared, prepared, gone),
-  execution('salvaging', cleared, prepared, published, restarted),
+  execution('recovering', cleared, prepared, published, restarted),
   execution('finished', cleared, prepared, published, spent, worked, ended),
 ]
 

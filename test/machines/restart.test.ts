@@ -155,18 +155,18 @@ describe('a worker', () => {
 })
 
 describe('an execution', () => {
-  const acknowledged: ExecutionEvent = { type: 'acknowledged' }
-  const salvaged: ExecutionEvent = { type: 'salvaged', sandbox: { id: 'sb-2' } }
+  const acknowledged: ExecutionEvent = { type: 'completion acknowledged' }
+  const salvaged: ExecutionEvent = { type: 'recovered', sandbox: { id: 'sb-2' } }
 
   /** Nothing of it runs any more: what it left is seen to, or nobody is told. */
   const after: Readonly<Record<string, readonly [state: string | undefined, done: readonly string[]]>> = {
     accepted: [undefined, []],
-    preparing: ['salvaging', ['execution.salvage']],
-    working: ['salvaging', ['execution.salvage']],
-    finishing: ['salvaging', ['execution.salvage']],
-    stopping: ['salvaging', ['execution.salvage']],
+    preparing: ['recovering', ['execution.recover']],
+    working: ['recovering', ['execution.recover']],
+    finishing: ['recovering', ['execution.recover']],
+    stopping: ['recovering', ['execution.recover']],
     abandoned: [undefined, []],
-    salvaging: ['salvaging', ['execution.salvage']],
+    recovering: ['recovering', ['execution.recover']],
     finished: ['finished', ['execution.report']],
   }
 

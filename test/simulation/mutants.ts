@@ -290,8 +290,8 @@ const reports: readonly Mutant[] = [
   {
     name: 'what was sent counts as acknowledged',
     file: POST,
-    find: 'const isNews = lease.outbox.acknowledge(seq)',
-    replace: 'const isNews = lease.outbox.acknowledge(Math.max(seq, lease.sent ?? 0))',
+    find: 'const isNew = lease.outbox.acknowledge(seq)',
+    replace: 'const isNew = lease.outbox.acknowledge(Math.max(seq, lease.sentSeq ?? 0))',
     quick: true,
   },
   {
@@ -374,7 +374,7 @@ const executions: readonly Mutant[] = [
     name: 'who is publishing is not stopped',
     file: 'actors/daemon/execution-handle.ts',
     find: "if (this.#isGone || this.#stopOrder?.how === 'kill'",
-    replace: "if (this.#isGone || this.#closing || this.#stopOrder?.how === 'kill'",
+    replace: "if (this.#isGone || this.#isEnding || this.#stopOrder?.how === 'kill'",
   },
   {
     name: 'what a crash interrupted is forgotten',
@@ -429,7 +429,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a session outlives its host',
     file: BOOTED,
-    find: "      entry: 'awaitLine',\n",
+    find: "      entry: 'awaitConnection',\n",
     replace: '',
   },
   {
@@ -472,7 +472,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'what is released while it is booted is booted',
     file: BOOTED,
-    find: ", 'release requested': 'unwanted' },",
+    find: ", 'release requested': 'releasedEarly' },",
     replace: ' },',
   },
   {
@@ -535,7 +535,8 @@ const sessions: readonly Mutant[] = [
     name: 'a credential is logged',
     file: ATTACH_ROOM,
     find: "log.info({ run: runId, worker: workerId }, 'a sandbox is being resumed for a person')",
-    replace: "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is being resumed for a person')",
+    replace:
+      "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is being resumed for a person')",
   },
   {
     name: 'each session costs what all of them have',

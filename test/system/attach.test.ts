@@ -258,7 +258,7 @@ describe('a session that somebody looks at', () => {
     await settled(at)
     yard.startWorker(worker.dataDir)
     await view.closed
-    const why = 'the worker was started again, and the session ended with it; attach again to go on with it'
+    const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
     expect(view.word()).toEqual({ type: 'error', message: why })
     expect((await person.ended()).code).toBe(1)
     expect(person.text()).toContain(`switchyard: ${why}`)

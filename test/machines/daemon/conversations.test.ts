@@ -382,7 +382,7 @@ describe('being turned away', () => {
       'invalid-token',
       [
         'drops the token',
-        'ends: no way in (the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens))',
+        'ends: no-credential (the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens))',
       ],
     ],
     [
@@ -417,7 +417,7 @@ describe('being turned away', () => {
     talk.credential = undefined
     await talk.start()
     expect(talk.transcript()).toEqual([
-      'ends: no way in (this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file)',
+      'ends: no-credential (this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file)',
     ])
   })
 

@@ -7,13 +7,13 @@ import { testTrails } from '../trail-tests.ts'
 const drain: DaemonEvent = { type: 'drain requested' }
 const handBack: DaemonEvent = { type: 'hand back requested' }
 const stop: DaemonEvent = { type: 'stop requested' }
-const broken: DaemonEvent = { type: 'broken', reason: 'an I/O error' }
-const late: DaemonEvent = { type: 'time is up' }
+const broken: DaemonEvent = { type: 'fatal error', reason: 'an I/O error' }
+const late: DaemonEvent = { type: 'timed out' }
 const flushed: DaemonEvent = { type: 'flushed' }
 const nothing: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 0 }
 const unacknowledged: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 1 }
 const linkEnded = (is: DaemonEnd['is']): DaemonEvent => ({
-  type: 'link ended',
+  type: 'host connection ended',
   end: { is, detail: `it is ${is}` },
 })
 const revoked = linkEnded('revoked')

@@ -15,20 +15,20 @@ const input: ExecutionInput = {
   retentionHours: 24,
 }
 
-const cleared: ExecutionEvent = { type: 'cleared' }
+const cleared: ExecutionEvent = { type: 'older execution gone' }
 const prepared: ExecutionEvent = { type: 'prepared', progress: { sandbox: { id: 'sb-1' } } }
-const unprepared: ExecutionEvent = { type: 'could not prepare', reason: 'no such branch' }
-const worked: ExecutionEvent = { type: 'worked', worked: { verdict: 'done' } }
+const unprepared: ExecutionEvent = { type: 'preparation failed', reason: 'no such branch' }
+const worked: ExecutionEvent = { type: 'agent ended', agent: { verdict: 'done' } }
 const progressed: ExecutionEvent = { type: 'progressed', progress: { branch: 'b' } }
-const spent: ExecutionEvent = { type: 'spent', costs: [] }
-const ended: ExecutionEvent = { type: 'ended', said: { status: 'completed', costs: [] } }
-const silent: ExecutionEvent = { type: 'ended', said: null }
+const spent: ExecutionEvent = { type: 'costs reported', costs: [] }
+const ended: ExecutionEvent = { type: 'ended', outcome: { status: 'completed', costs: [] } }
+const silent: ExecutionEvent = { type: 'ended', outcome: null }
 const cancel: ExecutionEvent = { type: 'cancel requested', reason: 'changed my mind' }
-const stopped: ExecutionEvent = { type: 'stopped', reason: 'interrupted: the worker was stopped' }
-const lost: ExecutionEvent = { type: 'lost', how: 'kill', reason: 'expired' }
+const stopped: ExecutionEvent = { type: 'stop requested', reason: 'interrupted: the worker was stopped' }
+const lost: ExecutionEvent = { type: 'lease lost', how: 'kill', reason: 'expired' }
 const restarted: ExecutionEvent = { type: 'daemon restarted', reason: 'interrupted: it ended' }
-const salvaged: ExecutionEvent = { type: 'salvaged', sandbox: { id: 'sb-1' } }
-const acknowledged: ExecutionEvent = { type: 'acknowledged' }
+const salvaged: ExecutionEvent = { type: 'recovered', sandbox: { id: 'sb-1' } }
+const acknowledged: ExecutionEvent = { type: 'completion acknowledged' }
 
 const phases: readonly (readonly [name: string, way: readonly ExecutionEvent[]])[] = [
   ['accepted', []],
@@ -49,7 +49,7 @@ const stories: readonly Story<ExecutionEvent>[] = [
     events: [
       cleared,
       unprepared,
-      { type: 'ended', said: { status: 'failed', error: 'no such branch', costs: [] } },
+      { type: 'ended', outcome: { status: 'failed', error: 'no such branch', costs: [] } },
     ],
   },
   {

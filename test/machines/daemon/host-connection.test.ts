@@ -6,14 +6,17 @@ import {
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
-const go: HostConnectionEvent = { type: 'go' }
+const go: HostConnectionEvent = { type: 'connect requested' }
 const opened: HostConnectionEvent = { type: 'opened' }
-const welcomed: HostConnectionEvent = { type: 'welcomed' }
+const welcomed: HostConnectionEvent = { type: 'registered' }
 const lost: HostConnectionEvent = { type: 'lost', reason: 'the network is gone' }
-const putOff: HostConnectionEvent = { type: 'put off', reason: 'malformed' }
+const putOff: HostConnectionEvent = { type: 'update needed', reason: 'malformed' }
 const over: HostConnectionEvent = { type: 'wait over' }
-const refused: HostConnectionEvent = { type: 'refused', end: { is: 'revoked', detail: 'by a person' } }
-const hangUp: HostConnectionEvent = { type: 'hang up' }
+const refused: HostConnectionEvent = {
+  type: 'refused for good',
+  end: { is: 'revoked', detail: 'by a person' },
+}
+const hangUp: HostConnectionEvent = { type: 'disconnect requested' }
 
 const places: readonly (readonly [name: string, way: readonly HostConnectionEvent[]])[] = [
   ['dialling', [go]],

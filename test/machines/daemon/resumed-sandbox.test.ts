@@ -8,15 +8,15 @@ import { testTrails } from '../trail-tests.ts'
 
 const input = { runId: 'run-1' }
 
-const ready: ResumedSandboxEvent = { type: 'ready' }
-const refused: ResumedSandboxEvent = { type: 'refused' }
-const again: ResumedSandboxEvent = { type: 'asked again' }
-const viewed: ResumedSandboxEvent = { type: 'viewed' }
+const ready: ResumedSandboxEvent = { type: 'booted' }
+const refused: ResumedSandboxEvent = { type: 'boot failed' }
+const again: ResumedSandboxEvent = { type: 'boot requested again' }
+const viewed: ResumedSandboxEvent = { type: 'view opened' }
 const left: ResumedSandboxEvent = { type: 'last view closed' }
-const lost: ResumedSandboxEvent = { type: 'line lost' }
+const lost: ResumedSandboxEvent = { type: 'connection lost' }
 const ended: ResumedSandboxEvent = { type: 'session ended' }
 const release: ResumedSandboxEvent = { type: 'release requested' }
-const late: ResumedSandboxEvent = { type: 'time is up' }
+const late: ResumedSandboxEvent = { type: 'timed out' }
 const closed: ResumedSandboxEvent = { type: 'closed' }
 
 const open: readonly (readonly [name: string, way: readonly ResumedSandboxEvent[]])[] = [
