@@ -6,7 +6,7 @@
  */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../core/result.ts'
-import { authorizationOf } from '../../../providers/tracker/linear/endpoint.ts'
+import { authorizationHeader } from '../../../providers/tracker/linear/endpoint.ts'
 import {
   type Neighbourhood,
   type NeighbourhoodOptions,
@@ -78,9 +78,9 @@ function said({ log }: Neighbourhood, what: string, about: object = {}): number 
   ).length
 }
 
-const SHUT = 'a service is not asked for a while'
-const OPEN = 'a service is asked again'
-const SPARING = 'what is left of a budget is kept for people'
+const SHUT = 'requests to a service are paused'
+const OPEN = 'requests to a service are allowed again'
+const SPARING = 'the remaining budget of a service is reserved for people'
 
 // ---- GitHub ----------------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ test('when little is left of an hour, that is for people: their clicks go throug
   change()
   await complaints(place)
   change()
-  expect(await complaints(place)).toEqual([expect.stringMatching(/GitHub takes no more requests.* UTC/)])
+  expect(await complaints(place)).toEqual([expect.stringMatching(/request budget of GitHub for this credential is used up.* UTC/)])
   expect(github.counters.refusedPrimary).toBe(0)
   meter.forget()
   await clock.advance(10 * MINUTE_MS)
@@ -258,7 +258,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
     async (what) => {
       const place = await started({ ...FEW, tracker })
       const { clock, linear, meter } = place
-      linear.quotaOf(authorizationOf(place.trackerKey)).drain(what)
+      linear.quotaOf(authorizationHeader(place.trackerKey)).drain(what)
       for (let clicks = 0; clicks < 3; clicks++)
         expect(await projects(place)).toMatchObject({ refusal: { message: LINEAR_UNTIL_WHEN } })
       await clock.advance(HOUR_MS - MINUTE_MS)
@@ -273,7 +273,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
   test('little that is left is for people, and the polls go on when there is more again', async () => {
     const place = await started({ ...FEW, tracker })
     const { clock, linear, meter } = place
-    const quota = linear.quotaOf(authorizationOf(place.trackerKey))
+    const quota = linear.quotaOf(authorizationHeader(place.trackerKey))
     while (Number(quota.headers(0)['X-RateLimit-Requests-Remaining']) > quota.limits.requests * 0.1)
       quota.takeRequest()
     await clock.advance(2 * POLL_MS)

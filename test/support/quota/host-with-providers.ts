@@ -11,7 +11,7 @@ import type { Run } from '../../../protocol/run.ts'
 import { createPullHost } from '../../../providers/codehost/pull-host.ts'
 import { createClientPool } from '../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../providers/http/http.ts'
-import { trackerFor } from '../../../providers/tracker/tracker.ts'
+import { createTracker } from '../../../providers/tracker/tracker.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { putRun, sampleRun } from '../../adapters/store/samples.ts'
 import { type FakeGithub, startGithub } from '../github/github.ts'
@@ -87,7 +87,7 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     clock,
     store,
     log,
-    tracker: (now) => trackerFor(now, { clock, log, couriers }),
+    tracker: (now) => createTracker(now, { clock, log, clients: couriers }),
     pulls: (now) => createPullHost(now, { clients: couriers, clock, log }),
   })
   const runs = runsOf(github, remotes)

@@ -11,7 +11,7 @@ import {
 } from '../../../../providers/accounts/linear-oauth.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp, type Http, type HttpReply, type HttpRequest } from '../../../../providers/http/http.ts'
-import { linearManners } from '../../../../providers/tracker/linear/rate-limits.ts'
+import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
 import { startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { keptLog } from '../../../support/recording-log.ts'
@@ -205,7 +205,7 @@ describe('with a Linear of its own', () => {
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
     const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
-    const courier = couriers.clientFor(linearManners, linear.url, accessToken)
+    const courier = couriers.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
     const again = await exchangeLinear(http, realClock, config, order)
