@@ -1,4 +1,9 @@
-/** Pull requests linked in the tickets that they are for. Linking one twice is linking it once. */
+/**
+ * PullRequestLinks links each pull request in the ticket that it is for.
+ *
+ * The links are durable tasks, so a restart or an outage of the tracker loses none. Linking a pull request twice has
+ * the effect of linking it once.
+ */
 import type { PullLink } from '../../core/ports.ts'
 import { type RefusalKind, yes } from '../../core/result.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -19,7 +24,7 @@ export interface PullRequestLinksPorts
 }
 
 const ATTEMPTS_MAX = 50
-/** A weekend may go by before a person connects the tracker again. */
+/** These refusals do not count as attempts: days may pass before a person connects the tracker again. */
 const UNREACHABLE = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 
 export class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
@@ -32,7 +37,7 @@ export class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
       attempt: (_, { ticketId, url, title }) =>
         ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
       onGivenUp: (_, { ticketId, url }, reason) =>
-        ports.log.warn({ ticketId, url, reason }, 'a pull request could not be linked in its ticket'),
+        ports.log.warn({ ticketId, url, reason }, 'linking a pull request in its ticket failed for good'),
     })
   }
 

@@ -144,14 +144,16 @@ export class TicketIntake implements CommitParticipant {
     this.#cancelWait()
     if (effect.type === 'intake.poll') void this.#poll()
     else
-      this.#cancelWait = this.#ports.clock.after(effect.ms, () => this.#ports.sendEvent({ type: 'interval passed' }))
+      this.#cancelWait = this.#ports.clock.after(effect.ms, () =>
+        this.#ports.sendEvent({ type: 'interval passed' }),
+      )
   }
 
   async #poll(): Promise<void> {
-    const { activeTicketIds: busy, config, trackerConnection, sendEvent: tell } = this.#ports
+    const { activeTicketIds, config, trackerConnection, sendEvent } = this.#ports
     const { epoch } = trackerConnection
     this.#movedDuringPoll = new Set()
-    const query = { rules: config().tracker.eligible, tickets: [...busy()] }
+    const query = { rules: config().tracker.eligible, tickets: [...activeTicketIds()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
     // Another tracker was configured meanwhile, and its own poll is under way.
     if (epoch !== trackerConnection.epoch) return
@@ -159,13 +161,13 @@ export class TicketIntake implements CommitParticipant {
     // The tracker connection already knows about a refused credential.
     if (listing.ok || listing.refusal.kind !== 'unauthorized')
       trackerConnection.reportAnswer(problemOf(listing))
-    tell({ type: 'poll finished' })
+    sendEvent({ type: 'poll finished' })
   }
 
   // ---- evaluation --------------------------------------------------------------------------------------------------
 
   #applyListing({ tickets }: TrackerListing): void {
-    // Longer ids do not fit into a key of the store. One such ticket must not block the others.
+    // Longer ids do not fit into a key of the store. A single such ticket must not block the others.
     const tracked = tickets.filter(({ ticket }) => Buffer.byteLength(ticket.id) <= TICKET_ID_BYTES_MAX)
     if (tracked.length < tickets.length)
       this.#ports.log.warn(
@@ -324,7 +326,7 @@ export class TicketIntake implements CommitParticipant {
   }
 }
 
-function problemOf(looked: Result<TrackerListing>): string | undefined {
-  if (!looked.ok) return looked.refusal.message
-  return looked.value.problems.length === 0 ? undefined : looked.value.problems.join('; ')
+function problemOf(listing: Result<TrackerListing>): string | undefined {
+  if (!listing.ok) return listing.refusal.message
+  return listing.value.problems.length === 0 ? undefined : listing.value.problems.join('; ')
 }

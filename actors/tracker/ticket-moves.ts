@@ -1,9 +1,9 @@
 /**
- * Tickets that the host itself moves to another state: when work on them starts, and when it is up for review.
+ * TicketMoves moves tickets to another state in the tracker when work on them starts and when it is up for review.
  *
- * What is to be moved is on disk with the cut that caused it, and stays there until the tracker has answered, so a
- * restart or a tracker that is away loses none. Moving a ticket twice to one state is harmless. A ticket has one move
- * under way at a time: asked for two at once, a tracker may do the first one last.
+ * A requested move is on disk with the commit that caused it and stays there until the tracker has answered, so neither
+ * a restart nor an outage of the tracker loses it. Moving a ticket twice to the same state is harmless. Each ticket has
+ * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
@@ -15,7 +15,7 @@ import type { TrackerConnection } from './tracker-connection.ts'
 export interface TicketMove {
   readonly ticketId: string
   readonly state: string
-  /** In which state it stays when it can't be moved. Absent in what earlier versions wrote. */
+  /** The state in which the ticket stays when the move fails. Absent in records of earlier versions. */
   readonly from?: string
 }
 
@@ -25,25 +25,25 @@ export interface TicketMovesPorts {
   readonly log: Log
   readonly keyValues: KeyValues
   readonly ask: TrackerConnection['ask']
-  /** The only states out of which it may be taken; undefined: any. */
+  /** The states from which the ticket may be moved; undefined allows any. */
   readonly allowedOrigins: (move: TicketMove) => readonly string[] | undefined
   readonly requestCommit: () => void
-  /** A move was made, or refused for good: what was looked at before is old. */
+  /** The tracker made the move or refused it for good, so earlier listings are outdated. */
   readonly onAnswered: (move: TicketMove, how: 'moved' | 'refused') => void
 }
 
 const PREFIX = 'tracker/'
 const RETRY_MS_FIRST = 1_000
-/** Asking again and again would use up the quota of those who look. */
+/** Refusals that are never retried: repeating them would use up the request quota that polling needs. */
 const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
 
 export class TicketMoves implements CommitParticipant {
   readonly #ports: TicketMovesPorts
   readonly #pending = new Map<string, TicketMove>()
   readonly #retryTimers = new Map<string, Cancel>()
-  /** Tickets of which the tracker has been asked and has not answered. */
+  /** Ids of tickets whose move was sent and has not been answered. */
   readonly #inFlight = new Set<string>()
-  /** What to ask for once it has. */
+  /** By ticket: the move to send once the one in flight has been answered. */
   readonly #afterInFlight = new Map<string, TicketMove>()
   #toWrite = new Map<string, TicketMove | null>()
 
@@ -51,12 +51,12 @@ export class TicketMoves implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** What an earlier life of the host left undone. */
+  /** Continues the moves that a previous process left unfinished. */
   start(): void {
     for (const [, fact] of this.#ports.keyValues.all('errand', { after: PREFIX, until: 'tracker0' })) {
-      // Only this class writes under the prefix.
+      // Only this class writes under the prefix, so the stored value has this type.
       const move = fact as TicketMove
-      // A run has ended since the doors were opened: its own move takes the place of the old one.
+      // A run ended since the listeners opened: its own move replaces the stored one.
       if (this.#pending.has(move.ticketId)) continue
       this.#pending.set(move.ticketId, move)
       void this.#attempt(move, 0)
@@ -73,7 +73,7 @@ export class TicketMoves implements CommitParticipant {
     return this.#pending.has(ticketId)
   }
 
-  /** A later state takes the place of an earlier one that has not been reached. */
+  /** Requests a move. A newer one replaces an earlier one that has not been made. */
   request(ticketId: string, state: string, from: string): void {
     const move = { ticketId, state, from: this.#pending.get(ticketId)?.from ?? from }
     this.#retryTimers.get(ticketId)?.()
@@ -113,7 +113,7 @@ export class TicketMoves implements CommitParticipant {
     this.#afterInFlight.delete(ticketId)
     if (next !== undefined) void this.#attempt(next, 0)
     else if (this.#pending.get(ticketId) !== move) return
-    else if (outcome.is === 'passing') this.#retryLater(move, tries, outcome.problem)
+    else if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
     else this.#finish(move, outcome.is)
   }
 
@@ -126,7 +126,7 @@ export class TicketMoves implements CommitParticipant {
 
   #retryLater(move: TicketMove, tries: number, problem: string): void {
     const { clock, random, log } = this.#ports
-    if (tries === 0) log.warn({ ...move, problem }, 'a ticket could not be moved; it is tried again')
+    if (tries === 0) log.warn({ ...move, problem }, 'moving a ticket in the tracker failed and is retried')
     const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, random.fraction())
     this.#retryTimers.set(
       move.ticketId,
@@ -134,15 +134,15 @@ export class TicketMoves implements CommitParticipant {
     )
   }
 
-  /** What can't ever work is logged, and done with. */
+  /** Sends one move. A refusal that retries cannot mend is logged and final. */
   async #moveTicket(move: TicketMove): Promise<MoveOutcome> {
     const { ticketId, state } = move
     const from = this.#ports.allowedOrigins(move)
     const moved = await this.#ports.ask((tracker) => tracker.moveTicket(ticketId, state, from))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
-    if (!FINAL.has(kind)) return { is: 'passing', problem: message }
-    this.#ports.log.warn({ ticketId, state, reason: message }, 'a ticket was not moved')
+    if (!FINAL.has(kind)) return { is: 'temporary', problem: message }
+    this.#ports.log.warn({ ticketId, state, reason: message }, 'the tracker refused to move a ticket')
     return { is: 'refused' }
   }
 }
@@ -150,5 +150,5 @@ export class TicketMoves implements CommitParticipant {
 type MoveOutcome =
   | { readonly is: 'moved' }
   | { readonly is: 'refused' }
-  /** Tried again. */
-  | { readonly is: 'passing'; readonly problem: string }
+  /** A temporary failure; the move is retried. */
+  | { readonly is: 'temporary'; readonly problem: string }

@@ -1,11 +1,9 @@
 /**
- * The link to the tracker: whether its credential is good, and what is done when it is not.
+ * The tracker connection machine tracks whether the tracker accepts the host's credential, and refreshes its token.
  *
- * Its states are those that people see. A token that runs out is refreshed a while before; a refusal refreshes it
- * once, and a token that is refused right after that needs a person. What could not be refreshed for a reason that
- * passes is tried again and again by itself. Nothing is polled meanwhile: the intake hears when to pause.
- *
- * The tokens themselves stay in the room beside it.
+ * The top-level states are the ones people see. A token is refreshed some time before it expires, and once after a
+ * refusal; a token that is refused right after a refresh needs a person. Temporary failures are retried without end,
+ * and the polling is paused once the token has expired. `tracker-connection.ts` holds the tokens.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -15,20 +13,20 @@ import { TRACKER_POLL, type TrackerPollEvent } from './tracker-poll.machine.ts'
 export const TRACKER_CONNECTION = 'tracker'
 
 export interface TrackerConnectionContext {
-  /** What is to be said besides the state. */
+  /** The problem that is shown to people beside the state. */
   readonly error: string | null
   readonly pollMs: number
-  /** There is a refresh token. */
+  /** Whether the configuration has a refresh token. */
   readonly refreshable: boolean
-  /** When the token should be refreshed; null: it does not run out. */
+  /** When the token should be refreshed, in wall clock milliseconds; null when it does not expire. */
   readonly refreshAt: number | null
-  /** It has been taken since it was refreshed. */
+  /** Whether the tracker has accepted the token since it was last refreshed. */
   readonly isAccepted: boolean
   readonly failures: number
 }
 
 export type TrackerConnectionEvent =
-  /** There is a tracker with a credential, maybe others than before. */
+  /** A tracker with a credential is configured; either may be new. */
   | {
       readonly type: 'configured'
       readonly pollMs: number
@@ -36,24 +34,24 @@ export type TrackerConnectionEvent =
       readonly refreshAt: number | null
     }
   | { readonly type: 'unconfigured' }
-  /** The tracker answered; it may have something to complain about. */
+  /** The tracker answered; `problem` is what it reported with the answer. */
   | { readonly type: 'answered'; readonly problem: string | null }
-  /** It did not take the credential. */
+  /** The tracker refused the credential. */
   | { readonly type: 'refused'; readonly problem: string }
-  /** The token is about to run out, or the pause before another try is over. */
-  | { readonly type: 'due' }
-  /** The new pair is on disk. */
+  /** The token is about to expire, or the pause before a retry is over. */
+  | { readonly type: 'refresh due' }
+  /** The new pair of tokens is on disk. */
   | { readonly type: 'refreshed'; readonly refreshAt: number | null }
-  | { readonly type: 'not refreshed'; readonly problem: string; readonly isStillValid: boolean }
+  | { readonly type: 'refresh failed'; readonly problem: string; readonly isStillValid: boolean }
   | { readonly type: 'refresh denied'; readonly problem: string }
 
 export type TrackerConnectionEffect =
   | { readonly type: 'tracker.refresh' }
-  /** `due` at that instant. Takes the place of what was awaited before. */
-  | { readonly type: 'tracker.await'; readonly at: number | null }
-  | { readonly type: 'tracker.rest'; readonly failures: number }
-  /** Whoever was refused need not wait for another credential. */
-  | { readonly type: 'tracker.settle' }
+  /** Sends `refresh due` at that instant; null cancels. Replaces the previous timer. */
+  | { readonly type: 'tracker.schedule refresh'; readonly at: number | null }
+  | { readonly type: 'tracker.wait to retry'; readonly failures: number }
+  /** Requests that wait for a new credential fail now. */
+  | { readonly type: 'tracker.fail waiting' }
 
 const { recordEffect, sendEvent } = defineActions<
   TrackerConnectionContext,
@@ -63,7 +61,7 @@ const { recordEffect, sendEvent } = defineActions<
 
 const toTrackerPoll = (event: TrackerPollEvent) => ({ to: { kind: TRACKER_POLL, key: TRACKER_POLL }, event })
 
-/** Who is refused meanwhile waits with the others. */
+/** A request that is refused during a refresh waits for it like the others. */
 const refreshOutcomes = {
   refused: {},
   'refresh denied': { target: '#tracker.auth-error', actions: 'noteProblem' },
@@ -72,11 +70,11 @@ const refreshOutcomes = {
 export const trackerConnectionMachine = setup({
   types: {} as { context: TrackerConnectionContext; events: TrackerConnectionEvent },
   guards: {
-    canRefresh: ({ context }) => context.refreshable && context.isAccepted,
-    stillGood: ({ event }) => event.type === 'not refreshed' && event.isStillValid,
+    mayRefresh: ({ context }) => context.refreshable && context.isAccepted,
+    isStillValid: ({ event }) => event.type === 'refresh failed' && event.isStillValid,
   },
   actions: {
-    noteConfigured: assign(({ event }) =>
+    applyConfiguration: assign(({ event }) =>
       event.type === 'configured'
         ? {
             pollMs: event.pollMs,
@@ -98,14 +96,20 @@ export const trackerConnectionMachine = setup({
         ? { refreshAt: event.refreshAt, error: null, isAccepted: false, failures: 0 }
         : {},
     ),
-    forget: assign({ error: null, refreshable: false, refreshAt: null, failures: 0 }),
-    awaitExpiry: recordEffect(({ context }) => ({ type: 'tracker.await', at: context.refreshAt })),
+    reset: assign({ error: null, refreshable: false, refreshAt: null, failures: 0 }),
+    scheduleRefresh: recordEffect(({ context }) => ({
+      type: 'tracker.schedule refresh',
+      at: context.refreshAt,
+    })),
     refresh: recordEffect(() => ({ type: 'tracker.refresh' })),
-    rest: recordEffect(({ context }) => ({ type: 'tracker.rest', failures: context.failures })),
-    settle: recordEffect(() => ({ type: 'tracker.settle' })),
-    stopAwaiting: recordEffect(() => ({ type: 'tracker.await', at: null })),
-    resumeIntake: sendEvent(({ context }) => toTrackerPoll({ type: 'resumed', pollMs: context.pollMs })),
-    pauseIntake: sendEvent(() => toTrackerPoll({ type: 'paused' })),
+    waitToRetry: recordEffect(({ context }) => ({
+      type: 'tracker.wait to retry',
+      failures: context.failures,
+    })),
+    failWaiting: recordEffect(() => ({ type: 'tracker.fail waiting' })),
+    cancelRefresh: recordEffect(() => ({ type: 'tracker.schedule refresh', at: null })),
+    resumePolling: sendEvent(({ context }) => toTrackerPoll({ type: 'resumed', pollMs: context.pollMs })),
+    pausePolling: sendEvent(() => toTrackerPoll({ type: 'paused' })),
   },
 }).createMachine({
   id: 'tracker',
@@ -120,78 +124,78 @@ export const trackerConnectionMachine = setup({
   },
   initial: 'disconnected',
   on: {
-    configured: { target: '.connected', reenter: true, actions: 'noteConfigured' },
-    unconfigured: { target: '.disconnected', actions: 'forget' },
-    refused: { actions: 'settle' },
+    configured: { target: '.connected', reenter: true, actions: 'applyConfiguration' },
+    unconfigured: { target: '.disconnected', actions: 'reset' },
+    refused: { actions: 'failWaiting' },
   },
   states: {
     disconnected: {
-      description: 'no tracker is configured, or none that we have a credential for',
-      entry: ['stopAwaiting', 'pauseIntake'],
+      description: 'no tracker is configured, or it has no credential',
+      entry: ['cancelRefresh', 'pausePolling'],
     },
     connected: {
-      description: 'the credential is good as far as we know',
-      entry: 'resumeIntake',
+      description: 'the tracker accepted the credential, or has not been asked yet',
+      entry: 'resumePolling',
       on: { answered: { actions: 'noteAnswer' } },
-      initial: 'holding',
+      initial: 'valid',
       states: {
-        holding: {
-          description: 'nothing to be done about the credential',
-          entry: 'awaitExpiry',
+        valid: {
+          description: 'the credential needs no action until the refresh is due',
+          entry: 'scheduleRefresh',
           on: {
-            due: 'refreshing',
+            'refresh due': 'refreshing',
             refused: [
-              { guard: 'canRefresh', target: 'refreshing' },
+              { guard: 'mayRefresh', target: 'refreshing' },
               { target: '#tracker.auth-error', actions: 'noteProblem' },
             ],
           },
         },
         refreshing: {
-          description: 'a new token is being asked for, once for everybody',
+          description: 'one refresh of the token is under way; refused requests wait for it',
           entry: 'refresh',
           on: {
             ...refreshOutcomes,
-            refreshed: { target: 'holding', actions: 'noteRefresh' },
-            'not refreshed': [
-              { guard: 'stillGood', target: 'holding early', actions: 'noteFailure' },
+            refreshed: { target: 'valid', actions: 'noteRefresh' },
+            'refresh failed': [
+              { guard: 'isStillValid', target: 'valid, retrying', actions: 'noteFailure' },
               { target: '#tracker.refresh-failing', actions: ['noteProblem', 'noteFailure'] },
             ],
           },
         },
-        'holding early': {
-          description: 'it could not be refreshed yet, and has not run out either',
-          entry: 'rest',
+        'valid, retrying': {
+          description: 'the refresh failed, but the token has not expired; a retry follows',
+          entry: 'waitToRetry',
           on: {
-            due: 'refreshing',
+            'refresh due': 'refreshing',
             refused: 'refreshing',
           },
         },
       },
     },
     'refresh-failing': {
-      description: 'the token has run out and cannot be refreshed just now; that passes',
-      entry: 'pauseIntake',
+      description: 'the token has expired and its refresh fails for a temporary reason',
+      entry: 'pausePolling',
       initial: 'waiting',
       states: {
         waiting: {
-          description: 'a pause before the next try',
-          entry: 'rest',
-          on: { due: 'refreshing' },
+          description: 'a pause before the next attempt',
+          entry: 'waitToRetry',
+          on: { 'refresh due': 'refreshing' },
         },
         refreshing: {
-          description: 'trying again',
+          description: 'another attempt is under way',
           entry: 'refresh',
           on: {
             ...refreshOutcomes,
             refreshed: { target: '#tracker.connected', actions: 'noteRefresh' },
-            'not refreshed': { target: 'waiting', actions: ['noteProblem', 'noteFailure'] },
+            'refresh failed': { target: 'waiting', actions: ['noteProblem', 'noteFailure'] },
           },
         },
       },
     },
     'auth-error': {
-      description: 'the credential is dead; a person has to connect the tracker again',
-      entry: ['stopAwaiting', 'pauseIntake'],
+      description: 'the tracker refuses the credential; a person has to connect the tracker again',
+      entry: ['cancelRefresh', 'pausePolling'],
     },
   },
 })

@@ -1,9 +1,9 @@
 /**
- * The tracker as everybody in here asks it, and the tokens that it takes.
+ * TrackerConnection sends the host's requests to the tracker and keeps its access token valid.
  *
- * Whoever is refused waits, together with all others, for the one refresh that follows, and asks once more. A new
- * pair of tokens is on disk before it is used: the old one may be worthless from the moment in which the new one was
- * given out. While it can't be written it is kept, and written as soon as that works, rather than asked for again.
+ * A request that the tracker refuses waits for the one refresh that follows, together with all others, and is then sent
+ * once more. A new pair of tokens is on disk before it is used, because issuing it may invalidate the old pair. A pair
+ * that cannot be saved is kept in memory and saved later, instead of asking for another one.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
@@ -33,47 +33,47 @@ export interface TrackerConnectionPorts {
   readonly config: () => ServiceConfig
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
   readonly refresh: Accounts['refreshTrackerToken']
-  /** Durable and told when it resolves; refused as `conflict` when `still` does not hold any more. */
+  /** Resolves when the change is durable and in force; refused as `conflict` when `still` answers false. */
   readonly save: (
     change: CredentialChange,
     still: (config: ServiceConfig) => boolean,
   ) => Promise<Result<void>>
   readonly sendEvent: (event: TrackerConnectionEvent) => void
-  /** What is known of the tickets was another tracker's word. */
+  /** The tracker was replaced or removed: the known tickets came from another one. */
   readonly onTrackerReplaced: (tracker: Tracker | undefined) => void
 }
 
-/** A pair that is not on disk yet, and the refresh token that it was given for. */
+/** A new pair of tokens that is not on disk yet, and the refresh token that was exchanged for it. */
 interface UnsavedTokens {
   readonly pair: TokenPair
   readonly usedRefreshToken: string
 }
 
-/** Under way, and the refresh token that it uses up. */
+/** A refresh that is under way, and the refresh token that it uses up. */
 interface RefreshInProgress {
   readonly usedRefreshToken: string
   readonly outcome: Promise<TrackerConnectionEvent>
 }
 
-/** Timers count at most so far; longer waits are looked at again. */
+/** Longest time that one timer waits; the rest is scheduled when it is due. */
 const WAIT_MS_MAX = 60 * 60_000
 
 export class TrackerConnection {
   readonly #ports: TrackerConnectionPorts
   #tracker: Tracker | undefined
-  /** Another one for each credential: a refusal of an earlier one is no news. */
+  /** Increases with each credential, so that a late refusal of an earlier credential is ignored. */
   #clientGeneration = 0
   #trackerEpoch = 0
-  /** The last one that was refused. */
+  /** Client generation that the tracker refused last. */
   #refusedGeneration = -1
   #settingsKey = ''
   #credentialKey: string | undefined
   #unsaved: UnsavedTokens | undefined
-  /** Of the pair that is being written: that it comes into force is no news from a person. */
+  /** Access token that is being saved: its arrival in the configuration is not a change made by a person. */
   #savingToken: string | undefined
   #refreshing: RefreshInProgress | undefined
   #waiting: (() => void)[] = []
-  /** Why nobody is asked just now: the credential is known to be dead, or has run out. */
+  /** Why requests are refused at once: the credential is refused or has expired. */
   #refusal: Refused | undefined
   #timer: Cancel = () => {}
 
@@ -81,7 +81,7 @@ export class TrackerConnection {
     this.#ports = ports
   }
 
-  /** Another one for each tracker: what was asked of an earlier one is no news. */
+  /** Increases with each tracker, so that callers can ignore answers of an earlier tracker. */
   get epoch(): number {
     return this.#trackerEpoch
   }
@@ -90,14 +90,14 @@ export class TrackerConnection {
     return this.#tracker !== undefined
   }
 
-  /** Whether its tickets have a place for links. */
+  /** Whether the tracker can link pull requests in its tickets. */
   get linksPulls(): boolean {
     return this.#tracker?.linkPull !== undefined
   }
 
   // ---- the configuration -------------------------------------------------------------------------------------------
 
-  /** It may be another tracker now, or another credential, or only other rules. */
+  /** Replaces the client when the tracker or its credential changed; other settings do not matter. */
   onConfigChange(): void {
     const { tracker } = this.#ports.config()
     const { eligible: _, startedState: __, reviewState: ___, whenTicketLeaves: ____, ...connection } = tracker
@@ -111,12 +111,14 @@ export class TrackerConnection {
     this.#credentialKey = credentialKey
     this.#replaceClient(isReplaced || !isOurs)
     if (isOurs && !isReplaced) return
-    // What it was given for is used up, whatever else was set meanwhile: as long as that is in force, it is the only one.
+    // The refresh token that the pair was issued for is used up. While it is configured, the pair is the only valid one.
     if (this.#unsaved?.usedRefreshToken !== refreshToken) this.#unsaved = undefined
     this.#reportConfiguration(tracker)
   }
 
-  /** A person gave a credential that works. It may be the very one that was refused before, and so no change at all. */
+  /**
+   * A person confirmed a credential. That credential may equal the refused one; then the configuration did not change.
+   */
   onCredentialConfirmed(): void {
     if (this.#refusal?.refusal.kind !== 'unauthorized') return
     this.#replaceClient(false)
@@ -149,7 +151,7 @@ export class TrackerConnection {
     return expiresAt === undefined ? null : expiresAt - TOKEN_REFRESH_AHEAD_MS
   }
 
-  /** Of a token that was given out just now: one that lasts less than the lead is not renewed without end. */
+  /** For a token that was just issued. A token that lives shorter than the lead time must not be refreshed in a loop. */
   #nextRefreshAt(): number | null {
     const expiresAt = this.#expiresAt()
     if (expiresAt === undefined) return null
@@ -167,9 +169,9 @@ export class TrackerConnection {
     return refreshToken === undefined || refreshToken === '' || Number.isNaN(at) ? undefined : at
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- requests ----------------------------------------------------------------------------------------------------
 
-  /** Refused at the first try for want of a good credential, it is asked once more with a fresh one. */
+  /** Sends a request. When the tracker refuses the credential, the request is sent once more with a new one. */
   async ask<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
     if (this.#refusal !== undefined) return this.#refusal
     const first = await this.#attempt(request)
@@ -192,12 +194,12 @@ export class TrackerConnection {
         answer: await withTimeout(clock, TRACKER_ANSWER_MS_MAX, request(tracker), 'the tracker'),
       }
     } catch (error) {
-      log.error({ err: error }, 'the tracker could not be asked')
-      return { generation, answer: no('failed', 'the tracker could not be asked; the log says why') }
+      log.error({ err: error }, 'a request to the tracker failed')
+      return { generation, answer: no('failed', 'the request to the tracker failed; the log says why') }
     }
   }
 
-  /** What it had to say when it was looked at. Of a tracker that is not asked any more it is no news. */
+  /** Reports the outcome of a poll; the caller ignores polls of an earlier tracker. */
   reportAnswer(problem: string | undefined): void {
     this.#ports.sendEvent({ type: 'answered', problem: problem?.slice(0, TEXT_CHARS_MAX) ?? null })
   }
@@ -215,13 +217,13 @@ export class TrackerConnection {
     this.#ports.sendEvent({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
   }
 
-  /** The link is in another state. */
+  /** The tracker connection actor entered another state. */
   onStateChange(value: unknown): void {
     this.#refusal = refusalIn(topState(value))
     if (!isRefreshing(value)) this.#resumeWaiting()
   }
 
-  /** Whoever was refused need not wait any longer. */
+  /** Ends the waiting of all requests that were refused. */
   #resumeWaiting(): void {
     const waiting = this.#waiting
     this.#waiting = []
@@ -231,17 +233,17 @@ export class TrackerConnection {
   // ---- refreshing --------------------------------------------------------------------------------------------------
 
   runEffect(effect: TrackerConnectionEffect): void {
-    if (effect.type === 'tracker.settle') {
+    if (effect.type === 'tracker.fail waiting') {
       this.#resumeWaiting()
       return
     }
     this.#timer()
     if (effect.type === 'tracker.refresh') void this.#refreshOnce()
-    else if (effect.type === 'tracker.await') this.#scheduleRefresh(effect.at)
+    else if (effect.type === 'tracker.schedule refresh') this.#scheduleRefresh(effect.at)
     else this.#retryAfter(this.#retryDelayMs(effect.failures))
   }
 
-  /** A pair that is under way would be lost with this process, and the old one is used up by then. */
+  /** Resolves when no refresh is under way. Stopping earlier would lose the new pair when the old one is used up. */
   async refreshSettled(): Promise<void> {
     await this.#refreshing?.outcome
   }
@@ -252,8 +254,8 @@ export class TrackerConnection {
   }
 
   /**
-   * The link may be sent back to its beginning while one is under way. Asked twice, a provider takes a refresh token
-   * for stolen; and what becomes of an earlier one says nothing of the one that is in force.
+   * Refreshes at most once per refresh token, because a provider treats a token that is used twice as stolen. The actor
+   * may be reconfigured during a refresh; the outcome of an earlier token must not be reported for the current one.
    */
   async #refreshOnce(): Promise<void> {
     const usedRefreshToken = this.#ports.config().tracker.refreshToken ?? ''
@@ -277,18 +279,18 @@ export class TrackerConnection {
       const { kind, message } = pair.refusal
       const problem = redactSecrets(message, [usedRefreshToken]).slice(0, TEXT_CHARS_MAX)
       if (kind === 'unauthorized') return { type: 'refresh denied', problem }
-      return { type: 'not refreshed', problem, isStillValid }
+      return { type: 'refresh failed', problem, isStillValid }
     } catch (error) {
       this.#ports.log.error({ err: error }, 'the token of the tracker could not be refreshed')
       return {
-        type: 'not refreshed',
+        type: 'refresh failed',
         problem: 'the token could not be refreshed; the log says why',
         isStillValid,
       }
     }
   }
 
-  /** Nobody has refused it, and it has not run out. */
+  /** Whether the current token was neither refused nor has expired. */
   #isStillValid(): boolean {
     const expiresAt = this.#expiresAt()
     return (
@@ -323,7 +325,7 @@ export class TrackerConnection {
     if (saved.ok || saved.refusal.kind === 'conflict') this.#unsaved = undefined
     if (saved.ok) return { type: 'refreshed', refreshAt: this.#nextRefreshAt() }
     return {
-      type: 'not refreshed',
+      type: 'refresh failed',
       problem: `the new token could not be saved: ${saved.refusal.message}`.slice(0, TEXT_CHARS_MAX),
       isStillValid,
     }
@@ -333,12 +335,12 @@ export class TrackerConnection {
     if (at === null) return
     const { clock } = this.#ports
     const waitMs = at - clock.now()
-    if (waitMs <= 0) this.#ports.sendEvent({ type: 'due' })
+    if (waitMs <= 0) this.#ports.sendEvent({ type: 'refresh due' })
     else this.#timer = clock.after(Math.min(waitMs, WAIT_MS_MAX), () => this.#scheduleRefresh(at))
   }
 
   #retryAfter(ms: number): void {
-    this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent({ type: 'due' }))
+    this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent({ type: 'refresh due' }))
   }
 
   #retryDelayMs(failures: number): number {
@@ -357,15 +359,15 @@ const NOT_CONNECTED = 'no tracker is connected; connect one, or set tracker in t
 const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
 
 /**
- * Where issues are tickets, which there are depends on the repositories and on the code host's account, and in which
- * state they are on the states that the host itself moves them to.
+ * Settings outside `tracker` that decide which tickets the GitHub tracker lists and in which states they are.
+ * For GitHub, issues are tickets: repositories, code host account and the host's own target states all matter.
  */
 function issueSettings({ tracker, repos, codehost }: ServiceConfig): unknown {
   const { startedState, reviewState } = tracker
   return tracker.driver === 'github' ? [repos, codehost, startedState, reviewState] : []
 }
 
-/** As people see it. */
+/** The status that people see. */
 export function trackerStatusOf(value: unknown, { error }: TrackerConnectionContext): TrackerStatus {
   const state = topState(value)
   return error === null ? { state } : { state, error }
@@ -373,19 +375,19 @@ export function trackerStatusOf(value: unknown, { error }: TrackerConnectionCont
 
 function topState(value: unknown): TrackerStatus['state'] {
   const state = typeof value === 'string' ? value : Object.keys(Object(value))[0]
-  // The machine's own states, which are these words.
+  // The machine's top-level states are named like the status values.
   return state as TrackerStatus['state']
 }
 
-/** Asking with what is known to be refused answers nothing, and looks like an attack from the other side. */
+/** Why requests must not be sent in this state: a refused credential gets no answer and looks like an attack. */
 function refusalIn(state: TrackerStatus['state']): Refused | undefined {
   if (state === 'auth-error') return no('unauthorized', CREDENTIAL_REFUSED)
   return state === 'refresh-failing' ? no('unavailable', REFRESH_FAILING) : undefined
 }
 
-const CREDENTIAL_REFUSED = 'the tracker does not take its credential any more; connect the tracker again'
+const CREDENTIAL_REFUSED = 'the tracker refuses its credential; connect the tracker again'
 const REFRESH_FAILING =
-  'the token of the tracker has run out and cannot be renewed just now; try again in a while'
+  'the token of the tracker has expired and cannot be refreshed just now; try again in a while'
 
 const isRefreshing = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.values(value).includes('refreshing')

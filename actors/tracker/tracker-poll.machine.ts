@@ -1,9 +1,8 @@
 /**
- * The intake: how tickets come in. It looks at the tracker when something may have changed there, and at least every
- * so often, one look at a time.
+ * The tracker poll machine decides when the host lists the tracker's tickets: after a change, and at regular intervals.
  *
- * The tickets themselves stay in the room beside it. Whether there is a tracker to look at, and whether it takes our
- * credential, is the link's to say.
+ * Polls never overlap. `ticket-intake.ts` holds the tickets. The tracker connection pauses and resumes the polling,
+ * because only it knows whether a tracker is configured and accepts the credential.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -12,67 +11,70 @@ import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 export const TRACKER_POLL = 'intake'
 
 export interface TrackerPollContext {
-  /** Something changed while it was looking. */
+  /** The tracker changed while a poll was running, so its listing may be outdated. */
   readonly isOutdated: boolean
   readonly pollMs: number
 }
 
 export type TrackerPollEvent =
-  /** There is a tracker to look at, maybe another than before. */
+  /** A tracker can be polled; it may be another one than before. */
   | { readonly type: 'resumed'; readonly pollMs: number }
   | { readonly type: 'paused' }
-  | { readonly type: 'touched' }
-  /** It has been looked at, be it in vain. */
-  | { readonly type: 'looked' }
-  /** Nothing has changed for so long that it looks all the same. */
-  | { readonly type: 'rested' }
+  | { readonly type: 'tracker changed' }
+  /** The poll ended, also when it failed. */
+  | { readonly type: 'poll finished' }
+  /** The poll interval passed without a known change. */
+  | { readonly type: 'interval passed' }
 
-/** Each takes the place of the one before. A rest is no deadline: it must not get longer when the wall clock is set. */
+/**
+ * Each effect replaces the previous one. The wait between polls is a timer and not a deadline, because setting the wall
+ * clock must not prolong it.
+ */
 export type TrackerPollEffect =
-  | { readonly type: 'intake.look' }
-  | { readonly type: 'intake.rest'; readonly ms: number }
+  | { readonly type: 'intake.poll' }
+  | { readonly type: 'intake.wait'; readonly ms: number }
 
 const { recordEffect } = defineActions<TrackerPollContext, TrackerPollEvent, TrackerPollEffect>()
 
-const looked = {
-  looked: [{ guard: 'wasTouched', target: 'looking', reenter: true }, { target: 'resting' }],
+const pollFinished = {
+  'poll finished': [{ guard: 'isOutdated', target: 'polling', reenter: true }, { target: 'waiting' }],
 } as const
 
-const always = {
-  resumed: { target: '#intake.looking', reenter: true, actions: 'notePace' },
+const transitionsOfAll = {
+  resumed: { target: '#intake.polling', reenter: true, actions: 'setPollInterval' },
   paused: '#intake.idle',
 } as const
 
 export const trackerPollMachine = setup({
   types: {} as { context: TrackerPollContext; events: TrackerPollEvent },
-  guards: { wasTouched: ({ context }) => context.isOutdated },
+  guards: { isOutdated: ({ context }) => context.isOutdated },
   actions: {
-    look: recordEffect(() => ({ type: 'intake.look' })),
-    notePace: assign(({ event }) => (event.type === 'resumed' ? { pollMs: event.pollMs } : {})),
-    noteTouch: assign({ isOutdated: true }),
-    forgetTouch: assign({ isOutdated: false }),
-    rest: recordEffect(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
+    poll: recordEffect(() => ({ type: 'intake.poll' })),
+    setPollInterval: assign(({ event }) => (event.type === 'resumed' ? { pollMs: event.pollMs } : {})),
+    markOutdated: assign({ isOutdated: true }),
+    markCurrent: assign({ isOutdated: false }),
+    wait: recordEffect(({ context }) => ({ type: 'intake.wait', ms: context.pollMs })),
   },
 }).createMachine({
   id: 'intake',
   options: { maxIterations: 100 },
   context: { isOutdated: false, pollMs: 30_000 },
   initial: 'idle',
-  on: always,
+  on: transitionsOfAll,
   states: {
-    idle: { description: 'there is no tracker to look at, or it is not to be asked now' },
-    looking: {
-      description: 'reading what the tracker has',
-      entry: ['forgetTouch', 'look'],
-      on: { touched: { actions: 'noteTouch' }, ...looked },
+    idle: { description: 'no tracker is configured, or the tracker connection paused the polling' },
+    polling: {
+      description: 'the tickets of the tracker are being listed',
+      entry: ['markCurrent', 'poll'],
+      on: { 'tracker changed': { actions: 'markOutdated' }, ...pollFinished },
     },
-    resting: {
-      description: 'the tickets are as they were when it looked last',
-      entry: 'rest',
-      on: { touched: 'looking', rested: 'looking' },
+    waiting: {
+      description: 'the last listing is current; the next poll follows after the interval or a change',
+      entry: 'wait',
+      on: { 'tracker changed': 'polling', 'interval passed': 'polling' },
     },
-    'shut out': {
-      description: 'the tracker does not take our credential; a person has to connect it again',
+    unauthorized: {
+      description: 'the tracker refuses the credential; a person has to connect it again',
     },
   },
 })

@@ -22,10 +22,10 @@ const unconfigured: TrackerConnectionEvent = { type: 'unconfigured' }
 const answered: TrackerConnectionEvent = { type: 'answered', problem: null }
 const partly: TrackerConnectionEvent = { type: 'answered', problem: 'ENG-3 could not be read' }
 const refused: TrackerConnectionEvent = { type: 'refused', problem: 'the key is not valid' }
-const due: TrackerConnectionEvent = { type: 'due' }
+const due: TrackerConnectionEvent = { type: 'refresh due' }
 const refreshed: TrackerConnectionEvent = { type: 'refreshed', refreshAt: 90 }
-const early: TrackerConnectionEvent = { type: 'not refreshed', problem: 'no answer', isStillValid: true }
-const late: TrackerConnectionEvent = { type: 'not refreshed', problem: 'no answer', isStillValid: false }
+const early: TrackerConnectionEvent = { type: 'refresh failed', problem: 'no answer', isStillValid: true }
+const late: TrackerConnectionEvent = { type: 'refresh failed', problem: 'no answer', isStillValid: false }
 const denied: TrackerConnectionEvent = { type: 'refresh denied', problem: 'revoked' }
 
 const input = undefined

@@ -5,9 +5,9 @@ import { testTrails } from '../trail-tests.ts'
 
 const resumed: TrackerPollEvent = { type: 'resumed', pollMs: 30_000 }
 const paused: TrackerPollEvent = { type: 'paused' }
-const touched: TrackerPollEvent = { type: 'touched' }
-const looked: TrackerPollEvent = { type: 'looked' }
-const rested: TrackerPollEvent = { type: 'rested' }
+const touched: TrackerPollEvent = { type: 'tracker changed' }
+const looked: TrackerPollEvent = { type: 'poll finished' }
+const rested: TrackerPollEvent = { type: 'interval passed' }
 
 const input = undefined
 const stories: readonly Story<TrackerPollEvent>[] = [
