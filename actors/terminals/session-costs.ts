@@ -1,10 +1,10 @@
 /**
- * What people's sessions cost, among the costs of their runs.
+ * SessionCosts adds the cost of people's terminal sessions to the costs of their runs.
  *
- * When a session ends, its worker exports its usage once more, outside any lease: the whole of it, what the run's own
- * executions have used included. How far those were accounted is found out before the first of these exports replaces
- * what is archived, and kept; from then on a session's cost is worked out anew from what it says, so that an export
- * that comes twice changes nothing. Costs are written to runs at rest only. For one that is not, they wait.
+ * When a session ends, its worker exports the agent's whole usage outside any lease, including that of the run's own
+ * executions. Before the first export replaces the archived usage, SessionCosts stores how far the archive was already
+ * accounted. Each export then recomputes the session's cost from usage after that instant, so a repeated export
+ * changes nothing. Costs are written to finished runs only; those of an active run wait.
  */
 import type { KeyValues, UsageArchive, UsageKey, Write } from '../../core/ports.ts'
 import { PRICES } from '../../core/run/price-table.ts'
@@ -24,58 +24,59 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export interface SessionCostsPorts {
   readonly keyValues: KeyValues
   readonly usage: UsageArchive
-  /** Wall milliseconds. */
+  /** Wall clock in milliseconds. */
   readonly now: () => number
-  /** The newest word on a run that is at rest; undefined for one that is not. */
+  /** The newest record of a finished run; undefined while the run is active. */
   readonly finishedRun: (runId: string) => Run | undefined
   readonly changeRun: (run: Run) => void
   readonly requestCommit: () => void
 }
 
-/** As it is on disk. */
+/** A session as stored on disk, so its fields keep their names. */
 interface SessionRecord {
   readonly runId: string
   readonly bootedAt: number
-  /** The run's end, as records write it. */
+  /** When the run finished, as an ISO 8601 timestamp. */
   readonly endedAt: string
-  /** What is younger is this session's: by project, each from its first export after the boot on. */
+  /** By project: usage after this instant belongs to the session. Set by the first export after the boot. */
   readonly sinces?: Readonly<Record<string, string>>
-  /** For all projects, as earlier releases had it. */
+  /** The same instant for all projects, as earlier releases stored it. */
   readonly since?: string
-  /** How far the sessions before it were accounted. */
+  /** Instant up to which earlier sessions were accounted. */
   readonly before?: string
-  /** The youngest instant accounted so far; in the archive, too, unless this process or the disk failed in between. */
+  /** The latest instant accounted so far. The archive may lag behind it after a crash or a disk failure. */
   readonly until?: string
-  /** By project and subagent, the session's own under the empty name. */
+  /** Cost parts by project and subagent; the main agent's part has the empty subagent name. */
   readonly parts: Readonly<Record<string, SessionCostPart>>
-  /** Of the sessions of its run, once it has a place among the costs. */
+  /** The session's number among the sessions of its run, once its costs have been written. */
   readonly number?: number
-  /** The run was not at rest: the costs are to be written once it is. */
+  /** The run was active: the costs are written once it has finished. */
   readonly owed?: true
 }
 
-/** Whoever exports more is not a worker of ours; and all of it is written with each. */
+/** No genuine worker exports more parts, and every export rewrites the whole record. */
 const PARTS_MAX = 1_024
-/** Becomes a part of a key on disk; what is no such name can't come in an export either. */
+/** Session ids become part of a key on disk. Exports can't carry other ids either. */
 const SESSION_ID = /^[A-Za-z0-9._-]{1,200}$/
 const keyOf = (workerId: string, sessionId: string): string => `${workerId}/${sessionId}`
 
 export class SessionCosts implements CommitParticipant {
   readonly #ports: SessionCostsPorts
-  /** Not on disk yet. */
+  /** Changed records that no commit has taken yet. */
   #toWrite = new Map<string, SessionRecord | null>()
+  /** Records in the commit that is under way. */
   readonly #writing = new Map<string, SessionRecord | null>()
   #commitWaiters: (() => void)[] = []
-  /** Run → key of the session whose costs it is owed. */
+  /** By run: key of the session whose costs wait for the run to finish. */
   readonly #owed = new Map<string, string>()
-  /** The exports of one session come one after the other. */
+  /** By session: resolves when its previous export is accounted, so that exports stay in order. */
   readonly #exportsInOrder = new Map<string, Promise<void>>()
 
   constructor(ports: SessionCostsPorts) {
     this.#ports = ports
   }
 
-  /** What was owed when the process ended still is. */
+  /** Restores the costs that still waited for their runs when the process ended. */
   start(): void {
     for (const [key, { owed, runId }] of [...this.#all()]) {
       if (owed === undefined) continue
@@ -84,7 +85,7 @@ export class SessionCosts implements CommitParticipant {
     }
   }
 
-  /** A person goes on with it. What it exports after this is one session more. */
+  /** Records that a person resumed the agent session. Later exports of it count as a further session. */
   startSession({ id: runId, finishedAt }: Run, workerId: string, sessionId: string): void {
     if (!SESSION_ID.test(sessionId)) return
     const bootedAt = this.#ports.now()
@@ -95,12 +96,12 @@ export class SessionCosts implements CommitParticipant {
     this.#write(key, { runId, bootedAt, endedAt, parts: {}, ...known })
   }
 
-  /** Whether this worker had the session booted for a person, be it before a restart or of a run that is discarded. */
+  /** Whether this worker booted the session for a person; also true after a restart, or when the run was discarded. */
   hasSession(workerId: string, sessionId: string): boolean {
     return SESSION_ID.test(sessionId) && this.#session(keyOf(workerId, sessionId)) !== undefined
   }
 
-  /** An export that came outside any lease: its costs are on disk when this resolves, and it may be archived. */
+  /** Accounts an export that came outside any lease. Resolves when its costs are on disk; then it may be archived. */
   async addExport(workerId: string, key: UsageKey, entries: readonly UsageEntry[]): Promise<void> {
     const name = keyOf(workerId, key.sessionId)
     const accounted = (this.#exportsInOrder.get(name) ?? Promise.resolve()).then(() =>
@@ -113,7 +114,7 @@ export class SessionCosts implements CommitParticipant {
     })
   }
 
-  /** A run has come to rest: what it is owed is written now. */
+  /** Writes the costs that waited for this run to finish. */
   onRunFinished(runId: string): void {
     const key = this.#owed.get(runId)
     const session = key === undefined ? undefined : this.#session(key)
@@ -121,7 +122,7 @@ export class SessionCosts implements CommitParticipant {
     if (key !== undefined && session !== undefined) this.#writeCosts(key, session)
   }
 
-  /** Drops sessions so old that nobody exports them any more. */
+  /** Deletes sessions that are too old to be exported again. */
   prune(): void {
     const before = this.#ports.now() - SESSIONS_KEPT_MS
     for (const [key, { bootedAt, owed }] of [...this.#all()])
@@ -157,7 +158,8 @@ export class SessionCosts implements CommitParticipant {
     const since = session.sinces?.[project] ?? session.since ?? (await this.#accountedUntil(session, key))
     const current = this.#session(name)
     if (current === undefined) return
-    // Booted again while the archive was read. What is archived next counts as accounted, so it goes with the new one.
+    // The session was resumed again while the archive was read. Account this export to the newer record, because the
+    // archive will count as accounted for it.
     if (current.bootedAt !== session.bootedAt) return this.#account(name, key, entries)
     const part = sessionCostPart(entries, since, PRICES)
     const until = laterOf(current.until ?? '', newestInstant(entries))
@@ -166,7 +168,7 @@ export class SessionCosts implements CommitParticipant {
     await new Promise<void>((resolve) => this.#commitWaiters.push(resolve))
   }
 
-  /** By what is archived, and by what sessions before it came to; where nothing is, by when the run ended. */
+  /** The latest instant in the archive or in earlier sessions; the end of the run when neither has any. */
   async #accountedUntil(
     { endedAt, before = '' }: SessionRecord,
     { projectKey, sessionId }: UsageKey,
@@ -189,9 +191,9 @@ export class SessionCosts implements CommitParticipant {
     } else if (number === undefined || entry === undefined) this.#write(name, settled)
     else {
       this.#write(name, { ...settled, number })
-      // Written once, and gone since: it was added up with others, which can't be undone.
-      const foldedAway = session.number !== undefined && !run.costs.some(({ label }) => label === entry.label)
-      if (!foldedAway) this.#ports.changeRun(addSessionCost(run, entry))
+      // An entry that was written and is missing now was merged with others, so it can't be updated any more.
+      const isMerged = session.number !== undefined && !run.costs.some(({ label }) => label === entry.label)
+      if (!isMerged) this.#ports.changeRun(addSessionCost(run, entry))
     }
   }
 
@@ -199,7 +201,7 @@ export class SessionCosts implements CommitParticipant {
 
   #session(key: string): SessionRecord | undefined {
     const unwritten = this.#toWrite.get(key) ?? this.#writing.get(key)
-    // Only this class writes to the shelf.
+    // Only this class writes to the collection, so the stored value has this type.
     return unwritten ?? (this.#ports.keyValues.get('session', key) as SessionRecord | undefined)
   }
 
@@ -213,7 +215,7 @@ export class SessionCosts implements CommitParticipant {
   }
 }
 
-/** No object has a property of such a name by itself. */
+/** The slash keeps the name apart from inherited properties of objects. */
 const projectPrefix = ({ projectKey }: UsageKey): string => `${projectKey}/`
 
 function partsWith(
@@ -223,16 +225,16 @@ function partsWith(
 ): SessionRecord['parts'] {
   const { subagentId = '' } = key
   const name = `${projectPrefix(key)}${subagentId}`
-  // Earlier releases named it so.
+  // Earlier releases used the subagent id alone as the name.
   const { [subagentId]: _, ...others } = parts
   const isNew = !Object.hasOwn(others, name)
   return isNew && Object.keys(others).length >= PARTS_MAX ? others : { ...others, [name]: part }
 }
 
-/** Of two instants, as records write them. */
+/** The later of two ISO 8601 timestamps. */
 const laterOf = (a: string, b: string): string => (a > b ? a : b)
 
-/** What we wrote ourselves, unless somebody put something else there; then it says nothing. */
+/** Entries of an archived export; none when the file was replaced by something unreadable. */
 function entriesOf(text: string | undefined): readonly UsageEntry[] {
   try {
     const { entries } = JSON.parse(text ?? '{}') as { entries?: unknown }

@@ -1,10 +1,9 @@
 /**
- * A run's sandbox that a worker has booted for a person: from the order to boot it until nothing of it is left.
+ * The terminal session machine follows one resumed sandbox from the order to boot it until the worker has released it.
  *
- * It is booted for as long as somebody looks at it, and a grace longer, so that a page may be loaded again. Its worker
- * may be away for a while: the session lives on there, and whoever looks at it waits. Nothing of this is kept on disk.
- * After a restart nothing is booted as far as the host knows; the worker closes by itself what nobody asks for, and
- * answers at once when somebody does.
+ * The sandbox stays booted while a terminal shows it, and for a grace period longer, so that a person may reload the
+ * page. While the worker is disconnected, the session continues there and the terminals wait. Sessions are in memory
+ * only: after a restart of the host the worker closes sandboxes that no one asks for, and answers a new order at once.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -15,9 +14,9 @@ export interface TerminalSessionContext {
   readonly runId: string
   readonly workerId: string
   readonly requestId: string
-  /** Somebody looks at it. */
+  /** Whether at least one terminal shows the session. */
   readonly watched: boolean
-  /** Why it is over, in a sentence for whoever waits for it or looks at it. */
+  /** Why the session ended, as a sentence for the people who wait for it or have it open. */
   readonly reason: string
 }
 
@@ -27,23 +26,23 @@ export type TerminalSessionEvent =
   | { readonly type: 'ready' }
   | { readonly type: 'watched' }
   | { readonly type: 'unwatched' }
-  | { readonly type: 'line lost' }
-  | { readonly type: 'line back' }
-  /** The session's process ended; those who look at it are being told. */
+  | { readonly type: 'connection lost' }
+  | { readonly type: 'connection restored' }
+  /** The session's process ended. */
   | { readonly type: 'exited' }
-  /** What its state may take is over. */
-  | { readonly type: 'time over' }
-  /** It could not be booted, or is not booted any more, as its worker says. */
+  /** The current state lasted as long as it may. */
+  | { readonly type: 'timed out' }
+  /** The worker reported that it could not boot the sandbox, or that the sandbox is no longer booted. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'released'; readonly reason: string }
-  /** There is no such worker any more. */
-  | { readonly type: 'worker left' }
+  /** The worker was revoked. */
+  | { readonly type: 'worker removed' }
 
 export type TerminalSessionEffect =
-  | { readonly type: 'attach.boot'; readonly runId: string; readonly requestId: string }
-  | { readonly type: 'attach.reopen'; readonly runId: string }
-  /** Stops what may be left of it on its worker. */
-  | { readonly type: 'attach.release'; readonly runId: string; readonly workerId: string }
+  | { readonly type: 'attach.send boot'; readonly runId: string; readonly requestId: string }
+  | { readonly type: 'attach.reopen views'; readonly runId: string }
+  /** Orders the worker to stop whatever is left of the session. */
+  | { readonly type: 'attach.send release'; readonly runId: string; readonly workerId: string }
 
 const { recordEffect, endActor } = defineActions<
   TerminalSessionContext,
@@ -52,18 +51,18 @@ const { recordEffect, endActor } = defineActions<
 >()
 
 const BOOT_FAILED = 'the sandbox could not be booted in time; try again'
-const WORKER_LOST = 'the worker was lost while it booted the sandbox; try again once it is back'
+const WORKER_LOST = 'the worker disconnected while it booted the sandbox; try again once it is connected'
 const WORKER_REVOKED = 'the worker that held the sandbox is enrolled no more'
 const WORKER_AWAY = 'the worker did not come back in time; try again once it is connected'
-const UNWATCHED = 'nobody looked at it for a while, and so it was released; try again'
+const UNWATCHED = 'the sandbox was released because no terminal was open; try again'
 const SESSION_ENDED = 'the session has ended'
 
-const withReason = (reason: string) => ({ type: 'give', params: { reason } }) as const
+const withReason = (reason: string) => ({ type: 'setReason', params: { reason } }) as const
 
 const endings = {
-  released: { target: 'over', actions: ['giveReason', 'release'] },
-  failed: { target: 'over', actions: ['giveReason', 'release'] },
-  'worker left': { target: 'over', actions: withReason(WORKER_REVOKED) },
+  released: { target: 'closed', actions: ['setReasonFromEvent', 'release'] },
+  failed: { target: 'closed', actions: ['setReasonFromEvent', 'release'] },
+  'worker removed': { target: 'closed', actions: withReason(WORKER_REVOKED) },
 } as const
 
 const viewerChanges = {
@@ -77,12 +76,16 @@ export const terminalSessionMachine = setup({
   actions: {
     noteWatched: assign({ watched: true }),
     noteUnwatched: assign({ watched: false }),
-    give: assign((_, { reason }: { reason: string }) => ({ reason })),
-    giveReason: assign(({ event }) => ('reason' in event ? { reason: event.reason } : {})),
-    boot: recordEffect(({ context: { runId, requestId } }) => ({ type: 'attach.boot', runId, requestId })),
-    reopen: recordEffect(({ context }) => ({ type: 'attach.reopen', runId: context.runId })),
+    setReason: assign((_, { reason }: { reason: string }) => ({ reason })),
+    setReasonFromEvent: assign(({ event }) => ('reason' in event ? { reason: event.reason } : {})),
+    boot: recordEffect(({ context: { runId, requestId } }) => ({
+      type: 'attach.send boot',
+      runId,
+      requestId,
+    })),
+    reopen: recordEffect(({ context }) => ({ type: 'attach.reopen views', runId: context.runId })),
     release: recordEffect(({ context: { runId, workerId } }) => ({
-      type: 'attach.release',
+      type: 'attach.send release',
       runId,
       workerId,
     })),
@@ -95,56 +98,57 @@ export const terminalSessionMachine = setup({
   initial: 'booting',
   states: {
     booting: {
-      description: 'its worker has been asked to boot it',
+      description: 'the worker has been asked to boot the sandbox',
       entry: 'boot',
       on: {
         ready: 'unwatched',
-        'time over': { target: 'over', actions: [withReason(BOOT_FAILED), 'release'] },
-        'line lost': { target: 'over', actions: [withReason(WORKER_LOST), 'release'] },
+        'timed out': { target: 'closed', actions: [withReason(BOOT_FAILED), 'release'] },
+        'connection lost': { target: 'closed', actions: [withReason(WORKER_LOST), 'release'] },
         ...endings,
       },
     },
     unwatched: {
-      description: 'booted, and nobody looks at it; it has a grace until it is released',
+      description: 'the sandbox is booted, but no terminal shows it; it is released after a grace period',
       on: {
         watched: { target: 'watched', actions: 'noteWatched' },
-        'time over': { target: 'over', actions: [withReason(UNWATCHED), 'release'] },
-        'line lost': 'waiting',
-        exited: 'over',
+        'timed out': { target: 'closed', actions: [withReason(UNWATCHED), 'release'] },
+        'connection lost': 'disconnected',
+        exited: 'closed',
         ...endings,
       },
     },
     watched: {
-      description: 'booted, and somebody looks at it',
+      description: 'the sandbox is booted and at least one terminal shows it',
       on: {
         unwatched: { target: 'unwatched', actions: 'noteUnwatched' },
-        'line lost': 'waiting',
+        'connection lost': 'disconnected',
         exited: 'ending',
         ...endings,
       },
     },
-    waiting: {
-      description: 'its worker is away; the session lives on there for as long as is waited here',
+    disconnected: {
+      description:
+        'the worker is disconnected; the session continues there until the reconnect grace is over',
       on: {
         ...viewerChanges,
-        'line back': [
+        'connection restored': [
           { guard: 'isWatched', target: 'watched', actions: 'reopen' },
           { target: 'unwatched', actions: 'reopen' },
         ],
-        'time over': { target: 'over', actions: [withReason(WORKER_AWAY), 'release'] },
+        'timed out': { target: 'closed', actions: [withReason(WORKER_AWAY), 'release'] },
         ...endings,
       },
     },
     ending: {
-      description: 'the session has ended, and those who look at it are told',
+      description: 'the session has ended and the open terminals are being closed',
       on: {
-        unwatched: { target: 'over', actions: 'noteUnwatched' },
-        'time over': 'over',
-        'line lost': 'over',
+        unwatched: { target: 'closed', actions: 'noteUnwatched' },
+        'timed out': 'closed',
+        'connection lost': 'closed',
         ...endings,
       },
     },
-    over: { description: 'not booted any more', entry: 'end' },
+    closed: { description: 'the sandbox is no longer booted', entry: 'end' },
   },
 })
 
@@ -154,10 +158,10 @@ export const terminalSessionKind: ActorKind = {
   supervision: {
     ...closeOnCrash,
     finalOutputs: (runId, { context }) => {
-      const effect: TerminalSessionEffect = { type: 'attach.release', runId, workerId: context.workerId }
+      const effect: TerminalSessionEffect = { type: 'attach.send release', runId, workerId: context.workerId }
       return [{ is: 'effect', effect }]
     },
   },
-  // Whatever the disk does, a session must be able to end, and its end to be told.
+  // A session must be able to end, and to report its end, also after a disk failure.
   diskless: true,
 }

@@ -1,2 +1,2 @@
-/** The kind of life that a booted sandbox has on the host; its key is the run's id. */
+/** Name of the actor kind of a terminal session on the host. The key of such an actor is the run's id. */
 export const TERMINAL_SESSION = 'attach'

@@ -1,9 +1,9 @@
 /**
- * Sandboxes that are booted for people, and the terminals through which they look at them.
+ * TerminalSessions has workers boot retained sandboxes for people, and relays input and output of their terminals.
  *
- * The host holds no terminal and no session: it has a sandbox booted, once however many ask for it, passes on what is
- * typed and what is printed, and sees to it that nothing stays booted that nobody looks at. Credentials are taken from
- * the configuration at the moment they are sent, and kept nowhere. All of it is in memory only.
+ * A sandbox is booted once, however many people ask for it, and released when no terminal shows it any more. The host
+ * holds neither a terminal nor a session: both live on the worker. Credentials are read from the configuration when a
+ * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
 import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
@@ -43,27 +43,27 @@ export interface TerminalSessionsPorts {
   readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly timeouts: () => LeaseTimeouts
-  /** For the agent, as the configuration has it now. */
+  /** The agent's credentials, from the configuration in force. */
   readonly credentials: () => RunCredentials
 }
 
-/** A retained sandbox, and who holds it. */
+/** A retained sandbox and the worker that holds it. */
 export interface RetainedSandbox {
   readonly runId: string
   readonly workerId: string
 }
 
-/** What a worker says of booted sandboxes and terminals. */
+/** The frames in which a worker reports about resumed sandboxes and their terminals. */
 export type TerminalFrame = Extract<WorkerFrame, { readonly type: `attach-${string}` | `sandbox-${string}` }>
 
 interface ActiveSession extends RetainedSandbox {
   readonly requestId: string
   readonly sender: SessionSender
   readonly views: Set<TerminalView>
-  /** Resolves once it is ready to be looked at, or never will be. */
+  /** Resolves when the session can be shown, or with the reason why it cannot. */
   readonly ready: Promise<Result<void>>
   readonly resolveReady: (answer: Result<void>) => void
-  /** How its session's process ended. */
+  /** Exit code of the session's process, once it ended. */
   exitCode: number | undefined
 }
 
@@ -77,16 +77,16 @@ const CLOSE_TRY_AGAIN = 1013
 export class TerminalSessions {
   readonly #ports: TerminalSessionsPorts
   readonly #sessions = new Map<string, ActiveSession>()
-  /** Every view there is, those included that wait for a sandbox to be booted; by its session's id. */
+  /** Every open view by its session id, including those that still wait for their sandbox to boot. */
   readonly #views = new Map<string, TerminalView>()
-  /** By worker: released while it was away, and to be told when it is back. */
+  /** By worker: runs whose release could not be sent while the worker was disconnected. */
   readonly #unsentReleases = new Map<string, Set<string>>()
 
   constructor(ports: TerminalSessionsPorts) {
     this.#ports = ports
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries -----------------------------------------------------------------------------------------------------
 
   isBooted(runId: string): boolean {
     return this.#sessions.has(runId)
@@ -100,7 +100,7 @@ export class TerminalSessions {
     return this.#views.size
   }
 
-  /** Of sandboxes that this worker has booted, or is about to. */
+  /** Number of views on sandboxes that this worker has booted or is booting. */
   viewCountOn(workerId: string): number {
     let count = 0
     for (const { runId } of this.#views.values())
@@ -108,9 +108,9 @@ export class TerminalSessions {
     return count
   }
 
-  // ---- what people want --------------------------------------------------------------------------------------------
+  // ---- requests of people ------------------------------------------------------------------------------------------
 
-  /** Answered once its session can be looked at. Whether that is allowed was asked before. */
+  /** Resolves when the session can be shown. The caller has checked that the run may be resumed. */
   boot(held: RetainedSandbox): Promise<Result<void>> {
     const known = this.#sessions.get(held.runId) ?? this.#start(held)
     if (known.exitCode === undefined) return known.ready
@@ -121,7 +121,7 @@ export class TerminalSessions {
     this.#sendEvent(runId, { type: 'released', reason: 'the session was released' })
   }
 
-  /** `resume`: has its sandbox booted, or says why not. */
+  /** Opens a view. `resume` has the sandbox booted or answers why it cannot be. */
   attach(runId: string, link: ViewLink, resume: () => Promise<Result<unknown>>): ViewLine {
     const { random, clock } = this.#ports
     const sessionId = `as-${uuidv7Hex(clock.now(), random.bytes(10))}`
@@ -151,11 +151,11 @@ export class TerminalSessions {
     if (!resumed.ok) view.closeWithError(resumed.refusal.message, closeCodeOf(resumed.refusal))
     else if (session === undefined || session.exitCode !== undefined)
       view.closeWithError('the session ended before it could be shown; try again')
-    // Its person may not have waited.
+    // The person may have closed the terminal meanwhile.
     else if (this.#views.has(view.sessionId)) this.#addView(session, view)
   }
 
-  /** It costs one person a view, and not everybody the service. */
+  /** Closes the one view that failed, so that an error in it does not stop the host. */
   #onJoinFailed(view: TerminalView, err: unknown): void {
     this.#ports.log.error({ err, run: view.runId }, 'a terminal could not be opened')
     view.closeWithError('the service failed; its log says why', CLOSE_FAILED)
@@ -174,7 +174,7 @@ export class TerminalSessions {
       this.#sendEvent(view.runId, { type: 'unwatched' })
   }
 
-  // ---- what workers say --------------------------------------------------------------------------------------------
+  // ---- frames of workers -------------------------------------------------------------------------------------------
 
   onFrame(workerId: string, frame: TerminalFrame): void {
     switch (frame.type) {
@@ -197,7 +197,7 @@ export class TerminalSessions {
     }
   }
 
-  /** By far the most that workers say, and read in a way of its own. */
+  /** Handles terminal output, the most frequent frame, which has a reader of its own for speed. */
   onOutput(workerId: string, { sessionId, data, json }: AttachData): void {
     this.#viewOf(workerId, sessionId)?.onOutput(data, json)
   }
@@ -214,9 +214,9 @@ export class TerminalSessions {
     }
   }
 
-  #onBootFailed({ runId, resolveReady: settle }: ActiveSession, message: string): void {
+  #onBootFailed({ runId, resolveReady }: ActiveSession, message: string): void {
     const refused = parseBootRefusal(message)
-    settle(refused)
+    resolveReady(refused)
     this.#sendEvent(runId, { type: 'failed', reason: refused.refusal.message })
   }
 
@@ -235,8 +235,8 @@ export class TerminalSessions {
   }
 
   /**
-   * A view that was shown the terminal is dismissed: so is everybody. One that never was concerns nobody else, unless
-   * nobody is shown anything: then the worker does not have the session any more.
+   * Closes a view that the worker refused, and the session with it when the worker no longer has the session. The
+   * worker no longer has it when it refuses a view that already showed output, or when no view shows output.
    */
   #onError(workerId: string, { sessionId, message }: WorkerFrameOf<'attach-error'>): void {
     const view = this.#viewOf(workerId, sessionId)
@@ -248,10 +248,10 @@ export class TerminalSessions {
     if (isOver) this.#sendEvent(view.runId, { type: 'failed', reason })
   }
 
-  // ---- workers come and go -----------------------------------------------------------------------------------------
+  // ---- connections of workers ---------------------------------------------------------------------------------------
 
   onConnectionLost(workerId: string): void {
-    this.#sendEventToAll(workerId, { type: 'line lost' })
+    this.#sendEventToAll(workerId, { type: 'connection lost' })
   }
 
   onConnectionRestored(workerId: string): void {
@@ -260,12 +260,12 @@ export class TerminalSessions {
     for (const runId of unsent)
       if (!this.isBooted(runId))
         this.#ports.connections.sendToWorker(workerId, { type: 'sandbox-release', runId })
-    this.#sendEventToAll(workerId, { type: 'line back' })
+    this.#sendEventToAll(workerId, { type: 'connection restored' })
   }
 
   onWorkerRemoved(workerId: string): void {
     this.#unsentReleases.delete(workerId)
-    this.#sendEventToAll(workerId, { type: 'worker left' })
+    this.#sendEventToAll(workerId, { type: 'worker removed' })
   }
 
   #sendEventToAll(workerId: string, event: TerminalSessionEvent): void {
@@ -273,7 +273,7 @@ export class TerminalSessions {
       if (session.workerId === workerId) this.#sendEvent(session.runId, event)
   }
 
-  // ---- following the lives -----------------------------------------------------------------------------------------
+  // ---- changes of session actors ------------------------------------------------------------------------------------
 
   onStateChange({ key, before, after, over }: StateChange): void {
     const session = this.#sessions.get(key)
@@ -288,20 +288,20 @@ export class TerminalSessions {
     const ms = this.#stateTimeoutMs(state)
     if (ms !== undefined) timers.set(timerKeyOf(session.runId), state, timers.now() + ms)
     if (state === 'unwatched') session.resolveReady(yes(undefined))
-    if (state === 'waiting') for (const view of [...session.views]) view.onConnectionLost()
+    if (state === 'disconnected') for (const view of [...session.views]) view.onConnectionLost()
   }
 
-  /** How long a state may last; `undefined`: as long as it likes. */
+  /** How long the session may stay in this state; undefined means without limit. */
   #stateTimeoutMs(state: string): number | undefined {
     if (state === 'booting') return ATTACH_BOOT_MS_MAX
     if (state === 'unwatched') return ATTACH_GRACE_MS
     if (state === 'ending') return ATTACH_EXIT_MS_MAX
-    return state === 'waiting' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined
+    return state === 'disconnected' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined
   }
 
-  /** An alarm that was set here came due. */
+  /** A timer with the prefix of this class is due. */
   onTimer(key: string): void {
-    this.#sendEvent(key.slice(TIMER_PREFIX.length), { type: 'time over' })
+    this.#sendEvent(key.slice(TIMER_PREFIX.length), { type: 'timed out' })
   }
 
   #onEnded(session: ActiveSession, reason: string): void {
@@ -309,7 +309,7 @@ export class TerminalSessions {
     this.#ports.timers.cancelAll(timerKeyOf(session.runId))
     this.#ports.log.info(
       { run: session.runId, worker: session.workerId, reason },
-      'a sandbox is not booted any more',
+      'a resumed sandbox was closed',
     )
     session.resolveReady(no('conflict', reason))
     for (const view of [...session.views]) {
@@ -318,17 +318,17 @@ export class TerminalSessions {
     }
   }
 
-  // ---- what is done ------------------------------------------------------------------------------------------------
+  // ---- effects -----------------------------------------------------------------------------------------------------
 
   runEffect(effect: TerminalSessionEffect): void {
     const session = this.#sessions.get(effect.runId)
-    if (effect.type === 'attach.release') this.#sendRelease(effect)
+    if (effect.type === 'attach.send release') this.#sendRelease(effect)
     else if (session === undefined) return
-    else if (effect.type === 'attach.boot') this.#sendBoot(session, effect.requestId)
+    else if (effect.type === 'attach.send boot') this.#sendBoot(session, effect.requestId)
     else for (const view of [...session.views]) view.open()
   }
 
-  /** Not for one that was released in the breath in which it was asked for: the next one has an order of its own. */
+  /** Sends the boot order unless a newer session of the same run has replaced the one that asked for it. */
   #sendBoot({ runId, workerId, requestId }: ActiveSession, wantedRequestId: string): void {
     if (requestId !== wantedRequestId) return
     const { credentials, connections } = this.#ports
@@ -338,7 +338,7 @@ export class TerminalSessions {
       runId,
       credentials: credentials(),
     })
-    if (!sent) this.#sendEvent(runId, { type: 'line lost' })
+    if (!sent) this.#sendEvent(runId, { type: 'connection lost' })
   }
 
   #sendRelease({ runId, workerId }: RetainedSandbox): void {
@@ -349,7 +349,7 @@ export class TerminalSessions {
     this.#unsentReleases.set(workerId, unsent.add(runId))
   }
 
-  /** The service stops. The session itself may outlive that: whoever comes back soon finds it as it was. */
+  /** Closes all views. The sessions continue on their workers, so a person who returns soon finds them unchanged. */
   stop(): void {
     const reason = 'the service is stopping'
     for (const view of [...this.#views.values()]) view.close(CLOSE_GOING_AWAY, reason)
@@ -380,7 +380,7 @@ export class TerminalSessions {
     }
     this.#sessions.set(runId, session)
     const input: TerminalSessionInput = { runId, workerId, requestId }
-    log.info({ run: runId, worker: workerId }, 'a sandbox is booted for a person')
+    log.info({ run: runId, worker: workerId }, 'a sandbox is being resumed for a person')
     const spawned = system.spawn(TERMINAL_SESSION, runId, input)
     if (!spawned.ok) {
       this.#sessions.delete(runId)

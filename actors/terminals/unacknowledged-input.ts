@@ -1,16 +1,16 @@
 /**
- * What was typed into one view and handed to its worker's line, as long as it may have to be said again.
+ * UnacknowledgedInput keeps the input frames of one view that were sent but may have to be sent again.
  *
- * A line that breaks without a sound takes what is said on it and delivers nothing; that is found out much later. Both
- * ends count the frames of a view, and a new line begins with the worker's count: what it never had is said again, and
- * nothing that it had. Only the newest of it is kept; what was typed before that into a dead line is lost.
+ * A dead connection accepts frames and delivers none, and the host notices only later. Host and worker both count the
+ * input frames of a view. After a reconnect the worker reports its count, and the host resends exactly the frames that
+ * are missing. The buffer keeps the newest frames up to a limit; older input sent into a dead connection is lost.
  */
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../protocol/limits.ts'
 
 export class UnacknowledgedInput {
   readonly #frames: string[] = []
   #chars = 0
-  /** How many frames there were before those that are kept. */
+  /** Number of frames sent before the first one that is kept. */
   #droppedCount = 0
   #isStopped = false
 
@@ -25,15 +25,15 @@ export class UnacknowledgedInput {
     while (this.#chars > ATTACH_HANDED_OVER_CHARS_MAX) this.#dropOldest()
   }
 
-  /** Of all that was ever handed over the worker has had so many frames. Answers the others, which are noted no more. */
-  takeMissed(taken: number): readonly string[] {
-    const missed = this.#frames.slice(Math.max(0, taken - this.#droppedCount))
+  /** Returns and forgets the frames the worker missed. `receivedCount`: frames it received in total. */
+  takeMissed(receivedCount: number): readonly string[] {
+    const missed = this.#frames.slice(Math.max(0, receivedCount - this.#droppedCount))
     this.#clear()
-    this.#droppedCount = taken
+    this.#droppedCount = receivedCount
     return missed
   }
 
-  /** Nobody counts at the other end, or nobody is there any more: nothing is kept from now on. */
+  /** Keeps no more frames: the worker does not count them, or the view is closed. */
   stop(): void {
     this.#isStopped = true
     this.#clear()

@@ -10,13 +10,13 @@ const input = { runId: 'run-1', workerId: 'wk-1', requestId: 'bt-1' }
 const ready: TerminalSessionEvent = { type: 'ready' }
 const watched: TerminalSessionEvent = { type: 'watched' }
 const unwatched: TerminalSessionEvent = { type: 'unwatched' }
-const lost: TerminalSessionEvent = { type: 'line lost' }
-const back: TerminalSessionEvent = { type: 'line back' }
+const lost: TerminalSessionEvent = { type: 'connection lost' }
+const back: TerminalSessionEvent = { type: 'connection restored' }
 const exited: TerminalSessionEvent = { type: 'exited' }
-const timeOver: TerminalSessionEvent = { type: 'time over' }
+const timeOver: TerminalSessionEvent = { type: 'timed out' }
 const failed: TerminalSessionEvent = { type: 'failed', reason: 'no room' }
 const released: TerminalSessionEvent = { type: 'released', reason: 'by a person' }
-const left: TerminalSessionEvent = { type: 'worker left' }
+const left: TerminalSessionEvent = { type: 'worker removed' }
 
 /** What each end does, wherever it comes. */
 const ENDS: readonly TerminalSessionEvent[] = [failed, released, left]
