@@ -96,7 +96,7 @@ export function buildHost(parts: HostParts): BuiltHost {
   const sendToSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
   const settle = (wish: SettingsRequest) => {
     const { handle, answer } = settingsRequests.add(wish)
-    if (!sendToSettings({ type: 'patch arrived', handle }))
+    if (!sendToSettings({ type: 'change requested', handle }))
       settingsRequests.settle(handle, no('unavailable', 'the service is stopping'))
     return answer
   }
@@ -140,7 +140,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       (handle) => landings.onCommitted(handle),
     ),
     lease: (effect) => yard.rooms.leases.runEffect(effect),
-    fleet: (effect) => yard.rooms.workerManager.runEffect(effect),
+    worker: (effect) => yard.rooms.workerManager.runEffect(effect),
     attach: (effect) => yard.rooms.terminals.runEffect(effect),
     intake: (effect) => yard.rooms.intake.runEffect(effect),
     tracker: (effect) => yard.rooms.trackerConnection.runEffect(effect),
@@ -158,9 +158,9 @@ export function buildHost(parts: HostParts): BuiltHost {
       openDoors: async () => {
         const opened = await doors.open()
         if (!opened.ok || finished) return opened
-        unwatch = store.config.watch(() => sendToSettings({ type: 'file touched' }))
+        unwatch = store.config.watch(() => sendToSettings({ type: 'file changed' }))
         // It may have been edited between being read at start and being watched.
-        sendToSettings({ type: 'file touched' })
+        sendToSettings({ type: 'file changed' })
         return opened
       },
       closeDoors: () => {

@@ -1,6 +1,8 @@
 /**
- * Where the configuration in force is kept, secrets included. Lives never hold it; effects and the front desk read
- * it here, and what leaves the process leaves as `redacted`.
+ * CurrentConfig holds the configuration in force, including its secrets.
+ *
+ * Actors never hold the configuration: effects and the host API read it from here. Only the `redacted` form may leave
+ * the process.
  */
 
 import { redactConfig } from '../../core/settings/redact.ts'
@@ -14,7 +16,7 @@ export class CurrentConfig {
 
   readonly #onAdopted: (effective: ServiceConfig) => void
 
-  /** @param fileText what the file held when this configuration was read from it */
+  /** @param fileText content of the file when this configuration was read from it */
   constructor(
     configuration: CompletedConfig,
     fileText: string | undefined,
@@ -35,12 +37,12 @@ export class CurrentConfig {
     return this.#redacted
   }
 
-  /** What the file held when it was last looked at. */
+  /** Content of the file when the host last read it. */
   get fileText(): string | undefined {
     return this.#fileText
   }
 
-  /** The file does not say what is in force: it holds something that does not validate, or is gone. */
+  /** Whether the file differs from the configuration in force, because its content is invalid or it was deleted. */
   get isFileInvalid(): boolean {
     return this.#isFileInvalid
   }
@@ -53,7 +55,7 @@ export class CurrentConfig {
     this.#onAdopted(configuration.effective)
   }
 
-  /** The file was edited into something that can't be used: remember it, keep the last good configuration. */
+  /** Records that the file now holds an invalid configuration. The last valid configuration stays in force. */
   rejectFile(fileText: string | undefined): void {
     this.#fileText = fileText
     this.#isFileInvalid = true

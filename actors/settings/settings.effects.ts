@@ -1,6 +1,8 @@
 /**
- * What the settings do to the world: decide a patch against what is in force, replace the file, look at hand edits,
- * answer, and tell the dashboards. Each ends by telling the settings what happened.
+ * Carries out the effects of the settings machine: decides changes, replaces the configuration file, adopts edits made
+ * by hand, answers requests and publishes the new configuration to the dashboards.
+ *
+ * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
 import { isNativeError } from 'node:util/types'
 import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
@@ -17,10 +19,13 @@ import type { PendingRequests } from '../runtime/pending-requests.ts'
 import type { CurrentConfig } from './current-config.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
-/** What is asked of the settings. */
+/** A requested change of the configuration. */
 export type SettingsRequest =
   | { readonly is: 'patch'; readonly patch: Record<string, unknown> }
-  /** Checked with their provider. `still`: whether that is worth anything, asked of what is in force right before. */
+  /**
+   * Credentials that their provider has accepted. `isStillWanted` is asked right before writing, with the configuration
+   * then in force; when it says no, the change is refused as `conflict`.
+   */
   | {
       readonly is: 'credentials'
       readonly change: CredentialChange
@@ -37,21 +42,21 @@ export interface SettingsEffectsPorts {
   readonly meters: Meters
   readonly push: (push: DashboardPush) => void
   readonly sendEvent: (event: SettingsEvent) => void
-  /** Another configuration is in force, and told. */
+  /** Called after a new configuration came into force and was published. */
   readonly onConfigChange: () => void
 }
 
 export function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsEffect) => void {
   const { requests } = ports
-  /** Decided, and waiting for the settings to say that it may be told. */
+  /** Outcomes that wait for the settings actor's `answer` effect, by handle. */
   const outcomes = new Map<number, Result<SettingsUpdateResponse>>()
 
   return (effect) => {
     switch (effect.type) {
-      case 'settings.change':
+      case 'settings.apply change':
         void applyChange(ports, effect.handle, outcomes).then(ports.sendEvent)
         return
-      case 'settings.look':
+      case 'settings.read file':
         void readFile(ports).then(ports.sendEvent)
         return
       case 'settings.answer':
@@ -61,7 +66,7 @@ export function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsE
         )
         outcomes.delete(effect.handle)
         return
-      case 'settings.refuse crowd':
+      case 'settings.refuse overload':
         requests.settle(
           effect.handle,
           no(
@@ -70,13 +75,13 @@ export function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsE
           ),
         )
         return
-      case 'settings.refuse restless':
+      case 'settings.refuse unstable file':
         requests.settle(
           effect.handle,
-          no('conflict', 'config.json keeps being edited by something else; stop that, then try again'),
+          no('conflict', 'config.json is being edited by another program; stop that program, then try again'),
         )
         return
-      case 'settings.announce':
+      case 'settings.publish':
         ports.push({ type: 'config', config: ports.currentConfig.redacted })
         ports.onConfigChange()
         return
@@ -100,14 +105,11 @@ async function applyChange(
     const decided = decideRequest(currentConfig.configuration, request)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
-    // Also when nothing changes: what was answered must still hold after the next start.
+    // An invalid file is replaced even when the change alters nothing, so that the answer still holds after a restart.
     if (changed || currentConfig.isFileInvalid) {
       if (currentConfig.isFileInvalid && currentConfig.fileText !== undefined) {
         const copy = await file.saveCopy(currentConfig.fileText)
-        log.warn(
-          { copy },
-          'config.json did not validate and is being replaced; what it held was kept in a copy',
-        )
+        log.warn({ copy }, 'config.json is invalid and is being replaced; its content was saved as a copy')
       }
       const replaced = await file.replace(currentConfig.fileText, text)
       if (replaced.is === 'changed') return { type: 'file differs' }
@@ -115,7 +117,7 @@ async function applyChange(
     }
     outcomes.set(handle, yes({ config: currentConfig.redacted, applied }))
     meters.count('settings_changes_total', { outcome: applied })
-    if (applied === 'restart') log.warn({}, 'a changed setting takes effect at the next start')
+    if (applied === 'restart') log.warn({}, 'a changed setting takes effect after a restart of the host')
     return { type: changed ? 'change written' : 'change refused' }
   } catch (error) {
     const reason = isNativeError(error) ? error.message : String(error)
@@ -139,16 +141,16 @@ async function readFile({ file, currentConfig, log }: SettingsEffectsPorts): Pro
       currentConfig.rejectFile(text)
       log.error(
         { problem: edit.refusal.message },
-        'config.json was edited into something invalid; it is ignored, the last good configuration stays in force',
+        'config.json was edited into something invalid; the last valid configuration stays in force',
       )
       return { type: 'edit refused' }
     }
     currentConfig.adopt(edit.value, text)
     log.info({}, 'config.json was edited; the new configuration is in force')
-    if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect at the next start')
+    if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect after a restart of the host')
     return { type: 'edit adopted' }
   } catch (error) {
-    log.error({ err: error }, 'config.json could not be read; the last good configuration stays in force')
+    log.error({ err: error }, 'config.json could not be read; the last valid configuration stays in force')
     return { type: 'file unchanged' }
   }
 }

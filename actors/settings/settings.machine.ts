@@ -1,9 +1,9 @@
 /**
- * The settings: one change at a time, whoever asks for it, and the file always has the last word.
+ * The settings machine applies requested changes one at a time and gives the configuration file the last word.
  *
- * A change is written only over the very text it was decided on. When the file turns out to hold something else (a
- * hand edit nobody had looked at yet), that edit is looked at first and the change decided anew. What the patches and
- * the file say never comes in here: the life knows handles, and that somebody touched the file.
+ * A change overwrites only the text that it was decided on. When the file holds other text (an edit by hand that the
+ * host has not read yet), the machine reads the file first and then decides the change again. Patches and file
+ * contents stay outside the machine: its context holds request handles only.
  */
 import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
@@ -11,7 +11,7 @@ import { defineActions } from '../runtime/actions.ts'
 
 interface WaitingChange {
   readonly handle: number
-  /** How often the file changed under it. */
+  /** How many attempts failed because the file had changed in between. */
   readonly tries: number
 }
 
@@ -22,55 +22,56 @@ export interface SettingsContext {
 }
 
 export type SettingsEvent =
-  | { readonly type: 'patch arrived'; readonly handle: number }
-  | { readonly type: 'file touched' }
+  | { readonly type: 'change requested'; readonly handle: number }
+  | { readonly type: 'file changed' }
   | { readonly type: 'change written' }
   | { readonly type: 'change refused' }
+  /** The file does not hold the text that the change was decided on. */
   | { readonly type: 'file differs' }
   | { readonly type: 'file unchanged' }
   | { readonly type: 'edit adopted' }
   | { readonly type: 'edit refused' }
 
-/** What it asks of the world; `settings.effects.ts` does it. */
+/** Effects of the settings machine; `settings.effects.ts` carries them out. */
 export type SettingsEffect =
-  | { readonly type: 'settings.change'; readonly handle: number }
-  | { readonly type: 'settings.look' }
+  | { readonly type: 'settings.apply change'; readonly handle: number }
+  | { readonly type: 'settings.read file' }
   | { readonly type: 'settings.answer'; readonly handle: number }
-  | { readonly type: 'settings.refuse crowd'; readonly handle: number }
-  | { readonly type: 'settings.refuse restless'; readonly handle: number }
-  | { readonly type: 'settings.announce' }
+  | { readonly type: 'settings.refuse overload'; readonly handle: number }
+  | { readonly type: 'settings.refuse unstable file'; readonly handle: number }
+  | { readonly type: 'settings.publish' }
 
 const { recordEffect } = defineActions<SettingsContext, SettingsEvent, SettingsEffect>()
 
 export const settingsMachine = setup({
   types: {} as { context: SettingsContext; events: SettingsEvent },
   guards: {
-    hasRoom: ({ context }) => context.waiting.length < SETTINGS_CHANGES_WAITING_MAX,
-    someoneWaits: ({ context }) => context.waiting.length > 0,
-    fileWasTouched: ({ context }) => context.isFileOutdated,
-    mayTryAgain: ({ context }) => (context.current?.tries ?? 0) + 1 < SETTINGS_TRIES_MAX,
+    mayWait: ({ context }) => context.waiting.length < SETTINGS_CHANGES_WAITING_MAX,
+    isChangeWaiting: ({ context }) => context.waiting.length > 0,
+    isFileOutdated: ({ context }) => context.isFileOutdated,
+    mayRetry: ({ context }) => (context.current?.tries ?? 0) + 1 < SETTINGS_TRIES_MAX,
   },
   actions: {
-    waitInLine: assign(({ context, event }) =>
-      event.type === 'patch arrived'
+    enqueue: assign(({ context, event }) =>
+      event.type === 'change requested'
         ? { waiting: [...context.waiting, { handle: event.handle, tries: 0 }] }
         : {},
     ),
-    refuseCrowd: recordEffect(({ event }) =>
-      event.type === 'patch arrived' ? { type: 'settings.refuse crowd', handle: event.handle } : [],
+    refuseOverload: recordEffect(({ event }) =>
+      event.type === 'change requested' ? { type: 'settings.refuse overload', handle: event.handle } : [],
     ),
-    noteTouch: assign({ isFileOutdated: true }),
-    takeNext: assign(({ context }) => ({
+    markFileOutdated: assign({ isFileOutdated: true }),
+    startNext: assign(({ context }) => ({
       current: context.waiting[0] ?? null,
       waiting: context.waiting.slice(1),
     })),
-    decideAndWrite: recordEffect(({ context }) =>
-      context.current === null ? [] : { type: 'settings.change', handle: context.current.handle },
+    applyChange: recordEffect(({ context }) =>
+      context.current === null ? [] : { type: 'settings.apply change', handle: context.current.handle },
     ),
-    lookAtFile: recordEffect(() => ({ type: 'settings.look' })),
-    forgetTouch: assign({ isFileOutdated: false }),
-    answerAndAnnounce: recordEffect(({ context }) => [
-      { type: 'settings.announce' },
+    readFile: recordEffect(() => ({ type: 'settings.read file' })),
+    markFileRead: assign({ isFileOutdated: false }),
+    publishAndAnswer: recordEffect(({ context }) => [
+      { type: 'settings.publish' },
       ...(context.current === null
         ? []
         : [{ type: 'settings.answer', handle: context.current.handle } as const]),
@@ -78,8 +79,8 @@ export const settingsMachine = setup({
     answer: recordEffect(({ context }) =>
       context.current === null ? [] : { type: 'settings.answer', handle: context.current.handle },
     ),
-    announce: recordEffect(() => ({ type: 'settings.announce' })),
-    lookAndTryAgain: assign(({ context }) => ({
+    publish: recordEffect(() => ({ type: 'settings.publish' })),
+    requeueAndReread: assign(({ context }) => ({
       current: null,
       isFileOutdated: true,
       waiting:
@@ -87,47 +88,49 @@ export const settingsMachine = setup({
           ? context.waiting
           : [{ handle: context.current.handle, tries: context.current.tries + 1 }, ...context.waiting],
     })),
-    refuseRestless: recordEffect(({ context }) =>
-      context.current === null ? [] : { type: 'settings.refuse restless', handle: context.current.handle },
+    refuseUnstableFile: recordEffect(({ context }) =>
+      context.current === null
+        ? []
+        : { type: 'settings.refuse unstable file', handle: context.current.handle },
     ),
-    lookAndGiveUp: assign({ current: null, isFileOutdated: true }),
-    done: assign({ current: null }),
+    dropAndReread: assign({ current: null, isFileOutdated: true }),
+    clearCurrent: assign({ current: null }),
   },
 }).createMachine({
   id: 'settings',
   options: { maxIterations: 100 },
   context: { current: null, waiting: [], isFileOutdated: false },
-  initial: 'settled',
+  initial: 'idle',
   on: {
-    'patch arrived': [{ guard: 'hasRoom', actions: 'waitInLine' }, { actions: 'refuseCrowd' }],
-    'file touched': { actions: 'noteTouch' },
+    'change requested': [{ guard: 'mayWait', actions: 'enqueue' }, { actions: 'refuseOverload' }],
+    'file changed': { actions: 'markFileOutdated' },
   },
   states: {
-    settled: {
-      description: 'nothing is being written; the live configuration is what the file says',
+    idle: {
+      description: 'no change is in progress; the configuration in force is what the file says',
       always: [
-        { guard: 'fileWasTouched', target: 'looking' },
-        { guard: 'someoneWaits', target: 'changing' },
+        { guard: 'isFileOutdated', target: 'reading file' },
+        { guard: 'isChangeWaiting', target: 'applying change' },
       ],
     },
-    looking: {
-      description: 'reading the file after somebody may have edited it',
-      entry: ['forgetTouch', 'lookAtFile'],
+    'reading file': {
+      description: 'the file is being read, because it may have been edited',
+      entry: ['markFileRead', 'readFile'],
       on: {
-        'file unchanged': 'settled',
-        'edit adopted': { target: 'settled', actions: 'announce' },
-        'edit refused': 'settled',
+        'file unchanged': 'idle',
+        'edit adopted': { target: 'idle', actions: 'publish' },
+        'edit refused': 'idle',
       },
     },
-    changing: {
-      description: 'one patch is being decided and written',
-      entry: ['takeNext', 'decideAndWrite'],
+    'applying change': {
+      description: 'one change is being decided and written to the file',
+      entry: ['startNext', 'applyChange'],
       on: {
-        'change written': { target: 'settled', actions: ['answerAndAnnounce', 'done'] },
-        'change refused': { target: 'settled', actions: ['answer', 'done'] },
+        'change written': { target: 'idle', actions: ['publishAndAnswer', 'clearCurrent'] },
+        'change refused': { target: 'idle', actions: ['answer', 'clearCurrent'] },
         'file differs': [
-          { guard: 'mayTryAgain', target: 'settled', actions: 'lookAndTryAgain' },
-          { target: 'settled', actions: ['refuseRestless', 'lookAndGiveUp'] },
+          { guard: 'mayRetry', target: 'idle', actions: 'requeueAndReread' },
+          { target: 'idle', actions: ['refuseUnstableFile', 'dropAndReread'] },
         ],
       },
     },
