@@ -1,8 +1,8 @@
 /**
- * One line to somebody who may be a worker: from the first byte to the last.
+ * The connection machine follows one socket of a possible worker from its opening to its end.
  *
- * Once it is registered its frames count, until it falls silent, closes, or a newer line of the same worker takes its
- * place. What it says never comes in here; the channel hears it, and tells what follows from it.
+ * After registration the connection counts as its worker's, until it falls silent, closes, or a newer connection of the
+ * same worker replaces it. Frames never reach this machine: the worker frame router reads them and sends the events.
  */
 import { assign, setup } from 'xstate'
 import type { RejectionCode } from '../../protocol/frames.ts'
@@ -22,28 +22,30 @@ export interface ConnectionInput {
 
 export type ConnectionEvent =
   | { readonly type: 'registered'; readonly workerId: string; readonly at: string }
-  /** What was said is not acceptable, or nothing was said in time. */
+  /** A frame was unacceptable, or no `register` arrived in time. */
   | { readonly type: 'refused'; readonly code: RejectionCode; readonly reason: string }
+  /** No frame arrived within the heartbeat timeout. */
   | { readonly type: 'fell silent' }
+  /** The same worker registered on a newer connection. */
   | { readonly type: 'replaced' }
   | { readonly type: 'revoked'; readonly reason: string }
-  | { readonly type: 'gone' }
+  | { readonly type: 'socket closed' }
 
 export type ConnectionEffect =
   | {
-      readonly type: 'fleet.reject'
+      readonly type: 'worker.reject connection'
       readonly connection: number
       readonly code: RejectionCode
       readonly reason: string
     }
-  | { readonly type: 'fleet.hang up'; readonly connection: number; readonly reason: string }
-  | { readonly type: 'fleet.say revoked'; readonly connection: number; readonly reason: string }
+  | { readonly type: 'worker.close connection'; readonly connection: number; readonly reason: string }
+  | { readonly type: 'worker.send revoked'; readonly connection: number; readonly reason: string }
 
 const { recordEffect, endActor } = defineActions<ConnectionContext, ConnectionEvent, ConnectionEffect>()
 
 const endings = {
   refused: { target: 'closed', actions: 'reject' },
-  gone: 'closed',
+  'socket closed': 'closed',
 } as const
 
 export const connectionMachine = setup({
@@ -54,22 +56,27 @@ export const connectionMachine = setup({
     ),
     reject: recordEffect(({ context, event }) =>
       event.type === 'refused'
-        ? { type: 'fleet.reject', connection: context.number, code: event.code, reason: event.reason }
+        ? {
+            type: 'worker.reject connection',
+            connection: context.number,
+            code: event.code,
+            reason: event.reason,
+          }
         : [],
     ),
     rejectReplaced: recordEffect(({ context }) => ({
-      type: 'fleet.reject',
+      type: 'worker.reject connection',
       connection: context.number,
       code: 'protocol',
       reason: 'replaced by a newer connection',
     })),
-    hangUp: recordEffect(({ context }) => ({
-      type: 'fleet.hang up',
+    closeSilent: recordEffect(({ context }) => ({
+      type: 'worker.close connection',
       connection: context.number,
-      reason: 'nothing was heard for longer than the heartbeat timeout',
+      reason: 'no frame arrived within the heartbeat timeout',
     })),
-    sayRevoked: recordEffect(({ context, event }) => ({
-      type: 'fleet.say revoked',
+    sendRevoked: recordEffect(({ context, event }) => ({
+      type: 'worker.send revoked',
       connection: context.number,
       reason: event.type === 'revoked' ? event.reason : 'revoked',
     })),
@@ -82,19 +89,19 @@ export const connectionMachine = setup({
   initial: 'awaiting',
   states: {
     awaiting: {
-      description: 'open; it has ten seconds to say who it is',
+      description: 'the socket is open; the worker has ten seconds to register',
       on: { registered: { target: 'registered', actions: 'noteWorker' }, ...endings },
     },
     registered: {
-      description: 'the one line of its worker',
+      description: 'the current connection of its worker',
       on: {
-        'fell silent': { target: 'closed', actions: 'hangUp' },
+        'fell silent': { target: 'closed', actions: 'closeSilent' },
         replaced: { target: 'closed', actions: 'rejectReplaced' },
-        revoked: { target: 'closed', actions: 'sayRevoked' },
+        revoked: { target: 'closed', actions: 'sendRevoked' },
         ...endings,
       },
     },
-    closed: { description: 'nothing that still comes of it counts', entry: 'end' },
+    closed: { description: 'frames that still arrive are ignored', entry: 'end' },
   },
 })
 
@@ -102,6 +109,6 @@ export const connectionKind: ActorKind = {
   name: CONNECTION,
   logic: connectionMachine,
   supervision: closeOnCrash,
-  // Whatever the disk does, a line must be able to end, and its end to be told.
+  // A connection must be able to end, and to report its end, also after a disk failure.
   diskless: true,
 }

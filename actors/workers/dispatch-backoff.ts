@@ -1,9 +1,8 @@
 /**
- * Workers that are left alone for a while, because they did not take what they were given.
+ * DispatchBackoff keeps workers that rejected a dispatch from receiving another one for a while.
  *
- * Once refused, a worker rests for a moment; refused over and over for the same reason, its machine seems to be that
- * reason, and it is on hold until somebody looks after it or enough time has passed. Kept in memory only: a restart
- * gives everybody another chance.
+ * A rejection pauses the worker briefly. Repeated rejections for the same reason put the worker on hold until a
+ * person enables it again or the hold expires. The state is in memory only, so a restart clears it.
  */
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
 import type { Log } from '../../core/ports.ts'
@@ -15,7 +14,7 @@ export interface DispatchBackoffPorts {
   readonly log: Log
   readonly workers: WorkerRegistry
   readonly timers: MonotonicTimers
-  /** Something that may let a run be placed. */
+  /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
 }
 
@@ -23,14 +22,14 @@ const timerKeyOf = (workerId: string): string => `worker ${workerId}`
 
 export class DispatchBackoff {
   readonly #ports: DispatchBackoffPorts
-  /** Rest because they were about to end; by worker. */
+  /** Ids of workers that rejected a dispatch because they were draining. */
   readonly #draining = new Set<string>()
 
   constructor(ports: DispatchBackoffPorts) {
     this.#ports = ports
   }
 
-  /** It did not take a run: it is left alone for a while, and longer when its machine seems to be the reason. */
+  /** The worker rejected a dispatch: pauses it, and puts it on hold after repeated rejections. */
   onRejected(worker: EnrolledWorker, reason: string): void {
     const { timers, log } = this.#ports
     const now = timers.now()
@@ -45,23 +44,26 @@ export class DispatchBackoff {
     if (hold === undefined) return
     worker.hold = hold
     timers.set(timerKeyOf(worker.id), 'hold', holdEndsAt(history, now) ?? now)
-    log.warn({ worker: worker.id, reason: hold }, 'a worker is put on hold for dispatch')
+    log.warn(
+      { worker: worker.id, reason: hold },
+      'a worker is on hold after repeated rejections; enable it to clear the hold',
+    )
   }
 
-  /** An alarm that was set here came due: its pause or its hold is over. */
+  /** The pause or the hold of a worker is over. */
   onTimer(key: string, name: string): void {
     const worker = this.#ports.workers.get(key.slice('worker '.length))
     if (worker !== undefined && name === 'hold') delete worker.hold
     this.#ports.requestScheduling()
   }
 
-  /** It registered anew. What was about to end has been started again, and may be asked at once. */
+  /** The worker registered again. A worker that was draining has restarted and may get work at once. */
   onReconnected(worker: EnrolledWorker): void {
     if (!this.#draining.delete(worker.id)) return
     worker.pausedUntil = 0
   }
 
-  /** Somebody has looked after it. */
+  /** A person enabled the worker: ends its pause and hold. */
   clear(worker: EnrolledWorker): void {
     delete worker.hold
     worker.pausedUntil = 0
@@ -70,7 +72,7 @@ export class DispatchBackoff {
     this.#ports.requestScheduling()
   }
 
-  /** It is enrolled no more. */
+  /** The worker is no longer enrolled. */
   remove(workerId: string): void {
     this.#draining.delete(workerId)
     this.#ports.timers.cancelAll(timerKeyOf(workerId))

@@ -1,8 +1,7 @@
 /**
- * Heartbeats and acknowledgements: a worker says what it has, the host how far each lease is on disk and how much
- * longer it lives.
+ * Heartbeats answers the heartbeats of workers and acknowledges how far each of their leases is on disk.
  *
- * All of it is answered at once from what is on disk already, so that a full disk stops no heart.
+ * Answers use only what is already on disk and wait for no commit, so heartbeats continue when the disk is full.
  */
 import { leaseDeadline } from '../../core/lease/deadline.ts'
 import type { Clock } from '../../core/ports.ts'
@@ -19,7 +18,7 @@ import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface HeartbeatsPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly system: ActorSystem
   readonly workers: WorkerRegistry
@@ -27,9 +26,9 @@ export interface HeartbeatsPorts {
   readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
-  /** Something that may let a run be placed. */
+  /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
-  /** Capabilities: what people see of workers. */
+  /** Capabilities of a worker changed. */
   readonly onWorkersChanged: () => void
 }
 
@@ -60,7 +59,7 @@ export class Heartbeats {
     this.acknowledgeAll(connection, worker, frame.sentAt)
   }
 
-  /** Each of its leases with what is on disk of it, and how much longer it lives. */
+  /** Sends the watermark and the remaining time of each of the worker's accepted leases. */
   acknowledgeAll(connection: WorkerConnection, worker: EnrolledWorker, echo: number | undefined): void {
     const leases = []
     for (const id of worker.leases) {
@@ -75,7 +74,7 @@ export class Heartbeats {
     })
   }
 
-  /** Enough of one lease is on disk to say so before the next heartbeat. */
+  /** Acknowledges one lease before the next heartbeat, because enough new frames of it are on disk. */
   acknowledgeLease(workerId: string, leaseId: string): void {
     const { workers, connections } = this.#ports
     const worker = workers.get(workerId)

@@ -1,8 +1,9 @@
 /**
- * Which leases a worker may speak of: what it says it has, brought together with what it has.
+ * LeaseReconciliation compares the leases a worker claims with the leases it holds, and refuses frames of other leases.
  *
- * A lease that is its own hears of it; any other is over, or never was. Then the worker is told so, once on each line,
- * except where the end is on its way to the disk: what follows from that is said when it has arrived.
+ * A live lease of the worker receives an event for each claim or answer. For any other lease the worker receives
+ * `lease-lost` once per connection. While the end of a lease is being committed, no answer is sent: it follows the
+ * commit.
  */
 import type { RunLease } from '../../protocol/frames.ts'
 import type { EndedLeases } from '../leases/ended-leases.ts'
@@ -13,7 +14,7 @@ import type { WorkerConnection, WorkerConnections } from './worker-connections.t
 import type { EnrolledWorker } from './worker-registry.ts'
 
 export interface LeaseReconciliationPorts {
-  /** The wall clock, as records write it down. */
+  /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly system: ActorSystem
   readonly ended: EndedLeases
@@ -29,7 +30,7 @@ export class LeaseReconciliation {
     this.#ports = ports
   }
 
-  /** All that it says it has, against all that it has. */
+  /** Compares all leases that the worker claims with all that it holds. */
   reconcile(connection: WorkerConnection, worker: EnrolledWorker, claims: readonly RunLease[]): void {
     const claimed = new Set<string>()
     for (const { id } of claims) {
@@ -43,7 +44,7 @@ export class LeaseReconciliation {
       if (!claimed.has(id)) this.#sendEvent(id, { type: 'worker denied lease', at: this.#ports.instant() })
   }
 
-  /** What it says of one lease. */
+  /** Passes the worker's answer to its lease, or refuses it when the lease is not its own. */
   sendLeaseEvent(
     connection: WorkerConnection,
     worker: EnrolledWorker,
@@ -54,7 +55,7 @@ export class LeaseReconciliation {
     else this.refuseStale(connection, leaseId, event.type)
   }
 
-  /** It came too late, or of a lease that is not its own. */
+  /** Answers a frame for a lease that has ended or belongs to another worker. */
   refuseStale(connection: WorkerConnection, leaseId: string, frameType: string): void {
     const howItEnded = this.#ports.ended.endOf(leaseId)
     if (howItEnded === 'uncommitted') return
@@ -70,7 +71,9 @@ export class LeaseReconciliation {
       type: 'lease-lost',
       leaseId,
       reason:
-        howItEnded === undefined ? 'this lease is not known here' : `this lease has ended: ${howItEnded}`,
+        howItEnded === undefined
+          ? 'the host does not know this lease'
+          : `this lease has ended: ${howItEnded}`,
     })
   }
 

@@ -1,8 +1,9 @@
 /**
- * What the host's own worker needs of the world: its process, its invitation, and the pauses between its starts.
+ * LocalWorkerSupervisor starts, watches and stops the process of the host's own worker.
  *
- * There is one process at a time, and only its word counts. With the host it ends at once: a run that it was
- * executing is interrupted, what was finished is on its own disk and is told when it is back.
+ * At most one process runs at a time. The process stops together with the host: the runs it executes are interrupted, and
+ * finished ones are on the worker's own disk and reported after its next start. `local-worker.machine.ts` decides when
+ * the process is started, drained and restarted.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import { classifyExit, describeExit } from '../../core/fleet/local-worker-exit.ts'
@@ -32,7 +33,7 @@ export interface LocalWorkerSupervisorPorts {
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly pairingTokens: PairingTokens
-  /** Absent where this machine can't execute runs. */
+  /** Absent on a machine that can't execute runs. */
   readonly launcher: LocalWorkerLauncher | undefined
   readonly sendEvent: (event: LocalWorkerEvent) => void
 }
@@ -47,31 +48,31 @@ export class LocalWorkerSupervisor {
     this.#ports = ports
   }
 
-  /** The configuration may say something else now. */
+  /** Reports to the actor whether the configuration wants a local worker, and with how many slots. */
   onConfigChange(): void {
-    const { config, launcher: port, sendEvent: tell } = this.#ports
+    const { config, launcher, sendEvent } = this.#ports
     const { sandbox, worker } = config()
-    if (port !== undefined && worker.local && !this.#isStopped)
-      tell({ type: 'wanted', concurrency: sandbox.concurrency })
-    else tell({ type: 'unwanted' })
+    if (launcher !== undefined && worker.local && !this.#isStopped)
+      sendEvent({ type: 'wanted', concurrency: sandbox.concurrency })
+    else sendEvent({ type: 'unwanted' })
   }
 
   runEffect(effect: LocalWorkerEffect): void {
     this.#timer()
     switch (effect.type) {
       case 'local.start':
-        void this.#start(effect.concurrency, effect.anew)
+        void this.#start(effect.concurrency, effect.enrollAgain)
         return
       case 'local.drain':
         this.#process?.drain()
         return
-      case 'local.rest':
-        this.#sendEventAfter(this.#restartDelayMs(effect.failures, effect.hopeless), { type: 'rested' })
+      case 'local.wait to restart':
+        this.#sendEventAfter(this.#restartDelayMs(effect.failures, effect.hopeless), { type: 'pause over' })
         return
     }
   }
 
-  /** Ends it, in time; nothing is started any more. */
+  /** Stops the process within a time limit; no further process is started. */
   async stop(): Promise<void> {
     this.stopNow()
     const ending = this.#process
@@ -81,7 +82,7 @@ export class LocalWorkerSupervisor {
     cancelKill()
   }
 
-  /** As `stop`, for those who can't wait. */
+  /** As `stop`, without waiting for the process to end. */
   stopNow(): void {
     this.#isStopped = true
     this.#timer()
@@ -89,16 +90,16 @@ export class LocalWorkerSupervisor {
   }
 
   async #start(concurrency: number, enrollAgain: boolean): Promise<void> {
-    const { pairingTokens, log, launcher: port, sendEvent: tell } = this.#ports
-    if (port === undefined || this.#isStopped) return
-    const started = await port.start({
+    const { pairingTokens, log, launcher, sendEvent } = this.#ports
+    if (launcher === undefined || this.#isStopped) return
+    const started = await launcher.start({
       concurrency,
       enrollAgain,
       createPairingToken: () => pairingTokens.issue(true).token,
     })
     if (!started.ok) {
       log.error({ reason: started.refusal.message }, 'the local worker could not be started')
-      if (!this.#isStopped) tell({ type: 'not started' })
+      if (!this.#isStopped) sendEvent({ type: 'not started' })
       return
     }
     this.#watch(started.value)
@@ -119,13 +120,13 @@ export class LocalWorkerSupervisor {
     if (this.#process !== daemon) return
     this.#process = undefined
     if (this.#isStopped) return
-    const { log, sendEvent: tell } = this.#ports
+    const { log, sendEvent } = this.#ports
     if (end.code === 0) log.info({}, 'the local worker stopped')
     else log.warn({ ...end, reason: describeExit(end) }, 'the local worker ended')
-    tell({ type: 'ended', ending: classifyExit(end) })
+    sendEvent({ type: 'ended', ending: classifyExit(end) })
   }
 
-  /** One pause or patience at a time: each effect and each process brings its own. */
+  /** Replaces the previous timer: each effect and each new process sets its own. */
   #sendEventAfter(ms: number, event: LocalWorkerEvent): void {
     this.#timer()
     this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent(event))

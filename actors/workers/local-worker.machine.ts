@@ -1,9 +1,9 @@
 /**
- * The worker that the host runs itself: started where it is wanted, started again when it ends, ended when it is
- * wanted no more.
+ * The local worker machine decides when the host's own worker process is started, restarted and drained.
  *
- * It is a worker like any other, in a process of its own with a credential of its own; this life only sees to it that
- * there is one. Another concurrency takes a new process, and the old one may finish what it has.
+ * The local worker is an ordinary worker with its own process and credential; this machine only keeps one running while
+ * the configuration wants it. A changed concurrency takes a new process, which starts after the old one has finished
+ * its runs.
  */
 import { assign, setup } from 'xstate'
 import type { LocalWorkerExitKind } from '../../core/fleet/local-worker-exit.ts'
@@ -13,11 +13,11 @@ import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 export const LOCAL_WORKER = 'local-worker'
 
 export interface LocalWorkerContext {
-  /** Runs at once, as configured now; null: none is wanted. */
+  /** Concurrent runs, as configured now; null when no local worker is wanted. */
   readonly wanted: number | null
-  /** As the process was started with. */
-  readonly given: number | null
-  /** Starts in a row that did not last. */
+  /** Concurrency that the process was started with. */
+  readonly startedWith: number | null
+  /** Consecutive starts that ended before the process was steady. */
   readonly failures: number
   readonly ending: LocalWorkerExitKind
 }
@@ -28,14 +28,14 @@ export type LocalWorkerEvent =
   | { readonly type: 'started' }
   | { readonly type: 'not started' }
   | { readonly type: 'ended'; readonly ending: LocalWorkerExitKind }
-  /** It has been at work for a while. */
+  /** The process has been running for a while. */
   | { readonly type: 'steady' }
-  | { readonly type: 'rested' }
+  | { readonly type: 'pause over' }
 
 export type LocalWorkerEffect =
-  | { readonly type: 'local.start'; readonly concurrency: number; readonly anew: boolean }
+  | { readonly type: 'local.start'; readonly concurrency: number; readonly enrollAgain: boolean }
   | { readonly type: 'local.drain' }
-  | { readonly type: 'local.rest'; readonly failures: number; readonly hopeless: boolean }
+  | { readonly type: 'local.wait to restart'; readonly failures: number; readonly hopeless: boolean }
 
 const { recordEffect } = defineActions<LocalWorkerContext, LocalWorkerEvent, LocalWorkerEffect>()
 
@@ -44,29 +44,29 @@ export const localWorkerMachine = setup({
   guards: {
     isWanted: ({ context }) => context.wanted !== null,
     isUnwanted: ({ context }) => context.wanted === null,
-    isOutdated: ({ context }) => context.wanted !== context.given,
+    isOutdated: ({ context }) => context.wanted !== context.startedWith,
   },
   actions: {
-    noteWish: assign(({ event }) => (event.type === 'wanted' ? { wanted: event.concurrency } : {})),
-    noteNoWish: assign({ wanted: null }),
-    noteStart: assign(({ context }) => ({ given: context.wanted })),
+    setWanted: assign(({ event }) => (event.type === 'wanted' ? { wanted: event.concurrency } : {})),
+    setUnwanted: assign({ wanted: null }),
+    noteStart: assign(({ context }) => ({ startedWith: context.wanted })),
     noteEnd: assign(({ context, event }) => ({
       failures: context.failures + 1,
       ending: event.type === 'ended' ? event.ending : ('died' as const),
     })),
-    noteWell: assign({ failures: 0, ending: 'died' as const }),
+    resetFailures: assign({ failures: 0, ending: 'died' as const }),
     start: recordEffect(({ context }) =>
-      context.given === null
+      context.startedWith === null
         ? []
         : {
             type: 'local.start',
-            concurrency: context.given,
-            anew: context.ending === 'unauthorized',
+            concurrency: context.startedWith,
+            enrollAgain: context.ending === 'unauthorized',
           },
     ),
     drain: recordEffect(() => ({ type: 'local.drain' })),
-    rest: recordEffect(({ context }) => ({
-      type: 'local.rest',
+    waitToRestart: recordEffect(({ context }) => ({
+      type: 'local.wait to restart',
       failures: context.failures,
       hopeless: context.ending === 'unrecoverable',
     })),
@@ -74,37 +74,37 @@ export const localWorkerMachine = setup({
 }).createMachine({
   id: LOCAL_WORKER,
   options: { maxIterations: 100 },
-  context: { wanted: null, given: null, failures: 0, ending: 'died' },
+  context: { wanted: null, startedWith: null, failures: 0, ending: 'died' },
   initial: 'off',
-  on: { wanted: { actions: 'noteWish' }, unwanted: { actions: 'noteNoWish' } },
+  on: { wanted: { actions: 'setWanted' }, unwanted: { actions: 'setUnwanted' } },
   states: {
     off: {
-      description: 'no process; none is wanted, or none can be had on this machine',
+      description: 'no process runs: none is wanted, or this machine cannot execute runs',
       always: { guard: 'isWanted', target: 'starting' },
     },
     starting: {
-      description: 'the process is being started, with an invitation when it has no credential',
+      description: 'the process is being started, with a pairing token when it has no credential',
       entry: ['noteStart', 'start'],
       on: { started: 'running', 'not started': { target: 'waiting', actions: 'noteEnd' } },
     },
     running: {
-      description: 'the process is there; whether it is connected, the fleet tells',
+      description: 'the process is running; the worker registry knows whether it is connected',
       always: { guard: 'isOutdated', target: 'stopping' },
       on: {
-        steady: { actions: 'noteWell' },
+        steady: { actions: 'resetFailures' },
         ended: { target: 'waiting', actions: 'noteEnd' },
       },
     },
     waiting: {
-      description: 'it ended, and is started again after a while',
-      entry: 'rest',
+      description: 'the process ended and is restarted after a pause',
+      entry: 'waitToRestart',
       always: { guard: 'isUnwanted', target: 'off' },
-      on: { rested: 'starting' },
+      on: { 'pause over': 'starting' },
     },
     stopping: {
-      description: 'it takes no more runs, and ends when those it has are done',
+      description: 'the process takes no new runs and ends when its current ones are finished',
       entry: 'drain',
-      on: { ended: { target: 'off', actions: 'noteWell' } },
+      on: { ended: { target: 'off', actions: 'resetFailures' } },
     },
   },
 })

@@ -1,8 +1,8 @@
 /**
- * Pairing tokens: how a machine that has no credential yet gets one, once.
+ * PairingTokens issues one-time tokens with which a machine without a credential enrolls as a worker.
  *
- * Held as hashes, and only in memory: a restart forgets them all. A token dies when it is redeemed, in the very moment
- * in which it is looked at, so that two who present it at once can't both get in.
+ * Tokens are held as hashes and in memory only, so a restart invalidates them all. Redeeming a token removes it in the
+ * same step, so two machines that present it at once can't both enroll.
  */
 import { hashSecret, newPairingToken } from '../../core/fleet/token.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
@@ -10,7 +10,7 @@ import { PAIRING_TOKEN_MS, PAIRING_TOKENS_MAX } from '../../protocol/limits.ts'
 
 export interface PairingToken {
   readonly local: boolean
-  /** On the clock that never jumps. */
+  /** Monotonic instant in milliseconds. */
   readonly expiresAtMonotonic: number
 }
 
@@ -29,7 +29,7 @@ export class PairingTokens {
     this.#random = random
   }
 
-  /** `local`: for the worker that the host starts itself. */
+  /** `local`: the token is for the worker that the host starts itself. */
   issue(local = false): { readonly token: string; readonly expiresAt: string } {
     const token = newPairingToken(this.#random.bytes(32))
     this.#dropOldest()
@@ -50,7 +50,7 @@ export class PairingTokens {
       : { is: 'valid', local: found.local }
   }
 
-  /** Dead ones are kept for a while, so that who comes late hears that it is late; the oldest go first. */
+  /** Expired tokens are kept until room is needed, so that a late machine learns that its token expired. */
   #dropOldest(): void {
     for (const hash of this.#tokens.keys()) {
       if (this.#tokens.size < PAIRING_TOKENS_MAX) return

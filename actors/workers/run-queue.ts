@@ -1,8 +1,8 @@
 /**
- * The runs that wait, in the order in which they are taken: by priority, then by the age of their tickets.
+ * RunQueue holds the queued runs in the order of dispatch: by priority, then by the age of their tickets.
  *
- * A heap whose dead entries are dropped when they come up. What a run waits for besides a worker (a blocker, a
- * repository nobody mapped) keeps it out of the heap until somebody says that this changed.
+ * A heap holds the runs that wait for a worker only; removed entries stay in it until they reach the top. A run that
+ * also waits for something else (a blocker, an unmapped repository) stays outside the heap until it is added again.
  */
 import { priorityRank } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -22,7 +22,7 @@ export class RunQueue {
   /** Every run that is queued and has no lease. */
   readonly #runs = new Map<string, Run>()
 
-  /** Waits for a worker, or for what `waitingFor` says. `ticket`: as its tracker has it now. */
+  /** Queues a run for a worker, or holds it back while `waitingFor` is set. `ticket`: as the tracker has it now. */
   add(run: Run, waitingFor: string | undefined, ticket: Ticket = run.ticket): void {
     this.remove(run.id)
     this.#runs.set(run.id, run)
@@ -47,11 +47,11 @@ export class RunQueue {
     if (entry === undefined) return
     entry.isQueued = false
     this.#entries.delete(runId)
-    // Removed from the middle again and again, the dead would pile up below.
+    // Removed entries below the top would pile up without limit.
     if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#removeDead()
   }
 
-  /** The first in line; it stays in line. */
+  /** The first run that waits for a worker only; it stays in the queue. */
   first(): string | undefined {
     for (;;) {
       const top = this.#heap[0]
@@ -60,7 +60,7 @@ export class RunQueue {
     }
   }
 
-  /** Out of the order for a while; `back` puts it where it was. */
+  /** Takes the first run out of the order and returns a function that puts it back in its place. */
   setAside(runId: string): (() => void) | undefined {
     const top = this.#heap[0]
     if (top?.runId !== runId) return undefined
@@ -74,7 +74,7 @@ export class RunQueue {
     return this.#runs.has(runId)
   }
 
-  /** The order in which it stands is still the one that the ticket asks for. */
+  /** Whether the run's place in the order still fits the ticket's priority and age. */
   isInPlace(runId: string, ticket: Ticket): boolean {
     const entry = this.#entries.get(runId)
     return (
@@ -82,12 +82,12 @@ export class RunQueue {
     )
   }
 
-  /** What keeps it back besides workers. */
+  /** The reason besides workers for which the run is held back. */
   blockedBy(runId: string): string | undefined {
     return this.#blocked.get(runId)
   }
 
-  /** Those that only wait for a worker. */
+  /** Number of runs that wait for a worker only. */
   get readyCount(): number {
     return this.#entries.size
   }
@@ -105,9 +105,9 @@ export class RunQueue {
   }
 
   #removeDead(): void {
-    const alive = this.#heap.filter((entry) => entry.isQueued)
+    const queued = this.#heap.filter((entry) => entry.isQueued)
     this.#heap.length = 0
-    for (const entry of alive) pushToHeap(this.#heap, entry, precedes)
+    for (const entry of queued) pushToHeap(this.#heap, entry, precedes)
   }
 }
 

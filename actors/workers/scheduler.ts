@@ -1,8 +1,8 @@
 /**
- * Puts the first run in line onto a worker with room, the moment both are there.
+ * Scheduler grants a lease for the first queued run as soon as a worker has a free slot.
  *
- * It looks right before each cut, and only when something changed: so a run that becomes queued and its lease become
- * durable with one write, and there is no interval in which anybody waits to be looked at.
+ * Runs are placed right before a commit, and only when something changed. A newly queued run and its lease therefore
+ * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
  */
 import {
   explainPlacement,
@@ -17,23 +17,23 @@ import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface SchedulerPorts {
   readonly workers: WorkerRegistry
-  /** On the clock that never jumps. */
+  /** Monotonic milliseconds. */
   readonly monotonicNow: () => number
-  /** The wall clock, for what people read. */
+  /** Wall clock milliseconds, for texts that people read. */
   readonly wallNow: () => number
   /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
   readonly mayGrant: () => boolean
-  /** What a run waits for besides a worker: its blockers, a repository. */
+  /** The reason besides workers for which the run waits: its blockers or a repository. */
   readonly waitingFor: (run: Run) => string | undefined
-  /** The worker that it needs: it keeps the sandbox of a follow-up. */
+  /** The only worker that may execute the run, because it retains the sandbox of a follow-up. */
   readonly requiredWorker: (run: Run) => string | undefined
-  /** Asked when a worker has room for it. `held`: `waitingFor` says what for; `later`: it is asked again. */
+  /** Asked when a worker has a free slot. `held`: `waitingFor` gives the reason; `later`: ask at the next scheduling. */
   readonly readiness: (run: Run) => 'ready' | 'held' | 'later'
-  /** Its ticket as the tracker has it now: raising the priority there moves what waits here. */
+  /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
   readonly ticketOf: (run: Run) => Ticket
-  /** The lease is granted and told when this returns. */
+  /** Grants the lease before it returns; the dispatch follows the commit. */
   readonly grant: (run: Run, worker: EnrolledWorker) => void
-  /** There is something to look at before the next cut, and so there must be one. */
+  /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
 }
 
@@ -47,18 +47,18 @@ export class Scheduler {
     this.#ports = ports
   }
 
-  /** A run waits for a worker. */
+  /** A run was queued. */
   add(run: Run): void {
     this.queue.add(run, this.#ports.waitingFor(run), this.#ports.ticketOf(run))
     this.requestScheduling()
   }
 
-  /** It does not wait any more. */
+  /** A run is no longer queued. */
   remove(runId: string): void {
     this.queue.remove(runId)
   }
 
-  /** Blockers, repositories or the like changed. */
+  /** Re-evaluates every queued run after blockers, repositories or tickets changed. */
   refreshQueue(): void {
     for (const run of [...this.queue.runs()]) {
       const waitingFor = this.#ports.waitingFor(run)
@@ -76,7 +76,7 @@ export class Scheduler {
     this.#ports.requestCommit()
   }
 
-  /** Called before each cut. */
+  /** Called before each commit. */
   placeRuns(): void {
     if (!this.#isStale) return
     if (!this.#ports.mayGrant()) return
@@ -117,11 +117,11 @@ export class Scheduler {
 
   #keepWaiting(run: Run): void {
     const { ticketOf, waitingFor } = this.#ports
-    // It must not be looked at again and again, whoever has forgotten what it waits for.
+    // Hold the run back even when no reason is known, so that it is not examined over and over.
     this.queue.add(run, waitingFor(run) ?? 'it is being made ready', ticketOf(run))
   }
 
-  /** Why it waits; undefined when it does not. */
+  /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): string | undefined {
     if (!this.queue.has(run.id)) return undefined
     return this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason()
@@ -134,7 +134,7 @@ export class Scheduler {
     return placed.is === 'waits' ? placed.reason : undefined
   }
 
-  /** Why runs wait that wait for nothing but a worker; the same for all of them, so worked out once. */
+  /** Why runs wait that wait for a worker only. The reason is the same for all of them, so it is cached. */
   sharedReason(): string | undefined {
     if (this.#sharedReason === undefined) {
       const placed = placeRun({ runId: 'any' }, this.#ports.workers.all(), this.#ports.monotonicNow())
@@ -177,7 +177,7 @@ export class Scheduler {
   }
 }
 
-/** Its facts as a person reads them: a pause ends at an instant of the wall clock. */
+/** A worker's facts for people: its pause ends at an instant of the wall clock. */
 function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
   const { id, name, state, online, max, used, hold } = worker
   const pausedUntil = worker.pausedUntil + offsetMs

@@ -1,10 +1,10 @@
 /**
- * Usage snapshots that come outside any lease, at the end of a person's session: best effort.
+ * UnleasedUsage accounts and archives usage snapshots that arrive outside any lease, after a person's terminal session.
  *
- * Whoever has no lease has nothing to say but of a session that it had booted for a person; anything else is not kept,
- * or a worker could write over what others have used. A session and its subagents export in one breath, so what can't
- * be put on disk at once waits, within bounds. Each is accounted before it takes the place of what is archived, because
- * that tells what was accounted before.
+ * Only snapshots of sessions that the worker booted for a person are kept; otherwise a worker could overwrite usage of
+ * others. A session exports its subagents at the same time, so a bounded number of snapshots waits to be stored. Each
+ * is accounted before it replaces the archived one, which still says how far usage was accounted. Delivery is best
+ * effort.
  */
 import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
@@ -32,7 +32,7 @@ interface WaitingUsage {
   readonly entries: readonly UsageEntry[]
 }
 
-const NOT_ITS_SESSION = no('conflict', 'this worker had no such session booted for a person')
+const NOT_ITS_SESSION = no('conflict', 'this worker did not boot such a session for a person')
 
 export class UnleasedUsage {
   readonly #ports: UnleasedUsagePorts

@@ -1,9 +1,9 @@
 /**
- * The open lines: which there are, whose each is, and what is said on them.
+ * WorkerConnections holds the open worker sockets, knows which worker each belongs to, and sends frames on them.
  *
- * A line is nobody's until it has said who it is, and then the one line of its worker until a newer one takes its
- * place. It goes deaf before it closes: from then on nothing that still comes of it counts. What is heard on a line is
- * the channel's to understand.
+ * A connection belongs to no worker until it registers, and is then its worker's current connection until a newer one
+ * replaces it. Once a connection is closing, its further frames are ignored. Reading frames is left to the worker frame
+ * router, and the life cycle of a connection to `connection.machine.ts`.
  */
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
@@ -17,39 +17,41 @@ import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
 import { CONNECTION } from './worker.names.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
-/** What is said once something is on disk. */
+/** Effects of workers and their connections, run after the commit that caused them. */
 export type WorkerEffect =
   | ConnectionEffect
-  /** An enrollment is on disk: its worker may be told. */
-  | { readonly type: 'fleet.welcome'; readonly connection: number }
+  /** The enrollment is on disk, so the worker may receive its credential. */
+  | { readonly type: 'worker.send registered'; readonly connection: number }
   | {
-      readonly type: 'fleet.refuse'
+      readonly type: 'worker.refuse connection'
       readonly connection: number
       readonly code: RejectionCode
       readonly reason: string
     }
-  | { readonly type: 'fleet.part'; readonly connection: number; readonly reason: string }
-  | { readonly type: 'fleet.tell state'; readonly workerId: string }
-  /** People are shown the fleet as it is now. */
-  | { readonly type: 'fleet.push workers' }
+  | { readonly type: 'worker.revoke connection'; readonly connection: number; readonly reason: string }
+  | { readonly type: 'worker.send state'; readonly workerId: string }
+  /** Sends the current workers to the dashboards. */
+  | { readonly type: 'worker.push workers' }
 
 export interface WorkerConnection {
   readonly number: number
   readonly link: WorkerLink
   workerId: string | undefined
+  /** Monotonic instant of the last frame. */
   lastFrameAt: number
+  /** Frames that arrive from now on are ignored. */
   isClosing: boolean
-  /** Leases it was told are lost; once is enough on one line. */
+  /** Leases reported as lost on this connection; each is reported once. */
   reportedLost: Set<string> | undefined
-  /** Until its enrollment is on disk: the credential it is given then, and the leases it claims. */
+  /** Set until the enrollment is on disk: the credential to send then, and the leases that the worker claims. */
   pendingWelcome: { readonly credential: string; readonly claims: readonly RunLease[] } | undefined
-  /** Found to be nobody, and told so once that is on disk. */
+  /** The credential is unknown; the refusal is sent after the next commit. */
   refusalPending: boolean
 }
 
 export interface WorkerConnectionsPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
@@ -57,7 +59,7 @@ export interface WorkerConnectionsPorts {
   readonly workers: WorkerRegistry
   readonly timers: MonotonicTimers
   readonly timeouts: () => LeaseTimeouts
-  /** Lines may come in. */
+  /** Whether new connections are accepted. */
   readonly mayConnect: () => boolean
 }
 
@@ -74,12 +76,12 @@ export class WorkerConnections {
     this.#ports = ports
   }
 
-  // ---- lines come and go -------------------------------------------------------------------------------------------
+  // ---- opening and closing -----------------------------------------------------------------------------------------
 
   connect(link: WorkerLink): Result<WorkerConnection> {
     if (!this.#ports.mayConnect()) return no('unavailable', 'the service is stopping')
     if (this.#unregistered >= WORKERS_UNREGISTERED_MAX)
-      return no('unavailable', 'too many connections have not said who they are; try again later')
+      return no('unavailable', 'too many connections wait for their registration; try again later')
     const number = this.#nextNumber++
     const connection: WorkerConnection = {
       number,
@@ -98,7 +100,7 @@ export class WorkerConnections {
     return yes(connection)
   }
 
-  /** It has said who it is, and that is true. From now on it is this worker's line, and an older one is not. */
+  /** The connection proved its identity: it becomes the worker's current connection and replaces an older one. */
   markRegistered(connection: WorkerConnection, workerId: string): void {
     const { timers, workers, timeouts } = this.#ports
     const older = workers.get(workerId)?.connection
@@ -119,7 +121,7 @@ export class WorkerConnections {
     }
   }
 
-  /** An alarm that was set here came due. */
+  /** A timer with the prefix of this class is due. */
   onTimer(key: string, name: string): void {
     const connection = this.#connections.get(Number(key.slice(TIMER_PREFIX.length)))
     if (connection === undefined) return
@@ -134,14 +136,14 @@ export class WorkerConnections {
 
   #onRegistrationTimeout(connection: WorkerConnection): void {
     if (connection.refusalPending) {
-      this.closeForRetry(connection, 'who it is could not be made sure of in time')
+      this.closeForRetry(connection, 'the identity could not be verified in time')
       return
     }
     this.#ports.meters.count('worker_registrations_total', { outcome: 'late' })
     this.refuse(connection, 'malformed', `no register within ${WORKER_FIRST_FRAME_MS / 1000} seconds`)
   }
 
-  /** The life of a line ended, for whatever reason. */
+  /** Ignores further frames of a connection whose actor ended. */
   stopReading(number: number): void {
     const connection = this.#connections.get(number)
     if (connection === undefined || connection.isClosing) return
@@ -150,39 +152,39 @@ export class WorkerConnections {
     if (connection.workerId === undefined) this.#unregistered -= 1
   }
 
-  /** The wire is gone. */
+  /** The socket was closed. */
   onClosed({ number }: WorkerConnection): void {
     this.stopReading(number)
     this.#connections.delete(number)
-    this.sendEvent(number, { type: 'gone' })
+    this.sendEvent(number, { type: 'socket closed' })
   }
 
-  /** The patience may be another now: whoever is connected is measured by the new one. */
+  /** Applies a changed heartbeat timeout to the open connections. */
   onConfigChange(): void {
     const timeout = heartbeatTimeoutMs(this.#ports.timeouts())
-    for (const { number, workerId, isClosing: deaf, lastFrameAt: heardAt } of this.#connections.values())
-      if (workerId !== undefined && !deaf)
-        this.#ports.timers.set(timerKeyOf(number), 'silence', heardAt + timeout)
+    for (const { number, workerId, isClosing, lastFrameAt } of this.#connections.values())
+      if (workerId !== undefined && !isClosing)
+        this.#ports.timers.set(timerKeyOf(number), 'silence', lastFrameAt + timeout)
   }
 
-  /** Nothing that this worker says counts any more; it is told once that is on disk. */
+  /** Ignores a revoked worker's frames at once, and closes its connections after the revocation is on disk. */
   closeRevoked(workerId: string, reason: string): void {
     for (const connection of this.#connections.values()) {
       if (connection.workerId !== workerId || connection.isClosing) continue
       connection.isClosing = true
       this.#ports.timers.cancelAll(timerKeyOf(connection.number))
-      const revoke: WorkerEffect = { type: 'fleet.part', connection: connection.number, reason }
+      const revoke: WorkerEffect = { type: 'worker.revoke connection', connection: connection.number, reason }
       this.#ports.system.runAfterCommit(revoke)
     }
   }
 
-  /** Nobody listens to this worker any more. It may come back: what is on disk of it is not lost. */
+  /** Closes a worker's connections. The worker may reconnect, because its record on disk remains. */
   closeWorker(workerId: string, reason: string): void {
     for (const connection of this.#connections.values())
       if (connection.workerId === workerId && !connection.isClosing) this.closeForRetry(connection, reason)
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries -----------------------------------------------------------------------------------------------------
 
   get size(): number {
     return this.#connections.size
@@ -192,26 +194,26 @@ export class WorkerConnections {
     return this.#connections.get(number)
   }
 
-  /** A worker's current line, if it has one. */
+  /** A worker's current connection, if it is online. */
   ofWorker(worker: EnrolledWorker | undefined): WorkerConnection | undefined {
     return worker?.connection === undefined ? undefined : this.#connections.get(worker.connection.number)
   }
 
-  // ---- speaking ----------------------------------------------------------------------------------------------------
+  // ---- sending ----------------------------------------------------------------------------------------------------
 
   send(connection: WorkerConnection, frame: HostFrame): boolean {
-    // Before the credential has left, nothing else may.
+    // The credential must be the first frame that a newly enrolled worker receives.
     if (connection.isClosing || connection.pendingWelcome !== undefined) return false
     return connection.link.send(JSON.stringify(frame))
   }
 
-  /** To the worker's current line, if it has one. Answers whether it was taken. */
+  /** Sends on the worker's current connection. Returns whether the connection accepted the frame. */
   sendToWorker(workerId: string, frame: HostFrame): boolean {
     const connection = this.ofWorker(this.#ports.workers.get(workerId))
     return connection !== undefined && this.send(connection, frame)
   }
 
-  /** The same for a frame that is text already. */
+  /** As `sendToWorker`, for a frame that is already JSON text. */
   sendTextToWorker(workerId: string, text: string): boolean {
     const connection = this.ofWorker(this.#ports.workers.get(workerId))
     if (connection === undefined || connection.isClosing || connection.pendingWelcome !== undefined)
@@ -219,7 +221,7 @@ export class WorkerConnections {
     return connection.link.send(text)
   }
 
-  /** The last word on a line, whether or not anybody still listens to it. */
+  /** Sends a last frame and closes, also on a connection that is closing. */
   sendLast(number: number, frame: HostFrame, reason: string): void {
     const connection = this.#connections.get(number)
     if (connection === undefined) return
@@ -227,7 +229,7 @@ export class WorkerConnections {
     connection.link.close(CLOSE_POLICY, reason)
   }
 
-  /** Without another word. */
+  /** Closes without a frame. */
   close(number: number, reason: string): void {
     this.#connections.get(number)?.link.close(CLOSE_POLICY, reason)
   }
@@ -236,14 +238,14 @@ export class WorkerConnections {
     this.sendEvent(number, { type: 'refused', code, reason })
   }
 
-  /** It may try again: what is wrong is not its fault, or not for ever. */
+  /** Closes with the code that lets the worker reconnect: the cause is temporary or not the worker's fault. */
   closeForRetry(connection: WorkerConnection, reason: string): void {
-    this.#ports.log.warn({ reason }, 'a worker was sent away')
+    this.#ports.log.warn({ reason }, 'a worker connection was closed; the worker may reconnect')
     this.stopReading(connection.number)
     connection.link.close(CLOSE_TRY_AGAIN, reason)
   }
 
-  /** To the life of a line. */
+  /** Sends an event to the actor of a connection. */
   sendEvent(number: number, event: ConnectionEvent): void {
     this.#ports.system.send(CONNECTION, keyOf(number), event)
   }

@@ -1,8 +1,8 @@
 /**
- * The worker channel, as the host hears it: from text to what it means, and to whom it matters.
+ * WorkerFrameRouter reads the frames of workers and passes each to the part of the host that handles it.
  *
- * A thin shell around the lives. It reads a frame, finds out whose it is, and hands reports to the book and all else
- * to where it is meant. Only the current line of a worker is listened to; a line that is being closed is deaf.
+ * The first frame of a connection goes to the worker registration, numbered reports go to the frame receiver. Only the
+ * current connection of a worker is read; frames on a closing connection are ignored.
  */
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
@@ -24,7 +24,7 @@ import type { WorkerRegistration } from './worker-registration.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerFrameRouterPorts {
-  /** The wall clock, as records write it down. */
+  /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly log: Log
   readonly workers: WorkerRegistry
@@ -139,7 +139,7 @@ export class WorkerFrameRouter {
         this.#ports.terminals.onFrame(worker.id, frame)
         return
       case 'register':
-      // Refused while reading: this line is registered already.
+      // Reading refuses it: the connection is registered already.
     }
   }
 
@@ -159,7 +159,7 @@ export class WorkerFrameRouter {
       at: this.#ports.instant(),
       reason: frame.reason,
     })
-    // One that was accepted stays, and is no reason to leave the worker alone.
+    // An accepted lease stays, so its late rejection must not pause the worker.
     if (hadLease && !worker.leases.has(frame.leaseId))
       this.#ports.dispatchBackoff.onRejected(worker, frame.reason)
   }
@@ -182,7 +182,7 @@ export class WorkerFrameRouter {
   }
 }
 
-/** What the door holds of a connection. */
+/** The socket listener's handle on one connection. */
 class RegisteredSocket implements WorkerLine {
   readonly #frameRouter: WorkerFrameRouter
   readonly #connection: WorkerConnection

@@ -1,8 +1,8 @@
 /**
- * What follows from the lives of workers and lines: who is there, whose leases are without a worker, what is said on a
- * line once something is on disk, what people are shown of the fleet.
+ * WorkerManager derives the consequences of state changes of worker and connection actors, and runs their effects.
  *
- * It keeps nothing of its own: what is known of workers is in the fleet's book, and lines know themselves.
+ * WorkerManager updates the worker registry, reports lost workers to their leases, sends frames that wait for a commit, and
+ * publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
@@ -32,11 +32,11 @@ export interface WorkerManagerPorts {
   readonly book: FrameReceiver
   readonly errands: UndeliveredDiscards
   readonly terminals: TerminalSessions
-  /** Whether there is any use in showing people anything. */
+  /** Whether a dashboard is connected. */
   readonly hasViewers: () => boolean
-  /** People see the fleet as it is now. */
+  /** Sends the current workers to the dashboards. */
   readonly pushWorkers: () => void
-  /** Something that may let a run be placed. */
+  /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
 }
 
@@ -57,38 +57,38 @@ export class WorkerManager {
   runEffect(effect: WorkerEffect): void {
     const { connections, workers } = this.#ports
     switch (effect.type) {
-      case 'fleet.tell state': {
+      case 'worker.send state': {
         const worker = workers.get(effect.workerId)
         if (worker !== undefined)
           connections.sendToWorker(worker.id, { type: 'worker-state', state: worker.state })
         return
       }
-      case 'fleet.refuse': {
+      case 'worker.refuse connection': {
         const connection = connections.get(effect.connection)
         if (connection !== undefined && !connection.isClosing)
           connections.refuse(connection, effect.code, effect.reason)
         return
       }
-      case 'fleet.welcome': {
+      case 'worker.send registered': {
         const connection = connections.get(effect.connection)
         if (connection !== undefined) this.#ports.registration.sendWelcome(connection)
         return
       }
-      case 'fleet.part':
+      case 'worker.revoke connection':
         connections.sendEvent(effect.connection, { type: 'revoked', reason: effect.reason })
         return
-      case 'fleet.reject': {
+      case 'worker.reject connection': {
         const { connection, code, reason } = effect
         connections.sendLast(connection, { type: 'rejected', code, reason }, reason)
         return
       }
-      case 'fleet.say revoked':
+      case 'worker.send revoked':
         connections.sendLast(effect.connection, { type: 'revoked', reason: effect.reason }, effect.reason)
         return
-      case 'fleet.hang up':
+      case 'worker.close connection':
         connections.close(effect.connection, effect.reason)
         return
-      case 'fleet.push workers':
+      case 'worker.push workers':
         this.#ports.pushWorkers()
         return
     }
@@ -102,7 +102,7 @@ export class WorkerManager {
       this.#onWorkerRemoved(key, after.value === 'revoked')
       return
     }
-    const { workers, dispatchBackoff, system, requestScheduling: look } = this.#ports
+    const { workers, dispatchBackoff, system, requestScheduling } = this.#ports
     const state = after.value === 'draining' ? 'draining' : 'active'
     const stateBefore = before === undefined ? undefined : before.value === 'draining' ? 'draining' : 'active'
     const worker = workers.updateWorker(context, state)
@@ -110,23 +110,23 @@ export class WorkerManager {
     const nameBefore = (before?.context as WorkerContext | undefined)?.name
     if (stateBefore !== undefined && stateBefore !== state) {
       if (state === 'active') dispatchBackoff.clear(worker)
-      const sendState: WorkerEffect = { type: 'fleet.tell state', workerId: key }
+      const sendState: WorkerEffect = { type: 'worker.send state', workerId: key }
       system.runAfterCommit(sendState)
-      look()
+      requestScheduling()
     }
     if (stateBefore !== state || nameBefore !== context.name) this.schedulePush()
   }
 
-  /** On the clock that never jumps, and anew after a restart: a wall clock set right must not cost an enrollment. */
+  /** Bounds the wait for the credential's proof by the monotonic clock: setting the wall clock must not end it. */
   #watchProof(id: string, proven: boolean, isNew: boolean): void {
     const { timers } = this.#ports
     if (!proven && isNew) timers.set(timerKeyOf(id), 'proof', timers.now() + ENROLLMENT_PROOF_MS)
     else if (proven && !isNew) timers.cancelAll(timerKeyOf(id))
   }
 
-  /** An alarm that was set here came due. */
+  /** A timer with the prefix of this class is due. */
   onTimer(key: string): void {
-    const event: WorkerEvent = { type: 'never proved' }
+    const event: WorkerEvent = { type: 'proof timed out' }
     this.#ports.system.send(WORKER, key.slice('enrollment '.length), event)
   }
 
@@ -146,20 +146,20 @@ export class WorkerManager {
       connections.closeRevoked(id, 'the enrollment of this worker was revoked')
       book.ignoreWorker(id)
       errands.dropWorker(id)
-    } else connections.closeWorker(id, 'the enrollment could not be carried on')
+    } else connections.closeWorker(id, 'the record of this worker failed; reconnect')
     workers.removeWorker(id)
     dispatchBackoff.remove(id)
     terminals.onWorkerRemoved(id)
     timers.cancelAll(timerKeyOf(id))
     this.#reportWorkerLost(leases)
-    look()
+    requestScheduling()
     this.schedulePush()
   }
 
-  // ---- lines -------------------------------------------------------------------------------------------------------
+  // ---- connections -------------------------------------------------------------------------------------------------
 
   onConnectionChange({ after, before, over }: StateChange): void {
-    const { workers, connections, requestScheduling: look } = this.#ports
+    const { workers, connections, requestScheduling } = this.#ports
     const { number, workerId, since } = after.context as ConnectionContext
     if (over) {
       connections.stopReading(number)
@@ -168,7 +168,7 @@ export class WorkerManager {
     }
     if (workerId === null || since === null || before?.value === after.value) return
     workers.setConnection(workerId, { number, since, address: connections.get(number)?.link.address ?? '' })
-    look()
+    requestScheduling()
     this.schedulePush()
   }
 
@@ -184,9 +184,9 @@ export class WorkerManager {
     for (const id of leases) this.#ports.system.send(LEASE, id, event)
   }
 
-  // ---- what is told ------------------------------------------------------------------------------------------------
+  // ---- frames and pushes--------------------------------------------------------------------------------------------
 
-  /** It is back: what it was to be told while it was away. */
+  /** Sends a reconnected worker everything that waited for it. */
   onReconnected(workerId: string): void {
     const { workers, dispatchBackoff } = this.#ports
     const worker = workers.get(workerId)
@@ -195,19 +195,19 @@ export class WorkerManager {
     this.#ports.terminals.onConnectionRestored(workerId)
   }
 
-  /** Answers nothing: what could not be told is told when the worker is back. */
+  /** Sends one `discard`. When the worker is offline, the task stays and is sent after its next registration. */
   sendDiscard(workerId: string, runId: string): void {
     const { errands, connections } = this.#ports
     if (connections.sendToWorker(workerId, { type: 'discard', runId }))
       errands.markDelivered({ workerId, runId })
   }
 
-  /** However many changes there are, people are told of the fleet as a whole, at a bounded pace. */
+  /** Schedules one push of all workers to the dashboards; changes within the interval share it. */
   schedulePush(): void {
     if (this.#cancelPush !== undefined || !this.#ports.hasViewers()) return
     this.#cancelPush = this.#ports.clock.after(WORKERS_PUSH_MS, () => {
       this.#cancelPush = undefined
-      const push: WorkerEffect = { type: 'fleet.push workers' }
+      const push: WorkerEffect = { type: 'worker.push workers' }
       this.#ports.system.runAfterCommit(push)
     })
   }

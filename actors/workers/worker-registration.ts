@@ -1,9 +1,9 @@
 /**
- * Who somebody on a new line is: a machine that presents a token and is enrolled, a worker that comes back, or nobody.
+ * WorkerRegistration handles the first frame of a connection: it enrolls a new worker, accepts a known one, or refuses.
  *
- * Whoever is enrolled hears of it, and gets its credential, only when that is on disk; whoever is turned away as
- * unknown hears that only of what is on disk, because it then throws its credential away. After the greeting, what the
- * worker claims and what it has are brought together.
+ * A new worker receives its credential only after its enrollment is on disk. A worker deletes its credential when the
+ * host refuses it as unknown, so that refusal is sent only after a commit. After the registration the leases that the
+ * worker claims are reconciled with those it holds.
  */
 import { admitRegistration } from '../../core/fleet/admission.ts'
 import { workerNameOrDefault } from '../../core/fleet/naming.ts'
@@ -21,7 +21,7 @@ import type { WorkerConnection, WorkerConnections, WorkerEffect } from './worker
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerRegistrationPorts {
-  /** The wall clock, as records write it down. */
+  /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly random: RandomSource
   readonly meters: Meters
@@ -32,18 +32,18 @@ export interface WorkerRegistrationPorts {
   readonly reconciliation: LeaseReconciliation
   readonly heartbeats: Heartbeats
   readonly version: string
-  /** Something that may let a run be placed. */
+  /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
-  /** Capabilities, connections: what people see of workers. */
+  /** Capabilities or connections of workers changed. */
   readonly onWorkersChanged: () => void
-  /** It is back: what it was to be told while it was away. */
+  /** A worker reconnected: send what waited for it. */
   readonly onReconnected: (workerId: string) => void
 }
 
-/** Of the right form, and nobody's. */
+/** Has the form of a credential hash and matches no credential. */
 const UNKNOWN_WORKER_HASH = '0'.repeat(64)
 
-/** Somebody unknown takes as long as somebody known. */
+/** Compares also for unknown workers, so that the time taken does not reveal whether a worker exists. */
 export function provesCredential(worker: EnrolledWorker | undefined, secret: string): boolean {
   const hash = hashSecret(secret)
   return isSameHash(hash, worker?.context.hash ?? UNKNOWN_WORKER_HASH) && worker !== undefined
@@ -56,7 +56,7 @@ export class WorkerRegistration {
     this.#ports = ports
   }
 
-  /** The first frame of a line. */
+  /** Handles the first frame of a connection. */
   onFirstFrame(connection: WorkerConnection, text: string): void {
     if (connection.refusalPending) return
     const read = readRegister(text)
@@ -70,14 +70,14 @@ export class WorkerRegistration {
     else this.#authenticate(connection, frame, frame.auth.workerId, frame.auth.secret)
   }
 
-  /** Its enrollment is on disk. */
+  /** The enrollment is on disk: send the credential. */
   sendWelcome(connection: WorkerConnection): void {
-    const { pendingWelcome: welcome, workerId } = connection
+    const { pendingWelcome, workerId } = connection
     const worker = workerId === undefined ? undefined : this.#ports.workers.get(workerId)
     connection.pendingWelcome = undefined
-    if (welcome === undefined || worker === undefined || connection.isClosing) return
-    this.#sendRegistered(connection, worker, welcome.credential)
-    this.#synchronize(connection, worker, welcome.claims)
+    if (pendingWelcome === undefined || worker === undefined || connection.isClosing) return
+    this.#sendRegistered(connection, worker, pendingWelcome.credential)
+    this.#synchronize(connection, worker, pendingWelcome.claims)
   }
 
   #enroll(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {
@@ -104,17 +104,17 @@ export class WorkerRegistration {
       capabilities: frame.capabilities,
     }
     if (!system.spawn(WORKER, id, input).ok) {
-      connections.closeForRetry(connection, 'the enrollment could not be recorded')
+      connections.closeForRetry(connection, 'the enrollment could not be recorded; try again')
       return
     }
     if (input.local) this.#revokeOlderLocal(id)
     connection.pendingWelcome = { credential, claims: frame.activeLeases }
     connections.markRegistered(connection, id)
-    const welcome: WorkerEffect = { type: 'fleet.welcome', connection: connection.number }
+    const welcome: WorkerEffect = { type: 'worker.send registered', connection: connection.number }
     system.runAfterCommit(welcome)
   }
 
-  /** This machine has one worker of the host's own: it enrolls anew only when its old credential is gone. */
+  /** The host runs one local worker, which enrolls again only when its old credential is lost: revoke the old one. */
   #revokeOlderLocal(id: string): void {
     const { workers, system } = this.#ports
     const revoked: WorkerEvent = { type: 'revoked' }
@@ -129,9 +129,9 @@ export class WorkerRegistration {
     secret: string,
   ): void {
     const { system, workers, connections } = this.#ports
-    // Somebody's record could not be read: nobody can say that it is not enrolled.
+    // The record of this worker is damaged, so the host cannot know whether the worker is enrolled.
     if (system.isDamaged(WORKER, workerId)) {
-      connections.closeForRetry(connection, 'the enrollment could not be read')
+      connections.closeForRetry(connection, 'the record of this worker could not be read')
       return
     }
     const worker = workers.get(workerId)
@@ -151,12 +151,12 @@ export class WorkerRegistration {
   #refuseUnknown(connection: WorkerConnection): void {
     this.#countOutcome('unauthorized')
     connection.refusalPending = true
-    // The worker deletes its credential on this word, so it is said only of what is on disk.
+    // The worker deletes its credential on this refusal, so send it only after a commit.
     const refuse: WorkerEffect = {
-      type: 'fleet.refuse',
+      type: 'worker.refuse connection',
       connection: connection.number,
       code: 'unauthorized',
-      reason: 'this worker is not enrolled here, or its credential is another',
+      reason: 'this worker is not enrolled at this host, or its credential is wrong',
     }
     this.#ports.system.runAfterCommit(refuse)
   }
@@ -178,7 +178,7 @@ export class WorkerRegistration {
     })
   }
 
-  /** What it claims and what it has, brought together; then how far each of its leases is on disk. */
+  /** Reconciles the worker's leases, then acknowledges how far each of them is on disk. */
   #synchronize(connection: WorkerConnection, worker: EnrolledWorker, claims: readonly RunLease[]): void {
     this.#ports.reconciliation.reconcile(connection, worker, claims)
     this.#ports.heartbeats.acknowledgeAll(connection, worker, undefined)

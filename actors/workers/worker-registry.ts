@@ -1,31 +1,31 @@
 /**
- * The fleet as it is right now: who is enrolled, who is connected, who holds which lease.
+ * WorkerRegistry answers which workers are enrolled, which are connected, and which leases each holds.
  *
- * Nothing here is counted up and down: every figure is the size of a set that follows from the good states of lives,
- * by way of `watch`. It is ahead of the disk by at most the cut that is on its way.
+ * State changes of worker, connection and lease actors update it. Every figure is the size of a set, so no counter can
+ * drift. The registry may be ahead of the disk by the commit that is under way.
  */
 import type { WorkerFacts } from '../../core/fleet/placement.ts'
 import type { FleetDemandResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { WorkerContext } from './worker.machine.ts'
 
-/** What is known of a worker beyond what it keeps on disk. */
+/** An enrolled worker: its stored context and what is known in memory only. */
 export interface EnrolledWorker extends WorkerFacts {
   context: WorkerContext
   state: WorkerState
-  /** Ids of its leases. */
+  /** Ids of the worker's leases. */
   readonly leases: Set<string>
   connection: CurrentConnection | undefined
   lastSeenAt: number | undefined
   attachSessions: number
   pausedUntil: number
   hold?: string
-  /** The monotonic instant at which anything was heard of it last. */
+  /** Monotonic instant of the worker's last frame. */
   lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
 }
 
-/** Its current connection. */
+/** The current connection of a worker. */
 export interface CurrentConnection {
   readonly number: number
   readonly since: string
@@ -70,11 +70,11 @@ export class WorkerRegistry {
   readonly #workers = new Map<string, EnrolledWorker>()
   readonly #leases = new Map<string, LeaseContext>()
   readonly #leaseOfRun = new Map<string, string>()
-  /** Leases of workers that are enrolled no more. */
+  /** Leases of workers that are no longer enrolled, by worker. */
   readonly #orphanedLeases = new Map<string, Set<string>>()
   #capacity: FleetCapacity | undefined
 
-  // ---- following the lives ---------------------------------------------------------------------------------------
+  // ---- updates --------------------------------------------------------------------------------------------------
 
   updateWorker(context: WorkerContext, state: WorkerState): EnrolledWorker {
     this.#capacity = undefined
@@ -99,13 +99,13 @@ export class WorkerRegistry {
     this.#workers.delete(id)
   }
 
-  setConnection(workerId: string, line: CurrentConnection): void {
+  setConnection(workerId: string, connection: CurrentConnection): void {
     this.#capacity = undefined
     const worker = this.#workers.get(workerId)
-    if (worker !== undefined) worker.connection = line
+    if (worker !== undefined) worker.connection = connection
   }
 
-  /** Answers whether it was the worker's current line. */
+  /** Returns whether it was the worker's current connection. */
   clearConnection(workerId: string, connection: number): boolean {
     this.#capacity = undefined
     const worker = this.#workers.get(workerId)
@@ -115,7 +115,7 @@ export class WorkerRegistry {
     return true
   }
 
-  /** Answers the run's other lease, should there be one: there must not. */
+  /** Returns the run's other live lease, if any. A second one breaks an invariant. */
   updateLease(lease: LeaseContext): string | undefined {
     this.#capacity = undefined
     const leaseBefore = this.#leaseOfRun.get(lease.runId)
@@ -143,7 +143,7 @@ export class WorkerRegistry {
     return orphaned
   }
 
-  // ---- asking ----------------------------------------------------------------------------------------------------
+  // ---- queries ---------------------------------------------------------------------------------------------------
 
   get(id: string): EnrolledWorker | undefined {
     return this.#workers.get(id)
@@ -192,14 +192,14 @@ export class WorkerRegistry {
         id: workerId,
         connected: own.online,
         state: own.state,
-        // Of a worker that is away nobody can say what still runs there.
+        // The host cannot know which runs continue on a disconnected worker.
         activeRuns: own.online ? own.leases.size : 0,
         attachSessions: own.attachSessions,
       },
     }
   }
 
-  /** Worked out anew only when something changed: whoever polls demand costs the same in any fleet. */
+  /** Cached until a worker or lease changes, so polling the demand costs the same with any number of workers. */
   capacity(): FleetCapacity {
     this.#capacity ??= this.#countCapacity()
     return this.#capacity
@@ -225,17 +225,17 @@ interface FleetCapacity {
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1
 
-function viewOf({ context, state, connection: line, leases, lastSeenAt }: EnrolledWorker): WorkerView {
+function viewOf({ context, state, connection, leases, lastSeenAt }: EnrolledWorker): WorkerView {
   return {
     id: context.id,
     name: context.name,
     state,
-    connection: line === undefined ? 'offline' : 'online',
+    connection: connection === undefined ? 'offline' : 'online',
     ...(context.local ? { local: true } : {}),
     ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
     activeRuns: leases.size,
     enrolledAt: context.enrolledAt,
-    ...(line === undefined ? {} : { connectedAt: line.since, address: line.address }),
+    ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
     ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),
   }
 }

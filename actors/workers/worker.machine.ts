@@ -1,8 +1,8 @@
 /**
- * An enrolled worker: a machine that may execute runs, whether it is connected or not.
+ * The worker machine follows one enrolled worker, whether it is connected or not, until it is revoked.
  *
- * Its credential is known here by its hash alone. Revoked, it is gone from the disk; its leases then meet their own
- * deadlines, because its agents may still be running.
+ * The host stores only the hash of the worker's credential. Revoking deletes the record from disk; the worker's leases
+ * then end at their own deadlines, because its agents may still be running.
  */
 import { assign, setup } from 'xstate'
 import { snapshotShape, WorkerFields } from '../../protocol/actor-snapshots.ts'
@@ -30,8 +30,8 @@ export type WorkerEvent =
   | { readonly type: 'drained' }
   | { readonly type: 'enabled' }
   | { readonly type: 'revoked' }
-  /** It had time enough to show that it got its credential. */
-  | { readonly type: 'never proved' }
+  /** The worker did not prove in time that it received its credential. */
+  | { readonly type: 'proof timed out' }
 
 const { endActor } = defineActions<WorkerContext, WorkerEvent, never>()
 
@@ -40,7 +40,7 @@ const transitionsOfAll = {
   proven: { actions: 'noteProof' },
   renamed: { actions: 'rename' },
   revoked: 'revoked',
-  'never proved': 'revoked',
+  'proof timed out': 'revoked',
 } as const
 
 export const workerMachine = setup({
@@ -60,7 +60,7 @@ export const workerMachine = setup({
   initial: 'enrolling',
   states: {
     enrolling: {
-      description: 'it was given a credential, and has not shown yet that it arrived',
+      description: 'the worker was sent a credential and has not yet proven that it arrived',
       on: {
         ...transitionsOfAll,
         proven: { target: 'active', actions: 'noteProof' },
@@ -68,15 +68,15 @@ export const workerMachine = setup({
       },
     },
     active: {
-      description: 'takes runs whenever it is connected and has room',
+      description: 'the worker takes runs while it is connected and has a free slot',
       on: { ...transitionsOfAll, drained: 'draining' },
     },
     draining: {
-      description: 'finishes what it has and takes nothing new',
+      description: 'the worker finishes its runs and takes no new ones',
       on: { ...transitionsOfAll, enabled: 'active' },
     },
     revoked: {
-      description: 'its credential is good for nothing any more',
+      description: 'the worker is no longer enrolled and its credential is invalid',
       entry: 'end',
     },
   },
@@ -89,14 +89,14 @@ export const workerKind: ActorKind = {
     version: 2,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
-    // 2: capabilities may say what holds a run down; an older worker did not.
+    // Version 2: capabilities may name what confines a run; older workers did not report that.
     lifts: { 1: (record) => ({ ...record, v: 2 }) },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],
     crashesMax: 5,
     withinMs: 60_000,
-    // Its enrollment is the only way back in for a machine that may be far away.
+    // The record is the only way for a remote machine to register again.
     finally: 'kept',
   },
 }

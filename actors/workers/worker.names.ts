@@ -1,3 +1,3 @@
-/** The names under which enrolled workers and connections live. */
+/** Names of the actor kinds of enrolled workers and their connections. */
 export const WORKER = 'worker'
 export const CONNECTION = 'connection'

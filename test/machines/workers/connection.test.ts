@@ -6,7 +6,7 @@ import { testTrails } from '../trail-tests.ts'
 const input = { number: 7 }
 const registered: ConnectionEvent = { type: 'registered', workerId: 'wk-1', at: '2026-03-01T08:00:00.000Z' }
 const refused: ConnectionEvent = { type: 'refused', code: 'malformed', reason: '/type: is missing' }
-const gone: ConnectionEvent = { type: 'gone' }
+const gone: ConnectionEvent = { type: 'socket closed' }
 
 const stories: readonly Story<ConnectionEvent>[] = [
   {

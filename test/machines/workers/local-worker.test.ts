@@ -12,7 +12,7 @@ const died: LocalWorkerEvent = { type: 'ended', ending: 'died' }
 const turnedAway: LocalWorkerEvent = { type: 'ended', ending: 'unauthorized' }
 const hopeless: LocalWorkerEvent = { type: 'ended', ending: 'unrecoverable' }
 const steady: LocalWorkerEvent = { type: 'steady' }
-const rested: LocalWorkerEvent = { type: 'rested' }
+const rested: LocalWorkerEvent = { type: 'pause over' }
 
 const input = undefined
 

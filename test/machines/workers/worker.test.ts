@@ -21,7 +21,7 @@ const renamed: WorkerEvent = { type: 'renamed', name: 'hammer' }
 const drained: WorkerEvent = { type: 'drained' }
 const enabled: WorkerEvent = { type: 'enabled' }
 const revoked: WorkerEvent = { type: 'revoked' }
-const unproven: WorkerEvent = { type: 'never proved' }
+const unproven: WorkerEvent = { type: 'proof timed out' }
 
 const stories: readonly Story<WorkerEvent>[] = [
   {
