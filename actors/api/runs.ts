@@ -137,7 +137,7 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     const { workerId } = run.sandbox
     rooms.resting.update(markSandboxDiscarded(run, rooms.instant()))
     if (workerId !== undefined && rooms.workers.get(workerId) !== undefined) {
-      rooms.errands.add({ workerId, runId: id })
+      rooms.undeliveredDiscards.add({ workerId, runId: id })
       const tellWorker: RunEffect = { type: 'run.send discard', workerId, runId: id }
       system.runAfterCommit(tellWorker)
     }

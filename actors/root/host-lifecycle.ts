@@ -40,9 +40,9 @@ export class Yard {
       journal,
       resting,
       memories,
-      errands,
+      undeliveredDiscards,
       ended,
-      book,
+      frameReceiver,
       intake,
       pullRequestLinks,
       evidence,
@@ -55,9 +55,9 @@ export class Yard {
       journal,
       resting,
       memories,
-      errands,
+      undeliveredDiscards,
       ended,
-      book,
+      frameReceiver,
       intake,
       intake.moves,
       pullRequestLinks,
@@ -224,11 +224,11 @@ export class Yard {
 
   measure(): void {
     const { meters } = this.#parts
-    const { book, frameRouter, workers, leases, scheduler } = this.rooms
+    const { frameReceiver, frameRouter, workers, leases, scheduler } = this.rooms
     meters.gauge('queue_depth', scheduler.queue.size)
     meters.gauge('leases', workers.leaseCount)
     meters.gauge('workers_connected', workers.capacity().connected)
-    meters.gauge('watermark_lag_frames', book.countUncommittedFrames())
+    meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
     frameRouter.reportMetrics(meters)
     leases.reportCounts(meters)
   }
@@ -238,7 +238,7 @@ export class Yard {
     const {
       timers,
       terminals,
-      book,
+      frameReceiver,
       connect,
       evidence,
       workers,
@@ -257,9 +257,9 @@ export class Yard {
       leases: workers.leaseCount,
       queued: scheduler.queue.size,
       activeRuns: runs.size,
-      bookPages: book.size,
-      pendingBytes: book.pendingBytes,
-      framesBehind: book.countUncommittedFrames(),
+      bookPages: frameReceiver.size,
+      pendingBytes: frameReceiver.pendingBytes,
+      framesBehind: frameReceiver.countUncommittedFrames(),
       journalPages: journal.size,
       recentPushes: runPushes.size,
       pullLinks: pullRequestLinks.size,

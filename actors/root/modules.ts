@@ -224,7 +224,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const reconciliation = new LeaseReconciliation({ ...common, ended: endedLeases, connections })
   const heartbeats = new Heartbeats({
     ...common,
-    book: frameReceiver,
+    frameReceiver,
     connections,
     reconciliation,
     onWorkersChanged: changed,
@@ -250,7 +250,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   })
   const frameRouter = new WorkerFrameRouter({
     ...common,
-    book: frameReceiver,
+    frameReceiver,
     connections,
     registration,
     heartbeats,
@@ -265,8 +265,8 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     connections,
     registration,
     dispatchBackoff,
-    book: frameReceiver,
-    errands: undeliveredDiscards,
+    frameReceiver,
+    undeliveredDiscards,
     terminals,
     hasViewers: anybody,
     pushWorkers: () => pushes.send({ type: 'workers', workers: workers.views() }),
@@ -404,12 +404,12 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     journal: runEventLog,
     resting: finishedRuns,
     memories,
-    errands: undeliveredDiscards,
+    undeliveredDiscards,
     told: answeredRemarks,
     ended: endedLeases,
     runPushes,
     scheduler,
-    book: frameReceiver,
+    frameReceiver,
     connections,
     dispatchBackoff,
     terminals,

@@ -76,7 +76,7 @@ export class TicketIntake implements CommitParticipant {
   #eligible: readonly Ticket[] = []
   #fingerprint = '[]'
   /** Changed memories that are not on disk yet. */
-  readonly #memories = new Map<string, TicketObservation>()
+  readonly #observations = new Map<string, TicketObservation>()
   #toWrite = new Map<string, TicketObservation>()
 
   constructor(ports: TicketIntakePorts) {
@@ -199,20 +199,23 @@ export class TicketIntake implements CommitParticipant {
   #remember(ticket: Ticket): void {
     if (this.moves.isMoving(ticket.id) || this.#movedDuringPoll.has(ticket.id)) return
     if (this.#isOutdatedState(ticket)) return
-    const known = this.#memoryOf(ticket.id)
+    const known = this.#observationOf(ticket.id)
     const memory = observeTicket(known, ticket, new Date(this.#ports.clock.now()).toISOString())
     if (memory === known) return
     const isNew = known === undefined
-    this.#setMemory(ticket.id, isNew ? memory : observedAfter(memory, this.#ports.lastFinishedAt(ticket)))
+    this.#setObservation(
+      ticket.id,
+      isNew ? memory : observedAfter(memory, this.#ports.lastFinishedAt(ticket)),
+    )
   }
 
   /** Records whether the ticket is eligible. A ticket that the host itself moved does not count as withdrawn. */
   #updateEligibility(ticket: Ticket, isEligible: boolean): void {
-    const known = this.#memoryOf(ticket.id)
+    const known = this.#observationOf(ticket.id)
     if (known === undefined || (!isEligible && this.#wasMovedByHost(ticket))) return
     const memory = observeEligibility(known, isEligible)
     if (memory === known) return
-    this.#setMemory(ticket.id, memory)
+    this.#setObservation(ticket.id, memory)
     if (!isEligible) this.#ports.onTicketLeft(ticket)
   }
 
@@ -223,13 +226,13 @@ export class TicketIntake implements CommitParticipant {
       this.#statesLeft.has(ticket.id)
     )
       return true
-    const put = this.#memoryOf(ticket.id)?.put
+    const put = this.#observationOf(ticket.id)?.put
     return put !== undefined && isSameName(put, ticket.state)
   }
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
   moveTicket(ticketId: string, state: string): void {
-    const known = this.#memoryOf(ticketId)
+    const known = this.#observationOf(ticketId)
     if (known === undefined) return
     // A listed tracker that lacks the ticket no longer has it for us, so do not move it. Before the first listing,
     // let the tracker itself refuse unknown tickets.
@@ -240,10 +243,10 @@ export class TicketIntake implements CommitParticipant {
 
   /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */
   onRunEnded({ ticket, finishedAt }: Run): void {
-    const known = this.#memoryOf(ticket.id)
+    const known = this.#observationOf(ticket.id)
     if (known === undefined || finishedAt === undefined) return
     const memory = observedBefore(known, finishedAt)
-    if (memory !== known) this.#setMemory(ticket.id, memory)
+    if (memory !== known) this.#setObservation(ticket.id, memory)
   }
 
   /**
@@ -258,8 +261,8 @@ export class TicketIntake implements CommitParticipant {
 
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
-    const known = this.#memoryOf(ticketId)
-    if (how === 'moved' && known !== undefined) this.#setMemory(ticketId, recordHostState(known, state))
+    const known = this.#observationOf(ticketId)
+    if (how === 'moved' && known !== undefined) this.#setObservation(ticketId, recordHostState(known, state))
     if (from === undefined) return
     if (how === 'refused') {
       this.#rememberState(ticketId, from)
@@ -283,30 +286,30 @@ export class TicketIntake implements CommitParticipant {
   }
 
   #rememberState(ticketId: string, state: string): void {
-    const known = this.#memoryOf(ticketId)
+    const known = this.#observationOf(ticketId)
     if (known === undefined) return
     const memory = recordHostMove(known, state)
-    if (memory !== known) this.#setMemory(ticketId, memory)
+    if (memory !== known) this.#setObservation(ticketId, memory)
   }
 
   #queueRunIfWanted(ticket: Ticket): void {
-    const memory = this.#memoryOf(ticket.id)
+    const memory = this.#observationOf(ticket.id)
     if (memory === undefined) return
     const hasActiveRun = this.#ports.activeRunOf(ticket.id) !== undefined
     const lastFinishedAt = hasActiveRun ? undefined : this.#ports.lastFinishedAt(ticket)
     if (shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt })) this.#ports.queueRun(ticket)
   }
 
-  #memoryOf(ticketId: string): TicketObservation | undefined {
+  #observationOf(ticketId: string): TicketObservation | undefined {
     // Only this class writes to the collection, so the stored value has this type.
     return (
-      this.#memories.get(ticketId) ??
+      this.#observations.get(ticketId) ??
       (this.#ports.keyValues.get('ticket', ticketId) as TicketObservation | undefined)
     )
   }
 
-  #setMemory(ticketId: string, memory: TicketObservation): void {
-    this.#memories.set(ticketId, memory)
+  #setObservation(ticketId: string, memory: TicketObservation): void {
+    this.#observations.set(ticketId, memory)
     this.#toWrite.set(ticketId, memory)
     this.#ports.requestCommit()
   }
@@ -320,7 +323,8 @@ export class TicketIntake implements CommitParticipant {
         ([key, value]): Write => ({ table: 'key-value', collection: 'ticket', key, value }),
       ),
       onCommitted: () => {
-        for (const [id, memory] of written) if (this.#memories.get(id) === memory) this.#memories.delete(id)
+        for (const [id, memory] of written)
+          if (this.#observations.get(id) === memory) this.#observations.delete(id)
       },
     }
   }

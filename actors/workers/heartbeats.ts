@@ -22,7 +22,7 @@ export interface HeartbeatsPorts {
   readonly instant: () => string
   readonly system: ActorSystem
   readonly workers: WorkerRegistry
-  readonly book: FrameReceiver
+  readonly frameReceiver: FrameReceiver
   readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
@@ -64,7 +64,7 @@ export class Heartbeats {
     const leases = []
     for (const id of worker.leases) {
       const lease = this.#ports.workers.lease(id)
-      if (lease !== undefined && this.#ports.book.isAccepted(id))
+      if (lease !== undefined && this.#ports.frameReceiver.isAccepted(id))
         leases.push(this.#acknowledgementOf(lease, worker))
     }
     this.#ports.connections.send(connection, {
@@ -85,14 +85,14 @@ export class Heartbeats {
   }
 
   #acknowledgementOf(lease: LeaseContext, worker: EnrolledWorker) {
-    const { timers, clock, book } = this.#ports
+    const { timers, clock, frameReceiver } = this.#ports
     const remainingMs = Math.max(
       0,
       Math.floor(leaseDeadline(worker.lastFrameAt, lease.termMs) - timers.now()),
     )
     return {
       leaseId: lease.id,
-      seq: book.acknowledge(lease.id),
+      seq: frameReceiver.acknowledge(lease.id),
       expiresAt: new Date(clock.now() + remainingMs).toISOString(),
       remainingMs,
     }

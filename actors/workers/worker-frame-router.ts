@@ -28,7 +28,7 @@ export interface WorkerFrameRouterPorts {
   readonly instant: () => string
   readonly log: Log
   readonly workers: WorkerRegistry
-  readonly book: FrameReceiver
+  readonly frameReceiver: FrameReceiver
   readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly registration: WorkerRegistration
@@ -115,7 +115,7 @@ export class WorkerFrameRouter {
       case 'run-memories':
       case 'run-complete':
       case 'lease-gap':
-        if (!this.#ports.book.receiveFrame(worker.id, frame, bytes))
+        if (!this.#ports.frameReceiver.receiveFrame(worker.id, frame, bytes))
           this.#ports.reconciliation.refuseStale(connection, frame.leaseId, frame.type)
         return
       case 'run-usage-snapshot':
@@ -174,7 +174,7 @@ export class WorkerFrameRouter {
   ): void {
     const { leaseId, seq } = frame
     if (leaseId !== undefined && seq !== undefined) {
-      if (!this.#ports.book.receiveFrame(worker.id, { ...frame, leaseId, seq }, bytes))
+      if (!this.#ports.frameReceiver.receiveFrame(worker.id, { ...frame, leaseId, seq }, bytes))
         this.#ports.reconciliation.refuseStale(connection, leaseId, frame.type)
       return
     }

@@ -29,8 +29,8 @@ export interface WorkerManagerPorts {
   readonly connections: WorkerConnections
   readonly registration: WorkerRegistration
   readonly dispatchBackoff: DispatchBackoff
-  readonly book: FrameReceiver
-  readonly errands: UndeliveredDiscards
+  readonly frameReceiver: FrameReceiver
+  readonly undeliveredDiscards: UndeliveredDiscards
   readonly terminals: TerminalSessions
   /** Whether a dashboard is connected. */
   readonly hasViewers: () => boolean
@@ -134,18 +134,18 @@ export class WorkerManager {
     const {
       timers,
       terminals,
-      book,
-      errands,
+      frameReceiver,
+      undeliveredDiscards,
       workers,
       dispatchBackoff,
       connections,
-      requestScheduling: look,
+      requestScheduling,
     } = this.#ports
     const leases = [...(workers.get(id)?.leases ?? [])]
     if (isRevoked) {
       connections.closeRevoked(id, 'the enrollment of this worker was revoked')
-      book.ignoreWorker(id)
-      errands.dropWorker(id)
+      frameReceiver.ignoreWorker(id)
+      undeliveredDiscards.dropWorker(id)
     } else connections.closeWorker(id, 'the record of this worker failed; reconnect')
     workers.removeWorker(id)
     dispatchBackoff.remove(id)
@@ -191,15 +191,16 @@ export class WorkerManager {
     const { workers, dispatchBackoff } = this.#ports
     const worker = workers.get(workerId)
     if (worker !== undefined) dispatchBackoff.onReconnected(worker)
-    for (const { runId } of this.#ports.errands.storedFor(workerId)) this.sendDiscard(workerId, runId)
+    for (const { runId } of this.#ports.undeliveredDiscards.storedFor(workerId))
+      this.sendDiscard(workerId, runId)
     this.#ports.terminals.onConnectionRestored(workerId)
   }
 
   /** Sends one `discard`. When the worker is offline, the task stays and is sent after its next registration. */
   sendDiscard(workerId: string, runId: string): void {
-    const { errands, connections } = this.#ports
+    const { undeliveredDiscards, connections } = this.#ports
     if (connections.sendToWorker(workerId, { type: 'discard', runId }))
-      errands.markDelivered({ workerId, runId })
+      undeliveredDiscards.markDelivered({ workerId, runId })
   }
 
   /** Schedules one push of all workers to the dashboards; changes within the interval share it. */
