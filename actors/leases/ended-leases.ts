@@ -1,8 +1,8 @@
 /**
- * How leases ended, for frames that come late.
+ * EndedLeases stores how each lease ended, so that late frames of a worker get the right answer.
  *
- * A completion may be acknowledged again only when it is on disk; one that is still on its way is not answered at
- * all, because its own acknowledgement is about to be sent.
+ * A repeated completion may be acknowledged only when the first one is on disk. While the end is being written it
+ * counts as `uncommitted` and gets no answer, because the acknowledgement follows the commit anyway.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
@@ -16,7 +16,7 @@ interface EndedLease {
   readonly at: number
 }
 
-/** So many old ones are dropped with one cut. */
+/** How many old records are deleted with one commit. */
 const PRUNED_PER_COMMIT_MAX = 1_000
 
 export class EndedLeases implements CommitParticipant {
@@ -38,14 +38,14 @@ export class EndedLeases implements CommitParticipant {
     this.#requestCommit()
   }
 
-  /** `landing`: it ended a moment ago, and whoever has to know is being told. */
+  /** Returns how a lease ended. `uncommitted`: the end is not on disk yet, its effects are about to run. */
   endOf(leaseId: string): LeaseEnd | 'uncommitted' | undefined {
     if (this.#uncommitted.has(leaseId)) return 'uncommitted'
-    // Only this class writes to the shelf.
+    // The cast holds because only this class writes to the collection.
     return (this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined)?.how
   }
 
-  /** Drops what is older than anybody could still ask for. Ids begin with the time of their making. */
+  /** Deletes records that no worker can ask for any more, by age: a lease id begins with its time of creation. */
   prune(now: number): void {
     this.#now = now
     const until = `ls-${Math.max(0, now - ENDED_LEASES_KEPT_MS)

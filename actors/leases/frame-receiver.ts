@@ -1,10 +1,10 @@
 /**
- * The book of frames: how far each live lease's reports are applied, and the applying itself.
+ * FrameReceiver applies the numbered frames of each lease in order and keeps the lease's watermark.
  *
- * This is the hot path, so it is no actor: a run of a hundred thousand log lines costs its run and its lease a handful
- * of events. A frame that is next in line is applied whole or not at all; the mark moves with it, and both become
- * durable in one cut. What needs a file first (a part of an artifact, a usage snapshot) holds up the frames behind it,
- * within bounds; what is over the bounds is forgotten, and the unchanged mark asks the worker for it again.
+ * A frame is applied as a whole or not at all; its effect and the new watermark become durable in one commit. A frame
+ * that needs a file first (a part of an artifact, a usage snapshot) holds back the frames behind it, up to a limit of
+ * bytes. Frames over the limit are dropped: the unchanged watermark makes the worker resend them. This is the hot path
+ * and therefore no actor: a hundred thousand log lines cost the actors of run and lease a handful of events.
  */
 import { isNativeError } from 'node:util/types'
 import {
@@ -38,7 +38,7 @@ export type LeaseFrame =
 
 export interface FrameReceiverPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
@@ -47,19 +47,19 @@ export interface FrameReceiverPorts {
   readonly usage: UsageArchive
   readonly runEventLog: RunEventLog
   readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
-  /** Not while the run recovers from a crash: what it was told meanwhile would be acknowledged before it is true. */
+  /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
   readonly acceptsFrames: (runId: string) => boolean
   readonly patchRun: (runId: string, workerId: string, patch: WorkerFrameOf<'run-patch'>['patch']) => void
   readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => void
   readonly retentionHours: () => number
-  /** Enough was put on disk since the last acknowledgement to send one. */
+  /** Called when enough frames are on disk since the last acknowledgement to send the next one. */
   readonly onAckDue: (workerId: string, leaseId: string) => void
   readonly requestCommit: () => void
-  /** An acknowledged number was about to fall. */
+  /** Called when the durable watermark lies below an acknowledged number, which must never happen. */
   readonly onInvariantViolated: () => void
 }
 
-/** How often applying may throw until a lease's frames are let lie. */
+/** How often applying a frame may throw within `CRASHES_WITHIN_MS` before the lease is given up. */
 const CRASHES_MAX = 3
 const CRASHES_WITHIN_MS = 60_000
 
@@ -68,21 +68,21 @@ interface LeaseProgress {
   readonly runId: string
   readonly workerId: string
   applied: LeaseWatermark
-  /** The same, as of the last cut that landed. */
+  /** The watermark on disk. */
   durable: LeaseWatermark
-  /** The highest number that was acknowledged. */
+  /** The highest frame number that was acknowledged to the worker. */
   acknowledged: number
-  /** The worker is known to have it. */
+  /** Whether the worker is known to have the lease. */
   isAccepted: boolean
-  /** Applied to its end: nothing more counts. */
+  /** Whether the receiver ignores further frames: the run is complete, given up, or its worker was revoked. */
   isComplete: boolean
-  /** There is a record of its mark on disk, or on its way. */
+  /** Whether the watermark is on disk or in a commit in flight. */
   isStored: boolean
-  /** A file is being written for the frame behind the mark. */
+  /** Whether a file is being written for the next frame. */
   isWritingFile: boolean
   readonly waiting: { readonly frame: LeaseFrame; readonly bytes: number }[]
   pendingBytes: number
-  /** Of those, what is applied and waits only for the next cut. */
+  /** The part of `pendingBytes` that is applied and waits only for the next commit. */
   appliedBytes: number
   framesSinceAck: number
   bytesSinceAck: number
@@ -100,7 +100,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#ports = ports
   }
 
-  // ---- following the leases ----------------------------------------------------------------------------------------
+  // ---- leases begin and end ----------------------------------------------------------------------------------------
 
   openLease(lease: LeaseContext, restored: boolean, accepted: boolean): void {
     const known = this.#progressByLease.get(lease.id)
@@ -108,7 +108,7 @@ export class FrameReceiver implements CommitParticipant {
       known.isAccepted ||= accepted
       return
     }
-    // Only this class writes to the shelf.
+    // The cast holds because only this class writes to the collection.
     const stored = restored
       ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)
       : undefined
@@ -147,7 +147,7 @@ export class FrameReceiver implements CommitParticipant {
     }
   }
 
-  /** Nothing more of this worker's counts, not even what waits for a file that is being written. */
+  /** Ignores everything more from a worker, frames that wait for a file included. */
   ignoreWorker(workerId: string): void {
     for (const progress of this.#progressByLease.values()) {
       if (progress.workerId !== workerId) continue
@@ -156,7 +156,7 @@ export class FrameReceiver implements CommitParticipant {
     }
   }
 
-  /** What is acknowledged now: never more than is on disk. */
+  /** Returns the frame number to acknowledge now, never more than is on disk, and restarts the count for `onAckDue`. */
   acknowledge(leaseId: string): number {
     const progress = this.#progressByLease.get(leaseId)
     if (progress === undefined) return 0
@@ -167,7 +167,7 @@ export class FrameReceiver implements CommitParticipant {
     return progress.durable.mark
   }
 
-  /** Its worker is known to have it. */
+  /** Whether the worker is known to have the lease. */
   isAccepted(leaseId: string): boolean {
     return this.#progressByLease.get(leaseId)?.isAccepted === true
   }
@@ -176,12 +176,12 @@ export class FrameReceiver implements CommitParticipant {
     return this.#progressByLease.size
   }
 
-  /** Of frames that wait: for a file before them, or, applied, for the disk. Over all leases. */
+  /** Bytes of frames, over all leases, that wait for a file, or are applied and wait for a commit. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
 
-  /** Frames that are applied and not yet on disk, over all leases. */
+  /** How many frames are applied and not yet on disk, over all leases. */
   countUncommittedFrames(): number {
     let frames = 0
     for (const progress of this.#progressByLease.values())
@@ -191,13 +191,13 @@ export class FrameReceiver implements CommitParticipant {
 
   // ---- frames ------------------------------------------------------------------------------------------------------
 
-  /** Answers whether the lease is this worker's to speak for; what becomes of the frame is the book's affair. */
+  /** Receives a frame. Returns whether the worker holds the lease, not whether the frame was applied. */
   receiveFrame(workerId: string, frame: LeaseFrame, bytes: number): boolean {
     const progress = this.#progressByLease.get(frame.leaseId)
     if (progress === undefined || progress.workerId !== workerId) return false
     if (progress.isComplete) return true
     if (!progress.isAccepted) {
-      // It reports, so it has it, even if the word of it was lost.
+      // A worker that reports has accepted the lease, even when its `dispatch-accepted` was lost.
       progress.isAccepted = true
       this.#ports.sendToLease(progress.leaseId, { type: 'accepted', at: this.#ports.instant() })
       if (!this.#progressByLease.has(progress.leaseId)) return false
@@ -303,19 +303,22 @@ export class FrameReceiver implements CommitParticipant {
     this.#onAdvanced(progress, bytes)
   }
 
-  /** The worker is asked for the frame again; a frame that throws each time must not hold its lease up for ever unseen. */
+  /** Leaves the watermark unchanged, so that the worker resends the frame. Gives the lease up after repeated errors. */
   #onApplyError(progress: LeaseProgress, error: unknown): void {
     const now = this.#ports.clock.monotonic()
     progress.crashes = [...progress.crashes.filter((at) => now - at < CRASHES_WITHIN_MS), now]
     this.#ports.meters.count('actor_crashes_total', { kind: 'ledger' })
-    this.#ports.log.error({ lease: progress.leaseId, err: error }, 'a frame could not be applied')
+    this.#ports.log.error(
+      { lease: progress.leaseId, err: error },
+      'a frame could not be applied; the worker will resend it',
+    )
     if (progress.crashes.length < CRASHES_MAX) return
     progress.isComplete = true
     this.#dropWaiting(progress)
     this.#ports.sendToLease(progress.leaseId, { type: 'frames failed', at: this.#ports.instant() })
   }
 
-  // ---- frames that become files ------------------------------------------------------------------------------------
+  // ---- frames that need a file -------------------------------------------------------------------------------------
 
   #applyAfterWrite(
     progress: LeaseProgress,
@@ -357,7 +360,7 @@ export class FrameReceiver implements CommitParticipant {
     const reason = isNativeError(error) ? error.message : String(error)
     this.#ports.log.warn(
       { lease: progress.leaseId, reason },
-      'what a worker sent could not be put on disk; it is asked for again',
+      'a file of a frame could not be written; the worker will resend the frame',
     )
   }
 
@@ -370,7 +373,7 @@ export class FrameReceiver implements CommitParticipant {
     for (const { bytes } of progress.waiting.splice(0)) this.#removePendingBytes(progress, bytes)
   }
 
-  /** Answers what was wrong with it, if anything: then it is applied all the same, as far as it ever will be. */
+  /** Writes a part of an artifact. Returns why it was refused, if it was; the frame counts as applied all the same. */
   async #writeArtifact(
     progress: LeaseProgress,
     frame: WorkerFrameOf<'run-artifact'>,
@@ -393,7 +396,7 @@ export class FrameReceiver implements CommitParticipant {
     return undefined
   }
 
-  // ---- cuts --------------------------------------------------------------------------------------------------------
+  // ---- commits -----------------------------------------------------------------------------------------------------
 
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0 && this.#closed.length === 0) return undefined

@@ -1,8 +1,8 @@
 /**
- * What becomes of leases: they are granted, the books are opened and closed with them, and they do something to the
- * world. A dispatch goes out, time is watched, a completion is acknowledged, an end is told.
+ * LeaseManager grants leases, runs their effects (dispatch, cancel, acknowledge, fence) and keeps their timers.
  *
- * What is done to the world is done after the commit that made it true, and may be done twice.
+ * Effects run after the commit that caused them, and running one twice is harmless: the lease's state is checked again
+ * first. FrameReceiver applies the frames; the lease machine decides about states.
  */
 import {
   type LeaseTimeouts,
@@ -32,7 +32,7 @@ import { LEASE } from './lease.names.ts'
 
 export interface LeaseManagerPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly newId: () => string
   readonly log: Log
@@ -44,9 +44,9 @@ export interface LeaseManagerPorts {
   readonly endedLeases: EndedLeases
   readonly timers: MonotonicTimers
   readonly timeouts: () => LeaseTimeouts
-  /** The job of the run that this lease is for, with everything it needs, secrets included. */
+  /** Prepares the job of the lease's run with everything that it needs, secrets included. */
   readonly prepareJob: (lease: LeaseContext) => Result<Job>
-  /** Something that may let a run be placed. */
+  /** Called when a change may let a queued run be placed. */
   readonly requestScheduling: () => void
   readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
 }
@@ -55,9 +55,9 @@ const timerKey = (leaseId: string): string => `lease ${leaseId}`
 
 export class LeaseManager {
   readonly #ports: LeaseManagerPorts
-  /** When each dispatch left, for leases that nobody has answered for. */
+  /** When each dispatch was sent, in monotonic milliseconds, by lease id. */
   readonly #sentAt = new Map<string, number>()
-  /** Told to cancel: the time for that runs once, however often the worker comes back. */
+  /** Leases whose cancel was sent. The cancel timeout starts once, however often the worker reconnects. */
   readonly #cancelSent = new Set<string>()
   readonly #startedAt: number
   readonly #endCounter = new Counter('leases_ended_total', 'how')
@@ -100,11 +100,11 @@ export class LeaseManager {
     }
   }
 
-  // ---- following the lives -----------------------------------------------------------------------------------------
+  // ---- leases begin and end ----------------------------------------------------------------------------------------
 
   grantLease(run: Run, worker: EnrolledWorker): void {
     const { workers, system, instant, newId, timeouts } = this.#ports
-    // One that recovers from a crash has not heard of its lease yet.
+    // A run that recovers from a crash does not know of its lease yet and looks as if it had none.
     if (workers.leaseOf(run.id) !== undefined) return
     const id = newId()
     const spawned = system.spawn(LEASE, id, {
@@ -143,7 +143,7 @@ export class LeaseManager {
     requestScheduling()
   }
 
-  /** An alarm that was set here came due. */
+  /** Called when a timer of a lease fires. */
   onTimer(key: string, name: string): void {
     const leaseId = key.slice('lease '.length)
     const at = this.#ports.instant()
@@ -164,17 +164,17 @@ export class LeaseManager {
   #dispatch(leaseId: string): void {
     const { system } = this.#ports
     const snapshot = system.peek(LEASE, leaseId)
-    // It ended between the commit and now, or its worker went away.
+    // The lease may have changed between the commit and now.
     if (snapshot === undefined || (snapshot.value !== 'offered' && snapshot.value !== 'unconfirmed')) return
     const lease = snapshot.context as LeaseContext
     const refusal =
-      snapshot.value === 'unconfirmed' ? 'its worker went away before' : this.#sendDispatch(lease)
+      snapshot.value === 'unconfirmed' ? 'the worker disconnected before' : this.#sendDispatch(lease)
     this.#dispatchCounter.add(refusal === undefined ? 'sent' : 'withdrawn')
     if (refusal !== undefined)
       this.#sendEvent(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
   }
 
-  /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
+  /** Sends the dispatch, or returns why it was not sent. Conditions are checked again now that the lease is durable. */
   #sendDispatch(lease: LeaseContext): string | undefined {
     const { system, workers, connections, dispatchBackoff, clock, timers, log } = this.#ports
     const member = workers.get(lease.workerId)
@@ -186,7 +186,7 @@ export class LeaseManager {
     const durable = system.peekDurable(WORKER, lease.workerId)
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
-    // Before anything that could throw: a lease that nobody answers for must come to an end.
+    // Set the timer before anything that could throw, so that an unanswered lease always ends.
     timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
     const job = this.#ports.prepareJob(lease)
     if (!job.ok) {
@@ -204,8 +204,8 @@ export class LeaseManager {
       job: job.value,
     })
     if (!connections.sendTextToWorker(lease.workerId, text)) {
-      // Until its line is cut it looks free: without a pause it would be offered the run with every cut.
-      dispatchBackoff.onRejected(member, 'its line takes nothing more')
+      // The worker looks free until its connection is closed. Without a backoff every commit would offer it the run.
+      dispatchBackoff.onRejected(member, 'its connection takes no more data')
       return 'the worker reads too slowly'
     }
     this.#sentAt.set(lease.id, timers.now())
@@ -225,7 +225,7 @@ export class LeaseManager {
   #deadlineOf({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
     const { workers, timers, timeouts } = this.#ports
     const heardAt = workers.get(workerId)?.lastFrameAt ?? timers.now()
-    // Not heard of since this process began: what was promised before it did may still be counted on.
+    // The worker was not heard since this process started: it may count on the promise of the previous process.
     if (heardAt <= this.#startedAt)
       return arrived
         ? leaseDeadline(this.#startedAt, termMs)

@@ -1,8 +1,8 @@
 /**
- * A lease: one worker's right to execute one run, from the moment it is on disk until it ends, once.
+ * The lease machine: a lease is the right of one worker to execute one run, from its commit until its only end.
  *
- * Its id is the fencing token: whatever carries it after the end has no effect. Time is kept outside (on a clock that
- * never jumps) and comes in as events; a restart counts anew, which only ever makes a lease live longer.
+ * The lease id is the fencing token: frames that carry it after the end have no effect. The lease manager keeps the
+ * timers on the monotonic clock and sends them as events. A restart starts them again, which only lengthens a lease.
  */
 import { assign, setup } from 'xstate'
 import { LeaseFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
@@ -14,10 +14,10 @@ import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { LEASE } from './lease.names.ts'
 
-/** How a lease ended. Only `completed` is acknowledged to whoever repeats its completion. */
+/** How a lease ended. Only a lease that ended `completed` gets its repeated completion acknowledged. */
 export type LeaseEnd = NonNullable<LeaseFields['end']>
 
-/** `termMs`: what it lives without a word of its worker, as promised when it was granted. */
+/** `termMs`: how long the lease lives without a frame of its worker, as promised when it was granted. */
 export type LeaseContext = LeaseFields
 
 export interface LeaseInput {
@@ -32,7 +32,7 @@ export type LeaseEvent =
   | { readonly type: 'accepted'; readonly at: string }
   | { readonly type: 'rejected'; readonly at: string; readonly reason: string }
   | { readonly type: 'unanswered'; readonly at: string }
-  /** The dispatch was not sent after all, and will not be. */
+  /** The dispatch was not sent and will not be. */
   | { readonly type: 'withdrawn'; readonly at: string; readonly reason: string }
   | { readonly type: 'worker lost' }
   | { readonly type: 'worker claimed lease'; readonly at: string }
@@ -46,9 +46,9 @@ export type LeaseEvent =
     }
   | { readonly type: 'cancel requested'; readonly reason: string }
   | { readonly type: 'cancel timed out'; readonly at: string }
-  /** What it reports can't be applied, again and again. */
+  /** Frames of the worker could not be applied, several times in a row. */
   | { readonly type: 'frames failed'; readonly at: string }
-  /** Its run is no more, or belongs to another lease: a record that only a bug or a damaged store can leave. */
+  /** The run does not exist or has another lease. Only a bug or a damaged store can cause this. */
   | { readonly type: 'orphaned' }
 
 export type LeaseEffect =
@@ -111,9 +111,9 @@ export const leaseMachine = setup({
       why:
         'reason' in event ? event.reason : event.type === 'unanswered' ? 'no answer to the dispatch' : null,
     })),
-    endLost: assign({ end: 'lost' as const, why: 'the worker no longer has it' }),
-    endUnreadable: assign({ end: 'lost' as const, why: 'what the worker reported could not be applied' }),
-    endOrphaned: assign({ end: 'lost' as const, why: 'its run is no more, or belongs to another lease' }),
+    endLost: assign({ end: 'lost' as const, why: 'the worker no longer has the lease' }),
+    endUnreadable: assign({ end: 'lost' as const, why: 'frames of the worker could not be applied' }),
+    endOrphaned: assign({ end: 'lost' as const, why: 'the run does not exist or has another lease' }),
     endExpired: assign({ end: 'expired' as const, why: 'the worker did not come back in time' }),
     endFenced: assign(({ context }) => ({
       end: 'fenced' as const,
@@ -142,7 +142,7 @@ export const leaseMachine = setup({
               at: event.at,
               outcome: event.outcome,
               retentionHours: event.retentionHours,
-              // Only a cancel gives a lease that still speaks a reason.
+              // Only a cancel request sets `why` on a lease that can still complete.
               ...(context.why === null ? {} : { unwanted: true as const }),
             },
           }
@@ -161,7 +161,7 @@ export const leaseMachine = setup({
   initial: 'offered',
   states: {
     offered: {
-      description: 'on disk, and offered to its worker, which has ten seconds to answer',
+      description: 'the lease is on disk; its worker has ten seconds to answer the dispatch',
       entry: 'dispatch',
       on: {
         accepted: { target: 'held', actions: 'reportAccepted' },
@@ -175,7 +175,7 @@ export const leaseMachine = setup({
       },
     },
     unconfirmed: {
-      description: 'the worker went away before it answered: it may have the dispatch or not',
+      description: 'the worker disconnected before it answered; it may have the dispatch or not',
       entry: 'awaitClaim',
       on: {
         accepted: { target: 'held', actions: 'reportAccepted' },
@@ -188,7 +188,7 @@ export const leaseMachine = setup({
       },
     },
     held: {
-      description: 'the worker executes the run and reports on it',
+      description: 'the worker executes the run and sends frames',
       on: {
         'worker lost': 'adrift',
         'worker denied lease': { target: 'closed', actions: ['endLost', 'reportLost'] },
@@ -199,12 +199,12 @@ export const leaseMachine = setup({
       },
     },
     adrift: {
-      description: 'the worker is away; it has the rest of the term to come back',
+      description: 'the worker is disconnected; it may come back until the lease expires',
       entry: 'awaitReturn',
       on: {
         'worker claimed lease': 'held',
         'worker denied lease': { target: 'closed', actions: ['endLost', 'reportLost'] },
-        // Its last frame waited for the disk while the line went.
+        // The completion waited for the disk while the connection closed.
         completed: { target: 'closed', actions: ['endCompleted', 'reportOutcome', 'acknowledgeCompletion'] },
         'lease expired': { target: 'closed', actions: ['endExpired', 'reportLost', 'fence'] },
         'cancel requested': { target: 'cancelling', actions: 'recordReason' },
@@ -213,7 +213,7 @@ export const leaseMachine = setup({
       },
     },
     cancelling: {
-      description: 'the worker was told to stop, and has fifteen seconds to say how it ended',
+      description: 'the worker received a cancel and has fifteen seconds to report the outcome',
       entry: 'sendCancel',
       on: {
         'worker claimed lease': { actions: 'sendCancel' },
@@ -225,13 +225,13 @@ export const leaseMachine = setup({
       },
     },
     closed: {
-      description: 'over; its id is good for nothing any more',
+      description: 'the lease has ended; frames with its id have no effect',
       entry: 'end',
     },
   },
 })
 
-/** After a restart no worker is connected yet, so every lease waits for its own. */
+/** After a restart no worker is connected yet, so every lease waits for its worker. */
 const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   key,
   { value, context },
@@ -239,7 +239,7 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   const lease = context as LeaseContext
   const event = (made: LeaseEvent): ImpliedOutput => ({ is: 'event', to: { kind: LEASE, key }, event: made })
   const effect = (made: LeaseEffect): ImpliedOutput => ({ is: 'effect', effect: made })
-  // It outranks its run's record: what was accepted is not waiting for a worker. A run that knows takes no notice.
+  // The lease's snapshot outranks the run's: a run with an accepted lease is not queued. A run that knows ignores this.
   const acceptedEvent: RunMachineEvent = {
     type: 'accepted',
     leaseId: key,

@@ -3,8 +3,8 @@
  *
  * Transitions mark actors dirty and add effects. At the end of the tick the loop takes all dirty actors and effects,
  * writes the snapshots in one transaction, waits for the sync, and only then runs the effects, in the order in which
- * they were added. After a crash the restored state therefore knows of every effect that ran. One commit is in flight
- * at a time; changes made meanwhile form the next one, so transactions grow with the load.
+ * they were added. After a crash the restored state therefore knows of every effect that ran. A commit is in flight
+ * alone; changes made meanwhile form the next one, so transactions grow with the load.
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'

@@ -251,7 +251,7 @@ test.each([
     else await back(y, worker)
     expect(y.run(runId)).toMatchObject({
       status: 'queued',
-      queueReason: expect.stringMatching(/^interrupted: the worker no longer has it/),
+      queueReason: expect.stringMatching(/^interrupted: the worker no longer has the lease/),
     })
     expect(y.desk.fleet().workers[0]?.activeRuns).toBe(0)
   },

@@ -357,7 +357,9 @@ describe('the book of frames', () => {
     expect(book.pendingBytes).toBe(0)
     book.receiveFrame('wk-1', event('ls-1', 1), 10)
     expect(applied.get('ls-1')).toEqual([1])
-    expect(log.lines.map(({ message }) => message)).toEqual(['a frame could not be applied'])
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'a frame could not be applied; the worker will resend it',
+    ])
   })
 
   test('one that throws again and again is let lie, and so are those behind it', () => {
