@@ -1,20 +1,20 @@
 /**
- * What people said on pull requests and follow-ups were told: so that none of it is told again, whoever opened the pull
- * request, and nothing new is ever passed over.
+ * AnsweredRemarks stores which remarks on its pull request the follow-ups of a run have answered, so that no follow-up
+ * receives a remark again and none is left out.
  *
- * A remark counts as told once a follow-up that had it came to a good end. One that is begun again may have done its work
- * in any of its attempts, so only what all of them had counts. What is not known for sure is told once more.
+ * A remark counts as answered when a follow-up that received it completed. An interrupted follow-up may have done its
+ * work in any of its attempts, so only remarks that every attempt received count. In doubt a remark is sent once more.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-/** As it is on disk. */
+/** The value on disk. */
 interface StoredRemarks {
-  /** The pull request. */
+  /** Address of the pull request. */
   readonly url: string
-  /** Absent: no follow-up has come to a good end that this is known of. */
+  /** Keys of answered remarks. Absent: no follow-up is known to have completed. */
   readonly answered?: readonly string[]
-  /** Of the one that is under way: what counts when it is done. */
+  /** Keys of the remarks that become `answered` when the current follow-up completes. */
   readonly offered?: { readonly followUp: string; readonly keys: readonly string[] }
 }
 
@@ -23,9 +23,9 @@ export interface RemarkOffer {
   readonly url: string
   /** Keys of the remarks that this attempt is given. */
   readonly keys: readonly string[]
-  /** Those of remarks that earlier follow-ups were told. */
+  /** Keys of the remarks that earlier follow-ups answered. */
   readonly answered: readonly string[]
-  /** It has been begun before. */
+  /** Whether the follow-up was started before. */
   readonly isAgain: boolean
 }
 
@@ -36,7 +36,7 @@ export interface AnsweredRemarksPorts {
 
 export class AnsweredRemarks implements CommitParticipant {
   readonly #ports: AnsweredRemarksPorts
-  /** Changed, and not landed yet. */
+  /** Changed values that are not on disk yet. */
   readonly #uncommitted = new Map<string, StoredRemarks>()
   #toWrite = new Map<string, StoredRemarks>()
 
@@ -44,13 +44,13 @@ export class AnsweredRemarks implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** undefined: it is not known. */
+  /** Returns the keys of answered remarks; undefined when they are not known. */
   answered(runId: string, url: string): ReadonlySet<string> | undefined {
     const stored = this.#read(runId)
     return stored?.url === url && stored.answered !== undefined ? new Set(stored.answered) : undefined
   }
 
-  /** A worker is given a follow-up. */
+  /** Records the remarks that a worker receives with a follow-up. */
   recordOffer(runId: string, { followUp, url, keys, answered, isAgain }: RemarkOffer): void {
     const stored = this.#read(runId)
     const earlierKeys = stored?.offered?.followUp === followUp ? stored.offered.keys : isAgain ? [] : keys
@@ -82,7 +82,7 @@ export class AnsweredRemarks implements CommitParticipant {
   }
 
   #read(runId: string): StoredRemarks | undefined {
-    // Only this class writes to the shelf.
+    // The cast holds because only this class writes to the collection.
     return (
       this.#uncommitted.get(runId) ?? (this.#ports.keyValues.get('told', runId) as StoredRemarks | undefined)
     )

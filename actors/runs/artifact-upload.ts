@@ -1,8 +1,9 @@
 /**
- * The artifacts of a run that ended with a pull request go to the bucket, and a comment in the pull request links them.
+ * ArtifactUpload copies the artifacts of a run that ended with a pull request to the bucket, and links them in a
+ * comment on the pull request.
  *
- * Uploading again replaces what is there; the comment bears a marker that is looked for before it is made. What can't
- * be uploaded is said in the run's own log, and keeps nothing else from going on.
+ * Repeating a task is harmless: an upload replaces the object, and the comment is found again by its marker. A failure
+ * is reported in the run's log and holds up nothing else.
  */
 
 import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
@@ -30,7 +31,7 @@ export interface ArtifactUploadPorts
   readonly artifacts: Artifacts
   readonly bucket: Bucket
   readonly codeHost: () => Result<PullRequestApi>
-  /** A sentence in the run's own log. */
+  /** Appends a sentence to the run's log. */
   readonly appendToRunLog: (runId: string, text: string) => void
 }
 
@@ -39,7 +40,7 @@ interface ArtifactUploadTask {
 }
 
 const ATTEMPTS_MAX = 12
-/** Before anything is uploaded: a code host that wants fewer requests, or another token, is waited for at no cost. */
+/** Refusals before anything is uploaded. They do not count as attempts, because waiting for the code host costs nothing. */
 const UNREACHABLE_KINDS = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 
@@ -59,7 +60,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
     this.#ports = ports
   }
 
-  /** The run has ended. */
+  /** Adds a task when the ended run has artifacts and a pull request, and a bucket is configured. */
   onRunEnded(run: Run): void {
     const { prUrl, result, finishedAt, status } = run
     if (status !== 'completed' || prUrl === undefined || finishedAt === undefined) return
@@ -69,17 +70,17 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
 
   async #uploadArtifacts(runId: string, { finishedAt }: ArtifactUploadTask): Promise<Result<void>> {
     const run = this.#ports.runs.get(runId)
-    // Woken since then: its next end brings evidence of its own.
+    // The run was retried or followed up since then, and adds a new task when it ends.
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
     const pulls = this.#ports.codeHost()
     if (!pulls.ok) return pulls
     const place = pulls.value.parseUrl(run.prUrl)
     if (place === undefined)
       return no('invalid', 'its pull request is not at the code host that is connected')
-    // Nobody waits for this: a token that is not taken any more is not to be shown with each try.
+    // Ask in the background: the client then skips a token that the code host has refused before.
     const states = await pulls.value.states(place.remote, [place.number], 'background')
     if (!states.ok) return states
-    // Asked before anything is uploaded: else a code host that is away would cost an upload of everything with each try.
+    // Ask before the upload: otherwise each attempt would upload everything again while the code host is unreachable.
     const hasComment = await this.#hasComment(pulls.value, place, run)
     if (!hasComment.ok || hasComment.value) return hasComment.ok ? yes(undefined) : hasComment
     const ready = await this.#checkBucket()
@@ -141,7 +142,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
   }
 }
 
-/** Whatever it is called, it was a try: the next one uploads everything again. */
+/** Makes a refusal after the upload count as an attempt, because the next one uploads everything again. */
 function asCountedAttempt<T>(result: Result<T>): Result<T> {
   return result.ok || !UNREACHABLE_KINDS.has(result.refusal.kind)
     ? result

@@ -1,8 +1,8 @@
 /**
- * Runs at rest: records without a life, and the few things that are still written to them.
+ * FinishedRuns reads and updates the records of runs without an actor.
  *
- * The newest word on a run may be on its way to the disk: a life that just ended, a change made here. It is kept here
- * until it has landed, so that whoever decides on a run never decides on an old record.
+ * The latest record of a run may not be on disk yet, because its actor just ended or the record was just changed here.
+ * FinishedRuns keeps such records in memory until they are on disk, so that no decision is based on an old record.
  */
 import type { ControlDatabase } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -11,7 +11,7 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export class FinishedRuns implements CommitParticipant {
   readonly #runs: ControlDatabase['runs']
   readonly #requestCommit: () => void
-  /** Ended or changed, and not landed yet. */
+  /** Records of ended or changed runs that are not on disk yet. */
   readonly #uncommitted = new Map<string, Run>()
   #toWrite = new Map<string, Run>()
   #ended = new Map<string, Run>()
@@ -21,12 +21,12 @@ export class FinishedRuns implements CommitParticipant {
     this.#requestCommit = requestCommit
   }
 
-  /** The newest word, be it on disk or not. Only for runs without a life. */
+  /** Returns the latest record, on disk or not. Only for runs without an actor. */
   latest(id: string): Run | undefined {
     return this.#uncommitted.get(id) ?? this.#runs.get(id)
   }
 
-  /** Of the ends that are not on disk yet, the latest of this ticket's runs. */
+  /** Returns the latest `finishedAt` among the ticket's runs whose end is not on disk yet. */
   latestEndOf(ticketId: string): string | undefined {
     let latest: string | undefined
     for (const { ticket, finishedAt } of this.#uncommitted.values()) {
@@ -36,13 +36,13 @@ export class FinishedRuns implements CommitParticipant {
     return latest
   }
 
-  /** Its life has just ended, and writes this with the next cut. */
+  /** Keeps the record of a run whose actor has just ended and writes the record with the next commit. */
   recordEnd(run: Run): void {
     this.#uncommitted.set(run.id, run)
     this.#ended.set(run.id, run)
   }
 
-  /** A run that is woken is its life's to write. */
+  /** Drops the record of a run that has an actor again: from now on only the actor writes it. */
   release(id: string): void {
     this.#uncommitted.delete(id)
     this.#toWrite.delete(id)

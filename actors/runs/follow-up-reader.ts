@@ -1,10 +1,9 @@
 /**
- * What people say on the pull requests that are to be followed up: read right before a follow-up goes to a worker, and
- * kept in memory until it is there.
+ * FollowUpReader reads the conversation of a pull request right before its follow-up goes to a worker.
  *
- * A follow-up that nobody has room for is not read for. Once a worker could take it, it waits for its pull request
- * (`waitingFor` says so), and is looked at again when that has been read; a code host that is away is asked again, ever
- * less often. Nothing in here is durable: after a restart everything is read anew.
+ * Nothing is read for a follow-up while no worker has a free slot. Once a worker could take it, the follow-up waits for
+ * its pull request (`waitingFor` names the reason) and is scheduled again after the read. Failed reads are retried with
+ * backoff. Results live in memory only: after a restart everything is read again.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -26,25 +25,25 @@ export interface FollowUpReaderPorts {
   readonly log: Log
   /** Refused while no code host is connected. */
   readonly codeHost: () => Result<PullRequestApi>
-  /** What keeps this run from a worker may have changed. */
+  /** Called when the reason why this run waits may have changed. */
   readonly onWaitReasonChanged: (runId: string) => void
-  /** Something that may let any of them be placed. */
+  /** Called when a finished read may let a follow-up be placed. */
   readonly requestScheduling: () => void
   readonly onPullState: (runId: string, url: string, state: PullState) => void
-  /** Keys of what earlier follow-ups of this pull request were told; undefined: it is not known. */
+  /** Keys of the remarks that earlier follow-ups of this pull request answered; undefined when they are not known. */
   readonly answered: (runId: string, url: string) => ReadonlySet<string> | undefined
-  /** There is nothing any more that could be followed up. */
+  /** Called when the pull request can't be followed up any more. */
   readonly onPullGone: (runId: string, reason: string) => void
 }
 
-/** `later`: others are being read for, and it is looked at again after one of them. */
+/** `held`: its pull request is being read. `later`: too many reads run; it is scheduled again after one of them. */
 export type Readiness = 'ready' | 'held' | 'later'
 
-/** So long at most until it is looked again whether a sandbox is still kept: timers count no further than some weeks. */
+/** The longest timer for the end of a sandbox's retention. Timers of the platform overflow after 24 days. */
 const RETENTION_CHECK_MS_MAX = 24 * 3_600_000
 
 interface PullReading {
-  /** `due`: it may be read again. */
+  /** `due`: the pull request may be read again. `away`: the last read failed. */
   readonly is: 'reading' | 'away' | 'due' | 'ready'
   /** Failures in a row. */
   readonly failures: number
@@ -60,10 +59,10 @@ interface PullReadResult {
 
 export class FollowUpReader {
   readonly #ports: FollowUpReaderPorts
-  /** Oldest first. */
+  /** Reads by run id, the oldest first. */
   readonly #readings = new Map<string, PullReading>()
   readonly #cancelRetries = new Map<string, Cancel>()
-  /** When sandboxes that are waited for cease to be kept. */
+  /** Timers for the end of the retention of sandboxes that follow-ups wait for, by run id. */
   readonly #cancelRetentionChecks = new Map<string, Cancel>()
   readonly #starting = new Set<string>()
   #readsRunning = 0
@@ -84,9 +83,9 @@ export class FollowUpReader {
     this.#cancelRetentionChecks.clear()
   }
 
-  // ---- being asked for ---------------------------------------------------------------------------------------------
+  // ---- follow-ups that start ---------------------------------------------------------------------------------------
 
-  /** Somebody has asked for one, and the code host has not answered yet. */
+  /** Whether a follow-up of this run was requested and the code host has not answered yet. */
   isStarting(runId: string): boolean {
     return this.#starting.has(runId)
   }
@@ -102,7 +101,7 @@ export class FollowUpReader {
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
-  /** It waits for a worker: until then for the one that keeps its sandbox. */
+  /** Starts waiting for a worker. While its sandbox is retained, the follow-up waits for the worker that holds it. */
   startWaiting({ id, sandbox }: Pick<Run, 'id' | 'sandbox'>): void {
     this.#cancelRetentionChecks.get(id)?.()
     this.#cancelRetentionChecks.delete(id)
@@ -115,7 +114,7 @@ export class FollowUpReader {
     this.#cancelRetentionChecks.set(id, cancel)
   }
 
-  /** It waits no more. What was read stays until a worker has it. */
+  /** Stops waiting. The conversation stays in memory until a worker has accepted the follow-up. */
   stopWaiting(runId: string): void {
     this.#cancelRetentionChecks.get(runId)?.()
     this.#cancelRetentionChecks.delete(runId)
@@ -128,14 +127,14 @@ export class FollowUpReader {
     this.#readings.delete(runId)
   }
 
-  /** What it waits for besides a worker. */
+  /** Returns what the follow-up waits for besides a worker. */
   waitingFor(runId: string): string | undefined {
     const reading = this.#readings.get(runId)
     if (reading?.is === 'reading') return 'its pull request is being read'
     return reading?.is === 'away' ? reading.reason : undefined
   }
 
-  /** A worker has room for it: may it go? When not, what it needs for that is under way. */
+  /** Called when a worker has a free slot. Returns whether the follow-up may be dispatched; starts a read if needed. */
   readiness({ id, prUrl }: Pick<Run, 'id' | 'prUrl'>): Readiness {
     const reading = this.#readings.get(id)
     if (reading?.is === 'reading' || reading?.is === 'away') return 'held'
@@ -152,7 +151,7 @@ export class FollowUpReader {
     return talk === undefined ? no('unavailable', 'its pull request has not been read yet') : yes(talk)
   }
 
-  /** There may be another code host now, or one at last. */
+  /** Lets every pull request be read again, because the code host may be another one now. */
   onCodeHostChanged(): void {
     for (const runId of [...this.#readings.keys()]) this.#markDue(runId, 0)
   }
@@ -166,7 +165,7 @@ export class FollowUpReader {
     const result = await this.#fetch(runId, url)
     this.#readsRunning -= 1
     if (this.#isStopped) return
-    // It came to rest meanwhile, or the code host is another one.
+    // The follow-up may have ended meanwhile, or the code host may have changed.
     if (this.#readings.get(runId) === reading) this.#onRead(runId, url, failures, result)
     this.#ports.requestScheduling()
   }
@@ -179,7 +178,7 @@ export class FollowUpReader {
       return
     }
     const { state, talk } = result.value
-    // One that is over ends its follow-up by that.
+    // A merged or closed pull request ends its follow-up here.
     this.#ports.onPullState(runId, url, state)
     if (!this.#readings.has(runId)) return
     if (!talk.ok) {
@@ -234,13 +233,13 @@ export class FollowUpReader {
     this.#ports.onWaitReasonChanged(runId)
   }
 
-  /** The newest comes last. */
+  /** Stores a reading as the newest, which stands last in the map. */
   #setReading(runId: string, reading: PullReading): void {
     this.#readings.delete(runId)
     this.#readings.set(runId, reading)
   }
 
-  /** Those that were read longest ago, and that no worker took, are read again when one does. */
+  /** Drops the oldest conversations over the limit, to read them again when a worker could take their follow-up. */
   #dropOldest(): void {
     const ready = [...this.#readings].filter(([, { is }]) => is === 'ready')
     for (const [runId] of ready.slice(0, Math.max(0, ready.length - FOLLOW_UP_READS_KEPT)))
@@ -258,7 +257,7 @@ async function readPull(
 ): Promise<Result<PullReadResult>> {
   const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
   if (!detail.ok) return detail
-  // Of one that is over, nobody asks any more where it came from.
+  // The origin of a merged or closed pull request is not needed.
   const { state } = detail.value
   if (state === 'merged' || state === 'closed') return yes({ state, talk: PULL_OVER })
   return origin.ok ? yes({ state, talk: readDiscussion(url, detail.value, origin.value, answered) }) : origin

@@ -1,9 +1,8 @@
 /**
- * What stands between a queued run and a worker: what it waits for, whose sandbox it needs, and what the worker that
- * takes it is told.
+ * JobPreparation decides what a queued run waits for, which worker holds its sandbox, and which job the worker gets.
  *
- * A run is about its ticket, and so is its repository. A follow-up is about its pull request, wherever that lies: its
- * ticket and its tracker have no say in it.
+ * The ticket of a run determines its repository. The pull request of a follow-up determines the repository instead: the
+ * ticket and the tracker do not matter to it.
  */
 
 import type { Clock } from '../../core/ports.ts'
@@ -29,7 +28,7 @@ import type { RunPushes } from './run-pushes.ts'
 
 export interface JobPreparationPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly system: ActorSystem
   readonly config: () => ServiceConfig
@@ -40,7 +39,7 @@ export interface JobPreparationPorts {
   readonly scheduler: Scheduler
   readonly followUpReader: FollowUpReader
   readonly answeredRemarks: AnsweredRemarks
-  /** The blockers of a ticket, as a sentence. */
+  /** Names the open blockers of a ticket in a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
   readonly codeHost: () => Result<PullRequestApi>
@@ -55,7 +54,7 @@ export class JobPreparation {
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
-  /** What it waits for besides a worker. A follow-up has no part in what its tracker says. */
+  /** Returns what a run waits for besides a worker. A follow-up does not wait for blockers of its ticket. */
   waitingFor(run: Run): string | undefined {
     if (this.#isFollowUp(run.id)) {
       const repo = this.#repoOfFollowUp(run)
@@ -67,7 +66,7 @@ export class JobPreparation {
     return repo.ok ? undefined : repo.refusal.message
   }
 
-  /** The worker that keeps the sandbox which a follow-up goes on in, as long as it does. */
+  /** Returns the worker that retains the sandbox of a follow-up, until the retention ends. */
   sandboxHolder(run: Run): string | undefined {
     if (!this.#isFollowUp(run.id)) return undefined
     const { clock, workers } = this.#ports
@@ -79,7 +78,7 @@ export class JobPreparation {
     return this.#isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
   }
 
-  /** What keeps a follow-up from a worker is another reason now, or none. */
+  /** Queues and publishes a waiting run again, because its wait reason has changed. */
   onWaitReasonChanged(runId: string): void {
     const context = this.#contextOf(runId)
     if (context === undefined || context.run.status !== 'queued' || context.lease !== null) return
@@ -87,16 +86,16 @@ export class JobPreparation {
     this.#ports.runPushes.addChanged(context.run)
   }
 
-  /** Where a run's pull request is, when it can be followed up at all. */
+  /** Returns where a run's pull request is. Refused when the pull request can't be followed up. */
   pullPlaceOf(run: Run): Result<PullReference> {
     const place = this.#pullOf(run)
     const repo = place.ok ? this.#repoAt(place.value, run) : place
     return repo.ok ? place : repo
   }
 
-  // ---- a worker has it ---------------------------------------------------------------------------------------------
+  // ---- the job -----------------------------------------------------------------------------------------------------
 
-  /** What the worker of this lease is to do, with everything it needs, secrets included. */
+  /** Prepares the job of a lease's run with everything that the worker needs, secrets included. */
   prepareJob({ runId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
@@ -115,7 +114,7 @@ export class JobPreparation {
     if (!repo.ok) return repo
     const talk = followUpReader.talk(run.id)
     if (!talk.ok) return talk
-    // Records of a time in which they had none.
+    // Runs that an older version stored have no follow-up number.
     const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }
     const job = buildFollowUpJob({
       run,
@@ -152,7 +151,7 @@ export class JobPreparation {
       )
   }
 
-  // ---- the repository of each --------------------------------------------------------------------------------------
+  // ---- repositories ------------------------------------------------------------------------------------------------
 
   #repoOf({ job, run }: RunContext): Result<RepoChoice> {
     return job === 'follow-up'

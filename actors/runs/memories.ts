@@ -1,7 +1,7 @@
 /**
- * What runs learnt about repositories: written by runs alone, forgotten by people.
+ * Memories stores what runs learnt about repositories. Only runs add memories; people may delete them.
  *
- * Decisions are made on the newest word; what is told is what is on disk.
+ * Decisions use the latest memories, on disk or not; the API shows only memories that are on disk.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
@@ -21,7 +21,7 @@ export interface MemoriesPorts {
 
 export class Memories implements CommitParticipant {
   readonly #ports: MemoriesPorts
-  /** Changed, and not landed yet. */
+  /** Changed values that are not on disk yet. */
   readonly #uncommitted = new Map<string, StoredMemories>()
   #toWrite = new Map<string, StoredMemories>()
 
@@ -29,7 +29,7 @@ export class Memories implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** The newest word, newest memory first. */
+  /** Returns the memories of a repository, on disk or not, the newest first. */
   latest(repo: string): readonly RepoMemory[] {
     return (this.#uncommitted.get(repo) ?? this.#stored(repo))?.memories ?? []
   }
@@ -52,7 +52,7 @@ export class Memories implements CommitParticipant {
     return { ok: true, value: undefined }
   }
 
-  /** What is on disk. Repositories without memories are left out. */
+  /** Lists the memories on disk, without repositories that have none. */
   listDurable(): MemoriesResponse {
     const repos: Record<string, RepoMemory[]> = {}
     for (const [repo, stored] of this.#ports.keyValues.all('memory')) {
@@ -84,7 +84,7 @@ export class Memories implements CommitParticipant {
   }
 
   #stored(repo: string): StoredMemories | undefined {
-    // Only this class writes to the shelf.
+    // The cast holds because only this class writes to the collection.
     return this.#ports.keyValues.get('memory', repo) as StoredMemories | undefined
   }
 

@@ -1,8 +1,8 @@
 /**
- * How the pull requests of runs are doing: asked every two minutes about those of the most recent runs that are not
- * over, and whenever somebody opens a run.
+ * PullStatePoller asks the code host for the state of pull requests: every two minutes for open ones of recent runs,
+ * and at once when a person opens a run.
  *
- * Whatever the code host does not say, because it is away or its budget is used up, stays as it was.
+ * A state that the code host does not return, because it is unreachable or its budget is used up, stays as it was.
  */
 
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
@@ -22,9 +22,9 @@ export interface PullStatePollerPorts {
   readonly onPullState: (runId: string, url: string, state: PullState) => void
 }
 
-/** So far back runs are looked through. */
+/** How many of the latest runs are searched for open pull requests. */
 const RUNS_SCANNED_MAX = 2_000
-/** A page that is reloaded asks once. */
+/** The shortest time between two polls of one run, so that reloading a page does not poll again. */
 const POLL_INTERVAL_MS_MIN = 5_000
 const POLL_TIMES_KEPT_MAX = 1_000
 
@@ -53,7 +53,7 @@ export class PullStatePoller {
     this.#cancelTimer()
   }
 
-  /** Somebody looks at this run; nobody is kept waiting for it. */
+  /** Polls the pull request of a run that a person has opened. Returns at once. */
   pollRun(run: Run): void {
     const now = this.#ports.clock.monotonic()
     const last = this.#polledAt.get(run.id)
@@ -63,13 +63,13 @@ export class PullStatePoller {
     void this.#poll(() => [run], 'person')
   }
 
-  /** Somebody has done something to this pull request. */
+  /** Polls a pull request that a person has changed. Returns at once. */
   pollPull(place: PullReference): void {
     const pulls = this.#ports.codeHost()
     if (!pulls.ok) return
     const isSamePull = ({ prUrl }: Run): boolean => {
       const found = prUrl === undefined ? undefined : pulls.value.parseUrl(prUrl)
-      // A code host spells a repository as it was made, a configuration as somebody typed it.
+      // The configuration may spell the repository in another case than the code host.
       return found?.number === place.number && isSameName(found.remote, place.remote)
     }
     void this.#poll(() => this.#recent().filter(isSamePull), 'person')
@@ -92,7 +92,7 @@ export class PullStatePoller {
       .slice(0, PULL_POLL_RUNS_MAX)
   }
 
-  /** Never rejects: nobody waits for it, and the next round comes whatever became of this one. */
+  /** Polls the pull requests of the selected runs. Never rejects: errors are logged, and the next round polls again. */
   async #poll(selectRuns: () => readonly Run[], urgency: Urgency): Promise<void> {
     try {
       const pulls = this.#ports.codeHost()
@@ -104,7 +104,7 @@ export class PullStatePoller {
       )
       await Promise.all(polls)
     } catch (error) {
-      this.#ports.log.error({ err: error }, 'the pull requests of runs could not be looked at')
+      this.#ports.log.error({ err: error }, 'pull requests of runs could not be polled')
     }
   }
 
@@ -120,7 +120,7 @@ export class PullStatePoller {
     if (!states.ok) {
       this.#ports.log.debug(
         { remote, reason: states.refusal.message },
-        'pull requests could not be looked at',
+        'the code host refused the state of pull requests',
       )
       return
     }

@@ -1,8 +1,8 @@
 /**
- * What happens in runs, as events that get a place in the run's log with the next cut.
+ * RunEventLog appends events to the logs of runs. The next commit writes them.
  *
- * The index of an event is given when it is noted, so it never depends on when the disk is done. Nobody hears of an
- * event before the cut that holds it has landed; then everybody does, in order.
+ * An event gets its index when it is appended, so the index never depends on the time of the write. Events are
+ * published in order, and only after the commit that contains them is on disk.
  */
 import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
@@ -11,20 +11,20 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export interface RunEventLogPorts {
   readonly events: Pick<EventLogs, 'nextIndex'>
   readonly requestCommit: () => void
-  /** Told of each event once it is on disk, with its JSON. */
+  /** Called for each event once it is on disk, with its JSON. */
   readonly publish: (event: RunEvent, json: string) => void
 }
 
 interface PendingRunEvents {
-  /** Index of the first event that no cut has taken. */
+  /** Index of the first event that no commit contains yet. */
   first: number
-  /** Taken by cuts that have not landed. */
+  /** How many commits with events of this run are in flight. */
   inFlight: number
   events: RunEvent[]
   lines: string[]
 }
 
-/** Pages of runs in which nothing happens are dropped once there are more than this; the store knows their ends. */
+/** With more runs than this, idle ones are dropped from memory; the store knows their next index. */
 const RUNS_KEPT_MAX = 4_096
 
 export class RunEventLog implements CommitParticipant {
@@ -36,7 +36,7 @@ export class RunEventLog implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** Answers how many bytes the event will take. */
+  /** Appends an event. Returns the length of its JSON. */
   append(runId: string, reported: ReportedEvent): number {
     const pending = this.#pendingOf(runId)
     const index = pending.first + pending.events.length
@@ -50,12 +50,12 @@ export class RunEventLog implements CommitParticipant {
     return json.length
   }
 
-  /** A sentence of the host's own in the run's log. */
+  /** Appends a sentence of the service to the run's log. */
   appendText(runId: string, at: string, text: string): void {
     this.append(runId, { at, type: 'log', stream: 'system', text })
   }
 
-  /** Runs of which a page is kept; bounded, however many runs there were. */
+  /** How many runs are in memory. */
   get size(): number {
     return this.#pending.size
   }

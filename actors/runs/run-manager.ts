@@ -1,8 +1,9 @@
 /**
- * What follows from the lives of runs: which ticket has one that is not at rest, which wait for a worker, what happened
- * in each, what people see of it.
+ * RunManager creates runs and reacts to every change of their state: it queues them, logs their status, moves tickets,
+ * publishes updates, and passes ended runs on.
  *
- * It keeps the first of these itself, for as long as the process lives; all else is in the books beside it.
+ * RunManager itself only knows which ticket has an active run (queued or with a worker). The modules that it calls keep
+ * everything else.
  */
 import type { Clock, ControlDatabase, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -35,22 +36,22 @@ import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
 import type { RunPushes } from './run-pushes.ts'
 
-/** What is to be done once something is on disk, and belongs to no single lease or line. */
+/** Effects that belong to no single lease or connection. */
 export type RunEffect =
-  /** Somebody waits for everything up to here to be on disk. */
+  /** Notifies a caller that everything up to here is on disk. */
   | { readonly type: 'run.notify committed'; readonly handle: number }
   | { readonly type: 'run.mark failed'; readonly runId: string }
   | { readonly type: 'run.send discard'; readonly workerId: string; readonly runId: string }
 
 export interface RunManagerPorts {
   readonly clock: Clock
-  /** The wall clock, as records write it down. */
+  /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly newId: () => string
   readonly meters: Meters
   readonly system: ActorSystem
   readonly config: () => ServiceConfig
-  /** The records on disk. */
+  /** The run records on disk. */
   readonly runs: ControlDatabase['runs']
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
@@ -63,13 +64,13 @@ export interface RunManagerPorts {
   readonly artifactUpload: ArtifactUpload
   readonly followUpReader: FollowUpReader
   readonly answeredRemarks: AnsweredRemarks
-  /** Somebody has worked on this run's pull request. */
+  /** Polls the pull request of a run after its follow-up has ended. */
   readonly pollPull: (run: Run) => void
 }
 
 export class RunManager {
   readonly #ports: RunManagerPorts
-  /** Ticket → the run of it that is not at rest. */
+  /** Ids of active runs, by ticket id. */
   readonly #active = new Map<string, string>()
   #queueReason: string | undefined
 
@@ -79,13 +80,13 @@ export class RunManager {
 
   // ---- runs begin --------------------------------------------------------------------------------------------------
 
-  /** Whether one more may wait. */
+  /** Refused when the queue is full. */
   checkQueueLimit(): Result<void> {
     if (this.#ports.scheduler.queue.size < QUEUED_RUNS_MAX) return yes(undefined)
     return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
   }
 
-  /** Refused for want of room, a ticket comes back with the next look at its tracker. */
+  /** Creates a run of a ticket. Refused when the queue is full; the next poll of the tracker then tries again. */
   createRun(ticket: Ticket): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
@@ -101,36 +102,36 @@ export class RunManager {
     return spawned.ok ? { ok: true, value: id } : spawned
   }
 
-  /** A record that says it is not at rest, and that no life belongs to. */
+  /** Queues a run again whose record is active although it has no actor. */
   requeueLostRun(run: Run): void {
-    // Only a follow-up begins with a result; which one it was, its life knew.
+    // Only follow-ups start with a result. The lost actor knew which follow-up it was, so it can't be continued.
     if (run.result !== undefined) {
-      this.#restoreEarlierEnd(run, 'its life was lost in a restart')
+      this.#restoreEarlierEnd(run, 'its state was lost in a restart')
       return
     }
     const { startedAt: _, ...rest } = run
     const queued: Run = {
       ...rest,
       status: 'queued',
-      queueReason: 'interrupted: its life was lost in a restart',
+      queueReason: 'interrupted: its state was lost in a restart',
     }
     const input: RunInput = { run: queued, job: 'run', woken: run.status, earlier: null, attempts: 0 }
     this.#ports.system.spawn(RUN, run.id, input)
   }
 
-  // ---- asking and telling ------------------------------------------------------------------------------------------
+  // ---- queries and events ------------------------------------------------------------------------------------------
 
-  /** How many tickets have a run that is not at rest. */
+  /** How many tickets have an active run. */
   get size(): number {
     return this.#active.size
   }
 
-  /** Their tickets. */
+  /** Ids of the tickets that have an active run. */
   activeTickets(): Iterable<string> {
     return this.#active.keys()
   }
 
-  /** The newest word on it, be it on disk or not. */
+  /** Returns the latest record of a run, on disk or not. */
   latest(runId: string): Run | undefined {
     return this.#contextOf(runId)?.run ?? this.#ports.finishedRuns.latest(runId)
   }
@@ -143,7 +144,7 @@ export class RunManager {
     return this.#ports.system.send(RUN, runId, event)
   }
 
-  /** Somebody took its ticket out of the eligible ones. A follow-up leaves its ticket alone, and the ticket it. */
+  /** Cancels the run of a ticket that is no longer eligible, as `whenTicketLeaves` says. Follow-ups continue. */
   onTicketLeft({ id, identifier, state }: Ticket): void {
     const runId = this.#active.get(id)
     const context = runId === undefined ? undefined : this.#contextOf(runId)
@@ -153,7 +154,7 @@ export class RunManager {
     this.send(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
   }
 
-  /** The code host says how the pull request of a run is doing, be the run at rest or not. */
+  /** Records the state of a run's pull request, whether the run is active or finished. */
   onPullState(runId: string, url: string, state: PullState): void {
     const { finishedRuns, runPushes } = this.#ports
     if (this.send(runId, { type: 'pull state reported', at: this.#ports.instant(), url, state })) return
@@ -181,16 +182,16 @@ export class RunManager {
 
   // ---- what people see ---------------------------------------------------------------------------------------------
 
-  /** As people should see it: with the reason for which it waits. */
+  /** Adds the current wait reason to a queued run, as people see it. */
   withWaitReason(run: Run): Run {
     if (run.status !== 'queued') return run
     const waits = this.#ports.scheduler.reasonFor(run)
     if (waits === undefined) return run
-    // Why it is in the queue again, and why it still is.
+    // The stored reason says why the run was queued again, the other why it still waits.
     return { ...run, queueReason: run.queueReason === undefined ? waits : `${run.queueReason}; ${waits}` }
   }
 
-  /** Those at the head of the queue say why they wait; the rest say it when they are asked. */
+  /** Publishes a new common wait reason for the runs at the head of the queue; the rest show it when they are read. */
   publishQueueReason(): void {
     const { runPushes, scheduler } = this.#ports
     const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()
@@ -203,7 +204,7 @@ export class RunManager {
     }
   }
 
-  // ---- following the lives -----------------------------------------------------------------------------------------
+  // ---- state changes -----------------------------------------------------------------------------------------------
 
   onRunChanged({ key, before, after, over, restored }: StateChange): void {
     const { finishedRuns, runPushes, scheduler } = this.#ports
@@ -232,7 +233,7 @@ export class RunManager {
     else if (!waited) scheduler.add(run)
   }
 
-  /** What was read for it is kept until a worker has it: one that is granted it may still refuse. */
+  /** Keeps the conversation until a worker has accepted the follow-up, because a worker may reject the dispatch. */
   #updateFollowUpReader(run: Run, waits: boolean): void {
     const { followUpReader } = this.#ports
     if (waits) followUpReader.startWaiting(run)
@@ -240,7 +241,7 @@ export class RunManager {
     else followUpReader.forget(run.id)
   }
 
-  /** That may take as long as the sandbox is kept, and there is a way out of it. */
+  /** Logs that the worker with the sandbox is not connected, and what to do: the wait may last the whole retention. */
   #logAbsentHolder(run: Run): void {
     const { clock, workers, instant, runEventLog } = this.#ports
     const holder = sandboxHolder(run, clock.now())
@@ -275,7 +276,7 @@ export class RunManager {
     meters.observe('queue_wait_seconds', Math.max(0, clock.now() - Date.parse(queuedAt)) / 1000)
   }
 
-  /** A follow-up leaves its ticket alone. */
+  /** Moves the ticket of a run. Follow-ups do not move their ticket. */
   #moveTicket({ status, ticket }: Run, { job }: RunContext): void {
     const { startedState, reviewState } = this.#ports.config().tracker
     const state = status === 'preparing' ? startedState : status === 'completed' ? reviewState : undefined
@@ -283,7 +284,7 @@ export class RunManager {
   }
 
   #linkPull({ prUrl, ticket }: Run, { job, woken }: RunContext): void {
-    // A run that is woken has had its pull request before.
+    // A retried run had its pull request linked before.
     if (job === 'run' && prUrl !== undefined && woken === null && this.#ports.trackerConnection.linksPulls)
       this.#ports.pullRequestLinks.addLink(ticket, prUrl)
   }
@@ -305,7 +306,7 @@ export class RunManager {
     if (this.#active.get(ticket.id) === id) this.#active.delete(ticket.id)
   }
 
-  /** Its life was given up. People must not wait for it, and no worker may go on with it. */
+  /** Ends a run whose actor was given up, so that people do not wait for it and no worker continues it. */
   markFailed(runId: string): void {
     const { workers, system, instant, finishedRuns } = this.#ports
     const run = finishedRuns.latest(runId)
@@ -318,7 +319,7 @@ export class RunManager {
     else this.#restoreEarlierEnd(run, why)
   }
 
-  /** When the first of its ends was, nobody knows any more. */
+  /** Ends a follow-up without an actor. The end of the run before it is unknown, so now counts as its end. */
   #restoreEarlierEnd(run: Run, why: string): void {
     const now = this.#ports.instant()
     const earlier = { result: run.result ?? null, startedAt: null, finishedAt: now }

@@ -1,7 +1,7 @@
 /**
- * `run-updated`, for whoever watches: at once when a run changes, and at a bounded pace when it changes faster.
+ * RunPushes publishes changed runs to dashboards as `run-updated`: at once, then at most once per run in `RUN_PUSH_MS`.
  *
- * Told only of what is on disk. The last state always goes out, however fast the ones before it came.
+ * Only states on disk are published. The last state of a run is always published, even when earlier ones are skipped.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { RUN_PUSH_MS } from '../../protocol/limits.ts'
@@ -11,12 +11,12 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export interface RunPushesPorts {
   readonly clock: Clock
   readonly hasSubscribers: () => boolean
-  /** As people should see it. */
+  /** Publishes the run as people see it, with its wait reason. */
   readonly push: (run: Run) => void
 }
 
 interface RecentPush {
-  /** Changed since it was told of. */
+  /** The state to publish next, when the run has changed since the last push. */
   latest: Run | undefined
   readonly cancel: Cancel
 }
@@ -24,7 +24,7 @@ interface RecentPush {
 export class RunPushes implements CommitParticipant {
   readonly #ports: RunPushesPorts
   #changed = new Map<string, Run>()
-  /** Told of a moment ago. */
+  /** Runs that were published within the last `RUN_PUSH_MS`. */
   readonly #recent = new Map<string, RecentPush>()
 
   constructor(ports: RunPushesPorts) {
@@ -47,14 +47,14 @@ export class RunPushes implements CommitParticipant {
     }
   }
 
-  /** For a run that is on disk as it is. */
+  /** Publishes a run. The caller guarantees that its state is on disk. */
   publish(run: Run): void {
     const recent = this.#recent.get(run.id)
     if (recent !== undefined) recent.latest = run
     else this.#publishNow(run)
   }
 
-  /** Runs that were told of a moment ago. */
+  /** How many runs were published within the last `RUN_PUSH_MS`. */
   get size(): number {
     return this.#recent.size
   }

@@ -1,9 +1,9 @@
 /**
- * A run that is not at rest: queued, or in the hands of a worker.
+ * The run machine: an active run, queued or with a worker.
  *
- * Its states are the run's statuses, word for word. What a lease reports reaches it only through that lease, and only
- * while it is the current one. When it comes to rest its life ends; the record stays among all runs, and whoever
- * retries it wakes a new life from there.
+ * The states are the run's statuses, word for word. Reports of a worker reach the run only through its current lease.
+ * When the run completes, fails or is cancelled, the actor ends and the record stays; a retry or a follow-up spawns a
+ * new actor from the record.
  */
 import { assign, setup } from 'xstate'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
@@ -35,14 +35,14 @@ export interface RunContext extends RunFields {
 }
 
 export interface RunInput {
-  /** As it is queued. */
+  /** The record as it is queued. */
   readonly run: Run
   readonly job: RunFields['job']
   readonly woken: RunFields['woken']
   readonly earlier: RunFields['earlier']
-  /** Accepted dispatches of its lives before this one. */
+  /** How many dispatches earlier actors of this run had accepted. */
   readonly attempts: number
-  /** Of a follow-up: which one. */
+  /** Id and number of the follow-up, when this is one. */
   readonly followUp?: RunFields['followUp']
 }
 
@@ -52,7 +52,7 @@ interface RunEndReport {
   readonly at: string
   readonly outcome: RunOutcome
   readonly retentionHours: number
-  /** Somebody cancelled it meanwhile. */
+  /** A person cancelled the run meanwhile. */
   readonly unwanted?: true
 }
 
@@ -67,9 +67,9 @@ export type RunMachineEvent =
   | ({ readonly type: 'ended failed' } & RunEndReport)
   | ({ readonly type: 'ended cancelled' } & RunEndReport)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
-  /** `kept`: the reason is worth keeping with the run. */
+  /** `kept`: the reason is stored as the run's error. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
-  /** The code host says how its pull request is doing. */
+  /** The code host returned the state of the run's pull request. */
   | {
       readonly type: 'pull state reported'
       readonly at: string
@@ -77,9 +77,9 @@ export type RunMachineEvent =
       readonly state: PullState
     }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
-  /** There is nothing any more that could be followed up. */
+  /** The pull request can't be followed up any more. */
   | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
-  /** A bug of ours: nothing can go on with it. */
+  /** The lease's actor was given up because of a bug. */
   | { readonly type: 'lease actor failed'; readonly at: string; readonly reason: string }
 
 const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never>()
@@ -113,7 +113,7 @@ function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   return { run: context.job === 'follow-up' ? addEarlierArtifacts(run, context) : run, lease: null }
 }
 
-/** What a follow-up leaves comes to what the run has left already. */
+/** Adds the artifacts of a follow-up to those that the run had before. */
 function addEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
   const before = earlier?.result?.artifacts ?? []
   if (run.result === undefined || before.length === 0) return run
@@ -121,13 +121,13 @@ function addEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
   return { ...run, result: { ...run.result, artifacts } }
 }
 
-/** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */
+/** After a failed follow-up the run is completed as before, with an error that names the failure. */
 function afterFollowUpFailed(facts: RunActionFacts): Partial<RunContext> {
   const ended = afterEnd(facts)
   return { ...ended, run: restoreEarlierEnd(facts, ended.run ?? facts.context.run) }
 }
 
-/** Its worker ended in the middle of it. What it has spent is noted, and it begins again as the one that it was. */
+/** The worker ended during the follow-up: keeps the costs and queues the same follow-up again. */
 function afterFollowUpInterrupted(facts: RunActionFacts): Partial<RunContext> {
   const { context, event } = facts
   const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
@@ -148,7 +148,7 @@ function whyCancelled({ prState }: Run): string {
   return prState === 'merged' || prState === 'closed' ? `its pull request is ${prState}` : 'it was cancelled'
 }
 
-/** Merged or closed: there is nothing to follow up any more. */
+/** A merged or closed pull request can't be followed up any more. */
 function endsFollowUp({ context, event }: RunActionFacts): boolean {
   if (event.type !== 'pull state reported' || context.job !== 'follow-up' || event.url !== context.run.prUrl)
     return false
@@ -158,7 +158,7 @@ function endsFollowUp({ context, event }: RunActionFacts): boolean {
 const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
   context.interruptions + 1 < INTERRUPTIONS_MAX
 
-/** A follow-up may be begun again wherever it was cut off; an agent's first work may not. */
+/** An interrupted follow-up may start again at any point; an agent's first work on a ticket may not. */
 const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
   context.job === 'follow-up' &&
   'outcome' in event &&
@@ -172,7 +172,7 @@ const patchTransitions = {
   'patched to finalizing': { actions: 'patch' },
 } as const
 
-/** Nothing of it can be seen yet, and nothing has to be. */
+/** Before finalizing nothing of the follow-up is published, so it may be cancelled when its pull request is over. */
 const pullStateTransitions = {
   'pull state reported': [
     { guard: 'endsFollowUp', actions: ['recordPullState', 'requestCancel'] },
@@ -318,7 +318,7 @@ export const runMachine = setup({
   on: { 'pull state reported': { actions: 'recordPullState' } },
   states: {
     queued: {
-      description: 'waits for a worker with room; with a lease, for that worker to accept',
+      description: 'the run waits for a free slot; with a lease, for its worker to accept the dispatch',
       on: {
         granted: { actions: 'grant' },
         declined: { actions: 'release' },
@@ -345,7 +345,7 @@ export const runMachine = setup({
       },
     },
     preparing: {
-      description: 'a worker has it and makes its sandbox ready',
+      description: 'the worker prepares the sandbox',
       on: {
         ...activeTransitions,
         ...patchTransitions,
@@ -364,12 +364,12 @@ export const runMachine = setup({
       },
     },
     finalizing: {
-      description: 'the agent is done; what it left is pushed, and the pull request opened',
+      description: 'the agent is done; the worker pushes its commits and opens the pull request',
       on: { ...activeTransitions, ...patchTransitions },
     },
-    completed: { description: 'at rest, with a result', entry: 'end' },
-    failed: { description: 'at rest, with an error', entry: 'end' },
-    cancelled: { description: 'at rest, because somebody wanted it so', entry: 'end' },
+    completed: { description: 'the run ended with a result', entry: 'end' },
+    failed: { description: 'the run ended with an error', entry: 'end' },
+    cancelled: { description: 'the run was cancelled', entry: 'end' },
   },
 })
 
@@ -391,7 +391,7 @@ const split: SnapshotSplit = {
   },
 }
 
-/** Version 1 knew neither which follow-up it was, nor when the run had started before it. */
+/** Version 1 stored neither the id of the follow-up nor when the run had started before it. */
 function liftFromV1({ c, ...record }: ActorSnapshot): ActorSnapshot {
   const { earlier, ...fields } = c as { readonly earlier: object | null }
   const before = earlier === null ? null : { ...earlier, startedAt: null }

@@ -1,2 +1,2 @@
-/** The name under which runs live, by themselves so that runs and leases can speak of each other. */
+/** The actor kind of runs, in a file of its own so that the machines of runs and leases can name each other. */
 export const RUN = 'run'

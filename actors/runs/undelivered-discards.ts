@@ -1,5 +1,5 @@
 /**
- * What a worker is to be told about a run that is over, kept until it was told: it may be away for days.
+ * UndeliveredDiscards stores requests to discard a sandbox until the worker has received them, which may take days.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -31,16 +31,16 @@ export class UndeliveredDiscards implements CommitParticipant {
     this.#requestCommit()
   }
 
-  /** The worker will not be told any more: it is enrolled no longer. */
+  /** Drops all requests for a worker that was revoked. */
   dropWorker(workerId: string): void {
     for (const discard of this.storedFor(workerId)) this.markDelivered(discard)
     for (const discard of [...this.#toWrite.values()])
       if (discard?.workerId === workerId) this.markDelivered(discard)
   }
 
-  /** Those on disk. */
+  /** Lists the requests for a worker that are on disk. */
   storedFor(workerId: string): UndeliveredDiscard[] {
-    // `0` is the character behind `/`. Only this class writes to the shelf.
+    // `0` is the character after `/`. The cast holds because only this class writes such keys.
     const found = this.#keyValues.all('errand', { after: `${workerId}/`, until: `${workerId}0` })
     return [...found].map(([, discard]) => discard as UndeliveredDiscard)
   }

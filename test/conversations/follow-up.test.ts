@@ -785,7 +785,7 @@ test('a follow-up whose life is lost with the disk’s record of it leaves its r
   expect(y.run(runId)).toMatchObject({
     status: 'completed',
     result: { summary: 'done before' },
-    error: 'the follow-up failed: its life was lost in a restart',
+    error: 'the follow-up failed: its state was lost in a restart',
   })
   const again = await back(y, worker)
   expect(again.has('dispatch')).toBe(false)
