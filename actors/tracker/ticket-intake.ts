@@ -2,7 +2,7 @@
  * TicketIntake holds the tickets of the last listing and derives from them which are eligible, which wait for others,
  * and which become runs.
  *
- * A stored memory of each ticket keeps a restart, or the host's own move of a ticket, from starting a run again.
+ * A stored observation of each ticket keeps a restart, or the host's own move of a ticket, from starting a run again.
  * `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 
@@ -75,7 +75,7 @@ export class TicketIntake implements CommitParticipant {
   #hasListing = false
   #eligible: readonly Ticket[] = []
   #fingerprint = '[]'
-  /** Changed memories that are not on disk yet. */
+  /** Changed observations that are not on disk yet. */
   readonly #observations = new Map<string, TicketObservation>()
   #toWrite = new Map<string, TicketObservation>()
 
@@ -174,7 +174,7 @@ export class TicketIntake implements CommitParticipant {
         { tickets: tickets.length - tracked.length },
         'tickets with overlong ids are left out',
       )
-    this.#listed = new Map(tracked.map((tracked) => [tracked.ticket.id, tracked]))
+    this.#listed = new Map(tracked.map((entry) => [entry.ticket.id, entry]))
     this.#hasListing = true
     this.#evaluate()
   }
@@ -234,8 +234,8 @@ export class TicketIntake implements CommitParticipant {
   moveTicket(ticketId: string, state: string): void {
     const known = this.#observationOf(ticketId)
     if (known === undefined) return
-    // A listed tracker that lacks the ticket no longer has it for us, so do not move it. Before the first listing,
-    // let the tracker itself refuse unknown tickets.
+    // A ticket that is missing from the listing was withdrawn by a person, so do not move it. Before the first listing,
+    // the tracker itself refuses unknown tickets.
     if (this.#hasListing && !this.#listed.has(ticketId)) return
     this.#rememberState(ticketId, state)
     this.moves.request(ticketId, state, known.state)
@@ -271,7 +271,7 @@ export class TicketIntake implements CommitParticipant {
     const now = this.#ports.clock.monotonic()
     for (const [id, { until }] of this.#statesLeft) if (until <= now) this.#statesLeft.delete(id)
     // When two moves follow each other quickly, the tracker may not show the first one yet either.
-    const before = (this.#statesLeft.get(ticketId)?.states ?? []).filter((one) => !isSameName(one, state))
+    const before = (this.#statesLeft.get(ticketId)?.states ?? []).filter((left) => !isSameName(left, state))
     this.#statesLeft.set(ticketId, { states: [...before, from], until: now + TICKET_MOVE_VISIBLE_MS_MAX })
   }
 
@@ -279,7 +279,7 @@ export class TicketIntake implements CommitParticipant {
   #isOutdatedState({ id, state }: Ticket): boolean {
     const left = this.#statesLeft.get(id)
     if (left === undefined) return false
-    const isOld = left.states.some((one) => isSameName(one, state))
+    const isOld = left.states.some((name) => isSameName(name, state))
     if (isOld && this.#ports.clock.monotonic() < left.until) return true
     this.#statesLeft.delete(id)
     return false

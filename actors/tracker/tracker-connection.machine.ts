@@ -50,8 +50,8 @@ export type TrackerConnectionEffect =
   /** Sends `refresh due` at that instant; null cancels. Replaces the previous timer. */
   | { readonly type: 'tracker.schedule refresh'; readonly at: number | null }
   | { readonly type: 'tracker.wait to retry'; readonly failures: number }
-  /** Requests that wait for a new credential fail now. */
-  | { readonly type: 'tracker.fail waiting' }
+  /** Requests that wait for a new credential stop waiting. */
+  | { readonly type: 'tracker.resume waiting' }
 
 const { recordEffect, sendEvent } = defineActions<
   TrackerConnectionContext,
@@ -106,7 +106,7 @@ export const trackerConnectionMachine = setup({
       type: 'tracker.wait to retry',
       failures: context.failures,
     })),
-    failWaiting: recordEffect(() => ({ type: 'tracker.fail waiting' })),
+    resumeWaiting: recordEffect(() => ({ type: 'tracker.resume waiting' })),
     cancelRefresh: recordEffect(() => ({ type: 'tracker.schedule refresh', at: null })),
     resumePolling: sendEvent(({ context }) => toTrackerPoll({ type: 'resumed', pollMs: context.pollMs })),
     pausePolling: sendEvent(() => toTrackerPoll({ type: 'paused' })),
@@ -126,7 +126,7 @@ export const trackerConnectionMachine = setup({
   on: {
     configured: { target: '.connected', reenter: true, actions: 'applyConfiguration' },
     unconfigured: { target: '.disconnected', actions: 'reset' },
-    refused: { actions: 'failWaiting' },
+    refused: { actions: 'resumeWaiting' },
   },
   states: {
     disconnected: {

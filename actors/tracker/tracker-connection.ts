@@ -33,10 +33,10 @@ export interface TrackerConnectionPorts {
   readonly config: () => ServiceConfig
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
   readonly refresh: Accounts['refreshTrackerToken']
-  /** Resolves when the change is durable and in force; refused as `conflict` when `still` answers false. */
+  /** Resolves when the change is durable and in force; refused as `conflict` when `isStillWanted` answers false. */
   readonly save: (
     change: CredentialChange,
-    still: (config: ServiceConfig) => boolean,
+    isStillWanted: (config: ServiceConfig) => boolean,
   ) => Promise<Result<void>>
   readonly sendEvent: (event: TrackerConnectionEvent) => void
   /** The tracker was replaced or removed: the known tickets came from another one. */
@@ -111,7 +111,7 @@ export class TrackerConnection {
     this.#credentialKey = credentialKey
     this.#replaceClient(isReplaced || !isOurs)
     if (isOurs && !isReplaced) return
-    // The refresh token that the pair was issued for is used up. While it is configured, the pair is the only valid one.
+    // The refresh token that the pair was issued for is used up: while it is configured, only that pair is valid.
     if (this.#unsaved?.usedRefreshToken !== refreshToken) this.#unsaved = undefined
     this.#reportConfiguration(tracker)
   }
@@ -151,7 +151,7 @@ export class TrackerConnection {
     return expiresAt === undefined ? null : expiresAt - TOKEN_REFRESH_AHEAD_MS
   }
 
-  /** For a token that was just issued. A token that lives shorter than the lead time must not be refreshed in a loop. */
+  /** For a token that was just issued. A token that lives shorter than the lead time must not cause a refresh loop. */
   #nextRefreshAt(): number | null {
     const expiresAt = this.#expiresAt()
     if (expiresAt === undefined) return null
@@ -233,7 +233,7 @@ export class TrackerConnection {
   // ---- refreshing --------------------------------------------------------------------------------------------------
 
   runEffect(effect: TrackerConnectionEffect): void {
-    if (effect.type === 'tracker.fail waiting') {
+    if (effect.type === 'tracker.resume waiting') {
       this.#resumeWaiting()
       return
     }

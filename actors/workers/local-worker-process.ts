@@ -1,8 +1,8 @@
 /**
  * LocalWorkerSupervisor starts, watches and stops the process of the host's own worker.
  *
- * At most one process runs at a time. The process stops together with the host: the runs it executes are interrupted, and
- * finished ones are on the worker's own disk and reported after its next start. `local-worker.machine.ts` decides when
+ * At most one process runs at a time, and it stops together with the host: its unfinished runs are interrupted, and the
+ * results of finished ones stay on the worker's own disk until its next start. `local-worker.machine.ts` decides when
  * the process is started, drained and restarted.
  */
 import { backoffMs } from '../../core/backoff.ts'

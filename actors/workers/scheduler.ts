@@ -27,7 +27,7 @@ export interface SchedulerPorts {
   readonly waitingFor: (run: Run) => string | undefined
   /** The only worker that may execute the run, because it retains the sandbox of a follow-up. */
   readonly requiredWorker: (run: Run) => string | undefined
-  /** Asked when a worker has a free slot. `held`: `waitingFor` gives the reason; `later`: ask at the next scheduling. */
+  /** Asked when a worker has a free slot. `held`: `waitingFor` gives the reason; `later`: ask again next time. */
   readonly readiness: (run: Run) => 'ready' | 'held' | 'later'
   /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
   readonly ticketOf: (run: Run) => Ticket
@@ -95,8 +95,8 @@ export class Scheduler {
       const worker = placed?.is === 'placed' ? workers.get(placed.worker) : undefined
       const readiness = run === undefined || worker === undefined ? 'later' : this.#ports.readiness(run)
       if (run === undefined || worker === undefined || readiness === 'later') {
-        const undo = this.queue.setAside(runId)
-        if (undo !== undefined) restores.push(undo)
+        const restore = this.queue.setAside(runId)
+        if (restore !== undefined) restores.push(restore)
         continue
       }
       if (readiness === 'held') {
@@ -107,8 +107,8 @@ export class Scheduler {
       this.#sharedReason = undefined
       // A run that could not be granted must not be tried for ever.
       if (this.queue.has(runId)) {
-        const undo = this.queue.setAside(runId)
-        if (undo !== undefined) restores.push(undo)
+        const restore = this.queue.setAside(runId)
+        if (restore !== undefined) restores.push(restore)
       }
       if (!isAvailable(worker, now)) freeWorkers.delete(worker)
     }

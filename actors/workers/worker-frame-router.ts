@@ -56,7 +56,7 @@ export class WorkerFrameRouter {
 
   connect(link: WorkerLink): Result<WorkerLine> {
     const connected = this.#ports.connections.connect(link)
-    return connected.ok ? yes(new RegisteredSocket(this, connected.value)) : connected
+    return connected.ok ? yes(new RoutedSocket(this, connected.value)) : connected
   }
 
   onClosed(connection: WorkerConnection): void {
@@ -183,7 +183,7 @@ export class WorkerFrameRouter {
 }
 
 /** The socket listener's handle on one connection. */
-class RegisteredSocket implements WorkerLine {
+class RoutedSocket implements WorkerLine {
   readonly #frameRouter: WorkerFrameRouter
   readonly #connection: WorkerConnection
 

@@ -1,8 +1,8 @@
 /**
  * WorkerManager derives the consequences of state changes of worker and connection actors, and runs their effects.
  *
- * WorkerManager updates the worker registry, reports lost workers to their leases, sends frames that wait for a commit, and
- * publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
+ * WorkerManager updates the worker registry, reports lost workers to their leases, sends frames that wait for a commit,
+ * and publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS } from '../../protocol/limits.ts'

@@ -84,12 +84,12 @@ export class WorkerRegistry {
       known.state = state
       return known
     }
-    const member = new RegistryEntry(context, state)
-    if (context.lastSeenAt !== null) member.lastSeenAt = Date.parse(context.lastSeenAt)
-    for (const id of this.#orphanedLeases.get(context.id) ?? []) member.leases.add(id)
+    const worker = new RegistryEntry(context, state)
+    if (context.lastSeenAt !== null) worker.lastSeenAt = Date.parse(context.lastSeenAt)
+    for (const id of this.#orphanedLeases.get(context.id) ?? []) worker.leases.add(id)
     this.#orphanedLeases.delete(context.id)
-    this.#workers.set(context.id, member)
-    return member
+    this.#workers.set(context.id, worker)
+    return worker
   }
 
   removeWorker(id: string): void {

@@ -448,7 +448,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a worker that is away is waited for without end',
     file: ATTACH_ROOM,
-    find: "return state === 'waiting' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined",
+    find: "return state === 'disconnected' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined",
     replace: 'return undefined',
   },
   {
