@@ -325,12 +325,12 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     runs: records,
     artifacts: store.artifacts,
     bucket: parts.bucket,
-    codeHost: () => parts.pulls(config()),
+    pullRequestApi: () => parts.pulls(config()),
     appendToRunLog: (runId, text) => runEventLog.appendText(runId, instant(), text),
   })
   const followUpReader = new FollowUpReader({
     ...common,
-    codeHost: () => parts.pulls(config()),
+    pullRequestApi: () => parts.pulls(config()),
     answered: (runId, url) => answeredRemarks.answered(runId, url),
     onWaitReasonChanged: (runId) => jobPreparation.onWaitReasonChanged(runId),
     onPullState: (runId, url, state) => runManager.onPullState(runId, url, state),
@@ -345,7 +345,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     followUpReader,
     answeredRemarks,
     blockedBy: (ticket) => intake.waitingFor(ticket),
-    codeHost: () => parts.pulls(config()),
+    pullRequestApi: () => parts.pulls(config()),
   })
   const runManager: RunManager = new RunManager({
     ...common,
@@ -381,7 +381,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const pullStatePoller = new PullStatePoller({
     ...common,
     runs: records,
-    codeHost: () => parts.pulls(config()),
+    pullRequestApi: () => parts.pulls(config()),
     latestRun: (id) => runManager.latest(id),
     onPullState: (runId, url, state) => runManager.onPullState(runId, url, state),
   })

@@ -30,7 +30,7 @@ export interface ArtifactUploadPorts
   readonly runs: ControlDatabase['runs']
   readonly artifacts: Artifacts
   readonly bucket: Bucket
-  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullRequestApi: () => Result<PullRequestApi>
   /** Appends a sentence to the run's log. */
   readonly appendToRunLog: (runId: string, text: string) => void
 }
@@ -72,7 +72,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
     const run = this.#ports.runs.get(runId)
     // The run was retried or followed up since then, and adds a new task when it ends.
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
-    const pulls = this.#ports.codeHost()
+    const pulls = this.#ports.pullRequestApi()
     if (!pulls.ok) return pulls
     const place = pulls.value.parseUrl(run.prUrl)
     if (place === undefined)

@@ -24,7 +24,7 @@ export interface FollowUpReaderPorts {
   readonly random: RandomSource
   readonly log: Log
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullRequestApi: () => Result<PullRequestApi>
   /** Called when the reason why this run waits may have changed. */
   readonly onWaitReasonChanged: (runId: string) => void
   /** Called when a finished read may let a follow-up be placed. */
@@ -197,7 +197,7 @@ export class FollowUpReader {
 
   async #fetch(runId: string, url: string): Promise<Result<PullReadResult>> {
     try {
-      const pulls = this.#ports.codeHost()
+      const pulls = this.#ports.pullRequestApi()
       if (!pulls.ok) return pulls
       const place = pulls.value.parseUrl(url)
       if (place === undefined) return ELSEWHERE

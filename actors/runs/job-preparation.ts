@@ -42,7 +42,7 @@ export interface JobPreparationPorts {
   /** Names the open blockers of a ticket in a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullRequestApi: () => Result<PullRequestApi>
 }
 
 export class JobPreparation {
@@ -170,7 +170,7 @@ export class JobPreparation {
 
   #pullOf({ id, prUrl }: Run): Result<PullReference> {
     if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
-    const pulls = this.#ports.codeHost()
+    const pulls = this.#ports.pullRequestApi()
     if (!pulls.ok) return pulls
     const place = pulls.value.parseUrl(prUrl)
     return place === undefined

@@ -17,7 +17,7 @@ export interface PullStatePollerPorts {
   readonly log: Log
   readonly runs: ControlDatabase['runs']
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
   readonly onPullState: (runId: string, url: string, state: PullState) => void
 }
@@ -65,7 +65,7 @@ export class PullStatePoller {
 
   /** Polls a pull request that a person has changed. Returns at once. */
   pollPull(place: PullReference): void {
-    const pulls = this.#ports.codeHost()
+    const pulls = this.#ports.pullRequestApi()
     if (!pulls.ok) return
     const isSamePull = ({ prUrl }: Run): boolean => {
       const found = prUrl === undefined ? undefined : pulls.value.parseUrl(prUrl)
@@ -95,7 +95,7 @@ export class PullStatePoller {
   /** Polls the pull requests of the selected runs. Never rejects: errors are logged, and the next round polls again. */
   async #poll(selectRuns: () => readonly Run[], urgency: Urgency): Promise<void> {
     try {
-      const pulls = this.#ports.codeHost()
+      const pulls = this.#ports.pullRequestApi()
       const runs = pulls.ok ? selectRuns() : []
       if (!pulls.ok || runs.length === 0) return
       const byRemote = groupByRemote(toWatchedPulls(runs, pulls.value))

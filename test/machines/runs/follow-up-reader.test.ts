@@ -28,7 +28,7 @@ function book() {
     clock,
     log,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
-    codeHost: () => yes(pulls),
+    pullRequestApi: () => yes(pulls),
     answered: () => undefined,
     onWaitReasonChanged: (id) => void told.push(`changed ${id}`),
     requestScheduling: () => void told.push('look'),

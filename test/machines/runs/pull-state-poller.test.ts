@@ -25,7 +25,7 @@ test('a disk that cannot be read costs one round, and fails nobody who has just 
     clock,
     log,
     runs: { list, get: () => run, count: () => 1 },
-    codeHost: () => yes(pulls),
+    pullRequestApi: () => yes(pulls),
     latestRun: () => run,
     onPullState: (_, url, state) => seen.push(`${url} ${state}`),
   })
