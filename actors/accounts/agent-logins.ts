@@ -1,7 +1,8 @@
 /**
- * Connecting an agent by the login that it has on this machine already; where there is none, a person gives a key.
+ * AgentLogins connects an agent with the login that its own program keeps on this machine.
  *
- * What was found is checked like what is given by hand, and takes the place of all that the agent had.
+ * A found login is checked like a key given by hand and replaces all credentials of that agent. When no usable login
+ * exists, the reply asks the person for a key.
  */
 
 import type { Log } from '../../core/ports.ts'
@@ -37,7 +38,7 @@ export class AgentLogins {
     const found = await this.#requests.request(PROVIDER_NAMES[provider], () =>
       this.#ports.accounts.findAgentLogin(provider),
     )
-    // Whatever the reason is, a key given by hand remains possible, unless nobody is there to take it.
+    // A key given by hand remains possible after every refusal, except while the service stops.
     if (!found.ok)
       return this.#requests.isStopped ? found : manualConnect(provider, safeText(found.refusal.message))
     return this.#checkAndSave(attempt, provider, found.value)

@@ -1,6 +1,8 @@
 /**
- * The bucket's connector. Nothing of it is stored here: its own command knows whether it is logged in, and is asked
- * anew each time. Those who ask while it is being asked share its answer.
+ * BucketStatus reports whether the bucket can be used, and starts the login of its command line.
+ *
+ * The command line keeps the login, so every request runs the command again. Requests that arrive while the command
+ * runs share its answer.
  */
 import type { Bucket, BucketState } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
@@ -12,7 +14,7 @@ import { safeText } from './safe-text.ts'
 
 const COMMAND_NAME = "the bucket's command line"
 const NOT_INSTALLED = `${COMMAND_NAME} (wrangler) is not installed on this machine: npm install --global wrangler`
-/** A command that can't be asked is there, as far as anybody knows, and nobody is logged in. */
+/** The assumed state when the command gives no answer: installed, but without a login. */
 const UNKNOWN: BucketState = { installed: true, loggedIn: false }
 
 export interface BucketStatusPorts {
@@ -41,7 +43,7 @@ export class BucketStatus {
     const started = await this.#requests.request(COMMAND_NAME, () => this.#ports.bucket.login())
     if (started.ok) return { status: 'login-started', detail: safeText(started.value) }
     const { kind, message } = started.refusal
-    // One login at a time: somebody began it already, and that is as good.
+    // The command allows one login at a time. A login that somebody else started serves this person too.
     return kind === 'conflict'
       ? { status: 'login-started', detail: safeText(message) }
       : { status: 'unavailable', reason: safeText(message) }

@@ -1,8 +1,8 @@
 /**
- * The page that a browser ends up on after the consent: what happened, and what to do now.
+ * This file renders the page that the browser shows after the tracker's consent page: the result and the next step.
  *
- * Nothing but text: no script, style, link or picture, so that it works under the strictest policy. All of it is
- * escaped, for some of it was said by others; the address that led here holds a code, so no referrer leaves the page.
+ * The page holds text only, without script, style, link or image, so the strictest content policy allows it. All text
+ * is escaped because the tracker supplies part of it. The page sends no referrer because its address holds a code.
  */
 import type { Result } from '../../core/result.ts'
 
@@ -15,7 +15,7 @@ export interface CallbackPage {
 
 const CLOSE_WINDOW = 'You can close this window.'
 
-/** @param result whose account is connected, or why none is */
+/** @param result the connected account's name, or the reason why none is connected */
 export function createCallbackPage(result: Result<string>): CallbackPage {
   if (result.ok)
     return {

@@ -1,3 +1,3 @@
-/** The kinds of lives of connecting. Each journey and each flow has a key of its own. */
+/** The kind names of the account flows. Every flow has its own actor key. */
 export const DEVICE_FLOW = 'device-flow'
 export const OAUTH_REDIRECT = 'journey'

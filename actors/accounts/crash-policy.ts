@@ -1,4 +1,4 @@
-/** What becomes of a flow that throws: it is over at once, and the room tells those who wait for it. */
+/** The supervision of account flows: a flow that throws ends at once, and its pending requests receive a refusal. */
 import { closeOnCrash, type Supervision } from '../runtime/actor-kind.ts'
 
 export interface FlowCrashed {

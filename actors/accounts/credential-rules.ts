@@ -1,8 +1,8 @@
 /**
- * What may be a credential at all, and which fields of the configuration it goes to.
+ * These rules decide which texts may be credentials and which configuration fields a credential fills.
  *
- * One given by hand takes the place of all that its provider had: a key beside a login that nobody uses would be taken
- * up by surprise when the key is removed.
+ * A new credential replaces all credentials of its provider. Otherwise an old login would come back into use when the
+ * person removes the key that had hidden it.
  */
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { type AgentProvider, MASK } from '../../protocol/config.ts'
@@ -17,10 +17,10 @@ export const AGENT_FIELDS = {
   Record<AgentProvider, readonly (keyof NonNullable<CredentialChange['agent']>)[]>
 >
 
-/** What `claude setup-token` prints. Sent as an API key it would be refused. */
+/** The prefix of a token that `claude setup-token` prints. The vendor refuses such a token as an API key. */
 const AGENT_A_OAUTH_TOKEN = /^sk-ant-oat/
 
-/** Completes the sentence "it …"; undefined when it may be one. */
+/** Returns the end of a sentence that begins with "the value", or undefined when the value may be a credential. */
 export function credentialProblem(value: string): string | undefined {
   if (value === '') return 'is empty'
   if (value === MASK) return 'is the mask, not a credential; leave the field out to keep what is stored'
@@ -32,7 +32,7 @@ export function credentialProblem(value: string): string | undefined {
     : 'holds a character that no credential has (a control character, or one beyond ASCII); copy it again'
 }
 
-/** The change that each field of the request stands for; an empty text disconnects. */
+/** Maps each request field to its configuration change. An empty value disconnects the provider. */
 export const changeForField: Readonly<Record<keyof CredentialsRequest, (value: string) => CredentialChange>> =
   {
     trackerApiKey: (value) => ({
@@ -46,7 +46,7 @@ export const changeForField: Readonly<Record<keyof CredentialsRequest, (value: s
     agentCApiKey: (value) => changeForAgent('agentC', { agentCApiKey: value || null }),
   }
 
-/** Only fields of that provider come in; those that are not named are removed. */
+/** Sets the given fields of this agent, removes its other fields, and ignores fields of other agents. */
 export function changeForAgent(
   provider: AgentProvider,
   given: NonNullable<CredentialChange['agent']>,

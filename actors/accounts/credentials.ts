@@ -1,6 +1,8 @@
 /**
- * Credentials that a person gives, or takes back, by hand: each checked with its provider, all of them at once; those
- * that are good are saved together, and each that is not says why. What was not sent is not touched.
+ * Credentials handles the credentials that a person sets or removes by hand.
+ *
+ * All sent credentials are checked with their providers in parallel. The valid ones are saved in one change; each
+ * refused one returns its reason. Fields that were not sent stay as they are.
  */
 
 import type { Log } from '../../core/ports.ts'
@@ -29,10 +31,10 @@ const PROVIDERS = {
   agentCApiKey: 'agentC',
 } as const satisfies Readonly<Record<CredentialField, ConnectProvider>>
 
-/** A tracker's OAuth tokens, which live for a day. */
+/** The prefix of the tracker's OAuth tokens, which expire after a day. */
 const TRACKER_OAUTH_TOKEN = /^lin_oauth_/
 const NOT_RENEWABLE =
-  "this OAuth token runs out within a day and can't be renewed here; connect the tracker instead, or give a personal API key"
+  "this OAuth token expires within a day and can't be renewed; connect the tracker instead, or give a personal API key"
 
 export interface CredentialsPorts {
   readonly log: Log
@@ -41,7 +43,7 @@ export interface CredentialsPorts {
   readonly accounts: Accounts
 }
 
-/** A field whose value may be saved. */
+/** A field whose value was checked and may be saved. */
 interface CheckedCredential {
   readonly field: CredentialField
   readonly attempt: ConnectAttempt
@@ -75,7 +77,7 @@ export class Credentials {
     return yes({ results, config: this.#ports.redacted() })
   }
 
-  /** undefined: it is not good, and its result says why. */
+  /** Returns undefined for a refused value and records the reason in `results`. */
   async #checkField(
     field: CredentialField,
     value: string,
@@ -108,7 +110,7 @@ export class Credentials {
     return accounts.checkAgent(config, PROVIDERS[field])
   }
 
-  /** In one piece. What has been overtaken meanwhile is left out, and the others are saved all the same. */
+  /** Saves all credentials in one change. Superseded credentials are left out, and the rest are tried again. */
   async #save(credentials: readonly CheckedCredential[], results: CredentialResults): Promise<void> {
     const current = credentials.filter((credential) => this.#isCurrent(credential, results))
     if (current.length === 0) return
@@ -141,7 +143,7 @@ export class Credentials {
   #refuse(field: CredentialField, detail: string, results: CredentialResults): void {
     const result: CredentialResult = { ok: false, detail }
     results[PROVIDERS[field]] = result
-    this.#ports.log.warn({ provider: PROVIDERS[field], reason: detail }, 'a credential was not taken')
+    this.#ports.log.warn({ provider: PROVIDERS[field], reason: detail }, 'a credential was refused')
   }
 }
 
@@ -149,7 +151,7 @@ function detailOf(field: CredentialField, value: string, detail: string): string
   return field === 'trackerApiKey' && TRACKER_OAUTH_TOKEN.test(value) ? `${detail}; ${NOT_RENEWABLE}` : detail
 }
 
-/** Two agents share a section; a null in it says something, and has to stay. */
+/** Merges two changes. Agents share one section, whose nulls must stay because null removes a credential. */
 function mergeChanges(first: CredentialChange, second: CredentialChange): CredentialChange {
   if (first.agent === undefined || second.agent === undefined) return { ...first, ...second }
   return { ...first, ...second, agent: { ...first.agent, ...second.agent } }

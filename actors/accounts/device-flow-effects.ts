@@ -1,7 +1,8 @@
 /**
- * What a device flow asks of the code host: a code, whether somebody has entered it, and whose token came of it.
+ * DeviceFlowEffects sends a device flow's requests to the code host: start the flow, poll it, and check the token.
  *
- * Device code and token lie here, from the one answer to the next question, and no longer.
+ * The device code and the token stay in the flow's record from one reply to the next request, and no longer. The
+ * order of requests is left to the device flow machine.
  */
 
 import type { Clock, Log } from '../../core/ports.ts'
@@ -17,7 +18,7 @@ import { isWebPage, PROVIDER_NAMES, startRefusal } from './messages.ts'
 import type { ProviderRequests } from './provider-requests.ts'
 import { safeText } from './safe-text.ts'
 
-/** What a code host may ask for; between polls, and until its code runs out. */
+/** Accepted ranges of the poll interval and of the code's lifetime. `usual` applies when the value is no number. */
 const INTERVAL_SECONDS = { usual: 5, min: 1, max: 300 }
 const EXPIRY_SECONDS = { usual: 900, min: 1, max: 86_400 }
 
@@ -33,7 +34,7 @@ export interface DeviceFlow {
   readonly attempt: ConnectAttempt
   readonly startRequests: PendingRequests<null, ConnectResponse>
   readonly pollRequests: PendingRequests<null, ConnectPollResponse>
-  /** What whoever began it is to hear. */
+  /** The reply to the request that started the flow. */
   startResult: Result<ConnectResponse>
   deviceCode: string
   token: string
@@ -95,7 +96,7 @@ export class DeviceFlowEffects {
   async poll(flow: DeviceFlow): Promise<void> {
     const { accounts, config, log } = this.#ports
     const problem = this.#writer.problemWith(flow.attempt)
-    // Its code is not for the eyes of another code host.
+    // The settings changed. Another code host must not receive this device code.
     if (problem !== undefined) {
       this.#send(flow, { type: 'code rejected', reason: problem })
       return
@@ -108,7 +109,7 @@ export class DeviceFlowEffects {
       return
     }
     const reason = safeText(polled.refusal.message, [flow.deviceCode])
-    log.warn({ reason }, 'the code host could not be asked whether the code was entered; that passes')
+    log.warn({ reason }, 'polling the code host for the device token failed; the next poll tries again')
     this.#send(flow, { type: 'unanswered' })
   }
 
@@ -144,17 +145,17 @@ export class DeviceFlowEffects {
       return
     }
     const reason = saved.refusal.message
-    log.warn({ reason }, 'the code host could not be connected')
+    log.warn({ reason }, 'connecting the code host failed')
     this.#send(flow, { type: 'save failed', reason })
   }
 }
 
-/** A person will type the one and click on the other. */
+/** Returns why the reply is unusable. A person types the user code and opens the page, so both must be displayable. */
 function startProblem({ deviceCode, userCode, verificationUri }: DeviceAuthorization): string | undefined {
   const isDisplayable =
     userCode !== '' && userCode.length <= NAME_CHARS_MAX && safeText(userCode) === userCode
   if (deviceCode !== '' && isDisplayable && isWebPage(verificationUri)) return undefined
-  return 'the code host answered without a code and a page to enter it; try again, or give a token by hand'
+  return 'the code host returned no usable code and page; try again, or give a token by hand'
 }
 
 function clamp(

@@ -1,9 +1,9 @@
 /**
- * Connecting the code host with a code that a person types in there, while the dashboard asks again and again.
+ * The machine of a device flow: a person enters a code at the code host while the dashboard polls the service.
  *
- * The code host is asked at its own pace: who asks sooner is told to wait, without a call, and all who wait while it is
- * being asked share that one call. The flow is remembered after its end, so that a second dashboard hears how it ended,
- * until a newer one takes its place. Device code and token lie in the room, never in here.
+ * The code host is polled at its own interval. An earlier dashboard poll is answered `pending` without a call, and
+ * polls that arrive during a call share its result. The flow keeps its outcome until a newer flow replaces it, so every
+ * dashboard can read it. DeviceFlowEffects holds the device code and the token; this context never does.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -14,11 +14,11 @@ import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 export interface DeviceFlowContext {
   readonly flow: string
   readonly intervalMs: number
-  /** On the clock that never goes back. */
+  /** Monotonic milliseconds. */
   readonly nextPollAt: number
-  /** The code ran out while the code host was being asked. */
+  /** The code expired during a poll of the code host. */
   readonly hasExpired: boolean
-  /** Whose account it is, or why there is none. */
+  /** The connected account's name, or the reason of the failure. */
   readonly outcome: string
 }
 
@@ -26,7 +26,7 @@ export interface DeviceFlowInput {
   readonly flow: string
 }
 
-/** `now`: on the clock that never goes back. */
+/** `now` is in monotonic milliseconds. */
 export type DeviceFlowEvent =
   | {
       readonly type: 'started'
@@ -37,20 +37,20 @@ export type DeviceFlowEvent =
     }
   | { readonly type: 'start failed' }
   | { readonly type: 'polled'; readonly handle: number; readonly now: number }
-  /** `intervalMs`: it wants to be asked less often from now on. `isTooFast`: likewise, and does not say how often. */
+  /** `intervalMs`: the new interval that the code host asks for. `isTooFast`: it asks for a longer one without a value. */
   | { readonly type: 'still pending'; readonly intervalMs: number | null; readonly isTooFast: boolean }
   | { readonly type: 'unanswered' }
   | { readonly type: 'code rejected'; readonly reason: string }
   | { readonly type: 'token received' }
   | { readonly type: 'saved'; readonly detail: string }
   | { readonly type: 'save failed'; readonly reason: string }
-  /** Somebody begins anew. */
+  /** A person started a newer flow. */
   | { readonly type: 'replaced' }
-  /** The credential was set or removed in another way since. */
+  /** A later attempt set or removed the credential. */
   | { readonly type: 'superseded'; readonly reason: string }
   | { readonly type: 'deadline.expiry' }
 
-/** `handle`: only that one is answered; null: everybody who waits. */
+/** `handle` names the one request to answer; null answers all pending requests. */
 export type DeviceFlowEffect =
   | { readonly type: 'connect.start device flow'; readonly flow: string }
   | { readonly type: 'connect.report device start'; readonly flow: string }
@@ -72,9 +72,9 @@ export type DeviceFlowEffect =
   | { readonly type: 'connect.forget device flow'; readonly flow: string }
   | FlowCrashed
 
-/** What the standard adds for a code host that was asked too often. */
+/** The increase of the interval after `slow_down` (RFC 8628 §3.5). */
 const SLOW_DOWN_STEP_MS = 5_000
-/** Somebody sits before it and waits. */
+/** The longest interval after failed polls; kept short because a person is waiting. */
 const POLL_FAILED_INTERVAL_MS_MAX = 30_000
 const CODE_EXPIRED = 'the code was not entered in time; connect the code host again'
 
@@ -91,7 +91,7 @@ const afterPoll = [
   { target: 'waiting', actions: ['widenInterval', 'reportPending'] },
 ] as const
 
-/** Who asks in vain asks half as often, as the standard wants it. */
+/** Returns the next interval. A failed poll doubles it, as RFC 8628 §3.5 asks. */
 function intervalAfter(event: DeviceFlowEvent, before: number): number {
   if (event.type === 'unanswered') return Math.min(before * 2, POLL_FAILED_INTERVAL_MS_MAX)
   if (event.type !== 'still pending') return before
@@ -140,7 +140,7 @@ export const deviceFlowMachine = setup({
       at: event.type === 'started' ? event.expiresAt : 0,
     })),
     cancelExpiry: cancelDeadline('expiry'),
-    // From its beginning: a code host counts from one request to the next, not from its answer.
+    // Count from the start of the request, because the code host measures from request to request.
     setNextPoll: assign(({ context, event }) =>
       event.type === 'polled' ? { nextPollAt: event.now + context.intervalMs } : {},
     ),
@@ -178,7 +178,8 @@ export const deviceFlowMachine = setup({
       },
     },
     waiting: {
-      description: 'the person has the code; the code host is not asked before its interval has passed',
+      description:
+        'the person has the code; polls before the interval has passed are answered without a call',
       on: {
         polled: [{ guard: 'isDue', target: 'polling', actions: 'setNextPoll' }, { actions: 'reportPending' }],
         'deadline.expiry': { target: 'failed', actions: 'setExpiredOutcome' },
@@ -186,7 +187,7 @@ export const deviceFlowMachine = setup({
       },
     },
     polling: {
-      description: 'the code host is being asked, once for all who wait',
+      description: 'one request asks the code host for all pending polls',
       entry: 'pollCodehost',
       on: {
         'still pending': afterPoll,
@@ -198,7 +199,7 @@ export const deviceFlowMachine = setup({
       },
     },
     saving: {
-      description: 'the token is being checked and put on disk; whether it still may, the saving finds out',
+      description: 'the token is being checked and saved; a superseded attempt fails here',
       entry: ['cancelExpiry', 'saveToken'],
       on: {
         saved: { target: 'connected', actions: 'setAccountOutcome' },
@@ -206,7 +207,7 @@ export const deviceFlowMachine = setup({
       },
     },
     connected: {
-      description: 'the token is on disk and works',
+      description: 'the token was checked and is on disk',
       entry: 'reportConnected',
       on: {
         polled: { actions: 'reportConnected' },
@@ -214,11 +215,14 @@ export const deviceFlowMachine = setup({
       },
     },
     failed: {
-      description: 'nothing comes of it any more; the person has to begin anew',
+      description: 'the flow failed; the person has to start a new one',
       entry: ['cancelExpiry', 'reportFailed'],
       on: { polled: { actions: 'reportFailed' } },
     },
-    forgotten: { description: 'nobody asks for it any more', entry: ['forgetFlow', 'end'] },
+    forgotten: {
+      description: 'a newer flow replaced this one, or the flow never started',
+      entry: ['forgetFlow', 'end'],
+    },
   },
 })
 
@@ -226,6 +230,6 @@ export const deviceFlowKind: ActorKind = {
   name: DEVICE_FLOW,
   logic: deviceFlowMachine,
   supervision: reportCrash,
-  // It has nothing on disk, and its answers must not wait for one that is full.
+  // The actor stores nothing on disk, and a full disk must not delay its replies.
   diskless: true,
 }

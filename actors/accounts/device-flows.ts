@@ -1,7 +1,7 @@
 /**
- * The device flows, and those who wait for one: whoever began it, and whoever polls.
+ * DeviceFlows holds the device flows and the HTTP requests that wait for them: the start request and the polls.
  *
- * There is one flow that counts; a newer one takes its place.
+ * Only the newest flow is current; starting a flow replaces the previous one.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -14,12 +14,12 @@ import type { DeviceFlowEffect, DeviceFlowEvent, DeviceFlowInput } from './devic
 import { type DeviceFlow, type DeviceFlowEffectPorts, DeviceFlowEffects } from './device-flow-effects.ts'
 import type { ProviderRequests } from './provider-requests.ts'
 
-/** Polls that wait for one answer; those beyond are told to wait. */
+/** The number of polls that may wait for one answer; further polls receive `pending` at once. */
 const PENDING_POLLS_MAX = 32
 
-const NO_FLOW = 'the code host is not being connected; begin with POST /api/connect/codehost'
-const REPLACED = 'connecting the code host was begun anew; go on with the newest code'
-const FAILED = 'connecting the code host failed; begin again'
+const NO_FLOW = 'no device flow is running; start one with POST /api/connect/codehost'
+const REPLACED = 'a newer device flow replaced this one; enter the newest code'
+const FAILED = 'connecting the code host failed; connect it again'
 
 export interface DeviceFlowPorts extends DeviceFlowEffectPorts {
   readonly system: Pick<ActorSystem, 'spawn' | 'send'>
@@ -116,7 +116,7 @@ export class DeviceFlows {
     this.#current = undefined
   }
 
-  // ---- its books -------------------------------------------------------------------------------------------------
+  // ---- flow records ----------------------------------------------------------------------------------------------
 
   #createFlow(): DeviceFlow {
     const attempt = this.#writer.beginConnect('codehost')
@@ -146,7 +146,7 @@ export class DeviceFlows {
     if (this.#current === flow) this.#current = undefined
   }
 
-  /** What waits for it is answered, and its secrets are let go. */
+  /** Answers all pending requests of the flow and drops its secrets. */
   #release(flow: DeviceFlow, answer: Result<never>): void {
     flow.startRequests.settleAll(answer)
     flow.pollRequests.settleAll(answer)

@@ -1,4 +1,4 @@
-/** What people are told and shown while they connect. */
+/** Texts and replies that people see while they connect an account. */
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
@@ -12,21 +12,21 @@ export const PROVIDER_NAMES: Readonly<Record<ConnectProvider, string>> = {
   agentC: 'agentC',
 }
 
-/** The dashboard shows a form for a key. */
+/** Makes the dashboard show a form in which the person gives a key. */
 export function manualConnect(provider: ConnectProvider, reason: string): Result<ConnectResponse> {
   return yes({ status: 'manual', provider, reason })
 }
 
 /**
- * Where no flow is possible, a credential given by hand is. Any other reason is the provider's: it is nothing of ours
- * that failed, and nobody has to say anew who he is.
+ * Translates a provider's refusal to start a flow. `invalid` means that only a credential given by hand is possible.
+ * Kinds such as `failed` and `unauthorized` become `invalid`: the service did not fail, and its caller is authorized.
  */
 export function startRefusal(provider: ConnectProvider, { kind, message }: Refusal): Result<ConnectResponse> {
   if (kind === 'invalid') return manualConnect(provider, safeText(message))
   return no(kind === 'unavailable' || kind === 'conflict' ? kind : 'invalid', safeText(message))
 }
 
-/** Somebody's browser will open it, so it is a page and never a script. */
+/** A browser will open the address, so only http and https are allowed, never a script. */
 export function isWebPage(address: string): boolean {
   return address.length <= URL_CHARS_MAX && /^https?:\/\//i.test(address) && URL.canParse(address)
 }

@@ -1,7 +1,8 @@
 /**
- * What a journey asks of the tracker once the browser is back: tokens for the code, and whose they are.
+ * OauthRedirectEffects sends a redirect flow's requests to the tracker: exchange the code, then check the tokens.
  *
- * Verifier and tokens lie here, from the one answer to the next question, and no longer.
+ * The verifier and the tokens stay in the flow's record from one reply to the next request, and no longer. The order
+ * of requests is left to the redirect machine.
  */
 
 import type { Log } from '../../core/ports.ts'
@@ -28,7 +29,7 @@ export interface OauthRedirect {
   readonly attempt: ConnectAttempt
   readonly stateHash: string
   readonly port: number
-  /** The codes that were brought back; only the first is used. */
+  /** The callbacks that wait for the result, each with its code; only the first code is used. */
   readonly callbacks: PendingRequests<string, string>
   verifier: string | undefined
   tokens: TokenPair | undefined
@@ -57,7 +58,7 @@ export class OauthRedirectEffects {
     const { port, attempt, verifier } = redirect
     redirect.verifier = undefined
     const problem = this.#writer.problemWith(attempt)
-    // The code is not for the eyes of another tracker.
+    // The settings changed. Another tracker must not receive this code.
     if (problem !== undefined) {
       this.#send(redirect, { type: 'exchange failed', reason: problem })
       return
@@ -72,7 +73,7 @@ export class OauthRedirectEffects {
       return
     }
     const reason = `${safeText(exchanged.refusal.message, [code, verifier])}; ${CONNECT_AGAIN}`
-    log.warn({ reason }, 'the tracker gave no tokens for a code')
+    log.warn({ reason }, 'exchanging the code for tracker tokens failed')
     this.#send(redirect, { type: 'exchange failed', reason })
   }
 
@@ -97,7 +98,7 @@ export class OauthRedirectEffects {
       return
     }
     const reason = saved.refusal.message
-    log.warn({ reason }, 'the tracker could not be connected')
+    log.warn({ reason }, 'connecting the tracker failed')
     this.#send(redirect, { type: 'save failed', reason })
   }
 }

@@ -1,9 +1,9 @@
 /**
- * One journey of a person's browser: to the tracker's consent page and back to the callback.
+ * The machine of one OAuth redirect flow: the browser goes to the tracker's consent page and returns to the callback.
  *
- * What it brings back is exchanged once. Whoever comes back a second time waits for the same end, or is told how it
- * was. Any number of journeys may be under way, and none knows of the others; which of them counts in the end is
- * decided where credentials are saved. State, verifier, code and tokens lie in the room, never in here.
+ * The code is exchanged once. A second callback waits for the same result or receives the stored outcome. Several
+ * redirect flows may run independently; CredentialWriter decides which one counts. OauthRedirects holds state,
+ * verifier, code and tokens; this context never does.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -13,30 +13,30 @@ import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 
 export interface OauthRedirectContext {
   readonly flow: string
-  /** Wall milliseconds, both. */
+  /** Wall milliseconds, like `keptUntil`. */
   readonly consentUntil: number
   readonly keptUntil: number
-  /** Whose account it is, or why there is none. */
+  /** The connected account's name, or the reason of the failure. */
   readonly outcome: string
 }
 
 export type OauthRedirectInput = Omit<OauthRedirectContext, 'outcome'>
 
 export type OauthRedirectEvent =
-  /** `refusal`: what the tracker said instead of giving a code. */
+  /** `refusal`: the tracker's error when the callback holds no code. */
   | { readonly type: 'callback received'; readonly handle: number; readonly refusal: string | null }
   | { readonly type: 'exchanged' }
   | { readonly type: 'exchange failed'; readonly reason: string }
   | { readonly type: 'saved'; readonly detail: string }
   | { readonly type: 'save failed'; readonly reason: string }
-  /** There are too many. */
+  /** Too many redirect flows exist, and this one is the oldest. */
   | { readonly type: 'evicted' }
-  /** The credential was set or removed in another way since. */
+  /** A later attempt set or removed the credential. */
   | { readonly type: 'superseded'; readonly reason: string }
   | { readonly type: 'deadline.consent' }
   | { readonly type: 'deadline.memory' }
 
-/** `handle`: only that one is answered; null: everybody who waits. */
+/** `handle` names the one request to answer; null answers all pending requests. */
 export type OauthRedirectEffect =
   | { readonly type: 'connect.exchange code'; readonly flow: string; readonly handle: number }
   | { readonly type: 'connect.save tracker tokens'; readonly flow: string }
@@ -145,8 +145,7 @@ export const oauthRedirectMachine = setup({
       },
     },
     saving: {
-      description:
-        'the tokens are being checked and put on disk; whether they still may, the saving finds out',
+      description: 'the tokens are being checked and saved; a superseded attempt fails here',
       entry: 'saveTokens',
       on: {
         saved: { target: 'connected', actions: 'setAccountOutcome' },
@@ -154,7 +153,7 @@ export const oauthRedirectMachine = setup({
       },
     },
     connected: {
-      description: 'the tokens are on disk and work; who comes back again hears that',
+      description: 'the tokens were checked and are on disk; a repeated callback receives this outcome',
       entry: 'reportConnected',
       on: {
         'callback received': { actions: 'reportConnectedAgain' },
@@ -162,11 +161,14 @@ export const oauthRedirectMachine = setup({
       },
     },
     failed: {
-      description: 'nothing comes of it any more; who comes back hears why',
+      description: 'the flow failed; a repeated callback receives the reason',
       entry: 'reportFailed',
       on: { 'callback received': { actions: 'reportFailedAgain' } },
     },
-    forgotten: { description: 'its state is a stranger’s from now on', entry: ['forgetRedirect', 'end'] },
+    forgotten: {
+      description: 'the service no longer knows the state parameter of this flow',
+      entry: ['forgetRedirect', 'end'],
+    },
   },
 })
 
@@ -174,6 +176,6 @@ export const oauthRedirectKind: ActorKind = {
   name: OAUTH_REDIRECT,
   logic: oauthRedirectMachine,
   supervision: reportCrash,
-  // It has nothing on disk, and its answers must not wait for one that is full.
+  // The actor stores nothing on disk, and a full disk must not delay its replies.
   diskless: true,
 }

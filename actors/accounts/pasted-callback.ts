@@ -1,6 +1,7 @@
 /**
- * The address that a browser could not open, because it runs on another machine than the service: as it stands in its
- * address bar, or only what follows the question mark.
+ * This file parses a callback address that a person pastes: the whole address, or only its query string.
+ *
+ * A browser on another machine than the service cannot open the address itself.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { TrackerCallbackQuery } from '../../protocol/connect.ts'
@@ -10,7 +11,7 @@ import { routes } from '../../protocol/routes.ts'
 const { path } = routes.trackerCallback
 const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
 
-/** What the callback would have been asked. */
+/** Returns the query with which the browser would have called the callback route. */
 export function readPastedCallback(pasted: string): Result<TrackerCallbackQuery> {
   const query = parseAddress(pasted.trim())
   if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
@@ -23,7 +24,7 @@ export function readPastedCallback(pasted: string): Result<TrackerCallbackQuery>
 
 function parseAddress(pasted: string): URLSearchParams | undefined {
   if (pasted.startsWith('?')) return new URLSearchParams(pasted.replace(/#.*$/s, ''))
-  // Browsers leave the scheme out of what they show.
+  // Address bars hide the scheme.
   const address = /^[a-z]+:\/\//i.test(pasted) ? pasted : `http://${pasted}`
   if (!/^https?:/i.test(address) || !URL.canParse(address)) return undefined
   const { pathname, searchParams } = new URL(address)

@@ -1,6 +1,7 @@
 /**
- * What somebody else said, made fit for a person and for the log: of one line, of bounded length, and without the
- * secrets that it was said about. Providers leave those out; this is for the one that does not.
+ * This file makes a provider's text safe to display and to log: one line, of limited length, without the given secrets.
+ *
+ * Providers redact secrets themselves; this is the second barrier.
  */
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { printable } from '../../protocol/schema-errors.ts'

@@ -209,7 +209,7 @@ describe('one that is not good', () => {
     await b.clock.turn()
     expect(b.hands.count('check codehost')).toBe(32)
     expect(await all[32]).toMatchObject({
-      value: { results: { codehost: { ok: false, detail: expect.stringContaining('under way already') } } },
+      value: { results: { codehost: { ok: false, detail: expect.stringContaining('already running') } } },
     })
   })
 })
@@ -278,7 +278,7 @@ describe('the later word counts', () => {
     await b.hands.answer('check codehost', yes('octocat'))
     expect(await slow).toMatchObject({
       value: {
-        results: { tracker: { ok: false, detail: expect.stringContaining('since') }, codehost: { ok: true } },
+        results: { tracker: { ok: false, detail: expect.stringContaining('a later change') }, codehost: { ok: true } },
       },
     })
     expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })

@@ -181,7 +181,7 @@ describe('beginning anew', () => {
     const { polled: waiting } = await asked(b)
     const again = b.room.connect('codehost')
     await b.clock.turn()
-    expect(await waiting).toMatchObject({ status: 'error', detail: expect.stringContaining('anew') })
+    expect(await waiting).toMatchObject({ status: 'error', detail: expect.stringContaining('newer') })
     await b.hands.answer('start device', yes({ ...start, userCode: 'WXYZ-9' }))
     expect(await again).toMatchObject({ value: { userCode: 'WXYZ-9' } })
     // What the earlier one was waiting for comes to nothing.
@@ -234,7 +234,7 @@ describe('a person who does something else meanwhile wins', () => {
     b.edit({})
     open()
     await b.clock.turn()
-    expect(await polled).toMatchObject({ status: 'error', detail: expect.stringContaining('meanwhile') })
+    expect(await polled).toMatchObject({ status: 'error', detail: expect.stringContaining('in the meantime') })
     expect(b.saves).toEqual([])
   })
 
@@ -361,7 +361,7 @@ describe('whoever waits is answered', () => {
     await b.clock.turn()
     expect(await polled).toMatchObject({
       status: 'error',
-      detail: 'connecting the code host failed; begin again',
+      detail: 'connecting the code host failed; connect it again',
     })
     // What it had asked falls on the floor.
     await b.hands.answer('poll device', yes({ is: 'token', token: TOKEN }))

@@ -357,7 +357,7 @@ describe('several journeys', () => {
     await arrived(b, second)
     expect(await visit(b, { code: CODE, state: first })).toMatchObject({
       status: 400,
-      message: expect.stringContaining('in another way since'),
+      message: expect.stringContaining('a later change'),
     })
     expect(b.hands.count('exchange')).toBe(1)
   })
