@@ -84,7 +84,11 @@ export async function listRefs(run: RunGit, reachableFrom?: string): Promise<Res
 /** All or none of them. Refused as `conflict` when one is not where it was expected. */
 export async function updateRefs(run: RunGit, updates: readonly RefUpdate[]): Promise<Result<void>> {
   const lines = updates.map(refUpdateLine)
-  const command = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n`, ends: true }
+  const command = {
+    args: ['update-ref', '--stdin'],
+    input: `start\n${lines.join('')}commit\n`,
+    mustFinish: true,
+  }
   const done = await run(command)
   if (!done.ok) return done
   if (done.value.code === 0) return yes(undefined)

@@ -72,7 +72,7 @@ export class GithubIssues {
     if (!isGone) return reply
     const known = this.#known.get(number)
     if (known === undefined) return yes(undefined)
-    const gone = { ...known, open: false }
+    const gone = { ...known, isOpen: false }
     this.#store(gone)
     return yes(gone)
   }

@@ -151,8 +151,8 @@ export class GithubApi {
 
   #get(url: string, urgency: Urgency, projection?: ReplyProjection): Promise<Result<HttpReply>> {
     const headers = this.#headers(false)
-    const short = projection === undefined ? {} : { gist: projection }
-    return this.#client.send({ method: 'GET', url, headers, urgency, cached: true, ...short })
+    const optional = projection === undefined ? {} : { projection }
+    return this.#client.send({ method: 'GET', url, headers, urgency, cached: true, ...optional })
   }
 
   #headers(hasBody: boolean): Record<string, string> {
@@ -169,12 +169,12 @@ export class GithubApi {
 
   async #readPage(
     url: string,
-    { subject, urgency, listField: at, projection: gist }: GithubListRequest,
+    { subject, urgency, listField, projection }: GithubListRequest,
   ): Promise<Result<GithubPage>> {
-    const reply = await this.#get(url, urgency, gist)
+    const reply = await this.#get(url, urgency, projection)
     const value = parseReply(reply, subject)
     if (!reply.ok || !value.ok) return value.ok ? unexpectedReply(subject) : value
-    const items = at === undefined ? value.value : readField(value.value, at)
+    const items = listField === undefined ? value.value : readField(value.value, listField)
     if (!Array.isArray(items)) return unexpectedReply(subject)
     return yes({ items, ...this.#parsePageLinks(reply.value.headers.link) })
   }

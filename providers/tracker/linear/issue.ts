@@ -64,11 +64,11 @@ export function parseIssue(node: unknown, sizes: IssueListSizes): IssueReadResul
   const blockers = readBlockers(node)
   const checked = checkTicket(toTicketFields(node, blockers))
   if (!checked.ok) return { ok: false, note: toIssueProblem(node, checked.error) }
-  const otherNames = readOtherNames(node)
+  const aliases = readAliases(node)
   return {
     ok: true,
     issue: {
-      tracked: { ticket: checked.value, closed: isClosed(node), ...(otherNames && { aliases: otherNames }) },
+      tracked: { ticket: checked.value, closed: isClosed(node), ...(aliases && { aliases }) },
       openBlockers: blockers.filter(({ closed }) => !closed).map(({ id }) => id),
       isTruncated:
         readList(node, 'labels', 'nodes').length >= sizes.labels ||
@@ -128,7 +128,7 @@ function readBlockers(node: unknown): { id: string; closed: boolean }[] {
 }
 
 /** By these, too, a rule may name the person or the project that the ticket shows by one name. */
-function readOtherNames(node: unknown): TrackedTicket['aliases'] {
+function readAliases(node: unknown): TrackedTicket['aliases'] {
   const assignee = ['name', 'email'].flatMap((key) => readText(node, 'assignee', key) ?? [])
   if (readField(node, 'assignee', 'isMe') === true) assignee.push('me')
   const project = ['id', 'slugId'].flatMap((key) => readText(node, 'project', key) ?? [])

@@ -87,12 +87,12 @@ export class IssueReader {
     const read = await this.#parseIssues(readList(data, 'issues', 'nodes'), problems)
     if (!read.ok) return read
     const hasMore = readField(data, 'issues', 'pageInfo', 'hasNextPage') === true
-    const next = hasMore ? readText(data, 'issues', 'pageInfo', 'endCursor') : undefined
-    const newest = readInstant(readList(data, 'newest', 'nodes')[0], 'updatedAt')
+    const nextCursor = hasMore ? readText(data, 'issues', 'pageInfo', 'endCursor') : undefined
+    const newestChange = readInstant(readList(data, 'newest', 'nodes')[0], 'updatedAt')
     return yes({
       ...read.value,
-      ...(next === undefined ? {} : { next }),
-      ...(newest === undefined ? {} : { newest }),
+      ...(nextCursor === undefined ? {} : { nextCursor }),
+      ...(newestChange === undefined ? {} : { newestChange }),
     })
   }
 

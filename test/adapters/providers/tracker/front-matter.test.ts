@@ -66,7 +66,7 @@ describe('by example', () => {
     expect(readFrontMatter('# Title\n---\n---\n')).toMatchObject({ ok: false, fault: { line: 1 } })
     expect(readFrontMatter('---\na: b\n')).toMatchObject({
       ok: false,
-      fault: { says: 'opens the fields, and no second --- ends them; put one below the last field' },
+      fault: { message: 'opens the fields, and no second --- ends them; put one below the last field' },
     })
     for (const text of ['---\na: b\n---', '---\r\na: b\r\n---\r\n', '--- \na: b\n--- \nbody']) {
       const read = readFrontMatter(text)

@@ -16,12 +16,12 @@ function deskFor(status: number, body: unknown, credential = KEY) {
     errands.push(errand)
     return { ok: true, value: { status, headers: {}, text } } as const
   }
-  const desk = new LinearClient({
+  const hostApi = new LinearClient({
     httpClient: { send: ask },
     graphqlUrl: 'https://x.example/graphql',
     credential,
   })
-  return { errands, ask: () => desk.send({ document: '{ a }', urgency: 'background' }) }
+  return { errands, ask: () => hostApi.send({ document: '{ a }', urgency: 'background' }) }
 }
 
 const error = (code: string, type: string, message = 'It says so', hint?: string) => ({

@@ -54,7 +54,7 @@ describe('a ticket', () => {
     expect(problems).toEqual([])
     expect(find(tickets, issue)).toEqual({
       closed: false,
-      otherNames: {
+      aliases: {
         assignee: ['Ada Lovelace', 'ada@acme.example', 'me'],
         project: [project.id, project.slugId],
       },

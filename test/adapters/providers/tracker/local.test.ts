@@ -45,7 +45,7 @@ interface Desk {
   readonly text: (name: string) => string
 }
 
-function desk(clock: Clock = realClock, path = tempFolder()): Desk {
+function hostApi(clock: Clock = realClock, path = tempFolder()): Desk {
   const log = keptLog()
   return {
     path,
@@ -68,7 +68,7 @@ async function idsOf(one: Pick<Desk, 'tracker'>): Promise<string[]> {
 
 describe('looking', () => {
   test('each file is a ticket; its address opens the file, its times are the file’s', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
     one.put('ENG 2 é.md', fileOf('Done'))
     const when = new Date('2020-02-03T04:05:06.789Z')
@@ -85,7 +85,7 @@ describe('looking', () => {
   })
 
   test('what is no plain visible Markdown file is passed over without a word', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('good.md', fileOf('Todo'))
     for (const name of [
       '.hidden.md',
@@ -107,7 +107,7 @@ describe('looking', () => {
   })
 
   test('a file that does not parse is named, in the log once, and leaves the others alone', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     one.put('b.md', fileOf('Todo', 'labels: bug'))
     one.put('c.md', fileOf('Todo'))
@@ -125,7 +125,7 @@ describe('looking', () => {
   })
 
   test('a file that is too large, and one whose name does not print, are named', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
     one.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
     one.put('a\nb.md', fileOf('Todo'))
@@ -138,7 +138,7 @@ describe('looking', () => {
   })
 
   test('of two with one id, the first by name is the ticket', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('b.md', fileOf('Todo', 'id: x'))
     one.put('a.md', fileOf('Done', 'id: x'))
     expect(await look(one)).toMatchObject({
@@ -148,7 +148,7 @@ describe('looking', () => {
   })
 
   test('a great many bad files make a short list', async () => {
-    const one = desk()
+    const one = hostApi()
     for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
     const { problems } = await look(one)
     expect(problems).toHaveLength(TICKET_PROBLEMS_MAX + 1)
@@ -157,7 +157,7 @@ describe('looking', () => {
 
   test('of hundreds of files only those that changed are read again', async () => {
     const clock = new ManualClock(Date.now() + 60_000)
-    const one = desk(clock)
+    const one = hostApi(clock)
     for (let n = 0; n < 600; n++) one.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
     const reads = () => one.log.lines.flatMap(({ fields }) => ('read' in fields ? [fields.read] : []))
     expect(await idsOf(one)).toHaveLength(600)
@@ -173,7 +173,7 @@ describe('looking', () => {
   })
 
   test('a second write within the grain of the file’s times is not missed', async () => {
-    const one = desk()
+    const one = hostApi()
     const path = join(one.path, 'a.md')
     for (let n = 0; n < 30; n++) {
       one.put('a.md', fileOf(`S${n % 10}a`))
@@ -187,7 +187,7 @@ describe('looking', () => {
 
   test('a folder that is not there says which key names it, and is fine once it is', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = desk(realClock, path)
+    const one = hostApi(realClock, path)
     expect(await one.tracker.listTickets(ALL)).toEqual({
       ok: false,
       refusal: {
@@ -206,7 +206,7 @@ describe('looking', () => {
   })
 
   test('while files are being saved every which way, a ticket is read whole or said to be broken', async () => {
-    const one = desk()
+    const one = hostApi()
     const versions = ['Todo', 'In Progress'].map((state) =>
       fileOf(state, `title: ${state} `.padEnd(5000, 'x')),
     )
@@ -244,7 +244,7 @@ describe('looking', () => {
 
 describe('moving', () => {
   test('rewrites that one line and keeps every other byte, the mode, and nothing beside it', async () => {
-    const one = desk()
+    const one = hostApi()
     const before = Buffer.from(
       '---\r\ntitle: é à\r\nstate: "Todo"  # soon\r\n---\r\n\r\nstate: Todo\r\n\ttext \r\n',
     )
@@ -258,7 +258,7 @@ describe('moving', () => {
   })
 
   test('leaves a ticket alone that somebody has put elsewhere', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', '---\nstate: Backlog\n---\nb')
     expect(await one.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
       refusal: { kind: 'gone' },
@@ -268,14 +268,14 @@ describe('moving', () => {
   })
 
   test('adds the line where there is none', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', '---\ntitle: a\n---\nb')
     await one.tracker.moveTicket('a', 'Done')
     expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
   test('one that somebody has closed meanwhile stays closed', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Canceled'))
     expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
       refusal: { kind: 'gone', message: 'a was put in Canceled meanwhile, and stays there' },
@@ -285,7 +285,7 @@ describe('moving', () => {
   })
 
   test('to where it is already writes nothing', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     const { ino } = statSync(join(one.path, 'a.md'))
     expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ ok: true })
@@ -293,7 +293,7 @@ describe('moving', () => {
   })
 
   test('a ticket that is not there is unknown, and so is one that cannot be read', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('bad.md', 'no')
     for (const id of ['nobody', 'bad', '../bad']) {
       expect(await one.tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -301,14 +301,14 @@ describe('moving', () => {
   })
 
   test('a state that no ticket can be in is refused, and nothing is written', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     expect(await one.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(one.text('a.md')).toBe(fileOf('Todo'))
   })
 
   test('many moves at once happen one after the other', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) => one.tracker.moveTicket('a', `S${n}`)),
@@ -318,7 +318,7 @@ describe('moving', () => {
   })
 
   test('a file that changed under it stays as it is', async () => {
-    const one = desk()
+    const one = hostApi()
     const path = join(one.path, 'a.md')
     const whole = async () => {
       const file = await readWholeFile(path)
@@ -339,7 +339,7 @@ describe('moving', () => {
   })
 
   test('against an editor that saves all the time, each move is made or refused, and no save is lost', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo', 'x-save: 0'))
     let saves = 0
     let isSaving = true
@@ -370,7 +370,7 @@ describe('moving', () => {
   })
 
   test('drafts that a crash left are removed when they are old, and no others', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     const [old, young, foreign] = ['.switchyard-1-0.draft', '.switchyard-1-1.draft', '.other.draft'] as const
     for (const name of [old, young, foreign]) one.put(name, 'half')
@@ -381,7 +381,7 @@ describe('moving', () => {
   })
 
   test('another name of the file keeps what it had', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
     await one.tracker.moveTicket('a', 'Done')
@@ -391,7 +391,7 @@ describe('moving', () => {
 
 describe('around the tickets', () => {
   test('its projects are those that its tickets name, each once, in order', async () => {
-    const one = desk()
+    const one = hostApi()
     expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
     for (const [name, project] of [
       ['a', 'Lamps'],
@@ -414,16 +414,16 @@ describe('around the tickets', () => {
   })
 
   test('of a folder that is not there, projects are refused as looks are', async () => {
-    const one = desk(realClock, join(tempFolder(), 'tickets'))
+    const one = hostApi(realClock, join(tempFolder(), 'tickets'))
     expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
   test('it has no place for a link to a pull request: nothing but a state is ever written to a file', () => {
-    expect(desk().tracker.linkPull).toBeUndefined()
+    expect(hostApi().tracker.linkPull).toBeUndefined()
   })
 
   test('a ticket that is cared about is told of in whatever state, and not at all once its file is gone', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Done'))
     one.put('b.md', fileOf('Todo'))
     const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
@@ -441,7 +441,7 @@ describe('around the tickets', () => {
   })
 
   test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
-    const one = desk()
+    const one = hostApi()
     one.put('a.md', fileOf('Todo'))
     await look(one)
     const broken = '---\nstate: [Todo\n---\n'
@@ -479,7 +479,7 @@ describe('watching', () => {
   }
 
   test('is told after a file is made, written to, renamed or removed', async () => {
-    const one = desk()
+    const one = hostApi()
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const count = () => changes
@@ -498,7 +498,7 @@ describe('watching', () => {
       if (ms <= 50) heard += 1
       return clock.after(ms, run)
     }
-    const one = desk({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
+    const one = hostApi({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const save = async () => {
@@ -525,7 +525,7 @@ describe('watching', () => {
 
   test('a folder that comes later, goes, and comes back as another one is watched each time', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = desk(hasty, path)
+    const one = hostApi(hasty, path)
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const count = () => changes
@@ -548,7 +548,7 @@ describe('watching', () => {
   test('a path that is a file is waited at', async () => {
     const path = join(tempFolder(), 'tickets')
     writeFileSync(path, '')
-    const one = desk(hasty, path)
+    const one = hostApi(hasty, path)
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     await told(
@@ -564,7 +564,7 @@ describe('watching', () => {
 
   test('once stopped, nothing is told', async () => {
     const clock = new ManualClock()
-    const one = desk(clock)
+    const one = hostApi(clock)
     let changes = 0
     one.tracker.watch(() => changes++)()
     one.put('a.md', fileOf('Todo'))
