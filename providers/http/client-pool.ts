@@ -1,9 +1,9 @@
 /**
- * The couriers of this process: one for each service, place and credential, whoever asks for it.
+ * The client pool holds one rate-limited client per service, origin and credential of this process.
  *
- * They are told apart by a hash, so that no credential lies around in a table, and those that have nothing to do and
- * nothing to remember are forgotten first when there are many. A driver holds only the name of its courier, so two of
- * them never spend from the same budget without knowing of each other.
+ * Clients are keyed by a hash, so the table holds no credential. When the pool is full, an idle client is dropped,
+ * preferably one without budget state. Callers hold only a key and never the client itself, so two callers with the
+ * same credential always share one budget.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -21,7 +21,7 @@ export interface ClientPoolPorts {
 }
 
 export interface ClosableClientPool extends ClientPool {
-  /** Whoever waits is refused, and whoever comes. */
+  /** Refuses all waiting requests and all later ones. */
   close(): void
 }
 
@@ -34,7 +34,7 @@ export function createClientPool(ports: ClientPoolPorts): ClosableClientPool {
 class LruClientPool implements ClosableClientPool {
   readonly #ports: ClientPoolPorts
   readonly #cache = new EtagCache()
-  /** Whoever was asked last comes last. */
+  /** By key, least recently used first. */
   readonly #clients = new Map<string, RateLimitedHttpClient>()
   #isClosed = false
 
@@ -62,17 +62,20 @@ class LruClientPool implements ClosableClientPool {
     request: ServiceRequest,
   ): Promise<Result<HttpReply>> {
     if (this.#isClosed)
-      return no('unavailable', `${rules.name} is not asked any more: this process is stopping`)
-    // An address that a service named itself must not carry the credential elsewhere.
+      return no('unavailable', `no request is sent to ${rules.name}: this process is stopping`)
+    // Addresses may come from the service's replies, and must not carry the credential to another origin.
     if (!URL.canParse(request.url) || new URL(request.url).origin !== allowedOrigin) {
       return no(
         'invalid',
-        `an address of ${rules.name} leads away from where its credential may go; nothing was asked`,
+        `an address from ${rules.name} has another origin than its credential is for; no request was sent`,
       )
     }
     const client = this.#clientWithKey(key, rules)
     if (client === undefined) {
-      return no('unavailable', `${CLIENTS_MAX} accounts are being asked at once; try again in a while`)
+      return no(
+        'unavailable',
+        `requests with ${CLIENTS_MAX} credentials are running already; try again in a while`,
+      )
     }
     return client.send(request)
   }
@@ -90,7 +93,7 @@ class LruClientPool implements ClosableClientPool {
   #evictIdle(): boolean {
     if (this.#clients.size < CLIENTS_MAX) return true
     const idle = [...this.#clients].filter(([, client]) => client.isIdle)
-    const [key] = idle.find(([, rounds]) => rounds.hasNothingToRemember) ?? idle[0] ?? []
+    const [key] = idle.find(([, client]) => client.hasNothingToRemember) ?? idle[0] ?? []
     return key !== undefined && this.#clients.delete(key)
   }
 }

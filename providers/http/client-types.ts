@@ -1,9 +1,9 @@
 /**
- * Asking a service with one credential, on behalf of everybody in this process.
+ * These types describe a rate-limited client: it sends requests to one service with one credential.
  *
- * All who ask with the same credential share one budget: when the service says that it is used up, or wants fewer
- * requests, nobody asks any more until the time that it named. What nobody waits for stops earlier than what a person
- * clicked, and lets that go first. Of a reply that is kept it is asked only whether it still holds.
+ * All callers with the same credential share one budget. When the service reports that the budget is used up or
+ * answers "too many requests", the client sends nothing until the time that the service named. Background requests
+ * wait for a person's requests and stop earlier. Cached replies are only revalidated with their ETag.
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -11,33 +11,34 @@ import type { HttpReply, HttpRequest } from './http.ts'
 
 export interface ServiceRequest extends HttpRequest {
   readonly urgency: Urgency
-  /** A GET whose reply is kept with its ETag: unchanged, it is answered again (as 200) and costs next to nothing. */
+  /** Caches the reply of this GET with its ETag. An unchanged reply is returned as 200 and costs almost no budget. */
   readonly cached?: true
-  /** What of the text of a 200 is kept and answered; absent: all of it. */
+  /** Selects the part of a 200 reply's text that is cached and returned; absent: the whole text. */
   readonly projection?: ReplyProjection
-  /** It changes something there, whatever its method; absent: as the method says. */
+  /** Whether the request changes something at the service; absent: every method but GET does. */
   readonly writes?: boolean
 }
 
-/** The part of a long reply that somebody reads, made once for as long as it does not change. */
+/** Extracts the used part of a long reply, once per change of the reply. */
 export interface ReplyProjection {
-  /** Those of one name are one. */
+  /** Two projections with the same name must be the same function. */
   readonly name: string
-  /** A text that it can't make anything of stays as it is. */
+  /** Returns the text unchanged when it does not have the expected form. */
   apply(text: string): string
 }
 
 export interface RateLimitedClient {
   /**
-   * Any status but those that mean "too often" is a reply. Refused: `unavailable` when the budget does not allow it
-   * now or the service wants fewer requests (the sentence says until when), `failed` when there was no reply.
+   * Resolves with a reply of any status that does not mean "too many requests". Refuses with `unavailable` while the
+   * budget or the service's rate limit forbids the request (the message says until when), and with `failed` when no
+   * reply arrived.
    */
   send(request: ServiceRequest): Promise<Result<HttpReply>>
 }
 
-/** What a reply says of the budget; what it does not say is absent. One reply names a resource once. */
+/** The budget of one resource as a reply reports it; absent fields were not reported. */
 export interface BudgetReport {
-  /** Services count different kinds of requests apart; requests like this one draw from all that its reply names. */
+  /** Services count kinds of requests separately. A request draws from every resource that its reply names. */
   readonly resource: string
   readonly limit?: number
   readonly remaining?: number
@@ -45,34 +46,34 @@ export interface BudgetReport {
   readonly resetsAt?: number
 }
 
-/** What a service takes within a minute, in points, and how many a request counts. */
+/** A service's quota per minute, in points, and the points of one read and of one write. */
 export interface MinuteQuota {
   readonly points: number
   readonly read: number
   readonly write: number
 }
 
-/** How a service speaks of its limits. */
+/** How to read one service's rate limits from its replies. */
 export interface RateLimitRules {
-  /** For people: `GitHub`, `Linear`. */
+  /** The service's name in messages: `GitHub`, `Linear`. */
   readonly name: string
-  /** Which of its resources a request draws from, before there is a reply. */
+  /** The resource that a request is expected to draw from, before its reply names any. */
   resourceOf(request: ServiceRequest): string
   budgets(reply: HttpReply, request: ServiceRequest): readonly BudgetReport[]
-  /** Milliseconds for which nothing may be asked; undefined when the reply is no "too often". `now`: wall milliseconds. */
+  /** How long no request may be sent; undefined unless the reply means "too many requests". `now`: wall milliseconds. */
   tooManyRequestsMs(reply: HttpReply, now: number): number | undefined
-  /** At most so many requests under way. */
+  /** The number of concurrent requests. */
   readonly concurrencyMax: number
-  /** Between the beginnings of two writes. */
+  /** The shortest time between the starts of two writes. */
   readonly writeIntervalMs: number
-  /** Of a resource, where it counts by the minute as well, of which its replies say nothing. */
+  /** The quota per minute of a resource, for services that also count by the minute without reporting it. */
   minuteQuota?(resource: string): MinuteQuota | undefined
 }
 
 export interface ClientPool {
   /**
-   * The same courier for the same service, place and credential, for as long as the process lives. It carries errands
-   * to this origin (of an address, its origin counts) and to no other.
+   * Returns a client for this service, origin and credential; equal arguments share one budget until the process ends.
+   * The client refuses requests to any other origin. For a full address only its origin counts.
    */
   clientFor(rules: RateLimitRules, origin: string, credential: string | undefined): RateLimitedClient
 }

@@ -1,8 +1,7 @@
 /**
- * Why a request brought no reply, in a sentence for a person.
+ * These functions turn a failed connection into a refusal whose message a person can act on.
  *
- * It names the place and never the path, the query, a header or a login: they may hold a secret, or what somebody
- * searched for.
+ * Messages name the host only. Path, query, headers and logins may hold a secret or a search text and never appear.
  */
 import { isNativeError } from 'node:util/types'
 import { no, type Refused } from '../../core/result.ts'
@@ -14,7 +13,7 @@ const CONNECTION_CLOSED_CODES = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED'])
 const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
 const PROXY_RESPONSE = /^Proxy response \((\d{3})\)/
 
-/** @param proxy by whose way it was asked, as host and port */
+/** @param proxy the host and port of the proxy that was used, if any */
 export function connectionFailure(
   error: unknown,
   url: string,
@@ -22,11 +21,11 @@ export function connectionFailure(
   proxy: string | undefined,
 ): Refused {
   const host = hostInUrl(url)
-  const viaProxy = proxy === undefined ? '' : ` by way of the proxy ${proxy}`
+  const viaProxy = proxy === undefined ? '' : ` through the proxy ${proxy}`
   if (isTimeout)
     return no(
       'failed',
-      `${host} gave no answer${viaProxy} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${CHECK_NETWORK}`,
+      `${host} did not answer${viaProxy} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${CHECK_NETWORK}`,
     )
   const code = errorCodeOf(error)
   if (CONNECTION_CLOSED_CODES.has(code)) return stoppingRefusal(host)
@@ -34,35 +33,35 @@ export function connectionFailure(
   if (code === 'UND_ERR_INVALID_ARG') {
     return no(
       'invalid',
-      `${host} was not asked: the credential for it holds characters that may not be sent; enter it again`,
+      `${host} received no request: its credential holds characters that may not be sent; enter the credential again`,
     )
   }
   const proxyStatus = PROXY_RESPONSE.exec(isNativeError(error) ? error.message : '')?.[1]
   if (proxyStatus !== undefined && proxy !== undefined) return proxyRefusal(host, proxy, proxyStatus)
   const advice = UNTRUSTED_CERTIFICATE.test(code)
-    ? 'nobody whom this machine trusts vouches for its certificate; name its authority in NODE_EXTRA_CA_CERTS'
+    ? 'this machine does not trust its certificate; name the certificate authority in NODE_EXTRA_CA_CERTS'
     : CHECK_NETWORK
   return no('failed', `${host} could not be reached${viaProxy} (${code}); ${advice}`)
 }
 
 export function stoppingRefusal(host: string): Refused {
-  return no('unavailable', `${host} is not asked any more: this process is stopping`)
+  return no('unavailable', `${host} gets no more requests: this process is stopping`)
 }
 
 export function proxyRefusal(host: string, proxy: string, status: string): Refused {
   const advice =
-    status === '407' ? 'give the proxy variable a user and password that it takes' : 'ask who runs it'
+    status === '407' ? 'put a valid user and password into the proxy variable' : 'ask its operator'
   return no('failed', `${host} could not be reached: the proxy ${proxy} answered ${status}; ${advice}`)
 }
 
-/** Without path and query. */
+/** Returns host and port, without path and query. */
 export function hostInUrl(url: string): string {
   return new URL(url).host
 }
 
-const CHECK_NETWORK = 'see that this machine has a way to it'
+const CHECK_NETWORK = 'check the network connection of this machine'
 
-/** The outer error often says only that something failed. */
+/** Returns the first error code in the chain of causes; the outer error often has none. */
 function errorCodeOf(error: unknown): string {
   for (
     let current = error, depth = 0;

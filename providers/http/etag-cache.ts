@@ -1,18 +1,18 @@
 /**
- * Replies that a service has put a mark on, so that it need only be asked whether they still hold.
+ * EtagCache keeps replies that carry an ETag, so that a later request only has to revalidate them.
  *
- * The one that was used longest ago goes first when there are too many. The keys are hashes: neither an address nor a
- * credential can be read out of them.
+ * The least recently used reply is dropped first, by number and by total size. Keys are hashes and reveal neither an
+ * address nor a credential. Sending the revalidation is left to RateLimitedHttpClient.
  */
 import { createHash } from 'node:crypto'
 import type { HttpReply, HttpRequest } from './http.ts'
 
 const REPLIES_MAX = 4_096
-/** Lists of pull requests are kept in short; a single one with its files and all that was said may take some MiB. */
+/** Lists of pull requests are cached as projections. A single pull request with files and comments may take some MiB. */
 const BYTES_MAX = 128 * 1024 * 1024
-/** What may be sent back as it came. */
+/** An ETag that may be sent back unchanged. */
 const SENDABLE_ETAG = /^[ -~]{1,1024}$/
-/** They are of the text, and a reply that says "unchanged" has none. */
+/** Headers that describe the body. A 304 reply has no body, so its values must not replace the cached ones. */
 const BODY_HEADERS = /^(content-|transfer-encoding$)/
 
 export interface EtagCacheLimits {
@@ -41,7 +41,7 @@ export class EtagCache {
     return found.reply
   }
 
-  /** Only one that is marked; another takes an earlier one's place all the same. */
+  /** Stores a reply that has an ETag. A reply without one only removes the earlier entry. */
   put(key: string, reply: HttpReply): void {
     this.#drop(key)
     if (etagOf(reply) === undefined || /\bno-store\b/i.test(reply.headers['cache-control'] ?? '')) return
@@ -65,13 +65,13 @@ export function etagOf({ headers }: HttpReply): string | undefined {
   return etag !== undefined && SENDABLE_ETAG.test(etag) ? etag : undefined
 }
 
-/** What the earlier reply is now, since it still holds. */
+/** Returns the cached reply with the headers of the 304 reply that confirmed it. */
 export function refreshHeaders(cached: HttpReply, unchanged: HttpReply): HttpReply {
   const newHeaders = Object.entries(unchanged.headers).filter(([name]) => !BODY_HEADERS.test(name))
   return { ...cached, headers: { ...cached.headers, ...Object.fromEntries(newHeaders) } }
 }
 
-/** Whoever asks for the same with other headers may be answered something else; `gist`: what of it is read. */
+/** Returns the cache key. Headers belong to it because they may change the reply; `projection` is a projection's name. */
 export function cacheKey(owner: string, { url, headers }: HttpRequest, projection = ''): string {
   const sortedHeaders = Object.entries(headers)
     .map(([name, value]) => [name.toLowerCase(), value])

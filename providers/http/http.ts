@@ -1,11 +1,10 @@
 /**
- * Asking a service on the web: one request, one reply, both bounded.
+ * The HTTP client sends one request and returns one reply, with limits on time and size.
  *
- * A redirect is followed only within the same origin, so a credential never reaches another place. What passes is
- * tried again a few times, as late as the service asks for: a refusal for having asked too often always, an outage
- * only where asking twice is harmless. A refusal here never quotes a header, a body or a query, and a reply never
- * repeats the credential that it was asked with, whatever the service says back. Closing it ends what is under way and
- * what waits for its next try.
+ * Redirects are followed only within the same origin, so a credential never reaches another one. "Too many requests"
+ * is retried always, an outage only where repeating the request is harmless, never earlier than the service asks.
+ * Refusals never quote a header, body or query. Replies never repeat the request's credential. Closing the client ends
+ * running requests and pending retries. Budgets and request order are left to RateLimitedHttpClient.
  */
 import type { LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
@@ -37,28 +36,28 @@ export interface HttpRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** Parts of the body that must not come back; they are struck out of the reply, like a credential in a header. */
+  /** Secret parts of the body; they are redacted from the reply like a credential in a header. */
   readonly secrets?: readonly string[]
-  /** It is for a service out in the world: on a private network nobody is asked. */
+  /** Refuses the request when the host resolves to a private address. */
   readonly publicOnly?: true
-  /** How often it may be sent, at most HTTP_TRIES_MAX times; absent: as often as that. */
+  /** How often the request may be sent; absent or greater: HTTP_TRIES_MAX times. */
   readonly tries?: number
 }
 
 export interface HttpReply {
   readonly status: number
-  /** Names in lower case; of a repeated one the first. */
+  /** Names in lower case; a repeated header keeps its first value. */
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
 }
 
 export interface Http {
-  /** Any status is a reply; refused (`failed`) is only what brought none, `unavailable` once this is closed. */
+  /** Resolves with a reply of any status. Refuses with `failed` without a reply and with `unavailable` once closed. */
   send(request: HttpRequest): Promise<Result<HttpReply>>
   close(): Promise<void>
 }
 
-/** As the environment of a machine names them; an empty one is none. */
+/** The values of the proxy variables of the environment; empty when unset. */
 export interface ProxySettings {
   readonly http: string
   readonly https: string
@@ -68,20 +67,20 @@ export interface ProxySettings {
 export interface HttpOptions {
   readonly clock: Pick<Clock, 'after' | 'now'>
   readonly random: Pick<RandomSource, 'fraction'>
-  /** Certificates that may vouch for a service; without them, those that Node comes with. */
+  /** Certificates of trusted authorities; absent: those that Node contains. */
   readonly certificateAuthorities?: readonly string[]
-  /** The way out of this network; without it services are asked directly. */
+  /** Proxies to use; absent: all connections are direct. */
   readonly proxies?: ProxySettings
-  /** How names are resolved, if not as this machine does. */
+  /** Replaces the name resolution of this machine. */
   readonly lookup?: LookupFunction
 }
 
 const CONNECT_MS_MAX = 10_000
-/** To one origin: every repository that is asked at once, and people beside them. */
+/** Connections per origin: enough for concurrent requests about every repository and for people's requests. */
 const CONNECTIONS_MAX = 64
-/** An idle line is let go well before what is between here and there forgets it, or a request would be lost with it. */
+/** Idle connections are closed before a gateway silently drops them, because a request on such a connection is lost. */
 const IDLE_CONNECTION_MS_MAX = 15_000
-/** However long the service itself would keep it. */
+/** The upper limit for the keep-alive time that a service suggests. */
 const IDLE_CONNECTION_HINT_MS_MAX = 60_000
 const REPEATABLE_METHODS = new Set<string>(['GET', 'PUT', 'DELETE'])
 const OUTAGE_STATUSES = new Set([500, 502, 503, 504])
@@ -111,9 +110,9 @@ export function triesAllowed({ tries = HTTP_TRIES_MAX }: HttpRequest): number {
 }
 
 /**
- * How long to wait before this is sent once more; undefined: it is not.
+ * Returns the wait before the next try, or undefined when the answer is final.
  *
- * @param tries how often it was sent
+ * @param tries how often the request was sent
  */
 export function retryDelayMs(
   answer: Result<HttpReply>,
@@ -129,15 +128,15 @@ export function retryDelayMs(
   const isTooManyRequests = status === 429 || (status === 403 && asked !== undefined)
   if (!isTooManyRequests && !(OUTAGE_STATUSES.has(status) && REPEATABLE_METHODS.has(method))) return undefined
   const waitMs = Math.max(backoff, asked ?? 0)
-  // Whoever is to wait for so long says so to a person instead.
+  // For a longer wait the caller shows the refusal to a person instead.
   return waitMs > HTTP_PAUSE_MS_MAX ? undefined : waitMs
 }
 
-/** Seconds, some write parts of them, or a date. */
+/** Parses a Retry-After header: seconds (some services send fractions) or a date. */
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined
   if (/^\d{1,9}(\.\d{1,9})?$/.test(value.trim())) return Math.ceil(Number(value) * 1000)
-  // Without letters it is no date, whatever could be read into it.
+  // Date.parse accepts bare numbers; a real date contains letters.
   const at = /[a-z]/i.test(value) ? Date.parse(value) : Number.NaN
   return Number.isNaN(at) ? undefined : Math.max(0, at - now)
 }
@@ -160,7 +159,7 @@ async function sendFollowingRedirects(
   }
 }
 
-/** undefined: it leads elsewhere, or would turn one request into another. */
+/** Returns undefined for a redirect to another origin and for one that would change the method. */
 function redirectedRequest(request: HttpRequest, { status, headers }: HttpReply): HttpRequest | undefined {
   const { location } = headers
   if (location === undefined || !URL.canParse(location, request.url)) return undefined
@@ -177,7 +176,7 @@ async function sendOnce(
 ): Promise<Result<HttpReply>> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
-    return no('invalid', 'the address of the service is no http address; correct apiUrl')
+    return no('invalid', 'the address of the service is no http or https address; correct apiUrl')
   }
   if (network.isClosed) return stoppingRefusal(url.host)
   if (mustBePublic(request, url) && isPrivateLiteral(url)) return privateAddressRefusal(url.host)
@@ -199,34 +198,34 @@ async function sendOnce(
   }
 }
 
-/** What a person wrote down as this very machine is meant. */
-const mustBePublic = ({ publicOnly: outside }: HttpRequest, url: URL): boolean =>
-  outside === true && !isLoopbackUrl(url)
+/** A loopback address in the settings is intended, so `publicOnly` does not apply to it. */
+const mustBePublic = ({ publicOnly }: HttpRequest, url: URL): boolean =>
+  publicOnly === true && !isLoopbackUrl(url)
 
-/** @param reply undefined: it was too long */
+/** @param reply undefined when the reply was too long */
 function completeReply(
   reply: HttpReply | undefined,
   request: HttpRequest,
   host: string,
   proxy: ProxyAddress | undefined,
 ): Result<HttpReply> {
-  // A service itself has no reason to say this, and what it says of proxies is not for people.
+  // Only the proxy answers 407, with a page that is not meant for people.
   if (proxy !== undefined && reply?.status === 407) return proxyRefusal(host, proxy.url.host, '407')
   if (reply === undefined)
     return no('failed', `${host} answered with more than ${HTTP_ANSWER_BYTES_MAX} bytes`)
   return yes(redactReply(reply, request))
 }
 
-// ---- lines -----------------------------------------------------------------------------------------------------------
+// ---- connections -----------------------------------------------------------------------------------------------------
 
-/** The open lines, direct ones and those by each proxy. */
+/** The open connections: direct ones and those through each proxy. */
 class ConnectionPools {
   readonly #clock: HttpOptions['clock']
   readonly #certificateAuthorities: HttpOptions['certificateAuthorities']
   readonly #options: Agent.Options
   readonly #direct: Agent
   readonly #publicOnly: Agent
-  /** By address and login: there is one for each scheme at most. */
+  /** By proxy address and login; at most one per scheme. */
   readonly #tunnelAgents = new Map<string, ProxyAgent>()
   readonly #closing = new AbortController()
   #tlsContext: SecureContext | undefined
@@ -254,7 +253,7 @@ class ConnectionPools {
     )
   }
 
-  /** Ends early when this is closed. */
+  /** Waits for `ms`, or until the connections are closed. */
   async pause(ms: number): Promise<void> {
     const { signal } = this.#closing
     if (signal.aborted) return
@@ -278,7 +277,7 @@ class ConnectionPools {
     const message = { method, headers, ...(body === undefined ? {} : { body }) }
     const direct = mustBePublic(request, url) ? this.#publicOnly : this.#direct
     if (proxy === undefined) direct.dispatch({ origin, path, ...message }, reader)
-    // Most proxies open tunnels only for what is encrypted; the rest they are handed whole.
+    // Most proxies open tunnels only for https. Plain http requests are sent to the proxy with an absolute address.
     else if (protocol === 'http:' && /^http/.test(proxy.url.protocol)) {
       const login =
         proxy.login === undefined ? {} : { 'proxy-authorization': basicAuthorization(proxy.login) }
@@ -311,8 +310,8 @@ class ConnectionPools {
   }
 
   /**
-   * Once, and when the first encrypted line is opened: reading hundreds of certificates takes longer than all the rest
-   * of connecting, and a quarter of the time in which a host starts.
+   * Creates the TLS context once, for the first encrypted connection. Parsing hundreds of certificates takes longer
+   * than the rest of connecting, and a quarter of the host's start time.
    */
   #tlsOptions(): buildConnector.BuildOptions {
     if (this.#certificateAuthorities === undefined) return {}
@@ -328,9 +327,9 @@ function tunnelOptions({ url, login }: ProxyAddress, options: Agent.Options): Pr
     ...options,
     uri: url.href,
     requestTls: tls,
-    // A SOCKS proxy that is given this is spoken to in TLS, which it does not understand.
+    // With this option undici would speak TLS to a SOCKS proxy, which does not understand it.
     ...(isSocks ? {} : { proxyTls: tls }),
-    // A proxy that takes the call and says nothing would hold its line for minutes.
+    // A proxy that accepts the connection without answering would otherwise occupy it for minutes.
     clientFactory: (origin, clientOptions) =>
       new Pool(origin, { ...clientOptions, headersTimeout: CONNECT_MS_MAX }),
     ...(login === undefined

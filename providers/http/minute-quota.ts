@@ -1,8 +1,9 @@
 /**
- * What was asked within the last minute, where a service counts that besides what it counts by the hour.
+ * MinuteQuotaWindow counts the points spent within the last minute, for services that also limit by the minute.
  *
- * It does not say what is left of a minute, and whoever has overdone it is sent away with everything else. So we stop
- * well before: what nobody waits for first, and people a little later, since others may be using the same account.
+ * Such a service does not report the remaining points, and exceeding the quota blocks every request of the account.
+ * So only a share of the quota is used, because other programs may use the same account: 50 % for background requests,
+ * 80 % for a person's.
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { MinuteQuota } from './client-types.ts'
@@ -17,7 +18,7 @@ const USABLE_SHARES: Readonly<Record<Urgency, number>> = { background: 0.5, pers
 
 export class MinuteQuotaWindow {
   readonly #quota: MinuteQuota
-  /** Oldest first; instants are monotonic. */
+  /** Oldest first; `at` is in monotonic milliseconds. */
   readonly #started: { readonly at: number; readonly points: number }[] = []
   #points = 0
 
@@ -25,7 +26,7 @@ export class MinuteQuotaWindow {
     this.#quota = quota
   }
 
-  /** When it may be asked: now, or as soon as enough of what was asked is a minute ago. */
+  /** Returns when the request may start: now, or once enough earlier requests are a minute old. */
   earliestStart(request: MinuteQuotaRequest, now: number): number {
     this.#dropExpired(now)
     let excess = this.#points + this.#pointsOf(request) - this.#quota.points * USABLE_SHARES[request.urgency]

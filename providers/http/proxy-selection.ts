@@ -1,21 +1,21 @@
 /**
- * By which proxy a request leaves this network, as the person's rules say.
+ * selectProxy decides through which proxy a request leaves this network.
  *
- * The rules are curl's: each scheme has its own proxy, and an exception is a name (with all below it), an address, a
- * range of addresses, any of them with a port, or `*`. One thing is stricter: what is on this machine is always asked
- * directly. No proxy leads there, and a credential that may go to it unencrypted must not pass through somebody else.
+ * The rules are curl's: each scheme has its own proxy, and an exception is a name (with all its subdomains), an address,
+ * a range of addresses, any of them with a port, or `*`. In addition, this machine is always contacted directly: a
+ * credential that may travel there unencrypted must not pass through a proxy.
  */
 import { BlockList, isIP } from 'node:net'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from './http.ts'
 
 export interface ProxyAddress {
-  /** Without the login. */
+  /** The proxy's address without the login. */
   readonly url: URL
   readonly login?: { readonly user: string; readonly password: string }
 }
 
-/** Undefined: directly. */
+/** Returns undefined for a direct connection. */
 export function selectProxy(
   target: URL,
   proxies: ProxySettings | undefined,
@@ -25,11 +25,11 @@ export function selectProxy(
   return parseProxy(text)
 }
 
-/** One without a scheme is an http proxy, as everywhere. */
+/** Parses a proxy address. An address without a scheme is an http proxy, as in other programs. */
 export function parseProxy(text: string): Result<ProxyAddress> {
   const withScheme = text.includes('://') ? text : `http://${text}`
   const url = URL.canParse(withScheme) ? new URL(withScheme) : undefined
-  // Never shown: it may hold a password.
+  // The message must not show the address, which may hold a password.
   if (url === undefined || url.hostname === '' || !/^(https?|socks5?):$/.test(url.protocol)) {
     return no(
       'invalid',
@@ -43,7 +43,7 @@ export function parseProxy(text: string): Result<ProxyAddress> {
   return yes({ url, login: { user: decodePercent(username), password: decodePercent(password) } })
 }
 
-/** Somebody's password may hold a % that means itself. */
+/** Returns the text unchanged when a password holds a literal %. */
 function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text)
@@ -69,7 +69,7 @@ const RULE = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>.*?))(?::(?<port>\d+))?$/
 
 function matchesRule(rule: string, host: string, port: string): boolean {
   if (rule === '*') return true
-  // An address of version 6 may stand there bare, and its last group is no port.
+  // An IPv6 address may stand without brackets; its last group is no port.
   const isBareIpv6 = isIP(rule.split('/')[0] ?? '') === 6
   const parts = isBareIpv6 ? { plain: rule } : RULE.exec(rule)?.groups
   if (parts?.port !== undefined && parts.port !== port) return false
@@ -91,7 +91,7 @@ function matchesAddressRule(name: string, host: string): boolean {
   return range.check(host, type)
 }
 
-/** In lower case, without brackets and without the root's dot. */
+/** Returns the host in lower case, without brackets and without the trailing dot of the DNS root. */
 function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 }

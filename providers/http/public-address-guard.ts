@@ -1,18 +1,17 @@
 /**
- * The way to services that are out in the world and nowhere else: behind such an address, a machine of a private
- * network is a mistake, or somebody who wants us to ask there in his place.
+ * This guard keeps requests for public services away from private networks (server-side request forgery).
  *
- * A name is looked at as it is resolved, and only what was looked at is connected to, so that it cannot lead elsewhere
- * a moment later. This machine by its plain name is what a person wrote down himself, and is asked.
+ * Names are checked while they are resolved, and only checked addresses are connected to, so a second resolution cannot
+ * lead elsewhere. A loopback address in the settings was written by a person and is allowed.
  */
 import { type LookupAddress, lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { no, type Refused } from '../../core/result.ts'
 
-/** As an error of the network says it. */
+/** The error code that the lookup passes through the network stack. */
 export const PRIVATE_ADDRESS = 'PRIVATE_ADDRESS'
 
-/** Not those that stand for public places on machines whose proxy answers for all names (198.18/15, 100.64/10). */
+/** Without 198.18/15 and 100.64/10: a local proxy that answers for all names uses them for public hosts. */
 const PRIVATE_RANGES = new BlockList()
 for (const [first, bits] of [
   ['0.0.0.0', 8],
@@ -34,21 +33,21 @@ const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 export const isLoopbackUrl = ({ hostname }: URL): boolean => LOOPBACK_HOST.test(hostname)
 
-/** Of an address that needs no resolving. */
+/** Checks a host that is an address itself and needs no name resolution. */
 export const isPrivateLiteral = ({ hostname }: URL): boolean => isPrivate(hostname.replace(/^\[|\]$/g, ''))
 
 export function privateAddressRefusal(host: string): Refused {
   return no(
     'invalid',
-    `${host} is an address of a private network, and is not asked; correct it in the settings`,
+    `${host} is an address of a private network, so no request was sent; correct the address in the settings`,
   )
 }
 
-/** @param resolve the system's own way */
+/** @param resolve the lookup to wrap; absent: the system's */
 export function publicOnlyLookup(resolve: LookupFunction = lookup): LookupFunction {
   return (host, options, done) => {
     resolve(host, { ...options, all: true }, (error, found) => {
-      // Then there is no list, whatever the types say.
+      // On an error `found` is undefined, unlike its type.
       if (error !== null) {
         done(error, [])
         return
@@ -62,13 +61,13 @@ export function publicOnlyLookup(resolve: LookupFunction = lookup): LookupFuncti
   }
 }
 
-/** It was asked for all, which is a list. */
+/** Converts the lookup's result, which is a list because the lookup ran with `all`. */
 const asAddressList = (found: string | LookupAddress[]): readonly LookupAddress[] =>
   typeof found === 'string' ? [{ address: found, family: isIP(found) }] : found
 
 function isPrivate(address: string): boolean {
   const family = isIP(address)
-  // A zone is one of this machine's own links.
+  // An address with a zone belongs to a local network link.
   return (
     family !== 0 && (address.includes('%') || PRIVATE_RANGES.check(address, family === 6 ? 'ipv6' : 'ipv4'))
   )

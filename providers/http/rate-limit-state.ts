@@ -1,9 +1,9 @@
 /**
- * What one credential may still ask of one service.
+ * RateLimitState knows what one credential may still send to one service.
  *
- * The service counts several things apart and says in its replies what is left of each. A request draws from what the
- * last reply to one like it named. A refusal for having asked too often shuts what is said to be used up, and where
- * nothing is, everything. Whatever else it says is a stranger's, so names, numbers and instants are kept within bounds.
+ * A service counts several resources and reports the remaining budget of each in its replies. A request draws from the
+ * resources that the last similar reply named. A "too many requests" reply blocks the used-up resources, or all of them
+ * when none is reported as used up. Reported names, numbers and instants come from outside and are clamped.
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { BudgetReport } from './client-types.ts'
@@ -14,10 +14,10 @@ import {
   type WindowReport,
 } from './rate-limit-window.ts'
 
-/** A reply, as far as the budget is concerned. */
+/** The part of a reply that concerns the budget. */
 export interface ReplyOutcome {
   readonly reports: readonly BudgetReport[]
-  /** Milliseconds; absent: it was served. */
+  /** Milliseconds for which no request may be sent; absent: the request was served. */
   readonly tooManyRequestsMs?: number
 }
 
@@ -27,7 +27,7 @@ export interface ClockReading {
 }
 
 export interface ResourceStop extends StopVerdict {
-  /** Empty: everything. */
+  /** The blocking resource; empty for all resources. */
   readonly resource: string
 }
 
@@ -35,17 +35,17 @@ interface ResourceReport extends WindowReport {
   readonly resource: string
 }
 
-/** Told once for each time it becomes so, and of sparing once for each time that it was to last. */
+/** Published once per change; `reserved` is published at most once per announced window. */
 export type RateLimitEvent =
   | { readonly is: 'blocked' | 'reserved'; readonly resource: string; readonly until: number }
   | { readonly is: 'open'; readonly resource: string }
 
-/** A service that says less than this, or a clock that is ahead of it, would have us ask without a pause. */
+/** The shortest accepted pause. A smaller value, or a clock that runs ahead, would allow requests without a pause. */
 const STATED_MS_MIN = 1_000
 const STATED_MS_MAX = 24 * 3_600_000
-/** Who is asked here counts by the hour. An instant beyond the next one is a clock's mistake, most likely our own. */
+/** The services in use count by the hour. A later reset is a clock error, most likely of this machine. */
 const WINDOW_MS_MAX = 3_600_000
-/** Of a limit without an end. */
+/** The window of a limit whose reset is not reported. */
 const DEFAULT_WINDOW_MS = 60_000
 const RESOURCES_MAX = 32
 const RESOURCE_CHARS_MAX = 60
@@ -53,15 +53,15 @@ const ALL_RESOURCES = ''
 
 export class RateLimitState {
   readonly #windows = new Map<string, RateLimitWindow>([[ALL_RESOURCES, new RateLimitWindow()]])
-  /** Till when what is left was said to be kept for people. */
+  /** By resource: until when its `reserved` event counts as published. */
   readonly #reservedUntil = new Map<string, number>()
-  /** What the last reply to a request for the one thing named. */
+  /** By requested resource: the resources that its last reply named. */
   readonly #reportedResources = new Map<string, readonly string[]>()
-  readonly #inFlight = new Map<number, { readonly resource: string; readonly gates: readonly string[] }>()
-  readonly #publish: (tale: RateLimitEvent) => void
+  readonly #inFlight = new Map<number, { readonly resource: string; readonly names: readonly string[] }>()
+  readonly #publish: (event: RateLimitEvent) => void
   #last = 0
 
-  constructor(publish: (tale: RateLimitEvent) => void) {
+  constructor(publish: (event: RateLimitEvent) => void) {
     this.#publish = publish
   }
 
@@ -80,26 +80,26 @@ export class RateLimitState {
     return worst
   }
 
-  /** Answers its number. */
+  /** Returns the request's number, with which `recordEnd` must be called. */
   recordStart(resource: string): number {
     const number = ++this.#last
     const names = this.#resourcesFor(resource)
     for (const name of names) this.#windows.get(name)?.recordStart(number)
-    this.#inFlight.set(number, { resource, gates: names })
+    this.#inFlight.set(number, { resource, names })
     return number
   }
 
-  /** @param outcome undefined: there was no reply */
+  /** @param outcome undefined when no reply arrived */
   recordEnd(number: number, outcome: ReplyOutcome | undefined, now: ClockReading, fraction: number): void {
     const request = this.#inFlight.get(number)
     this.#inFlight.delete(number)
     if (request === undefined) return
     const blockedBefore = this.#blockedResources()
-    const reports = (outcome?.reports ?? []).flatMap((word) => clampReport(word, now))
+    const reports = (outcome?.reports ?? []).flatMap((report) => clampReport(report, now))
     const isRejected = outcome?.tooManyRequestsMs !== undefined
     this.#applyReports(number, request.resource, reports, isRejected)
     const rejecters = isRejected ? this.#rejectingResources(reports) : []
-    for (const name of new Set([...request.gates, ...rejecters])) {
+    for (const name of new Set([...request.names, ...rejecters])) {
       const window = this.#windows.get(name)
       if (rejecters.includes(name)) {
         const askedMs = Math.min(Math.max(outcome?.tooManyRequestsMs ?? 0, STATED_MS_MIN), STATED_MS_MAX)
@@ -110,7 +110,7 @@ export class RateLimitState {
     this.#publishChanges(blockedBefore, now.monotonic)
   }
 
-  /** Somebody may have to be refused. */
+  /** Whether some waiting requests may have to be refused. */
   mayRefuse(now: number): boolean {
     return [...this.#windows.values()].some((window) => window.isBlocked || window.isReserved(now))
   }
@@ -144,7 +144,7 @@ export class RateLimitState {
     return [...new Set([ALL_RESOURCES, resource, ...reported])].filter((name) => this.#windows.has(name))
   }
 
-  /** Undefined: it names more than any service has. */
+  /** Returns undefined once the replies named more resources than any real service has. */
   #windowOf(resource: string): RateLimitWindow | undefined {
     const known = this.#windows.get(resource)
     if (known !== undefined || this.#windows.size > RESOURCES_MAX) return known
@@ -163,7 +163,7 @@ export class RateLimitState {
       if (window.isBlocked && !blockedBefore.has(resource) && verdict.is === 'stop')
         this.#publish({ is: 'blocked', resource, until: verdict.until })
       if (!window.isBlocked && blockedBefore.has(resource)) this.#publish({ is: 'open', resource })
-      // A budget that fills up all the time comes and goes across the line.
+      // A budget that refills continuously crosses the reserve often; publish once per announced window.
       const isDue = now >= (this.#reservedUntil.get(resource) ?? now)
       if (verdict.is !== 'stop' || verdict.why !== 'reserved' || !isDue) continue
       this.#reservedUntil.set(resource, verdict.until)
@@ -172,7 +172,7 @@ export class RateLimitState {
   }
 }
 
-/** None when it says nothing that could be held on to. */
+/** Returns no report when the remaining budget is missing or unusable. */
 function clampReport(report: BudgetReport, now: ClockReading): ResourceReport[] {
   const { resource, limit, remaining, resetsAt } = report
   if (remaining === undefined || !Number.isFinite(remaining) || resource === ALL_RESOURCES) return []

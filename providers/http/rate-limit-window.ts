@@ -1,14 +1,14 @@
 /**
- * One thing that a service counts: what is left of it, and whether it may be asked for at all.
+ * RateLimitWindow tracks one resource that a service counts: its remaining budget, and whether it is blocked.
  *
- * Shut, nobody passes until the instant that the service named. Then exactly one goes first, the probe, and the others
- * follow only when it was served; refused again, it stays shut for longer each time. Instants are monotonic, numbers
- * of requests are in the order in which they began.
+ * A blocked resource admits no request until the instant that the service named. Then a single request goes first, the
+ * probe, and the others follow once it was served. After each rejected probe the block lasts longer. Instants are
+ * monotonic, and request numbers follow the order in which the requests started.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
 
-/** `told`: the service wants fewer requests. `spent`: nothing is left. `sparing`: what is left is for people. */
+/** `rate-limited`: the service rejected a request. `exhausted`: no budget is left. `reserved`: the rest is for people. */
 export interface StopVerdict {
   readonly is: 'stop'
   readonly until: number
@@ -17,19 +17,19 @@ export interface StopVerdict {
   readonly remaining?: number
 }
 
-/** `wait`: for a reply that is under way, which will say more. */
+/** `wait`: a running request's reply will report the budget first. */
 export type RateLimitVerdict = { readonly is: 'go' } | { readonly is: 'wait' } | StopVerdict
 
 export interface WindowReport {
   readonly limit?: number
   readonly remaining: number
-  /** From then on it says nothing any more. */
+  /** Monotonic; the report is obsolete from then on. */
   readonly until: number
 }
 
-/** What nobody waits for leaves so much of a limit to people. */
+/** The share of a limit that background requests leave to people. */
 export const RESERVE_SHARE = 0.2
-/** However often it was refused. */
+/** The longest block by backoff, however often the probe was rejected. */
 export const BLOCK_MS_MAX = 3_600_000
 
 const GO: RateLimitVerdict = { is: 'go' }
@@ -38,7 +38,7 @@ const WAIT: RateLimitVerdict = { is: 'wait' }
 interface WindowBlock {
   readonly until: number
   readonly why: 'rate-limited' | 'exhausted'
-  /** In a row. */
+  /** Consecutive rejections. */
   readonly rejections: number
 }
 
@@ -58,12 +58,12 @@ export class RateLimitWindow {
     const floor = urgency === 'person' ? 0 : reserveOf(report)
     if (report.remaining <= floor)
       return this.#stopVerdict(report.remaining <= 0 ? 'exhausted' : 'reserved', report.until)
-    // Whoever began after it was said draws from the same, and the service has not said so yet.
+    // Requests that started after the report draw from the same budget, and no reply counts them yet.
     const startedSince = [...this.#inFlight].filter((number) => number > report.asOf).length
     return report.remaining - startedSince <= floor ? WAIT : GO
   }
 
-  /** Nothing would be lost by forgetting it. */
+  /** Whether the window can be dropped without losing information. */
   hasNothingToRemember(now: number): boolean {
     return this.#inFlight.size === 0 && this.#block === undefined && this.#reportAt(now) === undefined
   }
@@ -83,9 +83,9 @@ export class RateLimitWindow {
   }
 
   /**
-   * Replies come in any order; what was said to a later request counts.
+   * Stores a report. Replies arrive in any order, so the report for the latest request counts.
    *
-   * @param isRejected a refusal says itself for how long
+   * @param isRejected true for "too many requests", whose own pause is applied by `recordRejection`
    */
   applyReport(number: number, report: WindowReport, isRejected: boolean): void {
     if (this.#report !== undefined && this.#report.asOf > number) return
@@ -95,13 +95,13 @@ export class RateLimitWindow {
     } else if (this.#block?.why === 'exhausted' && this.#probe !== number) this.#block = undefined
   }
 
-  /** The service wants fewer requests. */
+  /** Records a "too many requests" reply. */
   recordRejection(number: number, askedMs: number, now: number, fraction: number): void {
     const isProbe = this.#probe === number
     const rejections = isProbe ? (this.#block?.rejections ?? 0) + 1 : (this.#block?.rejections ?? 1)
     const backoff = backoffMs(rejections, askedMs, Math.max(askedMs, BLOCK_MS_MAX), fraction)
-    // What was under way when it was shut is refused as well, and says nothing new. What it says for how long goes
-    // before the instant at which a budget is full again.
+    // Requests that were running when the block began are rejected as well and add no information. A stated pause
+    // takes precedence over the instant at which the budget is full again.
     if (this.#block?.why === 'exhausted') this.#block = undefined
     this.#blockUntil(now + (isProbe ? Math.max(askedMs, backoff) : askedMs), 'rate-limited', rejections)
     this.#removeInFlight(number)
@@ -110,13 +110,13 @@ export class RateLimitWindow {
   recordSuccess(number: number, now: number): void {
     if (this.#probe === number && this.#block !== undefined && this.#block.until <= now) {
       this.#block = undefined
-      // It was said before, and has just been disproved.
+      // The report is older than this request, and the served request disproves it.
       if (this.#report !== undefined && this.#report.asOf < number) this.#report = undefined
     }
     this.#removeInFlight(number)
   }
 
-  /** There was no reply, or one that says nothing of this. */
+  /** Records a request without a reply, or with a reply that says nothing about this resource. */
   recordNoVerdict(number: number): void {
     this.#removeInFlight(number)
   }

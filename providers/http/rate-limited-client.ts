@@ -1,10 +1,10 @@
 /**
- * What one courier does with an errand: waits for its turn, carries it, and brings the reply.
+ * RateLimitedHttpClient sends the requests of one credential to one service: it queues, sends, retries and caches them.
  *
- * A refusal for having asked too often is carried again as soon as it may be, if that is soon; an outage only for a
- * plain question. A credential that is not taken any more is, in the background, tried only once in a while. Two who
- * ask the same at once share one reply, unless something was changed in between: whoever has just changed a thing must
- * not be shown how it was.
+ * A rate-limited request is repeated as soon as the service allows it, if that is soon; after an outage only plain
+ * GETs are repeated. In the background a rejected credential is tried only once per REJECTED_CREDENTIAL_MS. Equal
+ * requests share one reply, unless a write came in between: after a change, nobody may see the old state. The order of
+ * requests is left to RequestQueue.
  */
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -25,7 +25,7 @@ import { type QueuedRequest, RequestQueue } from './request-queue.ts'
 export interface RateLimitedClientPorts {
   readonly http: Pick<Http, 'send'>
   readonly rules: RateLimitRules
-  /** Whose replies are kept, as a hash. */
+  /** A hash of service, origin and credential; the owner of the cached replies. */
   readonly owner: string
   readonly cache: EtagCache
   readonly clock: Clock
@@ -34,22 +34,22 @@ export interface RateLimitedClientPorts {
 }
 
 interface SharedRequest {
-  readonly visit: QueuedRequest
+  readonly queued: QueuedRequest
   readonly reply: Promise<Result<HttpReply>>
 }
 
-/** However much is asked: an answer that was good within this time is as good as another when no more may be asked. */
+/** A reply validated within this time is returned without a request while the minute quota is used up. */
 const FRESH_MS = 60_000
 const OUTAGE_STATUS = 503
-/** Where a service wants fewer requests and does not say for how long. */
+/** The pause after "too many requests" without a stated duration. */
 const DEFAULT_PAUSE_MS = 60_000
-/** Many refusals of a credential look like an attack, and some services shut out the whole account for them. */
+/** Repeated use of a rejected credential looks like an attack, and some services block the whole account for it. */
 export const REJECTED_CREDENTIAL_MS = 15 * 60_000
 
-/** The credential was not taken. */
+/** The service's 401 reply for the credential in use. */
 interface RejectedCredential {
   readonly reply: Result<HttpReply>
-  /** Monotonic; then what nobody waits for tries it once more. */
+  /** Monotonic; then one background request tries the credential again. */
   until: number
 }
 
@@ -57,7 +57,7 @@ export class RateLimitedHttpClient {
   readonly #ports: RateLimitedClientPorts
   readonly #queue: RequestQueue
   readonly #shared = new Map<string, SharedRequest>()
-  /** When the kept reply was last known to hold; oldest first, and none from before something was changed. */
+  /** By cache key: when the cached reply was last validated; oldest first. A write clears the map. */
   readonly #validatedAt = new Map<string, number>()
   #rejectedCredential: RejectedCredential | undefined
   #changes = 0
@@ -111,17 +111,17 @@ export class RateLimitedHttpClient {
     return this.#queue.createRequest(rules.resourceOf(request), request.urgency, writes)
   }
 
-  // ---- replies that are kept -------------------------------------------------------------------------------------------
+  // ---- cached replies --------------------------------------------------------------------------------------------------
 
   #share(request: ServiceRequest): Promise<Result<HttpReply>> {
     const key = cacheKey(this.#ports.owner, request, request.projection?.name)
     const running = this.#shared.get(key)
     if (running !== undefined) {
-      if (request.urgency === 'person') this.#queue.prioritize(running.visit)
+      if (request.urgency === 'person') this.#queue.prioritize(running.queued)
       return running.reply
     }
     const queued = this.#createQueued(request)
-    const shared = { visit: queued, reply: this.#revalidate(key, request, queued) }
+    const shared = { queued, reply: this.#revalidate(key, request, queued) }
     this.#shared.set(key, shared)
     const remove = () => void (this.#shared.get(key) === shared && this.#shared.delete(key))
     shared.reply.then(remove, remove)
@@ -161,13 +161,13 @@ export class RateLimitedHttpClient {
     }
   }
 
-  // ---- on the way ------------------------------------------------------------------------------------------------------
+  // ---- sending ---------------------------------------------------------------------------------------------------------
 
   async #sendWithRetries(request: ServiceRequest, queued: QueuedRequest): Promise<Result<HttpReply>> {
     for (let tries = 1; ; tries++) {
       const { answer, isTooManyRequests } = await this.#sendOnce(request, queued)
       if (isTooManyRequests) {
-        // With nothing left to try, whoever comes back is only told until when.
+        // Without tries left, the next queue check refuses the request and states until when.
         if (tries >= triesAllowed(request)) queued.patientUntil = Number.NEGATIVE_INFINITY
         continue
       }
@@ -199,7 +199,7 @@ export class RateLimitedHttpClient {
     }
   }
 
-  /** A person finds out anew each time. */
+  /** Returns the stored 401 reply for background requests; a person's request always tries the credential. */
   #knownRejection({ urgency }: QueuedRequest): Result<HttpReply> | undefined {
     const now = this.#ports.clock.monotonic()
     if (this.#rejectedCredential === undefined || urgency === 'person') return undefined
@@ -223,7 +223,7 @@ export class RateLimitedHttpClient {
     return tooManyRequestsMs === undefined ? { reports } : { reports, tooManyRequestsMs }
   }
 
-  /** A write may have been done although nobody said so. */
+  /** Writes are never repeated: a lost reply does not mean that nothing changed. */
   #retryDelayMs(
     answer: Result<HttpReply>,
     request: ServiceRequest,
@@ -234,16 +234,16 @@ export class RateLimitedHttpClient {
   }
 }
 
-/** Whatever stands in front of a service says it in the words that everybody understands. */
+/** Gateways in front of a service report rate limits in the standard way, with 429 or with 403 and Retry-After. */
 function standardTooManyRequestsMs({ status, headers }: HttpReply, now: number): number | undefined {
   const asked = retryAfterMs(headers['retry-after'], now)
   return status === 429 ? (asked ?? DEFAULT_PAUSE_MS) : status === 403 ? asked : undefined
 }
 
-/** What came during an outage was maybe done, so it is not carried again by itself. */
+/** During an outage the service may have processed the request, so it is not repeated automatically. */
 const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE_STATUS
 
-/** One whose end is named is nobody's to be asked in; a short one is waited for. */
+/** A 503 that names a distant end pauses all requests; a short outage is covered by the retries. */
 function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
   const asked = status === OUTAGE_STATUS ? retryAfterMs(headers['retry-after'], now) : undefined
   return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
@@ -255,14 +255,14 @@ function applyProjection(reply: HttpReply, { projection }: ServiceRequest): Http
     : reply
 }
 
-/** How often it is sent is decided here. */
-function httpRequestOf({ method, url, headers, body, publicOnly: outside }: ServiceRequest): HttpRequest {
+/** Returns the request for a single try, because this class does the retries. */
+function httpRequestOf({ method, url, headers, body, publicOnly }: ServiceRequest): HttpRequest {
   return {
     method,
     url,
     headers,
     tries: 1,
     ...(body === undefined ? {} : { body }),
-    ...(outside === undefined ? {} : { publicOnly: outside }),
+    ...(publicOnly === undefined ? {} : { publicOnly }),
   }
 }

@@ -1,8 +1,8 @@
 /**
- * What a service said, without the credential that it was asked with.
+ * redactReply removes the request's credential from a reply.
  *
- * Error pages and messages repeat what was sent more often than one would think, and what is said of a failure is shown,
- * kept and logged. No reply has a reason to hold the credential of its own request.
+ * Error pages often repeat what was sent, and error texts are displayed, stored and logged. No reply has a reason to
+ * contain the credential of its own request.
  */
 import { createRedactor } from '../../core/redact-secrets.ts'
 
@@ -16,7 +16,7 @@ interface ReplyText {
   readonly text: string
 }
 
-/** How services take a credential. */
+/** The headers in which services receive a credential. */
 const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key']
 const AUTHORIZATION_SCHEME = /^(bearer|basic|token) +/i
 

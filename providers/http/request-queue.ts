@@ -1,10 +1,10 @@
 /**
- * Where the requests of one credential wait for their turn.
+ * RequestQueue decides when each request of one credential may start.
  *
- * People go before what nobody waits for, each in the order of coming, and that never takes all of the room. Between
- * the beginnings of two writes there is a pause, and what a service counts by the minute is spread over minutes. While
- * the budget says no, what nobody waits for is refused at once, and a person as soon as the wait would be a long one;
- * then nothing is sent.
+ * People's requests go before background requests, in order of arrival, and background requests never use all slots.
+ * Two writes start with a pause between them, and a quota per minute is spread over minutes. While the budget forbids
+ * requests, background requests are refused at once, and a person's request when the wait would be long. Sending and
+ * retrying are left to RateLimitedHttpClient.
  */
 
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -28,14 +28,14 @@ export interface RequestQueuePorts {
   readonly log: Log
 }
 
-/** One request on its way, for all of its tries. */
+/** A request in the queue; all its tries share the record. */
 export interface QueuedRequest {
   readonly resource: string
   readonly writes: boolean
   urgency: Urgency
-  /** Monotonic; till then a person rather waits than be refused. */
+  /** Monotonic; until then a person's request waits instead of being refused. */
   patientUntil: number
-  /** Monotonic; it pauses by itself. */
+  /** Monotonic; the start of the next retry. */
   notBefore: number
 }
 
@@ -44,9 +44,9 @@ interface QueueEntry {
   readonly settle: (answer: Result<number>) => void
 }
 
-/** Further ones are refused. A page of all pull requests of all repositories is some thousands. */
+/** Waiting requests beyond this are refused. Showing all pull requests of all repositories takes some thousands. */
 const WAITING_MAX = 10_000
-/** Of the room, what nobody waits for takes at most so much: a click finds a place. */
+/** The share of the concurrent slots for background requests, so that a person's request finds a free one. */
 const BACKGROUND_SHARE = 0.75
 
 export class RequestQueue {
@@ -54,7 +54,7 @@ export class RequestQueue {
   readonly #rateLimits: RateLimitState
   readonly #minuteWindows = new Map<string, MinuteQuotaWindow | undefined>()
   readonly #inFlight = new Map<number, Urgency>()
-  /** In the order of coming. */
+  /** In order of arrival. */
   readonly #waiting = { person: new Set<QueueEntry>(), background: new Set<QueueEntry>() }
   #lastWriteAt = Number.NEGATIVE_INFINITY
   #cancelTimer: Cancel = () => {}
@@ -65,7 +65,7 @@ export class RequestQueue {
     this.#rateLimits = new RateLimitState((event) => this.#logEvent(event))
   }
 
-  /** Nothing would be lost by forgetting what was said of its budget. */
+  /** Whether the queue can be dropped without losing budget information. */
   get hasNothingToRemember(): boolean {
     return this.#rateLimits.hasNothingToRemember(this.#ports.clock.monotonic())
   }
@@ -75,10 +75,10 @@ export class RequestQueue {
     return { resource, urgency, writes, patientUntil: now + HTTP_PAUSE_MS_MAX, notBefore: now }
   }
 
-  /** Answers the number with which it leaves. Having entered, it must leave. */
+  /** Resolves with the request's number once it may start. Every acquired number must be released. */
   async acquire(request: QueuedRequest): Promise<Result<number>> {
     const { name } = this.#ports.rules
-    if (this.#isClosed) return no('unavailable', `${name} is not asked any more: this process is stopping`)
+    if (this.#isClosed) return no('unavailable', `no request is sent to ${name}: this process is stopping`)
     if (this.#waiting.person.size + this.#waiting.background.size >= WAITING_MAX) {
       return no('unavailable', `${WAITING_MAX} requests to ${name} are waiting already; try again in a while`)
     }
@@ -89,7 +89,7 @@ export class RequestQueue {
     return answer
   }
 
-  /** @param outcome undefined: there was no reply */
+  /** @param outcome undefined when no reply arrived */
   release(number: number, outcome: ReplyOutcome | undefined): void {
     const { clock, random } = this.#ports
     this.#inFlight.delete(number)
@@ -98,13 +98,13 @@ export class RequestQueue {
     this.#startReady()
   }
 
-  /** More was asked within this minute than is good: it would have to wait although the service has not refused it. */
+  /** Whether the minute quota alone makes the request wait, although the service has rejected nothing. */
   isMinuteQuotaUsed(request: QueuedRequest): boolean {
     const now = this.#ports.clock.monotonic()
     return (this.#minuteWindowOf(request.resource)?.earliestStart(request, now) ?? now) > now
   }
 
-  /** A person waits for it now. */
+  /** Moves a background request to the people's queue because a person waits for its reply now. */
   prioritize(request: QueuedRequest): void {
     if (request.urgency === 'person') return
     request.urgency = 'person'
@@ -117,24 +117,24 @@ export class RequestQueue {
     this.#startReady()
   }
 
-  /** Whoever waits is refused; what is under way goes on. */
+  /** Refuses all waiting requests; running ones continue. */
   close(): void {
     this.#isClosed = true
     this.#cancelTimer()
     const { name } = this.#ports.rules
     for (const queue of [this.#waiting.person, this.#waiting.background]) {
       for (const { settle } of queue)
-        settle(no('unavailable', `${name} is not asked any more: this process is stopping`))
+        settle(no('unavailable', `no request is sent to ${name}: this process is stopping`))
       queue.clear()
     }
   }
 
-  // ---- whose turn it is ----------------------------------------------------------------------------------------------
+  // ---- starting requests ---------------------------------------------------------------------------------------------
 
   #startReady(): void {
     this.#cancelTimer()
     const now = this.#ports.clock.monotonic()
-    // Only then somebody is to be refused for whom there is no room either.
+    // Only then requests without a free slot have to be checked too, because they may be refused.
     const mayRefuse = this.#rateLimits.mayRefuse(now)
     let nextCheckAt = Number.POSITIVE_INFINITY
     for (const urgency of ['person', 'background'] as const) {
@@ -149,7 +149,7 @@ export class RequestQueue {
     this.#cancelTimer = this.#ports.clock.after(Math.max(1, nextCheckAt - now), () => this.#startReady())
   }
 
-  /** Undefined: it waits no more. Else till when, which has no end while a reply is to come first. */
+  /** Starts or refuses the request and returns undefined, or returns when to check again: infinity waits for a reply. */
   #settleOrWait({ request, settle }: QueueEntry, now: number): number | undefined {
     const verdict = this.#rateLimits.verdict(request.resource, request.urgency, now)
     if (verdict.is === 'stop') {
@@ -190,35 +190,35 @@ export class RequestQueue {
   }
 
   #hasCapacity(urgency: Urgency): boolean {
-    const { concurrencyMax: atOnce } = this.#ports.rules
-    if (this.#inFlight.size >= atOnce) return false
+    const { concurrencyMax } = this.#ports.rules
+    if (this.#inFlight.size >= concurrencyMax) return false
     if (urgency === 'person') return true
     const background = [...this.#inFlight.values()].filter((started) => started === 'background').length
-    return background < Math.max(1, Math.floor(atOnce * BACKGROUND_SHARE))
+    return background < Math.max(1, Math.floor(concurrencyMax * BACKGROUND_SHARE))
   }
 
-  // ---- what is said of it ----------------------------------------------------------------------------------------------
+  // ---- refusals and log ------------------------------------------------------------------------------------------------
 
   #stopRefusal({ why, until, resource, limit, remaining }: ResourceStop): Refused {
     const { name } = this.#ports.rules
     const at = this.#formatInstant(until)
     if (why === 'rate-limited')
-      return no('unavailable', `${name} wants fewer requests; nothing is asked before ${at}`)
+      return no('unavailable', `the rate limit of ${name} is reached; no request is sent before ${at}`)
     const left = `${remaining ?? 0}${limit === undefined ? '' : ` of ${limit}`} (${printable(resource)})`
     if (why === 'exhausted') {
       return no(
         'unavailable',
-        `${name} takes no more requests of this credential: ${left} are left until ${at}`,
+        `the request budget of ${name} for this credential is used up: ${left} are left until ${at}`,
       )
     }
-    return no('unavailable', `${name}: ${left} are left until ${at}; they are kept for what people ask for`)
+    return no('unavailable', `${name}: ${left} are left until ${at}; they are reserved for people's requests`)
   }
 
   #minuteRefusal(until: number): Refused {
     const { name } = this.#ports.rules
     return no(
       'unavailable',
-      `as much was asked of ${name} as it takes within a minute; try again after ${this.#formatInstant(until)}`,
+      `the quota of ${name} for this minute is used up; try again after ${this.#formatInstant(until)}`,
     )
   }
 
@@ -226,17 +226,17 @@ export class RequestQueue {
     const { log, rules } = this.#ports
     const fields = { service: rules.name, resource: printable(event.resource) || 'everything' }
     if (event.is === 'open') {
-      log.info(fields, 'a service is asked again')
+      log.info(fields, 'requests to a service are allowed again')
       return
     }
     const message =
       event.is === 'blocked'
-        ? 'a service is not asked for a while'
-        : 'what is left of a budget is kept for people'
+        ? 'requests to a service are paused'
+        : 'the remaining budget of a service is reserved for people'
     log.info({ ...fields, until: this.#formatInstant(event.until) }, message)
   }
 
-  /** Rounded up to the second. */
+  /** Returns the wall time, rounded up to the second. */
   #formatInstant(monotonic: number): string {
     const { clock } = this.#ports
     const wall = Math.ceil((clock.now() + Math.max(0, monotonic - clock.monotonic())) / 1_000) * 1_000

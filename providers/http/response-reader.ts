@@ -1,8 +1,8 @@
 /**
- * Taking in one answer from the line: whole, bounded, and given up at any moment.
+ * ResponseReader collects one HTTP response: whole, limited in size, and abortable at any time.
  *
- * It is listened to directly. A stream for each answer, and a signal to end it by, would cost more than all the rest
- * of asking, and nobody reads an answer before it is whole.
+ * The class implements undici's dispatch handler directly. A stream and an abort signal per response would cost more than the
+ * rest of the request, and no caller reads a response before it is complete.
  */
 import { HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import type { HttpReply } from './http.ts'
@@ -13,9 +13,9 @@ interface ConnectionController {
 
 type RawHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** What the line calls as the answer comes; nothing that comes after the end counts. */
+/** Undici calls the `on…` methods as the response arrives; calls after the end have no effect. */
 export class ResponseReader {
-  /** undefined: it was too long. Rejects when there is no whole answer. */
+  /** Resolves with undefined when the response was too long. Rejects when no complete response arrived. */
   readonly reply: Promise<HttpReply | undefined>
   #connection: ConnectionController | undefined
   #statusAndHeaders: Omit<HttpReply, 'text'> | undefined
@@ -36,20 +36,20 @@ export class ResponseReader {
     return this.#abortError !== undefined
   }
 
-  /** Nobody waits for it any more. */
+  /** Ends the request because its time is over. */
   abort(): void {
-    this.#end(new Error('it took too long'))
+    this.#end(new Error('the response took too long'))
   }
 
-  // ---- what the line calls -------------------------------------------------------------------------------------------
+  // ---- called by undici ----------------------------------------------------------------------------------------------
 
-  /** Again when it is sent once more over another line. */
+  /** Undici calls this again when it repeats the request over another connection. */
   onRequestStart(connection: ConnectionController): void {
     this.#connection = connection
     if (this.#abortError !== undefined) connection.abort(this.#abortError)
   }
 
-  /** Again after one that is only in passing, such as 103. */
+  /** Undici calls this again after an interim response such as 103. */
   onResponseStart(_connection: ConnectionController, status: number, headers: RawHeaders): void {
     this.#statusAndHeaders = { status, headers: firstValues(headers) }
   }
@@ -61,13 +61,14 @@ export class ResponseReader {
       return
     }
     this.#resolve(undefined)
-    this.#end(new Error('it is too long'))
+    this.#end(new Error('the response is too long'))
   }
 
   onResponseEnd(): void {
     const [only = EMPTY_BODY, ...more] = this.#chunks
     const bytes = more.length === 0 ? only : Buffer.concat(this.#chunks)
-    if (this.#statusAndHeaders === undefined) this.#reject(new Error('an answer ended before it began'))
+    if (this.#statusAndHeaders === undefined)
+      this.#reject(new Error('the response ended before its headers arrived'))
     else this.#resolve({ ...this.#statusAndHeaders, text: bytes.toString('utf8') })
   }
 

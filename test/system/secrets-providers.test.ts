@@ -464,7 +464,7 @@ describe('with everything planted', () => {
       }
       // After these nobody is asked any more for a while.
       for (const status of [401, 429]) await everythingDuring(witness, { kind: 'complaint', status })
-      expect(JSON.stringify(witness.answers)).toContain('GitHub wants fewer requests')
+      expect(JSON.stringify(witness.answers)).toContain('the rate limit of GitHub is reached')
       expect(await witness.close()).toEqual([])
     },
     TEST_MS_MAX,

@@ -56,11 +56,11 @@ async function told<T>({ clock }: Neighbourhood, asked: Promise<Result<T>>): Pro
 
 /** What the page of pull requests says is the matter, each thing once. */
 async function complaints(place: Neighbourhood): Promise<string[]> {
-  const page = await told(place, place.host.desk.pulls())
+  const page = await told(place, place.host.hostApi.pulls())
   return page.ok ? [...new Set(page.value.errors.map(({ message }) => message))] : [page.refusal.message]
 }
 
-const projects = (place: Neighbourhood) => told(place, place.host.desk.trackerProjects())
+const projects = (place: Neighbourhood) => told(place, place.host.hostApi.trackerProjects())
 
 const isRefused = ({ status }: Entry): boolean => status >= 400
 
@@ -134,18 +134,20 @@ describe.each(TROUBLES)('GitHub says %s', (_, { faults, toldMs, overMs }) => {
     expect(statuses.length).toBeGreaterThan(2 * REPOS)
     expect(await complaints(place)).toEqual([])
     expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
-    expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+    expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
   })
 })
 
-const UNTIL_WHEN = expect.stringMatching(/^GitHub wants fewer requests; nothing is asked before \S+ \S+ UTC$/)
+const UNTIL_WHEN = expect.stringMatching(
+  /^the rate limit of GitHub is reached; no request is sent before \S+ \S+ UTC$/,
+)
 
 test('an hour of GraphQL that is used up, said with status 200, stops GraphQL and nothing else', async () => {
   const place = await started(CALM)
   const { clock, github, meter, host } = place
   github.faults.matching = /graphql/
   github.faults.primary = 403
-  const look = () => told(place, host.desk.pull('r1', 1))
+  const look = () => told(place, host.hostApi.pull('r1', 1))
   expect(await look()).toMatchObject({ ok: false })
   for (let clicks = 0; clicks < 5; clicks++) expect(await look()).toMatchObject({ ok: false })
   expect(meter.of('graphql')).toHaveLength(1)
@@ -182,7 +184,9 @@ test('when little is left of an hour, that is for people: their clicks go throug
   change()
   await complaints(place)
   change()
-  expect(await complaints(place)).toEqual([expect.stringMatching(/request budget of GitHub for this credential is used up.* UTC/)])
+  expect(await complaints(place)).toEqual([
+    expect.stringMatching(/request budget of GitHub for this credential is used up.* UTC/),
+  ])
   expect(github.counters.refusedPrimary).toBe(0)
   meter.forget()
   await clock.advance(10 * MINUTE_MS)
@@ -203,8 +207,8 @@ test('a page that is loaded again and again trips no limit of the minute, and sh
   expect(github.counters.refusedSecondary).toBe(0)
   expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
   // And nobody is shown how it was before what they have just done.
-  expect(await told(place, host.desk.closePull('r1', 1))).toMatchObject({ ok: true })
-  const page = await told(place, host.desk.pulls())
+  expect(await told(place, host.hostApi.closePull('r1', 1))).toMatchObject({ ok: true })
+  const page = await told(place, host.hostApi.pulls())
   if (!page.ok) throw new Error(page.refusal.message)
   const closed = page.value.pulls.find(({ repo, number }) => repo === 'r1' && number === 1)
   expect(closed === undefined || closed.state === 'closed').toBe(true)
@@ -216,7 +220,7 @@ test('a thousand issues that wait for others are read within the limit of the mi
   place.host.start()
   await place.clock.advance(4 * MINUTE_MS)
   expect(place.github.counters.refusedSecondary).toBe(0)
-  expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
   expect(place.github.counters.route(BLOCKED_BY).requests).toBeGreaterThan(900)
 })
 
@@ -244,13 +248,15 @@ describe.each([400, 200, 429] as const)('Linear says RATELIMITED with status %i'
     end()
     await clock.advance(3 * TOLD_MS)
     expect(await projects(place)).toMatchObject({ ok: true })
-    expect(host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+    expect(host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
     expect(meter.of('linear').length).toBeGreaterThan(10)
     expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
   })
 })
 
-const LINEAR_UNTIL_WHEN = expect.stringMatching(/^Linear wants fewer requests; .* before \S+ \S+ UTC$/)
+const LINEAR_UNTIL_WHEN = expect.stringMatching(
+  /^the rate limit of Linear is reached; .* before \S+ \S+ UTC$/,
+)
 
 describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) => {
   test.each(['requests', 'points'] as const)(
@@ -285,7 +291,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
     await clock.advance(HOUR_MS)
     expect(meter.of('linear').length).toBeGreaterThan(10)
     expect(meter.of('linear').filter(isRefused)).toEqual([])
-    expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+    expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
   })
 })
 
@@ -298,11 +304,11 @@ test('the account of both is one: what pull requests are refused, issues are not
   meter.forget()
   await clock.advance(TOLD_MS - 2_000)
   expect(meter.of('core')).toEqual([])
-  expect(place.host.desk.hello().linearStatus).toMatchObject({
+  expect(place.host.hostApi.hello().linearStatus).toMatchObject({
     error: expect.stringMatching(/fewer requests/),
   })
   github.faults.secondary = undefined
   await clock.advance(ROUND_MS)
-  expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
   expect(await complaints(place)).toEqual([])
 })

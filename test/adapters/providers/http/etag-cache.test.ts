@@ -51,11 +51,11 @@ describe('a reply that is kept', () => {
   test('may be kept in short, which is made once for as long as it holds', async () => {
     const { clock, courier, sent } = rig()
     const seen: string[] = []
-    const of = (text: string): string => {
+    const apply = (text: string): string => {
       seen.push(text)
       return text.slice(0, 1)
     }
-    const short = { ...poll('/list'), gist: { name: 'one letter', of } }
+    const short = { ...poll('/list'), projection: { name: 'one letter', apply } }
     const first = told(courier, short)
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'a long list')

@@ -113,7 +113,7 @@ describe('a reply that does not end', () => {
     await clock.advance(1)
     expect(await asked).toMatchObject({
       ok: false,
-      refusal: { kind: 'failed', message: expect.stringMatching(/^127[^/?]* gave no answer within 30 s/) },
+      refusal: { kind: 'failed', message: expect.stringMatching(/^127[^/?]* did not answer within 30 s/) },
     })
     await until('the line is cut', () => lines.size === 0)
   })
@@ -171,7 +171,7 @@ test('a credential that cannot be sent is refused without being shown', async ()
     to(origin, { headers: { authorization: 'Bearer s3cret\r\nx: y' } }),
   )
   expect(answer).toMatchObject({
-    refusal: { kind: 'invalid', message: expect.stringMatching(/enter it again/) },
+    refusal: { kind: 'invalid', message: expect.stringMatching(/enter the credential again/) },
   })
   expect(JSON.stringify(answer)).not.toContain('s3cret')
   expect(seen).toEqual([])

@@ -31,7 +31,7 @@ describe('what is asked within a minute', () => {
     const early = told(courier, person('/early'))
     await clock.advance(45_000)
     expect(early.now).toBe(
-      'as much was asked of Service as it takes within a minute; try again after 2026-01-01 00:01:00 UTC',
+      'the quota of Service for this minute is used up; try again after 2026-01-01 00:01:00 UTC',
     )
     const late = told(courier, person('/late'))
     await clock.advance(15_000)
@@ -77,7 +77,7 @@ describe('what is asked within a minute', () => {
     expect(sent).toHaveLength(7)
     const again = told(courier, kept('/list'))
     await clock.turn()
-    expect([again.now, sent.length]).toEqual([expect.stringContaining('within a minute'), 7])
+    expect([again.now, sent.length]).toEqual([expect.stringContaining('for this minute'), 7])
   })
 
   test('what is gone by now is not shown either', async () => {
@@ -91,7 +91,7 @@ describe('what is asked within a minute', () => {
     for (const path of named('p', 6)) told(courier, person(path))
     const again = told(courier, kept('/list'))
     await clock.turn()
-    expect(again.now).toContain('within a minute')
+    expect(again.now).toContain('for this minute')
   })
 })
 

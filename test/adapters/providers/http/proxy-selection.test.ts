@@ -140,13 +140,13 @@ describe('by way of a proxy', () => {
     )
     expect(encrypted).not.toMatch(/ada|cret|t0ken|path|q=1/)
     if (says === 407)
-      expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; give the proxy variable/)
+      expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; put a valid user and password/)
   })
 
   test('one that is not there is named, and its login is not', async () => {
     const message = messageOf(await door({ https: 'http://ada:s%25cret@127.0.0.1:9' })(`https://${NAME}/`))
     expect(message).toMatch(
-      /^code\.example could not be reached by way of the proxy 127\.0\.0\.1:9 \(ECONNREFUSED\)/,
+      /^code\.example could not be reached through the proxy 127\.0\.0\.1:9 \(ECONNREFUSED\)/,
     )
     expect(message).not.toMatch(/ada|cret/)
   })
@@ -155,7 +155,9 @@ describe('by way of a proxy', () => {
     const { address } = await proxy()
     const other = makeCertificate(tempFolder(), NAME).authority
     const message = messageOf(await door({ https: address }, [other])(`https://${NAME}:${service.port}/`))
-    expect(message).toMatch(/vouches for its certificate; name its authority in NODE_EXTRA_CA_CERTS/)
+    expect(message).toMatch(
+      /does not trust its certificate; name the certificate authority in NODE_EXTRA_CA_CERTS/,
+    )
     expect(service.seen).toEqual([])
   })
 

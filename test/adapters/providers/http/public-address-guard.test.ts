@@ -86,8 +86,8 @@ test('the OAuth helper may be a company’s own, on its private network', async 
   open.unshift(() => couriers.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = accountsHere({ http, clients: couriers })
-  expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed', /gave no token/))
-  expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /began no device/))
+  expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed', /returned no token/))
+  expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /returned no usable device code/))
   expect(asked()).toBe(2)
 })
 

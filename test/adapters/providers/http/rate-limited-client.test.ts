@@ -70,16 +70,14 @@ describe('a budget', () => {
     const poll = told(courier, errand('/3'))
     await clock.turn()
     expect(poll.now).toBe(
-      'Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are kept for what people ask for',
+      "Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are reserved for people's requests",
     )
     told(courier, person('/4'))
     await clock.turn()
     await sent[2]?.reply(200, { ...say(0), reset: String(clock.now() + 60_000) })
     const click = told(courier, person('/5'))
     await clock.turn()
-    expect(click.now).toMatch(
-      /takes no more requests of this credential: 0 of 100 \(core\) are left until .*00:01:00/,
-    )
+    expect(click.now).toMatch(/is used up: 0 of 100 \(core\) are left until .*00:01:00/)
     expect(paths(sent)).toEqual(['/1', '/2', '/4'])
     // Another wall clock is no new budget.
     clock.jump(7_200_000)
@@ -94,9 +92,12 @@ describe('a budget', () => {
     expect(paths(sent).slice(4)).toEqual(['/8', '/9'])
     expect(probes[0]?.now).toBe('200')
     expect(log.lines.map(({ message, fields }) => [message, fields])).toEqual([
-      ['what is left of a budget is kept for people', expect.objectContaining({ resource: 'core' })],
-      ['a service is not asked for a while', expect.objectContaining({ service: 'Service' })],
-      ['a service is asked again', { service: 'Service', resource: 'core' }],
+      [
+        'the remaining budget of a service is reserved for people',
+        expect.objectContaining({ resource: 'core' }),
+      ],
+      ['requests to a service are paused', expect.objectContaining({ service: 'Service' })],
+      ['requests to a service are allowed again', { service: 'Service', resource: 'core' }],
     ])
   })
 
@@ -153,7 +154,9 @@ describe('a budget', () => {
     const none = told(couriers.clientFor(manners, ORIGIN, undefined), person('/4'))
     await clock.turn()
     expect([same.now, other.now, none.now]).toEqual([
-      expect.stringMatching(/wants fewer requests; nothing is asked before 2026-01-01 00:10:00 UTC/),
+      expect.stringMatching(
+        /rate limit of Service is reached; no request is sent before 2026-01-01 00:10:00 UTC/,
+      ),
       'waits',
       'waits',
     ])
@@ -161,7 +164,7 @@ describe('a budget', () => {
   })
 })
 
-describe('when a service wants fewer requests', () => {
+describe('when a service reports too many requests', () => {
   test('nothing more begins, one goes first when it may be asked again, and the others follow it', async () => {
     const { clock, courier, sent, log } = rig()
     const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => told(courier, errand(path)))
@@ -176,11 +179,11 @@ describe('when a service wants fewer requests', () => {
     const late = told(courier, person('/p2'))
     await clock.advance(9_999)
     expect(polls.map(({ now }) => now)).toEqual([
-      expect.stringMatching(/^Service wants fewer/),
-      expect.stringMatching(/^Service wants fewer/),
+      expect.stringMatching(/^the rate limit of Service is reached/),
+      expect.stringMatching(/^the rate limit of Service is reached/),
       '200',
-      expect.stringMatching(/^Service wants fewer/),
-      expect.stringMatching(/^Service wants fewer/),
+      expect.stringMatching(/^the rate limit of Service is reached/),
+      expect.stringMatching(/^the rate limit of Service is reached/),
     ])
     expect([sent.length, click.now, late.now]).toEqual([4, 'waits', 'waits'])
     await clock.advance(1)
@@ -190,8 +193,8 @@ describe('when a service wants fewer requests', () => {
     await sent[5]?.reply(200)
     expect([click.now, late.now]).toEqual(['200', '200'])
     expect(log.lines.map(({ message }) => message)).toEqual([
-      'a service is not asked for a while',
-      'a service is asked again',
+      'requests to a service are paused',
+      'requests to a service are allowed again',
     ])
   })
 
@@ -201,7 +204,7 @@ describe('when a service wants fewer requests', () => {
     told(courier, person('/p1'))
     await clock.turn()
     await sent[3]?.reply(420, { wait: '60000' })
-    expect(polls.map(({ now }) => now)).toEqual(['waits', 'waits', 'waits', expect.stringMatching(/fewer/)])
+    expect(polls.map(({ now }) => now)).toEqual(['waits', 'waits', 'waits', expect.stringMatching(/rate limit/)])
   })
 
   test('refused again and again, it is left alone for longer and longer', async () => {
@@ -232,7 +235,9 @@ describe('when a service wants fewer requests', () => {
     const click = told(courier, person('/p1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '20001' })
-    expect(click.now).toBe('Service wants fewer requests; nothing is asked before 2026-01-01 00:00:21 UTC')
+    expect(click.now).toBe(
+      'the rate limit of Service is reached; no request is sent before 2026-01-01 00:00:21 UTC',
+    )
     expect(clock.timers).toBe(0)
   })
 
@@ -258,7 +263,7 @@ describe('when a service wants fewer requests', () => {
     await sent[0]?.reply(420, { wait: '9000' })
     await clock.advance(9_000)
     await sent[1]?.reply(420, { wait: '9000' })
-    expect([sent.length, click.now]).toEqual([2, expect.stringMatching(/wants fewer/)])
+    expect([sent.length, click.now]).toEqual([2, expect.stringMatching(/rate limit/)])
   })
 
   test('nor for more than a few tries', async () => {
@@ -269,7 +274,7 @@ describe('when a service wants fewer requests', () => {
       await sent[at]?.reply(420, { wait: '1' })
       await clock.advance(3_000)
     }
-    expect([sent.length, click.now]).toEqual([3, expect.stringMatching(/wants fewer/)])
+    expect([sent.length, click.now]).toEqual([3, expect.stringMatching(/rate limit/)])
   })
 
   test('what is used up is shut alone; where nothing is, everything', async () => {
@@ -281,8 +286,8 @@ describe('when a service wants fewer requests', () => {
     await clock.turn()
     await sent[1]?.reply(420, { left: '4000', limit: '5000', reset: inAnHour(clock), wait: '120000' })
     expect([search.now, core.now]).toEqual([
-      expect.stringMatching(/nothing is asked before 2026-01-01 00:01:00/),
-      expect.stringMatching(/nothing is asked before 2026-01-01 00:02:00/),
+      expect.stringMatching(/no request is sent before 2026-01-01 00:01:00/),
+      expect.stringMatching(/no request is sent before 2026-01-01 00:02:00/),
     ])
     await clock.advance(60_000)
     told(courier, errand('/search'))
@@ -409,7 +414,7 @@ describe('outages', () => {
     await clock.advance(590_000)
     expect(paths(sent)).toEqual(['/change'])
     expect(polls.map(({ now }) => now)).toEqual(
-      Array(10).fill(expect.stringMatching(/nothing is asked before/)),
+      Array(10).fill(expect.stringMatching(/no request is sent before/)),
     )
     await clock.advance(15_000)
     told(courier, errand('/read'))
@@ -444,7 +449,7 @@ describe('couriers', () => {
     for (const url of ['https://evil.example/x?t=s3cret', 'http://api.example/', 'nonsense']) {
       const away = told(courier, { ...errand('/'), url })
       await clock.turn()
-      expect(away.now).toMatch(/leads away/)
+      expect(away.now).toMatch(/another origin/)
       expect(away.now).not.toMatch(/evil|s3cret/)
     }
     expect(sent).toEqual([])
@@ -462,7 +467,7 @@ describe('couriers', () => {
     }
     const again = told(courier, person('/again'))
     await clock.turn()
-    expect(again.now).toMatch(/wants fewer/)
+    expect(again.now).toMatch(/rate limit/)
   })
 
   test('are not more than there may be, while all of them are under way', async () => {
@@ -473,7 +478,7 @@ describe('couriers', () => {
     await clock.turn()
     expect([sent.length, all.at(-1)?.now]).toEqual([
       CLIENTS_MAX,
-      expect.stringMatching(/accounts are being asked/),
+      expect.stringMatching(/credentials are running already/),
     ])
   })
 

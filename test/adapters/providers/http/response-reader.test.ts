@@ -45,7 +45,7 @@ test('given up while it waits for a line, it is not sent over the one that comes
   intake.abort()
   await expect(intake.reply).rejects.toThrow('too long')
   intake.onRequestStart(one)
-  expect(one.aborted).toEqual(['it took too long'])
+  expect(one.aborted).toEqual(['the response took too long'])
 })
 
 test('an answer that breaks off is none', async () => {
