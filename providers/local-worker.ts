@@ -1,10 +1,10 @@
 /**
- * The worker daemon that a host runs on its own machine: `switchyard worker` in a process and a process group of its
+ * createLocalWorker starts the worker daemon on the host's own machine: `switchyard worker` as a process group of its
  * own, with a data directory below the host's.
  *
- * It holds the other end of a pipe to us as its standard input, so it ends when we do, however that happens. What it
- * logs comes into our log. Its pairing token reaches it as a file for its owner alone, never as an argument or through
- * the environment.
+ * The worker's standard input is a pipe from the host, so the worker ends whenever the host does. The worker's log lines
+ * go to the host's log. The pairing token is passed in a file that only its owner can read, never as an argument or an
+ * environment variable. Restarts are left to the local worker machine.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -23,28 +23,28 @@ import type {
 import { no, type Result, yes } from '../core/result.ts'
 
 export interface LocalWorkerPorts {
-  /** What starts this very program: node, its switches, the script. */
+  /** The command line of this program: node, its options, the script. */
   readonly program: readonly string[]
-  /** The worker's own. */
+  /** The worker's data directory. */
   readonly dataDir: string
-  /** Where the host listens; asked at each start. */
+  /** The host's address, read at each start; undefined until the host listens. */
   readonly url: () => string | undefined
   readonly name: string
   readonly logLevel: string
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Descriptors of this process that a child would get, and must not. */
+  /** Descriptors of this process that a child would inherit and must not. */
   readonly inheritable: () => readonly number[]
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Longer lines are cut: nothing that our own program logs is as long. */
+/** The longest log line; longer ones are cut. The worker's own lines are shorter. */
 const LINE_CHARS_MAX = 64 * 1024
-/** What it left running may hold its output open for ever. */
+/** How long output is read after the exit: processes that the worker left running may hold the pipe open for ever. */
 const OUTPUT_DRAIN_MS_MAX = 500
 /**
- * Its own, not the host's; but for where sandboxes lie, which is this machine's affair. Nor keys and tokens that somebody
- * has in his environment for other programs, or for the host to find: a worker gets what it needs with each job.
+ * Variables that the worker does not inherit: the host's own settings, except the sandbox folder of this machine, and
+ * all keys and tokens. A worker receives the credentials that it needs with each job.
  */
 const REMOVED_VARIABLES = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
 
@@ -102,7 +102,7 @@ function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url:
   ]
 }
 
-/** Laid over what would be inherited; the numbers between are left as they are. */
+/** Replaces each inheritable descriptor from 3 upwards with `devNull`, and leaves the numbers between unused. */
 function stdioCovering(inherited: readonly number[], devNull: number): (number | 'ignore')[] {
   const highest = Math.max(2, ...inherited)
   const inheritedSet = new Set(inherited)
@@ -121,7 +121,7 @@ class SpawnedWorker implements LocalWorkerProcess {
 
   constructor({ clock, log }: LocalWorkerPorts, child: ChildProcess) {
     this.#child = child
-    // Writing to one that is gone is no accident.
+    // Writing to a worker that has ended is expected.
     child.stdin?.on('error', () => {})
     for (const stream of [child.stdout, child.stderr]) if (stream !== null) forwardLog(stream, log)
     this.ended = exitOf(child, clock)
@@ -138,12 +138,12 @@ class SpawnedWorker implements LocalWorkerProcess {
 
   kill(): void {
     const { pid, exitCode, signalCode } = this.#child
-    // The whole group, but never somebody else's that got the number later.
+    // Kill the whole group, but only before the exit: later its number may belong to another process.
     if (pid === undefined || exitCode !== null || signalCode !== null) return
     try {
       process.kill(-pid, 'SIGKILL')
     } catch {
-      // Gone in this very moment.
+      // The process ended in this moment.
     }
   }
 }
@@ -183,7 +183,7 @@ function forwardLog(stream: Readable, log: Log): void {
   })
 }
 
-/** Levels as the logger of our own program numbers them. */
+/** Forwards a log line at its own level, as numbered by this program's logger. */
 function logLine(log: Log, line: string): void {
   const { level, msg, time: _time, pid, ...fields } = parseLogLine(line)
   const message = `local worker: ${typeof msg === 'string' ? msg : line}`

@@ -1,6 +1,7 @@
 /**
- * Asking a program of this machine: started without a shell, in a folder of the caller's choice, with no environment
- * but what it is handed, bounded in time and in what it may say, and gone afterwards with all that it started.
+ * startProgram runs a program of this machine: without a shell, in a given folder, with only the given environment.
+ *
+ * Time and captured output are limited. When the program ends, its whole process group is killed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants, openSync } from 'node:fs'
@@ -19,7 +20,7 @@ export interface ProgramOptions {
   readonly folder: string
   readonly environment: Environment
   readonly msMax: number
-  /** Descriptors of this process that a child would get, and must not. */
+  /** Descriptors of this process that a child would inherit and must not. */
   readonly inheritable?: () => readonly number[]
 }
 
@@ -31,12 +32,12 @@ export type ProgramResult =
 
 export interface RunningProgram {
   readonly ended: Promise<ProgramResult>
-  /** What it has said on standard output so far. */
+  /** The standard output so far. */
   outputSoFar(): string
   kill(): void
 }
 
-/** Folders that are named relatively depend on where this process stands, and don't count. */
+/** Finds an executable on PATH. Relative folders depend on the working directory and are skipped. */
 export async function programOnPath(program: string, path: string | undefined): Promise<string | undefined> {
   for (const folder of (path ?? '').split(':').filter(isAbsolute)) {
     const file = join(folder, program)
@@ -54,11 +55,11 @@ async function isProgram(file: string): Promise<boolean> {
   }
 }
 
-/** What of our environment a program of somebody's own needs to find its files and its way into the network. */
+/** The variables with which a person's program finds its files and the network. */
 const PASSED_VARIABLES =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TMPDIR|XDG_[A-Z_]+|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|all_proxy|ALL_PROXY)$/
 
-/** @param additional further names that this program is to have */
+/** @param additional further variables that this program may read */
 export function environmentFor(environment: Environment, additional: RegExp): Record<string, string> {
   const entries = Object.entries(environment).filter(
     (entry): entry is [string, string] =>
@@ -84,7 +85,7 @@ export function startProgram(options: ProgramOptions, clock: Pick<Clock, 'after'
     const cancelTimeout = clock.after(options.msMax, () => finish({ is: 'late' }))
     const finish = (result: ProgramResult): void => {
       if (isFinished) return
-      // Once: later its number may be somebody else's.
+      // Kill only once: later the number may belong to another process.
       isFinished = true
       cancelTimeout()
       cancelDrain()
@@ -94,7 +95,7 @@ export function startProgram(options: ProgramOptions, clock: Pick<Clock, 'after'
     }
     child.once('error', (error) => finish(unstartableResult(error)))
     child.once('close', (code) => finish(endedResult(code, out, err)))
-    // What it left running may hold its output open for ever.
+    // Processes that the program left running may hold its output open for ever.
     child.once('exit', (code) => {
       cancelDrain = clock.after(OUTPUT_DRAIN_MS, () => finish(endedResult(code, out, err)))
     })
@@ -120,7 +121,7 @@ function spawnProgram({ program, args, folder, environment, inheritable }: Progr
     return spawn(program, [...args], {
       cwd: folder,
       env: { ...environment },
-      // A group of its own, so that what it starts can be ended with it, and no terminal is asked anything.
+      // A process group of its own can be killed as a whole, and has no terminal to ask questions on.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...stdioCovering(inheritable?.() ?? [], devNull)],
     })
@@ -129,7 +130,7 @@ function spawnProgram({ program, args, folder, environment, inheritable }: Progr
   }
 }
 
-/** Laid over what would be inherited; the numbers between are left as they are. */
+/** Replaces each inheritable descriptor from 3 upwards with `devNull`, and leaves the numbers between unused. */
 function stdioCovering(inherited: readonly number[], devNull: number): (number | 'ignore')[] {
   const inheritedSet = new Set(inherited)
   const count = Math.max(2, ...inherited) - 2
@@ -141,7 +142,7 @@ function killGroup(child: ChildProcess): void {
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
-    // The whole group is gone.
+    // The whole group has ended already.
   }
 }
 
@@ -150,7 +151,7 @@ function unstartableResult(error: unknown): ProgramResult {
   return { is: 'unstartable', reason: code }
 }
 
-/** The first part of what is said; the rest is read and forgotten. */
+/** Keeps the first bytes of an output stream; the rest is read and dropped. */
 class OutputBuffer {
   readonly #chunks: Buffer[] = []
   #bytes = 0

@@ -1,9 +1,9 @@
 /**
- * The bucket where artifacts of runs are shown from: Cloudflare R2, through its owner's own `wrangler`.
+ * The bucket that serves the artifacts of runs: Cloudflare R2, through the `wrangler` command of the machine's user.
  *
- * The command holds the login, so nothing of it is kept here. It is asked anew each time, from an empty folder, for a
- * project's settings in the folder it stands in would count. It writes to a folder of this machine and calls that a
- * success unless told otherwise, so only its own word that the place was remote is believed.
+ * Wrangler keeps the login, so this class stores none. Every command runs in an empty folder, because wrangler would
+ * apply project settings found in its working directory. Without `--remote` wrangler writes to a local folder and
+ * reports success, so an upload counts only when the output states that the location was remote.
  */
 
 import type { Clock, Log } from '../core/ports.ts'
@@ -28,13 +28,13 @@ import {
 } from './wrangler-output.ts'
 
 export interface WranglerBucketPorts {
-  /** This machine's, as its person's programs have it. */
+  /** The environment of this process. */
   readonly environment: Environment
   readonly clock: Clock
   readonly log: Log
-  /** Where files lie while they are uploaded; of this process alone. */
+  /** The folder for files during their upload; used by this process alone. */
   readonly tempFolder: string
-  /** Descriptors of this process that a child would get, and must not. */
+  /** Descriptors of this process that a child would inherit and must not. */
   readonly inheritable?: () => readonly number[]
 }
 
@@ -42,7 +42,7 @@ export function createWranglerBucket(ports: WranglerBucketPorts): Bucket {
   return new WranglerBucket(ports)
 }
 
-/** How long a login may take to say which page it has opened. */
+/** How long a login may take to print the address of its page. */
 const LOGIN_PAGE_MS_MAX = 10_000
 const LOGIN_PAGE_POLL_MS = 50
 
@@ -65,7 +65,7 @@ class WranglerBucket implements Bucket {
     this.#tempFolderCleaned = removeLeftovers(ports.tempFolder)
   }
 
-  /** Whoever asks while somebody is asking gets the same answer. */
+  /** Calls during a running check share its result. */
   status(): Promise<BucketState> {
     this.#pendingState ??= this.#readState()
       .catch((error: unknown) => {
@@ -82,7 +82,7 @@ class WranglerBucket implements Bucket {
     if (this.#wrangler.isStopped) return STOPPED_REFUSAL
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
-    // A second one would find its port taken, and the person two pages of which only one works.
+    // A second login would find its port taken, and only the page of the first would work.
     this.#login ??= this.#startLogin(program)
     try {
       return await this.#loginInstruction(await this.#login)
@@ -97,7 +97,7 @@ class WranglerBucket implements Bucket {
     if (this.#uploadsWaiting >= UPLOADS_WAITING_MAX)
       return no('unavailable', 'too many uploads wait; try again later')
     this.#uploadsWaiting += 1
-    // One at a time: each takes a process of its own that is larger than all of this one.
+    // Uploads run one after another, because each wrangler process needs more memory than this process.
     const result = this.#lastUpload.then(() => this.#uploadNow(request))
     this.#lastUpload = result.catch(() => {})
     return result.finally(() => {
@@ -109,7 +109,7 @@ class WranglerBucket implements Bucket {
     this.#wrangler.stop()
   }
 
-  // ---- looking -----------------------------------------------------------------------------------------------------
+  // ---- status ------------------------------------------------------------------------------------------------------
 
   async #readState(): Promise<BucketState> {
     const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
@@ -128,7 +128,7 @@ class WranglerBucket implements Bucket {
     return { installed: true, loggedIn: true, ...(account === '' ? {} : { account }) }
   }
 
-  /** Of the time before it could answer as JSON; its exit code says nothing. */
+  /** Runs `whoami` of old versions, which cannot print JSON and whose exit code means nothing. */
   #runOldWhoami(program: string): Promise<ProgramResult> {
     return this.#inTempFolder((folder) =>
       this.#wrangler.runUnattended({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
@@ -137,7 +137,7 @@ class WranglerBucket implements Bucket {
 
   // ---- logging in --------------------------------------------------------------------------------------------------
 
-  /** Resolves once it is started. */
+  /** Resolves once the login command is started. */
   #startLogin(program: string): Promise<RunningProgram> {
     const { log } = this.#ports
     return new Promise((resolveStarted, reject) => {
@@ -146,7 +146,7 @@ class WranglerBucket implements Bucket {
         resolveStarted(login)
         const result = await login.ended
         const code = result.is === 'ended' ? result.code : undefined
-        log.info({ end: result.is, ...(code === undefined ? {} : { code }) }, 'the login of wrangler is over')
+        log.info({ end: result.is, ...(code === undefined ? {} : { code }) }, 'the wrangler login ended')
       })
       void work.catch(reject).finally(() => {
         this.#login = undefined
@@ -154,7 +154,7 @@ class WranglerBucket implements Bucket {
     })
   }
 
-  /** The page is shown as well as opened: this machine may have no browser, or nobody before it. */
+  /** Waits for the page's address. The dashboard shows it too, because this machine may have no browser or no user. */
   async #loginInstruction(login: RunningProgram): Promise<Result<string>> {
     const { clock, environment } = this.#ports
     const until = clock.monotonic() + LOGIN_PAGE_MS_MAX
@@ -202,11 +202,11 @@ class WranglerBucket implements Bucket {
   }
 
   #folderRefusal(error: unknown): Refused {
-    this.#ports.log.warn({ err: error }, 'there is no folder for what wrangler works with')
+    this.#ports.log.warn({ err: error }, 'no temporary folder for wrangler could be made')
     return no('failed', `no folder for temporary files could be made in ${this.#ports.tempFolder}`)
   }
 }
 
 const NOT_INSTALLED_STATE: BucketState = { installed: false, loggedIn: false }
-/** It is there, and could not be asked. */
+/** The state when wrangler is installed but gives no usable answer. */
 const UNKNOWN_STATE: BucketState = { installed: true, loggedIn: false }

@@ -1,11 +1,11 @@
-/** A stream put into a file of this process alone, for a program that takes files; gone when the work is done. */
+/** These functions write a stream into a temporary file for a program that needs files, and remove it afterwards. */
 import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../core/result.ts'
 
 export interface TempFile {
   readonly path: string
-  /** Beside it, for a program that looks around where it stands. */
+  /** An empty folder as the working directory for a program that reads settings from there. */
   readonly emptyFolder: string
 }
 
@@ -16,13 +16,13 @@ export interface TempFileSource {
 
 const PREFIX = 'switchyard-bucket-'
 
-/** Removes what a process that was killed could not; for whoever is alone with `parent`, before anything is put there. */
+/** Removes folders that a killed process left behind. Call this before the first use of `parent`, as its only user. */
 export async function removeLeftovers(parent: string): Promise<void> {
   const names = await readdir(parent).catch(() => [])
   await Promise.all(names.filter((name) => name.startsWith(PREFIX)).map((name) => remove(join(parent, name))))
 }
 
-/** The folder is made for `work`, and removed with all that is in it. */
+/** Makes a folder for the duration of `work` and removes it with its contents. */
 export async function withTempFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
   await mkdir(parent, { recursive: true, mode: 0o700 })
   const folder = await mkdtemp(join(parent, PREFIX))
@@ -37,7 +37,7 @@ async function remove(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
 }
 
-/** Exactly as many bytes as were announced, or none. */
+/** Writes the source into a file. Refuses unless its length is exactly `size` bytes. */
 export async function writeTempFile(
   folder: string,
   { size, read }: TempFileSource,
@@ -54,11 +54,11 @@ export async function writeTempFile(
       if (bytes > size) break
       await file.writeFile(chunk)
     }
-    if (bytes !== size) return no('invalid', 'the file is not as long as it was said to be')
+    if (bytes !== size) return no('invalid', 'the file does not have the announced length')
     return yes({ path, emptyFolder })
   } catch (error) {
     const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-    return no('failed', `the file could not be read or kept for the upload (${code || 'no code'})`)
+    return no('failed', `the file could not be read or copied for the upload (${code || 'no code'})`)
   } finally {
     await file?.close()
   }

@@ -1,4 +1,4 @@
-/** The command `wrangler` of this machine, as it is started for the service: quietly, and gone when the service goes. */
+/** WranglerCommand starts this machine's `wrangler` without reports or colors, and kills it when the service stops. */
 import type { Clock } from '../core/ports.ts'
 import {
   type Environment,
@@ -18,14 +18,14 @@ export interface WranglerCommandPorts {
 
 type WranglerRun = Pick<ProgramOptions, 'program' | 'args' | 'folder' | 'msMax'>
 
-/** Its own seams, and what it opens a browser with. */
+/** Wrangler's own variables and those for opening a browser. */
 const WRANGLER_VARIABLES = /^(CLOUDFLARE_[A-Z_]+|DISPLAY|WAYLAND_DISPLAY|BROWSER|DBUS_SESSION_BUS_ADDRESS)$/
 const QUIET_VARIABLES = {
   WRANGLER_SEND_METRICS: 'false',
   WRANGLER_SEND_ERROR_REPORTS: 'false',
   NO_COLOR: '1',
 }
-/** Keeps it from asking questions; a login is one. */
+/** Keeps wrangler from asking questions. A login runs without it because a login is a question. */
 const UNATTENDED_VARIABLES = { CI: '1' }
 
 export class WranglerCommand {
@@ -60,7 +60,7 @@ export class WranglerCommand {
     const running = startProgram({ ...run, environment: variables, ...descriptors }, clock)
     this.#running.add(running)
     void running.ended.then(() => this.#running.delete(running))
-    // It may have been stopped while the command was being looked for.
+    // The service may have stopped while the command was searched on PATH.
     if (this.#isStopped) running.kill()
     return running
   }

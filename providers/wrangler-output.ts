@@ -1,7 +1,7 @@
 /**
- * What is said to wrangler and what it says: names it takes, and its output read.
+ * These functions check wrangler's arguments and parse its output.
  *
- * It speaks to people, and in other words from version to version; whatever is not recognised counts as a failure.
+ * The output is written for people and changes between versions; unrecognized output counts as a failure.
  */
 import type { UploadRequest } from '../core/provider-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
@@ -24,30 +24,31 @@ const ERROR_LINE_CHARS_MAX = 300
 
 // ---- uploads -------------------------------------------------------------------------------------------------------
 
-/** Why this cannot be uploaded, now or later. Nothing that passes is taken for an option, or for another place. */
+/** Returns why the upload can never succeed. Accepted values cannot act as an option or as another location. */
 export function uploadProblem({ bucket, key, contentType, size }: UploadRequest): string | undefined {
   if (!BUCKET_NAME.test(bucket)) {
-    return 'storage.bucket: must be the name of a bucket: 3 to 63 small letters, digits and -'
+    return 'storage.bucket: must be the name of a bucket: 3 to 63 lowercase letters, digits and -'
   }
   const isKey = key.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
-  if (!isKey || printable(key) !== key) return 'the key of an upload has a segment that no address can have'
+  if (!isKey || printable(key) !== key)
+    return 'the key of an upload has a segment that is not allowed in an address'
   if (Buffer.byteLength(key) > UPLOAD_KEY_BYTES_MAX)
     return `the key of an upload is longer than ${UPLOAD_KEY_BYTES_MAX} bytes`
   if (size > UPLOAD_BYTES_MAX) return `the file is larger than ${UPLOAD_BYTES_MAX / 1024 / 1024} MiB`
-  return CONTENT_TYPE.test(contentType) ? undefined : 'the content type of an upload is none'
+  return CONTENT_TYPE.test(contentType) ? undefined : 'the content type of an upload is invalid'
 }
 
-/** @param environment what must not be repeated is in it */
+/** @param environment holds the keys that must not appear in the result */
 export function readUploadResult(result: ProgramResult, environment: Environment): Result<void> {
   if (result.is === 'late') return no('unavailable', 'the upload took too long; try again later')
   if (result.is === 'unstartable') return no('failed', `wrangler could not be started (${result.reason})`)
   const { code, out, err } = result
   if (code === 0 && /^\W*resource location: remote\b/im.test(out)) return yes(undefined)
-  if (code === 0) return no('failed', 'wrangler did not say that it wrote to the bucket; update wrangler')
+  if (code === 0) return no('failed', 'wrangler did not confirm that it wrote to the bucket; update wrangler')
   return uploadFailure(redactKeys(`${err}\n${out}`, environment))
 }
 
-/** Lasting reasons are told apart, because for them a person has to do something. */
+/** Recognizes lasting reasons, because a person has to act on them. */
 function uploadFailure(text: string): Result<void> {
   if (
     /authentication error|CLOUDFLARE_API_TOKEN|not (authenticated|logged in)|code: 1000[01]\b/i.test(text)
@@ -71,21 +72,21 @@ function redactKeys(text: string, environment: Environment): string {
   return keys.reduce<string>((left, key) => (key ? left.replaceAll(key, '***') : left), text)
 }
 
-/** Its error is marked; what else it prints is decoration. */
+/** Returns the line that wrangler marks as an error, or the last line without one. */
 function errorLineIn(text: string): string {
   const lines = text.split('\n').map((line) => line.trim())
   const marked = lines.find((line) => /\[?error\]?/i.test(line)) ?? lines.findLast((line) => line !== '')
-  return printable(marked ?? 'it said nothing').slice(0, ERROR_LINE_CHARS_MAX)
+  return printable(marked ?? 'no output').slice(0, ERROR_LINE_CHARS_MAX)
 }
 
 // ---- who is logged in ----------------------------------------------------------------------------------------------
 
-/** Whether it is too old for the question. */
+/** Whether this version of wrangler is too old for `whoami --json`. */
 export function isJsonUnsupported({ code, out, err }: EndedProgram): boolean {
   return code !== 0 && !parseJson(out).ok && /unknown argument|unknown option/i.test(`${err}${out}`)
 }
 
-/** Whose login it is, '' when it does not say; undefined when nobody is logged in. */
+/** Returns the account's name, '' when the output names none, and undefined when no account is logged in. */
 export function accountIn({ out }: EndedProgram, environment: Environment): string | undefined {
   const parsed = parseJson(out)
   if (!parsed.ok) return /associated with the email\s+['"]?([^\s'"!]+)/i.exec(out)?.[1]
@@ -105,7 +106,7 @@ function fieldAt(value: unknown, key: string): unknown {
 
 // ---- logging in ----------------------------------------------------------------------------------------------------
 
-/** @param result absent: it waits for its person */
+/** @param result absent while the login waits for the person */
 export function readLoginResult(
   output: string,
   result: ProgramResult | undefined,
@@ -128,12 +129,12 @@ const LOGIN_MINUTES = STORAGE_LOGIN_MS_MAX / 60_000
 function endedLoginResult(result: ProgramResult, environment: Environment): Result<string> {
   if (result.is !== 'ended')
     return no('failed', 'wrangler login could not be started; run it on this machine')
-  if (result.code === 0) return yes('wrangler says that the login is done')
+  if (result.code === 0) return yes('the wrangler login is done')
   const reason = errorLineIn(redactKeys(`${result.err}\n${result.out}`, environment))
   return no('failed', `wrangler login ended at once: ${reason}; run it on this machine`)
 }
 
-/** The page on which the login is confirmed, once it has been printed whole. */
+/** Returns the address of the login page once it has been printed completely. */
 export function loginPageIn(text: string): string | undefined {
   const page = /(https:\/\/dash\.cloudflare\.com\/oauth2\/[\x21-\x7e]+)\s/.exec(text)?.[1]
   return page === undefined || page.length > URL_CHARS_MAX ? undefined : page

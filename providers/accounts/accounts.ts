@@ -1,8 +1,8 @@
 /**
- * Everybody who gives out credentials, behind one port.
+ * createAccounts implements the accounts port: it connects to all providers that issue credentials.
  *
- * The public helper is asked exactly when the person has no client id of his own for a provider; with one, the provider
- * is asked itself. What is no more than a folder on this machine needs no account, and says so.
+ * Requests go to the OAuth helper when the settings contain no client id for a provider, and to the provider itself
+ * otherwise. Local drivers use a folder on this machine, need no account, and are refused with that reason.
  */
 
 import type { Clock, RandomSource } from '../../core/ports.ts'
@@ -10,9 +10,9 @@ import type { Accounts, Urgency } from '../../core/provider-ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ClientPool } from '../http/client-types.ts'
-import { githubTrackerAccount } from '../tracker/github-account.ts'
-import { linearPlace } from '../tracker/linear/endpoint.ts'
-import { linearManners } from '../tracker/linear/rate-limits.ts'
+import { resolveGithubAccount } from '../tracker/github-account.ts'
+import { parseLinearEndpoint } from '../tracker/linear/endpoint.ts'
+import { LINEAR_RATE_LIMITS } from '../tracker/linear/rate-limits.ts'
 import { type AgentLoginSearchPorts, findAgentLogin } from './agent-logins.ts'
 import { checkAgent } from './agents.ts'
 import { pollOwnDevice, startOwnDevice } from './device.ts'
@@ -25,7 +25,7 @@ export interface AccountsPorts extends AgentLoginSearchPorts {
   readonly clients: ClientPool
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'bytes'>
-  /** In place of this build's own. */
+  /** Replaces the helper address of this build. */
   readonly helperBaseUrl?: string
 }
 
@@ -81,7 +81,7 @@ function trackerAccounts(ports: AccountsPorts): TrackerAccounts {
 
 const hasOwnTrackerClient = ({ connect }: ServiceConfig): boolean => (connect.trackerClientId ?? '') !== ''
 
-/** Trackers that nobody connects through a consent page. */
+/** Returns why this tracker has no consent page, or undefined for a tracker that has one. */
 function consentRefusal({ tracker: { driver } }: ServiceConfig) {
   if (driver === 'linear') return undefined
   return driver === 'local'
@@ -100,13 +100,13 @@ async function checkTracker(config: ServiceConfig, { clients }: AccountsPorts): 
   const { driver, apiKey = '', apiUrl } = config.tracker
   if (driver === 'local') return LOCAL_TRACKER_REFUSAL
   if (driver === 'github') {
-    const account = githubTrackerAccount(config)
+    const account = resolveGithubAccount(config)
     return account === undefined ? NO_TOKEN : checkGithub(clients, account)
   }
-  const place = linearPlace(apiUrl)
+  const place = parseLinearEndpoint(apiUrl)
   if (!place.ok) return place
-  // The very courier that the tracker itself asks through, so that both share one budget.
-  const client = clients.clientFor(linearManners, place.value.origin, apiKey)
+  // The tracker driver uses the same client, so both share one budget.
+  const client = clients.clientFor(LINEAR_RATE_LIMITS, place.value.origin, apiKey)
   return checkLinear(client, config)
 }
 

@@ -1,10 +1,9 @@
 /**
- * Logins of agents that are on this machine already, so that nobody has to copy a key.
+ * findAgentLogin finds an agent's login on this machine, so that no person has to copy a key.
  *
- * The agent's own command says whether somebody is logged in, and its own file holds the login; both are needed, for a
- * file alone may be years old. What a run is handed has to work for a whole run on another machine and must not disturb
- * its owner's use here: why each kind is taken or not stands with its form. What cannot be taken is refused with what to
- * do instead. Nothing is logged.
+ * The agent's command must report a login and the agent's file must hold one, because a file alone may be years old.
+ * A login must last for a whole run on another machine and must not disturb its owner here; `login-files.ts` explains
+ * the choice per agent. An unusable login is refused with the step to take instead. Nothing is logged.
  */
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -29,12 +28,12 @@ import { fieldsIn, isCredential } from './reply-fields.ts'
 
 export interface AgentLoginSearchPorts extends AgentCheckPorts {
   readonly clock: Pick<Clock, 'now' | 'after'>
-  /** This machine's, as its person's programs have it: PATH, HOME and where agents keep their files. */
+  /** The environment of this process: PATH, HOME and the folders of the agents. */
   readonly environment: Environment
-  /** Who owns the files that count. */
+  /** The user id that must own the login files. */
   readonly uid: number
   readonly inheritable?: () => readonly number[]
-  /** With it ends every program that is being asked. */
+  /** Aborting this signal kills all running agent commands. */
   readonly stopSignal?: AbortSignal
 }
 
@@ -49,7 +48,7 @@ export function findAgentLogin(
 
 const CLAUDE_ADVICE = 'run claude setup-token there and paste what it prints, or give an API key'
 
-/** What was put into the environment was put there for programs to use; of the two the one that is made for this. */
+/** Credentials in the environment are meant for programs and come first; the OAuth token is made for this use. */
 async function findClaude(ports: AgentLoginSearchPorts): Promise<Result<FoundLogin>> {
   const { CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = ports.environment
   for (const [name, value] of Object.entries({ CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY })) {
@@ -117,7 +116,7 @@ async function checkCodexKey(key: string, ports: AgentLoginSearchPorts): Promise
 
 // ---- Gemini --------------------------------------------------------------------------------------------------------
 
-/** Its command cannot be asked, and its own login is not for use by other programs any more. */
+/** Gemini's command cannot report a login, and its vendor no longer allows other programs to use the login. */
 async function findGemini(ports: AgentLoginSearchPorts): Promise<Result<FoundLogin>> {
   const key = ports.environment.GEMINI_API_KEY
   if (key === undefined || key === '') return readGeminiLogin(ports)
@@ -133,7 +132,7 @@ async function findGemini(ports: AgentLoginSearchPorts): Promise<Result<FoundLog
 const GEMINI_ADVICE =
   'Gemini works with an API key: make one at https://aistudio.google.com/apikey and give it; a login of gemini works for enterprise accounts'
 
-/** A login that its command has kept. It is believed by its form: only its vendor's own programs can show it works. */
+/** Reads the login file of Gemini's command. Only the form is checked: only the vendor's programs can use the login. */
 async function readGeminiLogin({ environment, uid }: AgentLoginSearchPorts): Promise<Result<FoundLogin>> {
   const home = configFolder(environment, 'GEMINI_CLI_HOME', '')
   const path = home === undefined ? undefined : join(home, '.gemini', 'oauth_creds.json')
@@ -145,12 +144,12 @@ async function readGeminiLogin({ environment, uid }: AgentLoginSearchPorts): Pro
     : no('invalid', GEMINI_ADVICE)
 }
 
-// ---- asking and reading --------------------------------------------------------------------------------------------
+// ---- commands and files --------------------------------------------------------------------------------------------
 
 const loginRefusal = (agent: string, reason: string, advice: string): Refused =>
   no('invalid', `${agent}: ${reason}; ${advice}`)
 
-/** What they need to find their own files and nothing of what could be a credential. */
+/** The variables with which agents find their files; none of them holds a credential. */
 const AGENT_ENVIRONMENT = /^(CLAUDE_CONFIG_DIR|CODEX_HOME)$/
 const QUIET_ENVIRONMENT = { NO_COLOR: '1', CI: '1', DISABLE_TELEMETRY: '1', DISABLE_AUTOUPDATER: '1' }
 
@@ -164,7 +163,7 @@ async function runAgentCommand(
   const order = {
     program,
     args,
-    // No checkout: what is in one may configure them.
+    // Not a checkout, because its files may configure the agent.
     folder: tmpdir(),
     environment: { ...environmentFor(environment, AGENT_ENVIRONMENT), ...QUIET_ENVIRONMENT },
     msMax: PROGRAM_MS_MAX,
@@ -194,7 +193,7 @@ function configFolder(environment: Environment, name: string, folderInHome: stri
   return environment.HOME?.startsWith('/') ? join(environment.HOME, folderInHome) : undefined
 }
 
-/** A small plain file of this user's own; undefined for anything else. Links are followed only in its folder's path. */
+/** Reads a small regular file owned by this user; undefined for anything else. The file itself must be no link. */
 async function readOwnFile(path: string, uid: number): Promise<string | undefined> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
     () => undefined,

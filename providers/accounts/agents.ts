@@ -1,8 +1,8 @@
 /**
- * Whether a key of an agent's vendor works: one small question that costs nothing, with the key in its own header.
+ * checkAgent tests a key of an agent's vendor with one small request that costs nothing.
  *
- * A login that was copied from a machine is not asked about: what it is good for shows in the first run, and asking
- * would use it up or refresh it under its owner's feet. Of those only the form is looked at.
+ * For a login copied from a machine only the form is checked: a request could use it up or refresh it while its owner
+ * uses it. The first run shows whether such a login works.
  */
 
 import type { Clock } from '../../core/ports.ts'
@@ -23,7 +23,7 @@ import {
 export interface AgentCheckPorts {
   readonly http: Http
   readonly clock: Pick<Clock, 'now'>
-  /** Other addresses of the vendors' APIs, each without a slash at its end. */
+  /** Replaces addresses of the vendors' APIs; without a trailing slash. */
   readonly baseUrls?: Readonly<Partial<Record<AgentProvider, string>>>
 }
 
@@ -32,9 +32,9 @@ const DEFAULT_BASE_URLS: Readonly<Record<AgentProvider, string>> = {
   agentB: 'https://api.openai.com',
   agentC: 'https://generativelanguage.googleapis.com',
 }
-/** A network that fails for a moment is no reason to send a person away. */
+/** A second try, so that a short network failure is not shown to the person. */
 const TRIES = 2
-const CHECK_NETWORK_ADVICE = 'see that this machine reaches the vendor itself'
+const CHECK_NETWORK_ADVICE = 'check that this machine can reach the vendor'
 
 export async function checkAgent(
   { agent }: ServiceConfig,
@@ -52,7 +52,7 @@ export async function checkAgent(
 
 const NO_KEY = no('invalid', 'there is no key to check; give one')
 
-/** In which field of the configuration a value belongs that somebody gave as agentA's key. */
+/** Returns the configuration field for a value that was given as agentA's key. */
 export function agentAField(value: string): 'agentAApiKey' | 'agentAOauthToken' {
   return value.startsWith('sk-ant-oat') ? 'agentAOauthToken' : 'agentAApiKey'
 }
@@ -65,13 +65,16 @@ const ANTHROPIC_VERSION = '2023-06-01'
 async function checkClaude(value: string, ports: AgentCheckPorts): Promise<Result<string>> {
   if (value === '') return NO_KEY
   if (value.startsWith('sk-ant-ort')) {
-    return no('invalid', 'this is the part of a login that renews it, not a key; run: claude setup-token')
+    return no('invalid', 'this is the refresh token of a login, not a key; run: claude setup-token')
   }
-  // It may be used for a model and for nothing else, so there is no question that it could answer.
+  // The token is valid for model requests only, so no free request can test it.
   if (agentAField(value) === 'agentAOauthToken') {
     return SETUP_TOKEN.test(value)
       ? yes('a token of Claude Code; its first run shows whether it is still good')
-      : no('invalid', 'this token of Claude Code is cut short; copy all of what claude setup-token printed')
+      : no(
+          'invalid',
+          'this token of Claude Code is incomplete; copy everything that claude setup-token printed',
+        )
   }
   const headers = { 'x-api-key': value, 'anthropic-version': ANTHROPIC_VERSION }
   const reply = await get(ports, 'agentA', '/v1/models?limit=1', headers)
@@ -83,7 +86,7 @@ async function checkClaude(value: string, ports: AgentCheckPorts): Promise<Resul
 async function checkOpenAi(key: string, ports: AgentCheckPorts): Promise<Result<string>> {
   const reply = await get(ports, 'agentB', '/v1/models', { authorization: `Bearer ${key}` })
   if (!reply.ok) return reply
-  // A key that may do a few things only need not be allowed to list models; that it is known is what was asked.
+  // A restricted key may lack the right to list models. The vendor knows it, and only that matters.
   const isRestrictedKey = reply.value.status === 403 && /missing scopes/i.test(reasonIn(reply.value) ?? '')
   if (isRestrictedKey) return yes('a restricted API key of OpenAI')
   return resultOf({ vendor: 'OpenAI', key }, reply.value, ports)
@@ -94,7 +97,7 @@ async function checkOpenAi(key: string, ports: AgentCheckPorts): Promise<Result<
 async function checkGemini(key: string, ports: AgentCheckPorts): Promise<Result<string>> {
   const reply = await get(ports, 'agentC', '/v1beta/models?pageSize=1', { 'x-goog-api-key': key })
   if (!reply.ok) return reply
-  // Said with 400, like a question that is wrong itself; but this one is not.
+  // Google reports a wrong key with 400. The request itself is valid, so the key is the cause.
   if (reply.value.status === 400) return keyRefusal('Google', reply.value, key)
   return resultOf({ vendor: 'Google', key }, reply.value, ports)
 }
@@ -124,12 +127,12 @@ function resultOf({ vendor, key }: CheckedKey, reply: HttpReply, { clock }: Agen
   return unexpectedStatus(vendor, reply.status, CHECK_NETWORK_ADVICE)
 }
 
-/** Their reason may repeat the key. */
+/** Redacts the key from the vendor's reason, which may repeat it. */
 function keyRefusal(vendor: string, reply: HttpReply, key: string): Refused {
   const reason = reasonIn(reply)?.replaceAll(key, '***')
   return no(
     'unauthorized',
-    `${vendor} does not take this key${reason === undefined ? '' : ` (${quoted(reason)})`}`,
+    `${vendor} does not accept this key${reason === undefined ? '' : ` (${quoted(reason)})`}`,
   )
 }
 

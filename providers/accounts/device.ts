@@ -1,8 +1,8 @@
 /**
- * The code host's device flow, asked of the code host itself with a client id of the person's own.
+ * The code host's device flow (RFC 8628) with the person's own client id.
  *
- * What the answers mean is told here for the helper's flow, too, which passes the same fields on. Only a code that is
- * dead ends a flow; what cannot be understood or reached just now does not.
+ * The helper passes the same fields on, so its client uses `readDeviceStart` and `readDevicePoll` too. Only an invalid
+ * code ends a flow; an unreachable code host or an unreadable reply does not.
  */
 
 import type { Clock } from '../../core/ports.ts'
@@ -26,9 +26,9 @@ const CLOUD_SITE = 'https://github.com'
 const CLOUD_API = 'https://api.github.com'
 const SCOPE = 'repo workflow'
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
-const CHECK_URL_ADVICE = 'see that codehost.apiUrl is the address of the code host'
+const CHECK_URL_ADVICE = 'check that codehost.apiUrl is the address of the code host'
 
-/** What the standard says for a code host that does not. */
+/** The standard's interval for a code host that names none. */
 const DEFAULT_INTERVAL_SECONDS = 5
 
 export async function startOwnDevice(
@@ -59,11 +59,11 @@ export async function pollOwnDevice(
   return reply.ok ? readDevicePoll('the code host', reply.value, clock.now(), CHECK_URL_ADVICE) : reply
 }
 
-/** The pages that people see, of the API that programs ask. */
+/** Derives the address of the web pages from the address of the API. */
 function siteOf({ codehost: { apiUrl = CLOUD_API } }: ServiceConfig): string {
   if (apiUrl.replace(/\/+$/, '') === CLOUD_API) return CLOUD_SITE
   const { protocol, host, hostname } = new URL(apiUrl)
-  // The cloud's own servers for one enterprise have their API beside the site, others below it.
+  // On ghe.com the API has its own host name (`api.`); other enterprise servers have it below the site.
   const isApiSubdomain = hostname.startsWith('api.') && hostname.endsWith('.ghe.com')
   return `${protocol}//${isApiSubdomain ? host.slice('api.'.length) : host}`
 }
@@ -76,7 +76,7 @@ function postForm(
   return http.send({
     method: 'POST',
     url,
-    // An answer that got lost has used up the code: asking again would find it unknown.
+    // A lost reply has used up the code, and a second request would find it unknown.
     tries: 1,
     headers: {
       accept: 'application/json',
@@ -106,7 +106,7 @@ export function readDeviceStart(
   if (reply.status !== 200) return unexpectedStatus(service, reply.status, advice)
   const checked = checkCode(fields)
   if (!checked.ok || !isSafePage(checked.value.verification_uri)) {
-    return no('failed', `${service} began no device authorization; ${advice}`)
+    return no('failed', `${service} returned no usable device code; ${advice}`)
   }
   const { device_code, user_code, verification_uri, expires_in, interval } = checked.value
   return yes({
@@ -127,11 +127,11 @@ export function readDevicePoll(
   if (isTooManyRequests(reply)) return tooManyRequests(service, reply, now)
   if (!isOauthAnswer(reply)) return unexpectedStatus(service, reply.status, advice)
   const checked = checkToken(fieldsIn(reply.text))
-  if (!checked.ok) return no('failed', `${service} said nothing that can be understood; ${advice}`)
+  if (!checked.ok) return no('failed', `${service} returned an unreadable reply; ${advice}`)
   const { access_token, error, interval } = checked.value
   if (isCredential(access_token)) return yes({ is: 'token', token: access_token })
   return error === undefined
-    ? no('failed', `${service} gave no token; ${advice}`)
+    ? no('failed', `${service} returned no token; ${advice}`)
     : yes(pollForError(error, interval))
 }
 
@@ -148,10 +148,10 @@ function pollForError(error: string, interval: number | undefined): DevicePollRe
 }
 
 const WRONG_CLIENT =
-  'the code host does not take the client id; correct connect.codehostClientId, or remove it to use the helper'
-const EXPIRED = 'the code ran out before it was entered; connect again for a new one'
+  'the code host does not accept the client id; correct connect.codehostClientId, or remove it to use the helper'
+const EXPIRED = 'the code expired before it was entered; connect again for a new one'
 
-/** By its word for it: why a code is dead, and what to do. */
+/** By OAuth error: why the flow failed, and what to do. */
 const FAILURE_REASONS: ReadonlyMap<string, string> = new Map([
   ['expired_token', EXPIRED],
   ['token_expired', EXPIRED],
@@ -159,17 +159,17 @@ const FAILURE_REASONS: ReadonlyMap<string, string> = new Map([
   ['incorrect_device_code', 'the code host does not know this code; connect again for a new one'],
   ['incorrect_client_credentials', WRONG_CLIENT],
   ['unauthorized_client', WRONG_CLIENT],
-  ['unsupported_grant_type', 'the code host knows no device flow; give a token instead'],
+  ['unsupported_grant_type', 'the code host does not support the device flow; give a token instead'],
   [
     'device_flow_disabled',
-    'the application has no device flow; enable Device Flow in its settings at the code host, or give a token',
+    'the device flow of the application is disabled; enable Device Flow in its settings at the code host, or give a token',
   ],
 ])
 
-/** Refusals come with 200 from the one, and with 400 from those who keep to the standard. */
+/** GitHub sends OAuth errors with status 200; code hosts that follow the standard send 400. */
 const isOauthAnswer = ({ status }: HttpReply): boolean => status === 200 || status === 400
 
-/** Somebody clicks on it. */
+/** Only pages that are safe to open with a click. */
 function isSafePage(address: string): boolean {
   if (!URL.canParse(address)) return false
   const { protocol, hostname, username, password } = new URL(address)

@@ -1,8 +1,8 @@
 /**
- * Whether a GitHub token is good for what the service does with it.
+ * checkGithub tests whether a GitHub token has the rights that the service needs.
  *
- * GitHub tells what a classic token may do, and of a fine-grained one only when it lacks something: that one is believed
- * until then.
+ * GitHub reports the scopes of classic tokens only. A fine-grained token is accepted here, and a missing right shows in
+ * the first request that needs it.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
@@ -16,7 +16,7 @@ import type { HttpReply } from '../http/http.ts'
 const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'
 
-/** Answers whose token it is, for people. */
+/** Returns the account's name for display. */
 export async function checkGithub(clients: ClientPool, account: GithubAccount): Promise<Result<string>> {
   if (account.token === '') return no('invalid', 'there is no token to check; give one')
   const api = createGithubApi(account, clients)
@@ -31,10 +31,10 @@ export async function checkGithub(clients: ClientPool, account: GithubAccount): 
   return yes(`${login} on ${new URL(api.value.address.site).host}${expiryText(reply.value)}`)
 }
 
-/** Fine-grained tokens and those of apps, which may be told an empty list. */
+/** Fine-grained tokens and tokens of apps have no scopes; GitHub may report an empty list for them. */
 const WITHOUT_SCOPES = /^(github_pat|ghu|ghs)_/
 
-/** Only classic tokens, and those of OAuth, have scopes. */
+/** Returns the problem of a classic or OAuth token without the needed scope, or undefined. */
 function missingScope(token: string | undefined, { headers }: HttpReply): string | undefined {
   if (WITHOUT_SCOPES.test(token ?? '')) return undefined
   const scopes = headers['x-oauth-scopes']?.split(',').map((scope) => scope.trim())
@@ -42,7 +42,7 @@ function missingScope(token: string | undefined, { headers }: HttpReply): string
   return `lacks the scope ${NEEDED_SCOPE}; make one that has it, and workflow if workflows are to be changed`
 }
 
-/** GitHub writes it as `2026-12-01 08:00:00 UTC`. */
+/** GitHub writes the expiry as `2026-12-01 08:00:00 UTC`. */
 function expiryText({ headers }: HttpReply): string {
   const header = headers['github-authentication-token-expiration']
   const expiresAt = asInstant(header?.replace(/^(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}) UTC$/, '$1T$2Z'))

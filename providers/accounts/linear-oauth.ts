@@ -1,9 +1,9 @@
 /**
- * Linear's OAuth with a client id of one's own: the way to the consent page, a code made into tokens, tokens renewed.
+ * Linear's OAuth with the person's own client id: the consent address, the code exchange and the token refresh.
  *
- * Each of these is asked once. A code is good for one exchange, and a refresh token is dead as soon as its successor is
- * made: an answer that got lost may have used it up, so asking again is for whoever knows what is on disk. What Linear
- * answers never comes back with one of our secrets in it.
+ * Every request is sent once. A code works for one exchange, and a refresh token is invalid once its successor exists.
+ * A lost reply may have used it up, so retrying is left to the caller, who knows what is on disk. Messages from Linear
+ * are returned without the secrets that were sent.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, RandomSource } from '../../core/ports.ts'
@@ -24,18 +24,18 @@ import type { TokenClient } from './token-request.ts'
 export interface LinearCodeExchange {
   readonly code: string
   readonly port: number
-  /** Of PKCE; absent: the client secret stands for us. */
+  /** The PKCE verifier; absent when the client secret identifies the service. */
   readonly verifier?: string | undefined
 }
 
-/** To read issues; to move them, and to hang links on them. */
+/** `read` for issues; `write` for moving them and attaching links. */
 const SCOPE = 'read,write'
-/** 43 characters of base64url, the fewest that PKCE allows: 256 bits. */
+/** 256 bits, which are 43 characters of base64url, the minimum of PKCE. */
 const VERIFIER_BYTES = 32
 const MESSAGE_CHARS_MAX = 300
-/** A token that is said to last longer is believed to last so long. */
+/** The longest accepted lifetime of a token. */
 const EXPIRY_SECONDS_MAX = 10 * 365 * 86_400
-/** What may stand in a header, as the configuration has it. */
+/** The characters that may stand in a header, as in the configuration schema. */
 const HEADER_SAFE = /^[!-~]+$/
 const VIEWER_QUERY = 'query Viewer { viewer { id name displayName } organization { id name urlKey } }'
 
@@ -81,7 +81,7 @@ export async function refreshLinear(
   return requestTokens(http, clock, config, form, 'the authorization that was given once')
 }
 
-/** Whose credential it is, for people: `Ada in Acme`. */
+/** Returns the owner of the credential for display: `Ada in Acme`. */
 export async function checkLinear(client: RateLimitedClient, config: ServiceConfig): Promise<Result<string>> {
   const { apiKey, apiUrl } = config.tracker
   if (apiKey === undefined || apiKey === '') {
@@ -101,7 +101,7 @@ export async function checkLinear(client: RateLimitedClient, config: ServiceConf
   return yes(printable(detail).slice(0, NAME_CHARS_MAX))
 }
 
-// ---- asking ----------------------------------------------------------------------------------------------------------
+// ---- token requests --------------------------------------------------------------------------------------------------
 
 interface OauthClient {
   readonly id: string
@@ -123,7 +123,7 @@ function readOauthClient({ connect, tracker }: ServiceConfig): Result<OauthClien
   return yes({ id, authorizeUrl, tokenUrl, ...(secret === undefined || secret === '' ? {} : { secret }) })
 }
 
-/** As it is registered with Linear, letter by letter. */
+/** Must equal the address registered with Linear, character by character. */
 const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
 
 async function requestTokens(
@@ -141,7 +141,7 @@ async function requestTokens(
     client_id: id,
     ...(secret === undefined ? {} : { client_secret: secret }),
   }
-  // Counted from before it was asked for, a token never lasts shorter than is believed.
+  // The lifetime counts from before the request, so the computed expiry is never too late.
   const requestedAt = clock.now()
   const reply = await http.send({
     method: 'POST',
@@ -187,7 +187,7 @@ function tokenAt(body: unknown, name: string): string | undefined {
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
 const unexpectedReply = (): Refused =>
-  no('failed', 'Linear answered with something else than a token; see tracker.apiUrl, and try again')
+  no('failed', 'Linear returned no token; check tracker.apiUrl, and try again')
 
 function refusalFor(reply: HttpReply, form: FormFields, grant: string, now: number): Refused {
   const { status, headers } = reply
@@ -195,19 +195,22 @@ function refusalFor(reply: HttpReply, form: FormFields, grant: string, now: numb
   const error = parsed.ok ? readText(parsed.value, 'error') : undefined
   if (status === 429) return rateLimitRefusal(retryAfterMs(headers['retry-after'], now))
   if (error === 'invalid_grant') {
-    return no('unauthorized', `Linear does not take ${grant} any more; connect Linear again`)
+    return no('unauthorized', `Linear no longer accepts ${grant}; connect Linear again`)
   }
   const isClientError = error === 'invalid_client' || error === 'unauthorized_client' || status === 401
   if (isClientError && status < 500) return clientRefusal(form)
-  if (status >= 500) return no('unavailable', `Linear is out of order (${status}); try again later`)
+  if (status >= 500) return no('unavailable', `Linear is unavailable (status ${status}); try again later`)
   if (error === undefined) return unexpectedReply()
   const description = parsed.ok ? readText(parsed.value, 'error_description') : undefined
-  return no('failed', `Linear says: ${redactForm(`${error}: ${description ?? 'no reason given'}`, form)}`)
+  return no(
+    'failed',
+    `Linear returned an error: ${redactForm(`${error}: ${description ?? 'no reason given'}`, form)}`,
+  )
 }
 
 function rateLimitRefusal(waitMs: number | undefined): Refused {
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(waitMs / 1000)} s`
-  return no('unavailable', `Linear wants fewer requests just now; try again ${when}`)
+  return no('unavailable', `the rate limit of Linear is reached; try again ${when}`)
 }
 
 function clientRefusal(form: FormFields): Refused {
@@ -220,7 +223,7 @@ function clientRefusal(form: FormFields): Refused {
 
 const PUBLIC_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
 
-/** A description may repeat what it was asked with. */
+/** Redacts the sent secrets, which an error description may repeat. */
 function redactForm(text: string, form: FormFields): string {
   const secrets = Object.keys(form).filter((name) => !PUBLIC_FIELDS.has(name))
   return printable(

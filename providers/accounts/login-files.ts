@@ -1,8 +1,7 @@
 /**
- * The files in which agents keep the logins of their owner, as text: what they hold, and what that is good for on
- * another machine.
+ * These functions read the files in which agents keep their owner's login, and decide what another machine may use.
  *
- * Nothing here is verified but the form; a name or a plan in a token is somebody's claim, and shown as a word only.
+ * Only the form is verified. A name or plan inside a token is an unverified claim and is used for display only.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { LOGIN_LEFT_MS_MIN } from '../../protocol/limits.ts'
@@ -16,8 +15,8 @@ export interface ClaudeCodeLogin {
 }
 
 /**
- * Only the access token is taken. The part that renews it stays with its owner: two who renew one login lock each
- * other out. So the token has to last for a while by itself, and whoever wants one that lasts makes it.
+ * Takes the access token only. The refresh token stays with its owner, because two programs that refresh one login lock
+ * each other out. So the access token must last for a while; `claude setup-token` makes one that lasts.
  */
 export function readClaudeLogin(text: string, now: number): Result<ClaudeCodeLogin> {
   const login = asFields(fieldsIn(text)?.claudeAiOauth)
@@ -25,27 +24,27 @@ export function readClaudeLogin(text: string, now: number): Result<ClaudeCodeLog
   if (!isCredential(token)) return no('invalid', 'its file holds no login')
   const expiresAt = login?.expiresAt
   const isInstant = typeof expiresAt === 'number' && Math.abs(expiresAt) <= INSTANT_MAX
-  if (!isInstant) return no('invalid', 'its file does not say how long the login is good')
-  if (expiresAt - now < LOGIN_LEFT_MS_MIN) return no('invalid', 'what it holds now runs out within the hour')
+  if (!isInstant) return no('invalid', 'its file does not state when the login expires')
+  if (expiresAt - now < LOGIN_LEFT_MS_MIN) return no('invalid', 'its login expires within the hour')
   const plan = textAt(login, 'subscriptionType')
   const until = new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')
   const detail = `the login of Claude Code on this machine${parenthesized(plan)}, good until ${until} UTC; for one that lasts, paste what claude setup-token prints`
   return yes({ token, detail })
 }
 
-/** The last instant that a date can hold. */
+/** The last instant that a JavaScript Date can hold. */
 const INSTANT_MAX = 8.64e15
 
 // ---- Codex ---------------------------------------------------------------------------------------------------------
 
-/** A key that was stored as a login; undefined when it is a real login or nothing. */
+/** Returns the API key in the file; undefined when the file holds a real login or no key. */
 export function readCodexKey(text: string): string | undefined {
   const fields = fieldsIn(text)
   const key = textAt(fields, 'OPENAI_API_KEY')
   return hasTokens(fields) || !isCredential(key) ? undefined : key
 }
 
-/** The whole file is the login: Codex on a worker reads it as it is. Answers whose it is. */
+/** Checks a Codex login, which is the whole file: Codex on a worker reads it unchanged. Returns its owner. */
 export function readCodexLoginFile(text: string): Result<string> {
   const fields = fieldsIn(text)
   if (!hasTokens(fields)) return no('invalid', 'this is no login of Codex: the text of its auth.json is')
@@ -59,7 +58,7 @@ function hasTokens(fields: ReplyFields | undefined): boolean {
   return textAt(asFields(fields?.tokens), 'refresh_token') !== undefined
 }
 
-/** Of a token that is not ours to verify. */
+/** Decodes a token's claims without verifying its signature. */
 function decodeClaims(token: string | undefined): ReplyFields | undefined {
   const middle = token?.split('.')[1]
   return middle === undefined ? undefined : fieldsIn(Buffer.from(middle, 'base64url').toString('utf8'))

@@ -1,10 +1,10 @@
 /**
- * The helper, as a host sees it: it holds the client ids and the secret, so that nobody has to register an application
- * of his own. It may be a public one, or a company's on its private network, as self-hosted code hosts are.
+ * HelperClient calls the OAuth helper, which holds the client ids and the secret, so no person registers an application.
+ * The helper may be public or run in a company's private network.
  *
- * A refresh token counts as dead only when the helper itself says so in its own form: whatever else stands in the way
- * and answers 401, such as a network that wants a login first, must not cost anybody his connection. Nothing is asked
- * twice, for a grant that was used up by an answer that got lost would be refused.
+ * A refresh token counts as invalid only when the helper itself reports so in its own format. Any other 401, such as a
+ * captive portal's, must not disconnect the tracker. Requests are never repeated: a grant used up by a lost reply would
+ * be refused.
  */
 
 import type { Clock } from '../../core/ports.ts'
@@ -33,7 +33,7 @@ import {
 } from './reply-fields.ts'
 import type { TokenClient } from './token-request.ts'
 
-/** Where this build's own helper is; undefined while nobody runs one for it. */
+/** The helper address of this build; undefined while no public helper exists. */
 export const DEFAULT_HELPER_BASE_URL: string | undefined = undefined
 
 export interface HelperClient {
@@ -45,8 +45,8 @@ export interface HelperClient {
 }
 
 const HELPER_NAME = 'the OAuth helper'
-const CHECK_HELPER_URL_ADVICE = 'see that connect.apiBase is the address of an OAuth helper'
-/** A century: what a stranger says beyond that is no instant. */
+const CHECK_HELPER_URL_ADVICE = 'check that connect.apiBase is the address of an OAuth helper'
+/** A century; longer lifetimes from outside would exceed the range of dates. */
 const SECONDS_MAX = 3_155_760_000
 
 /** Refused (`invalid`) when there is no helper. `cure`: what else the person can do. */
@@ -116,7 +116,7 @@ async function postToHelper(
   return reply.ok ? yes(redactSent(reply.value, body ?? {})) : reply
 }
 
-/** A refresh token that stays good comes back with the new pair; nothing else has a reason to repeat a secret. */
+/** Redacts the sent secrets from the reply. Only a refresh may return one: a refresh token that stays valid. */
 function redactSent(reply: HttpReply, body: Readonly<Record<string, unknown>>): HttpReply {
   if (reply.status === 200 && body.refresh_token !== undefined) return reply
   const { code, device_code, refresh_token } = body
@@ -124,7 +124,7 @@ function redactSent(reply: HttpReply, body: Readonly<Record<string, unknown>>): 
   return { ...reply, text: redactSecrets(reply.text, secrets) }
 }
 
-/** What the helper says of itself or of the service behind it, before it is asked what the answer is. */
+/** Turns rate limits and outages of the helper, or of the service behind it, into refusals. */
 function readHelperReply(reply: Result<HttpReply>, now: number): Result<HttpReply> {
   if (!reply.ok) return reply
   if (isTooManyRequests(reply.value)) return tooManyRequests(HELPER_NAME, reply.value, now)
@@ -144,7 +144,7 @@ function readTokens(reply: Result<HttpReply>, now: number): Result<TokenPair> {
   if (status !== 200) return unexpectedStatus(HELPER_NAME, status, CHECK_HELPER_URL_ADVICE)
   const checked = checkTokens(fields)
   if (!checked.ok || !isCredential(checked.value.access_token)) {
-    return no('failed', `${HELPER_NAME} gave no token; ${CHECK_HELPER_URL_ADVICE}`)
+    return no('failed', `${HELPER_NAME} returned no token; ${CHECK_HELPER_URL_ADVICE}`)
   }
   return yes(toTokenPair(checked.value, now))
 }

@@ -1,4 +1,4 @@
-/** Reading what the services that give out credentials answer: a stranger's JSON, field by field. */
+/** These functions read untrusted JSON replies of services that issue credentials, field by field. */
 import type { RefusalKind } from '../../core/result.ts'
 import { no, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
@@ -9,11 +9,11 @@ import { type HttpReply, retryAfterMs } from '../http/http.ts'
 export type ReplyFields = Readonly<Record<string, unknown>>
 
 const CREDENTIAL = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
-/** Of a handful of fields. */
+/** The longest reply that is parsed; real ones have a handful of fields. */
 const REPLY_CHARS_MAX = 1024 * 1024
 const QUOTE_CHARS_MAX = 300
 
-/** undefined: no JSON object, or a hostile one. */
+/** Returns undefined when the text is no JSON object, too long or hostile. */
 export function fieldsIn(text: string): ReplyFields | undefined {
   const parsed = text.length > REPLY_CHARS_MAX ? undefined : parseJson(text)
   return parsed?.ok === true ? asFields(parsed.value) : undefined
@@ -28,27 +28,27 @@ export const textAt = (fields: ReplyFields | undefined, key: string): string | u
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** What may go into a header, and so into the configuration. */
+/** Whether the text may stand in a header, and so in the configuration. */
 export const isCredential = (text: string | undefined): text is string =>
   text !== undefined && CREDENTIAL.test(text)
 
-/** Somebody's words in a sentence of ours. */
+/** Makes foreign text safe to quote in a message: printable and of limited length. */
 export function quoted(text: string): string {
   const short = text.length > QUOTE_CHARS_MAX ? `${text.slice(0, QUOTE_CHARS_MAX)}…` : text
   return printable(short)
 }
 
-/** `unavailable`, naming the wait when there is one. */
+/** Returns `unavailable` with the wait that the reply states. */
 export function tooManyRequests(service: string, reply: HttpReply, now: number): Refused {
   const waitMs = retryAfterMs(reply.headers['retry-after'], now)
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(Math.max(waitMs, HTTP_PAUSE_MS) / 1000)} s`
-  return no('unavailable', `${service} wants fewer requests; try again ${when}`)
+  return no('unavailable', `the rate limit of ${service} is reached; try again ${when}`)
 }
 
 export const isTooManyRequests = ({ status, headers }: HttpReply): boolean =>
   status === 429 || (status === 403 && headers['retry-after'] !== undefined)
 
-/** What is left when no rule knew the status: an outage passes, anything else is not what was asked for. */
+/** The refusal for a status that no other rule covers. A 5xx is a passing outage; any other status is a failure. */
 export function unexpectedStatus(service: string, status: number, advice: string): Refused {
   const kind: RefusalKind = status >= 500 ? 'unavailable' : 'failed'
   return no(kind, `${service} answered with status ${status}; ${status >= 500 ? 'try again later' : advice}`)

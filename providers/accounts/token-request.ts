@@ -1,7 +1,8 @@
 /**
- * Asking those who give out tokens, whoever wants one: told to come later, nobody comes before.
+ * createTokenClient returns the rate-limited client for token requests to one service.
  *
- * They count who asks and not for whom, so there is one courier for each place.
+ * Token services count requests per caller, not per account. So all token requests to one origin share a client, and a
+ * stated pause applies to all of them.
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { ClientPool, RateLimitRules } from '../http/client-types.ts'
@@ -11,13 +12,13 @@ export type TokenClient = Pick<Http, 'send'>
 
 const TOKEN_REQUESTS_MAX = 4
 
-/** @param service as people know it: `Linear` */
+/** @param service the service's name in messages: `Linear` */
 export function createTokenClient(clients: ClientPool, service: string, urgency: Urgency): TokenClient {
   const rules: RateLimitRules = {
     name: service,
     resourceOf: () => 'tokens',
     budgets: () => [],
-    // What everybody understands is all that they say.
+    // Token services report rate limits only in the standard way, which the client knows itself.
     tooManyRequestsMs: () => undefined,
     concurrencyMax: TOKEN_REQUESTS_MAX,
     writeIntervalMs: 0,

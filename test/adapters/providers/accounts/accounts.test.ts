@@ -216,7 +216,7 @@ describe('without a client id the helper is asked', () => {
     expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
     expect(linear.tokenCalls.length).toBeLessThanOrEqual(4)
     linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 42 }, { times: 1 })
-    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /nothing is asked before/))
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /no request is sent before/))
   })
 
   test('the code host is connected through it', async () => {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => bench.close())
 
-const check = (token: string, apiUrl = bench.github.apiUrl) => checkGithub(bench.couriers, { token, apiUrl })
+const check = (token: string, apiUrl = bench.github.apiUrl) => checkGithub(bench.clients, { token, apiUrl })
 const site = () => new URL(bench.github.origin).host
 
 test('a token is somebody’s, on a GitHub', async () => {
@@ -37,7 +37,7 @@ test('a classic one needs its scope', async () => {
 
 test.each(['ghu_app', 'github_pat_fine'])('%s, which has no scopes, lacks none', async (token) => {
   const empty: Told = { json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }
-  expect(await checkGithub(byHand(() => empty).couriers, { token })).toEqual({
+  expect(await checkGithub(byHand(() => empty).clients, { token })).toEqual({
     ok: true,
     value: 'pat on github.com',
   })
@@ -67,5 +67,5 @@ test.each<[Told, unknown]>([
     { ok: true, value: 'pat on github.com' },
   ],
 ])('%j → %j', async (told, expected) => {
-  expect(await checkGithub(byHand(() => told).couriers, { token: 'ghp_x' })).toMatchObject(expected as object)
+  expect(await checkGithub(byHand(() => told).clients, { token: 'ghp_x' })).toMatchObject(expected as object)
 })

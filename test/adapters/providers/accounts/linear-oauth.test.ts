@@ -151,14 +151,14 @@ describe('tokens are renewed', () => {
       'failed',
       /bad \*\*\*, \*\*\*$/,
     ],
-    [503, { error: 'invalid_client' }, {}, 'unavailable', /out of order \(503\)/],
-    [502, '<html>', {}, 'unavailable', /out of order/],
+    [503, { error: 'invalid_client' }, {}, 'unavailable', /unavailable \(status 503\)/],
+    [502, '<html>', {}, 'unavailable', /is unavailable/],
     [404, '<html>', {}, 'failed', /tracker.apiUrl/],
-    [200, '<html>', {}, 'failed', /something else than a token/],
-    [200, { access_token: '' }, {}, 'failed', /something else than a token/],
-    [200, { access_token: 'with a space\n' }, {}, 'failed', /something else than a token/],
-    [200, { access_token: 'x'.repeat(9_000) }, {}, 'failed', /something else than a token/],
-    [200, { error: 'invalid_grant' }, {}, 'failed', /something else than a token/],
+    [200, '<html>', {}, 'failed', /returned no token/],
+    [200, { access_token: '' }, {}, 'failed', /returned no token/],
+    [200, { access_token: 'with a space\n' }, {}, 'failed', /returned no token/],
+    [200, { access_token: 'x'.repeat(9_000) }, {}, 'failed', /returned no token/],
+    [200, { error: 'invalid_grant' }, {}, 'failed', /returned no token/],
   ])('%d %j %j: %s', async (status, body, headers, kind, message) => {
     const { http, requests } = httpThat(status, body, headers)
     const config = configFor({ trackerClientSecret: SECRET })

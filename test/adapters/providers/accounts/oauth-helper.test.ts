@@ -37,7 +37,7 @@ describe('a refresh token', () => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { status: 429, headers: { 'retry-after': '7' }, body: { error: 'x' } }
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
-      refusedAs('unavailable', /nothing is asked before/),
+      refusedAs('unavailable', /no request is sent before/),
     )
     expect(upstream.asked).toHaveLength(1)
   })
