@@ -1,28 +1,28 @@
 /**
- * Whose request it is, as far as limits are concerned.
+ * clientAddress determines the client that a request counts for in the request limits.
  *
- * Behind balancers the connection's other end is the nearest of them; each adds, at the end of `X-Forwarded-For`, whom
- * it was asked by. Only as many entries are believed as there are balancers, from the end: what stands before them
- * anybody can write. Without balancers the header means nothing. Of IPv6 a customer has a whole /64, so one is one.
+ * Behind load balancers the peer is the nearest one. Each balancer appends its peer's address to `X-Forwarded-For`, so
+ * only the last entries are trusted, as many as there are balancers; clients can forge the entries before them. Without
+ * balancers the header is ignored. An IPv6 customer owns a whole /64, so a /64 counts as one client.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** @param peer the connection's other end, as text @param forwarded every X-Forwarded-For header, in order */
+/** @param peer the peer's address as text @param forwarded all X-Forwarded-For headers, in order */
 export function clientAddress(peer: string, forwarded: readonly string[], proxies: number): string {
   if (proxies === 0) return normalizeAddress(peer) ?? peer
   const chain = forwarded.flatMap((header) => header.split(','))
-  // A chain that is too short did not come through all of them.
+  // A chain that is too short did not pass all balancers, so the peer counts.
   return normalizeAddress(stripPort(chain.at(-proxies) ?? '')) ?? normalizeAddress(peer) ?? peer
 }
 
-/** Some balancers write a port, and brackets, too. */
+/** Removes the port and the brackets that some balancers add. */
 function stripPort(entry: string): string {
   const text = entry.trim()
   const [, inBrackets, v4] = /^\[([^\]]*)\](?::\d+)?$|^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(text) ?? []
   return inBrackets ?? v4 ?? text
 }
 
-/** undefined: no address. */
+/** Returns the IPv4 address or the IPv6 /64; undefined when the text is no address. */
 function normalizeAddress(text: string): string | undefined {
   if (isIPv4(text)) return text
   const words = isIPv6(text) ? ipv6Groups(text) : undefined
@@ -33,10 +33,10 @@ function normalizeAddress(text: string): string | undefined {
   return [high, low].flatMap((word = 0) => [word >> 8, word & 0xff]).join('.')
 }
 
-/** All eight, without leading zeros. */
+/** Returns all eight groups, without leading zeros. */
 function ipv6Groups(address: string): string[] | undefined {
   const inUrl = `http://[${address}]/`
-  // An address with a zone is one to Node, and none to URL.
+  // Node accepts an address with a zone; URL does not.
   if (!URL.canParse(inUrl)) return undefined
   const [head = '', tail] = new URL(inUrl).hostname.slice(1, -1).split('::')
   const split = (part: string) => (part === '' ? [] : part.split(':'))

@@ -1,6 +1,8 @@
 /**
- * The code host's device flow with the helper's client id. It needs no secret, so all there is to do is to ask, and to
- * pass the code host's own fields on: that nobody has confirmed yet is an answer, too.
+ * CodehostApi runs the code host's device flow with the helper's client id.
+ *
+ * The flow needs no client secret. The helper passes the code host's fields on unchanged, including OAuth errors such
+ * as `authorization_pending`.
  */
 import { DeviceCode, DeviceToken, type DeviceTokenRequest } from '../protocol/connect.ts'
 import { createChecker } from '../protocol/parse.ts'
@@ -14,7 +16,7 @@ export interface CodehostApi {
 }
 
 const CODEHOST_NAME = 'the code host'
-/** Pull requests in private repositories; and branches that change what the code host itself runs. */
+/** `repo` for pull requests in private repositories; `workflow` for branches that change workflow files. */
 const SCOPE = 'repo workflow'
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
 
@@ -42,7 +44,7 @@ const hasToken = ({ access_token }: AnswerFields): boolean => typeof access_toke
 
 type AnswerFields = Readonly<Record<string, unknown>>
 
-/** The code host says most of its refusals with status 200; others of its kind use 400, as the standard does. */
+/** GitHub sends most OAuth errors with status 200; code hosts that follow the standard use 400. */
 function codehostReply(answer: UpstreamAnswer, isExpected: (fields: AnswerFields) => boolean): Reply {
   if (answer.is === 'no answer') return answer.reply
   const isAnswer = answer.status === 200 || answer.status === 400

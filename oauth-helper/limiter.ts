@@ -1,8 +1,8 @@
 /**
- * How often one client may ask: a bucket of tokens each, filled at a steady pace.
+ * RequestLimiter limits the requests of each client with a token bucket that refills at a steady rate.
  *
- * There are only so many buckets. Whoever comes from more addresses than that gets new ones, and takes nobody's: what
- * everybody together may cost is bounded elsewhere.
+ * The number of buckets is limited; the least recently used one is dropped. A client with more addresses than that gets
+ * full buckets again, so the total cost of all clients is limited in `upstream.ts`.
  */
 import type { Clock } from '../core/ports.ts'
 import { HELPER_ADDRESSES_MAX } from '../protocol/limits.ts'
@@ -27,7 +27,7 @@ export function createRequestLimiter(
   const perMs = perMinute / 60_000
 
   function put(client: string, bucket: TokenBucket): void {
-    // Set anew, so that the map's order is that of their last questions.
+    // Delete first, so that the map keeps the order of last use.
     buckets.delete(client)
     buckets.set(client, bucket)
     const [oldest] = buckets.size > clientsMax ? buckets.keys() : []

@@ -1,8 +1,8 @@
 /**
- * The helper's routes: rows of the protocol's table, each with what answers it.
+ * The helper's routes: the protocol's route table, each row with its handler.
  *
- * What reached a handler is noted in the log: which route, which status, how long. Never a query, a body or a header,
- * for these are codes and tokens.
+ * Every handled request is logged with route, status and duration. Queries, bodies and headers are never logged,
+ * because they hold codes and tokens.
  */
 import type { Clock, Log } from '../core/ports.ts'
 import type {
@@ -15,14 +15,14 @@ import type {
 } from '../protocol/connect.ts'
 import { type HelperRouteName, helperRoutes } from '../protocol/routes.ts'
 import { json, type Reply } from '../transport/reply.ts'
-import { type Row, servedRow } from '../transport/routes/route-table.ts'
+import { type ServedRoute, serveRoute } from '../transport/routes/route-table.ts'
 import type { CodehostApi } from './codehost.ts'
 import type { TrackerOauthApi } from './tracker.ts'
 
 export interface HelperRoutesPorts {
   readonly tracker: TrackerOauthApi
   readonly codehost: CodehostApi
-  /** Where people read about it. */
+  /** The address of the helper's documentation. */
   readonly docsUrl: string
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
@@ -30,17 +30,17 @@ export interface HelperRoutesPorts {
 
 type HelperHandler = (query: unknown, body: unknown) => Reply | Promise<Reply>
 
-export function createHelperRoutes(ports: HelperRoutesPorts): Row[] {
+export function createHelperRoutes(ports: HelperRoutesPorts): ServedRoute[] {
   const handlers = createHandlers(ports)
   return routeNames().map((name) => {
     const handle = handlers[name]
-    return servedRow(name, helperRoutes[name], (placed, body) =>
+    return serveRoute(name, helperRoutes[name], (placed, body) =>
       logged(ports, name, () => handle(placed.query, body)),
     )
   })
 }
 
-/** Queries and bodies were checked with the very schemas that these types are of. */
+/** The casts are safe because the router checked queries and bodies with the schemas of these types. */
 function createHandlers({
   tracker,
   codehost,
@@ -60,7 +60,7 @@ function createHandlers({
 }
 
 function routeNames(): HelperRouteName[] {
-  // Object.keys forgets that the keys of a constant are known.
+  // Object.keys returns string[], although the keys are known.
   return Object.keys(helperRoutes) as HelperRouteName[]
 }
 
@@ -85,7 +85,7 @@ function logged(
     const ms = Math.round(ports.clock.monotonic() - startedAt)
     const { method, path } = helperRoutes[name]
     const fields = { method, path, status: reply.status, ms }
-    // Balancers ask for it every few seconds.
+    // Load balancers request the health route every few seconds.
     if (name === 'health') ports.log.debug(fields, 'answered')
     else ports.log.info(fields, 'answered')
     return reply

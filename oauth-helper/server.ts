@@ -1,21 +1,21 @@
 /**
- * The helper's one listener: who may ask how often, and its end.
+ * startHelperServer opens the helper's only listener and limits, reports and drains its requests.
  *
- * It is open to anybody, so it keeps nothing and believes nothing: limits by address come before all else, then the
- * same fences as on every other listener of the house. Browsers come only to be sent on to the tracker; a page that
- * asks from a script says so with an Origin, and is refused. Any number of helpers can stand behind a balancer.
+ * The listener is public, so the helper stores nothing and trusts nothing: request limits per address apply first, then
+ * the request checks that every listener of this program applies. Browsers only follow the redirect to the tracker;
+ * requests from page scripts carry an Origin header and are refused. Several helpers may run behind a load balancer.
  */
 import type { Cancel, Clock, Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import { HELPER_BODY_BYTES_MAX, HELPER_DRAIN_MS_MAX } from '../protocol/limits.ts'
 import { helperRoutes } from '../protocol/routes.ts'
 import type { Http } from '../providers/http/http.ts'
-import { type HttpDoor, httpDoor } from '../transport/http.ts'
-import { type Address, listen, newApp } from '../transport/listener.ts'
+import { createHttpHandler, type HttpHandler } from '../transport/http.ts'
+import { type Address, createApp, listen } from '../transport/listener.ts'
 import { type Reply, refusal, send, sendWithoutBody } from '../transport/reply.ts'
-import type { Admission, Admit } from '../transport/request-checks.ts'
-import { type Tally, tally } from '../transport/request-counter.ts'
-import { router } from '../transport/router.ts'
+import type { Admission, AdmissionCheck } from '../transport/request-checks.ts'
+import { createRequestCounter, type RequestCounter } from '../transport/request-counter.ts'
+import { createRouter } from '../transport/router.ts'
 import { clientAddress } from './addresses.ts'
 import { createCodehostApi } from './codehost.ts'
 import { createRequestLimiter, type RequestLimiter } from './limiter.ts'
@@ -30,23 +30,23 @@ export interface HelperServerOptions {
   readonly clock: Clock
   readonly log: Log
   readonly address: Address
-  /** Where people read about it. */
+  /** The address of the helper's documentation. */
   readonly docsUrl: string
-  /** Of one client address. */
+  /** The limit per client address. */
   readonly requestsPerMinute: number
-  /** Balancers in a row before it, whose word on the client's address counts. */
+  /** The number of load balancers in front of the helper whose X-Forwarded-For entries are trusted. */
   readonly trustedProxies: number
 }
 
 export interface HelperServer {
   readonly port: number
-  /** No new connections; replies that somebody waits for may finish for a while. */
+  /** Stops accepting connections and lets running replies finish for at most HELPER_DRAIN_MS_MAX. */
   close(): Promise<void>
 }
 
 export function startHelperServer(ports: HelperServerOptions): Result<HelperServer> {
   const { settings, http, clock, log, address } = ports
-  const app = newApp()
+  const app = createApp()
   if (!app.ok) return app
   const upstream = createUpstream(http, clock)
   const routes = createHelperRoutes({
@@ -54,13 +54,13 @@ export function startHelperServer(ports: HelperServerOptions): Result<HelperServ
     tracker: createTrackerOauthApi(settings.tracker, upstream),
     codehost: createCodehostApi(settings.codehost, upstream),
   })
-  const counter = tally()
-  const listener = httpDoor({
+  const counter = createRequestCounter()
+  const listener = createHttpHandler({
     admit,
-    route: router(routes),
+    route: createRouter(routes),
     clock,
     log,
-    tally: counter,
+    counter,
     bodyBytesMax: HELPER_BODY_BYTES_MAX,
   })
   app.value.any('/*', limitRequests(listener, counter, ports))
@@ -82,31 +82,35 @@ export function startHelperServer(ports: HelperServerOptions): Result<HelperServ
   })
 }
 
-// ---- fences --------------------------------------------------------------------------------------------------------
+// ---- request checks ------------------------------------------------------------------------------------------------
 
 const ADMITTED: Admission = {}
 const ORIGIN_REFUSED: Admission = {
-  refused: refusal(403, 'pages may not ask here; this service is asked by a switchyard host'),
+  refused: refusal(403, 'web pages may not call this service; only a switchyard host may'),
 }
 const UNKNOWN_PATH: Admission = {
   refused: refusal(404, 'there is nothing at this path; GET / lists what there is'),
 }
 
-const admit: Admit = (head, found) => {
+const admit: AdmissionCheck = (head, found) => {
   if (head.origins > 0) return ORIGIN_REFUSED
   return found === undefined ? UNKNOWN_PATH : ADMITTED
 }
 
-/** Before anything else is read of a request, so that what is refused here costs next to nothing. */
-function limitRequests(listener: HttpDoor, counter: Tally, ports: HelperServerOptions): HttpDoor['answer'] {
+/** Applies the request limits before reading the request, so that a refusal costs almost nothing. */
+function limitRequests(
+  listener: HttpHandler,
+  counter: RequestCounter,
+  ports: HelperServerOptions,
+): HttpHandler['handle'] {
   const limits = createRequestLimiter(ports.clock, ports.requestsPerMinute)
   return (response, request) => {
-    // A balancer asks it from one address for everybody.
+    // Load balancers send all health checks from one address.
     const isHealthCheck = request.getUrl() === helperRoutes.health.path
     const reply = isHealthCheck
       ? undefined
       : limitReply(limits, readClientAddress(response, request, ports.trustedProxies))
-    if (reply === undefined) return listener.answer(response, request)
+    if (reply === undefined) return listener.handle(response, request)
     counter.count(undefined, reply.status)
     if (request.getCaseSensitiveMethod() === 'HEAD') sendWithoutBody(response, reply)
     else send(response, reply)
@@ -120,7 +124,7 @@ function limitReply(limits: RequestLimiter, client: string): Reply | undefined {
   return refusal(429, message, [['retry-after', String(seconds)]])
 }
 
-type AnswerArguments = Parameters<HttpDoor['answer']>
+type AnswerArguments = Parameters<HttpHandler['handle']>
 
 function readClientAddress(
   response: AnswerArguments[0],
@@ -128,7 +132,7 @@ function readClientAddress(
   trustedProxies: number,
 ): string {
   const forwarded: string[] = []
-  // A doubled header is one list, and its first part is the one that a stranger can write.
+  // Repeated headers form one list, and clients can forge its first entries.
   if (trustedProxies > 0)
     request.forEach((name, value) => {
       if (name === 'x-forwarded-for') forwarded.push(value)
@@ -144,8 +148,8 @@ function readClientAddress(
 
 const REPORT_MS = 60_000
 
-/** Once a minute what was answered, refusals included: a line each would let a stranger fill the disk. */
-function startReporting(counter: Tally, { clock, log }: HelperServerOptions): Cancel {
+/** Logs once a minute how many replies were sent, refusals included. A line per request could fill the disk. */
+function startReporting(counter: RequestCounter, { clock, log }: HelperServerOptions): Cancel {
   let cancel: Cancel = () => {}
   const report = (): void => {
     const answered: Record<string, number> = {}
@@ -153,7 +157,7 @@ function startReporting(counter: Tally, { clock, log }: HelperServerOptions): Ca
       answered[`${labels.route} ${labels.status}`] = by
     }
     counter.report({ count, gauge: () => {}, observe: () => {} })
-    if (Object.keys(answered).length > 0) log.info({ answered }, 'answered within the last minute')
+    if (Object.keys(answered).length > 0) log.info({ answered }, 'replies sent within the last minute')
     cancel = clock.after(REPORT_MS, report)
   }
   cancel = clock.after(REPORT_MS, report)
@@ -164,10 +168,10 @@ function startReporting(counter: Tally, { clock, log }: HelperServerOptions): Ca
 
 const DRAIN_POLL_MS = 20
 
-async function drain(listener: HttpDoor, clock: Clock): Promise<void> {
-  listener.shut()
+async function drain(listener: HttpHandler, clock: Clock): Promise<void> {
+  listener.refuseNew()
   const until = clock.monotonic() + HELPER_DRAIN_MS_MAX
-  // One look at least, so that the last reply leaves before its connection is closed.
+  // Wait at least once, so that the last reply leaves before its connection is closed.
   do await new Promise<void>((resolve) => clock.after(DRAIN_POLL_MS, resolve))
-  while (listener.waiting() > 0 && clock.monotonic() < until)
+  while (listener.pendingCount() > 0 && clock.monotonic() < until)
 }

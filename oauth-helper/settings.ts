@@ -1,8 +1,8 @@
 /**
- * What the helper works with: two client ids and one secret, and where the two services are.
+ * readHelperSettings checks the helper's settings: two client ids, one secret, and the addresses of the two services.
  *
- * They come from whoever deploys it. What is missing or cannot be right is named before a port is opened; a value is
- * never repeated.
+ * The operator supplies them. Missing or invalid settings are named before the port is opened; messages never repeat a
+ * value.
  */
 import { no, type Result, yes } from '../core/result.ts'
 import { NAME_CHARS_MAX } from '../protocol/limits.ts'
@@ -13,7 +13,7 @@ export type SecretName = (typeof SECRET_NAMES)[number]
 export interface HelperSettings {
   readonly codehost: {
     readonly clientId: string
-    /** Without a slash at its end. */
+    /** Without a trailing slash. */
     readonly site: string
   }
   readonly tracker: {
@@ -62,7 +62,7 @@ export function readHelperSettings({
 const SECRET_ADVICE =
   'must be set to a client id or secret of printable characters without spaces; set it in the environment, or name a file that holds it with the same name and _FILE behind it'
 
-/** undefined: the service's own. */
+/** Returns undefined when no address is given, which means the public service. */
 function readBaseUrl(name: string, given: string | undefined): Result<string | undefined> {
   if (given === undefined || given === '') return yes(undefined)
   if (!URL.canParse(given)) return no('invalid', `${name}: must be an address that begins with https://`)
@@ -71,7 +71,7 @@ function readBaseUrl(name: string, given: string | undefined): Result<string | u
     return no('invalid', `${name}: must be an address alone, without a user, a query or a fragment`)
   }
   if (protocol !== 'https:' && !(protocol === 'http:' && LOOPBACK.test(hostname))) {
-    return no('invalid', `${name}: must begin with https://, for secrets go there`)
+    return no('invalid', `${name}: must begin with https://, because secrets are sent there`)
   }
   return yes(`${origin}${pathname}`.replace(/\/+$/, ''))
 }

@@ -1,8 +1,8 @@
 /**
- * The tracker's side of connecting: where the browser goes, and the two exchanges that need the client's secret.
+ * TrackerOauthApi redirects browsers to the tracker's consent page and runs the two token requests with the secret.
  *
- * The redirect is a fixed template in which only a port number varies, so no code can be led to another machine than
- * the caller's own. What comes back to the caller are three fields, whatever else the tracker said.
+ * Only the port varies in the redirect address, so a code always goes to the caller's own machine. Callers receive three
+ * token fields, whatever else the tracker returned.
  */
 import type { Result } from '../core/result.ts'
 import {
@@ -13,7 +13,7 @@ import {
 } from '../protocol/connect.ts'
 import { CREDENTIAL_CHARS_MAX } from '../protocol/limits.ts'
 import { createChecker } from '../protocol/parse.ts'
-import { json, type Reply, refusal, safe } from '../transport/reply.ts'
+import { checkHeaders, json, type Reply, refusal } from '../transport/reply.ts'
 import type { HelperSettings } from './settings.ts'
 import { oauthError, type Upstream, type UpstreamAnswer, unexpectedAnswer } from './upstream.ts'
 
@@ -55,7 +55,7 @@ export function createTrackerOauthApi(
     },
     exchange: ({ code, port }) =>
       requestTokens(
-        'the tracker does not take this code; codes work once and for a short time: connect again',
+        'the tracker does not accept this code; codes work once and for a short time: connect again',
         {
           grant_type: 'authorization_code',
           code,
@@ -63,7 +63,7 @@ export function createTrackerOauthApi(
         },
       ),
     refresh: ({ refresh_token }) =>
-      requestTokens('the tracker does not take this refresh token any more; connect again', {
+      requestTokens('the tracker no longer accepts this refresh token; connect again', {
         grant_type: 'refresh_token',
         refresh_token,
       }),
@@ -73,11 +73,11 @@ export function createTrackerOauthApi(
 const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
 
 function redirectReply(location: string): Reply {
-  const headers = safe([['location', location]])
+  const headers = checkHeaders([['location', location]])
   return { status: 302, type: 'text/plain; charset=utf-8', body: '', headers }
 }
 
-/** Only the word that says that the grant itself is dead may cost anybody his connection. */
+/** Only `invalid_grant` becomes a 401, because hosts disconnect the tracker on it. */
 function tokenReply(answer: UpstreamAnswer, invalidGrantMessage: string): Reply {
   if (answer.is === 'no answer') return answer.reply
   if (answer.status >= 400 && answer.status < 500 && oauthError(answer.fields) === 'invalid_grant') {

@@ -1,9 +1,9 @@
 /**
- * Asking the tracker or the code host on behalf of somebody's machine: once, bounded in time and in size.
+ * Upstream sends a caller's request to the tracker or the code host: once, with limits on time and size.
  *
- * Nothing is asked twice: a grant that was used up by an answer that got lost would be refused, and taken for dead.
- * An answer that means "too often" is passed on with its own `Retry-After`. Nothing of what is sent or comes back is
- * kept, logged or repeated in a sentence, but for the one word by which OAuth names an error.
+ * Requests are never repeated: a grant that a lost reply used up would be refused and look invalid. A rate limit is
+ * passed on with its `Retry-After`. Sent and received data is never stored, logged or quoted, except the OAuth error
+ * code.
  */
 
 import type { Clock } from '../core/ports.ts'
@@ -19,17 +19,17 @@ import { type Headers, type Reply, refusal } from '../transport/reply.ts'
 
 export type UpstreamAnswer =
   | { readonly is: 'answer'; readonly status: number; readonly fields: Readonly<Record<string, unknown>> }
-  /** What the caller is told instead. */
+  /** The reply that the caller receives instead. */
   | { readonly is: 'no answer'; readonly reply: Reply }
 
 export interface Upstream {
-  /** `who`: as a person knows it. */
+  /** `service`: its name in messages. */
   postForm(service: string, url: string, form: Readonly<Record<string, string>>): Promise<UpstreamAnswer>
 }
 
-/** Seconds or a date, as the header's own grammar has them. */
+/** Seconds or a date, as the grammar of the header allows. */
 const RETRY_AFTER = /^[A-Za-z0-9 ,:]{1,64}$/
-/** Without figures: a code or a secret in its place is no word. */
+/** OAuth error codes contain no digits, so a code or secret in their place does not match. */
 const ERROR_WORD = /^[a-z_]{1,64}$/
 const BUSY_REPLY = refusal(503, 'too many requests are under way; try again in a moment', [
   ['retry-after', '1'],
@@ -41,7 +41,7 @@ export function createUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstrea
     async postForm(service, url, form) {
       if (inFlight >= HELPER_UPSTREAM_AT_ONCE_MAX) return { is: 'no answer', reply: BUSY_REPLY }
       inFlight += 1
-      // Counted until it is over, not until nobody waits for it any more.
+      // Count the request until it ends, even after its caller's timeout.
       const sent = http.send(requestFor(url, form)).finally(() => {
         inFlight -= 1
       })
@@ -53,7 +53,7 @@ export function createUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstrea
   }
 }
 
-/** The word by which a service names an error; undefined where there is none. */
+/** Returns the OAuth error code of an answer, or undefined. */
 export function oauthError(fields: Readonly<Record<string, unknown>>): string | undefined {
   const { error } = fields
   return typeof error === 'string' && ERROR_WORD.test(error) ? error : undefined
@@ -63,14 +63,14 @@ export function badGateway(message: string): Reply {
   return refusal(502, message)
 }
 
-/** A 502 that says what the service said, as far as that is one of OAuth's words. */
+/** Returns a 502 that quotes the answer's OAuth error code, or else its status. */
 export function unexpectedAnswer(
   service: string,
   { status, fields }: Extract<UpstreamAnswer, { is: 'answer' }>,
 ): Reply {
   const error = oauthError(fields)
   return badGateway(
-    `${service} answered with ${error === undefined ? `status ${status}` : error}, which is of no use here`,
+    `${service} answered with ${error === undefined ? `status ${status}` : error}, which is not a usable answer`,
   )
 }
 
@@ -90,7 +90,8 @@ function requestFor(url: string, form: Readonly<Record<string, string>>): HttpRe
 
 function readAnswer(service: string, reply: HttpReply): UpstreamAnswer {
   if (isTooManyRequests(reply)) return { is: 'no answer', reply: rateLimitReply(service, reply) }
-  if (reply.text.length > HELPER_UPSTREAM_CHARS_MAX) return failed(`${service} answered with too much`)
+  if (reply.text.length > HELPER_UPSTREAM_CHARS_MAX)
+    return failed(`${service} sent an answer that is too long`)
   const parsed = parseJson(reply.text)
   const isObject =
     parsed.ok && typeof parsed.value === 'object' && parsed.value !== null && !Array.isArray(parsed.value)
@@ -105,7 +106,7 @@ function rateLimitReply(service: string, reply: HttpReply): Reply {
   const retryAfter = reply.headers['retry-after']
   const headers: Headers =
     retryAfter !== undefined && RETRY_AFTER.test(retryAfter) ? [['retry-after', retryAfter]] : []
-  return refusal(429, `${service} wants fewer requests; wait as long as Retry-After says`, headers)
+  return refusal(429, `the rate limit of ${service} is reached; wait as long as Retry-After says`, headers)
 }
 
 const failed = (message: string): UpstreamAnswer => ({ is: 'no answer', reply: badGateway(message) })
