@@ -62,7 +62,7 @@ describe('a line', () => {
       const { line, story } = dial(plain(port))
       await until('the line is open', () => story.includes('opened'))
       line.send('{"type":"x"}')
-      const at = () => doors.desk.lines.at(-1)
+      const at = () => doors.hostApi.lines.at(-1)
       await until('the frame is there', () => at()?.frames.length === 1)
       expect(at()?.frames).toEqual(['{"type":"x"}'])
       at()?.link.send('{"type":"y"}')

@@ -97,7 +97,13 @@ describe('from the branch to the newest base', () => {
     const run = g.run()
     const head = tipOf(g)
     const from = await begun(g, run)
-    expect(from).toMatchObject({ state: 'rebased', head, base: tipOf(g, 'main'), files: [], isRetained: [] })
+    expect(from).toMatchObject({
+      state: 'rebased',
+      head,
+      base: tipOf(g, 'main'),
+      conflictFiles: [],
+      preserved: [],
+    })
     expect(await run.sh('git branch --show-current; cat new other')).toBe(`${BRANCH}\nof the branch\nof main`)
     const done = got(await push(g, run, from))
     expect(done.pushed).toBe(tipOf(g))
@@ -227,7 +233,7 @@ describe('a conflict', () => {
     const g = clashing()
     const run = g.run()
     const from = await begun(g, run)
-    expect(from).toMatchObject({ state: 'conflict', files: ['lamp'], tip: undefined })
+    expect(from).toMatchObject({ state: 'conflict', conflictFiles: ['lamp'], tip: undefined })
     await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
     expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
     expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
@@ -281,7 +287,7 @@ describe('the sandbox that was kept', () => {
     await run.sh('echo cache > build.log')
     pushed(g, 'main', 'again', 'x\n', 'Main goes on again')
     const from = await begun(g, run, aFollowUp({}, 'fu-2'), true)
-    expect(from).toMatchObject({ state: 'rebased', isFresh: false, isRetained: [] })
+    expect(from).toMatchObject({ state: 'rebased', isNewCheckout: false, preserved: [] })
     expect(await run.sh('cat build.log again')).toBe('cache\nx')
   })
 
@@ -291,7 +297,7 @@ describe('the sandbox that was kept', () => {
     await begun(g, run)
     await run.sh('echo mine > mine; git add mine; git commit -qm Mine; echo lost > lost; echo x >> new')
     const from = await begun(g, run, aFollowUp(), true)
-    expect(from).toMatchObject({ state: 'rebased', isRetained: ['switchyard/before-follow-up-1'] })
+    expect(from).toMatchObject({ state: 'rebased', preserved: ['switchyard/before-follow-up-1'] })
     expect(
       await run.sh(
         'git status --porcelain; git show switchyard/before-follow-up-1:mine switchyard/before-follow-up-1:lost',
@@ -308,7 +314,7 @@ describe('the sandbox that was kept', () => {
     await begun(g, run)
     await run.sh('echo both > lamp; touch .git/index.lock')
     const from = await begun(g, run, aFollowUp(), true)
-    expect(from).toMatchObject({ state: 'conflict', isRetained: ['switchyard/before-follow-up-1'] })
+    expect(from).toMatchObject({ state: 'conflict', preserved: ['switchyard/before-follow-up-1'] })
     expect(await run.sh('git show switchyard/before-follow-up-1:lamp')).toBe('both')
   })
 
@@ -318,7 +324,7 @@ describe('the sandbox that was kept', () => {
     await begun(g, run)
     await run.sh('echo precious > precious; rm -rf .git; ln -s /etc .git')
     const from = await begun(g, run, aFollowUp(), true)
-    expect(from).toMatchObject({ state: 'rebased', isFresh: true })
+    expect(from).toMatchObject({ state: 'rebased', isNewCheckout: true })
     expect(from.preserved).toEqual([expect.stringMatching(/\/before-follow-up-1\./)])
     expect(await run.sh(`cat ${from.preserved[0]}/precious; cat new other`)).toBe(
       'precious\nof the branch\nof main',
@@ -393,12 +399,12 @@ describe('a push that is overtaken', () => {
   test('by a person who took commits back leaves them out', async () => {
     const g = ground()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    const isRetained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    const retained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
     pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
-    git(g.person, 'push', '-q', '-f', 'origin', `${isRetained}:refs/heads/${BRANCH}`)
+    git(g.person, 'push', '-q', '-f', 'origin', `${retained}:refs/heads/${BRANCH}`)
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
   })

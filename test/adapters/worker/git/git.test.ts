@@ -159,7 +159,7 @@ describe('addresses', () => {
 })
 
 test.each([
-  ["fatal: Authentication failed for 'https://x/'", 'unauthorized', 'lasting'],
+  ["fatal: Authentication failed for 'https://x/'", 'unauthorized', 'permanent'],
   ["fatal: unable to access 'https://x/': Could not resolve host: x", 'failed', 'network'],
   ["fatal: unable to access 'https://x/': The requested URL returned error: 503", 'failed', 'network'],
   ['remote: Internal Server Error / ! [remote failure] a -> a', 'failed', 'network'],
@@ -179,24 +179,24 @@ test.each([
     'failed',
     'network',
   ],
-  ["fatal: repository 'https://x/y.git/' not found", 'unknown', 'lasting'],
-  ["fatal: repository 'https://x/rustls/openssl.git/' not found", 'unknown', 'lasting'],
+  ["fatal: repository 'https://x/y.git/' not found", 'unknown', 'permanent'],
+  ["fatal: repository 'https://x/rustls/openssl.git/' not found", 'unknown', 'permanent'],
   [
     "deny updating a hidden ref\nerror: failed to push some refs to 'https://x/tls/gnutls-ssl.git'",
     'failed',
-    'strange',
+    'unknown',
   ],
-  ['remote: error: GH006: Protected branch update failed', 'forbidden', 'lasting'],
-  ['remote: error: GH001: Large files detected.', 'invalid', 'lasting'],
+  ['remote: error: GH006: Protected branch update failed', 'forbidden', 'permanent'],
+  ['remote: error: GH001: Large files detected.', 'invalid', 'permanent'],
   [
     'refusing to allow an OAuth App to create or update workflow `.github/x` without `workflow` scope',
     'forbidden',
-    'lasting',
+    'permanent',
   ],
-  ['fatal: write error: No space left on device', 'unavailable', 'lasting'],
+  ['fatal: write error: No space left on device', 'unavailable', 'permanent'],
   ["fatal: Unable to create '/x/packed-refs.lock': File exists.", 'failed', 'locked'],
   ['error: object file ./objects/ab/cd is empty', 'failed', 'corrupt'],
-  ['fatal: something new', 'failed', 'strange'],
+  ['fatal: something new', 'failed', 'unknown'],
 ])('%s → %s', (stderr, kind, trouble) => {
   const account = explainFailure('pushing', stderr)
   expect(account.errorKind).toBe(trouble)

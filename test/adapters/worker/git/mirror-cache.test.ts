@@ -33,7 +33,7 @@ interface Desk {
   readonly remote: string
 }
 
-function desk(): Desk {
+function hostApi(): Desk {
   const { folder: root, remote, person } = ground()
   const real = createGit({ folder: join(root, 'git'), clock: realClock })
   const calls: GitCall[] = []
@@ -58,7 +58,7 @@ const packs = (folder: string) =>
   readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.pack'))
 
 test('it is made once, and then only brought up to date', async () => {
-  const { cache, wanted, person, folder, calls } = desk()
+  const { cache, wanted, person, folder, calls } = hostApi()
   const first = got(await cache.use(wanted, never, tip))
   git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
   git(person, 'push', '-q', 'origin', 'main')
@@ -70,8 +70,8 @@ test('it is made once, and then only brought up to date', async () => {
 })
 
 test('one at a time uses a copy, in the order of asking; another repository’s is not waited for', async () => {
-  const { cache, wanted } = desk()
-  const other = desk()
+  const { cache, wanted } = hostApi()
+  const other = hostApi()
   let inUse = 0
   const order: number[] = []
   const use = (number: number) =>
@@ -88,7 +88,7 @@ test('one at a time uses a copy, in the order of asking; another repository’s 
 })
 
 test('whoever is stopped while waiting waits no longer, and holds nobody up', async () => {
-  const { cache, wanted } = desk()
+  const { cache, wanted } = hostApi()
   let release = () => {}
   const held = new Promise<void>((resolve) => {
     release = resolve
@@ -147,7 +147,7 @@ describe('what a crash or a bad disk left', () => {
       },
     ],
   ])('%s', async (_, damage) => {
-    const { cache, wanted, person } = desk()
+    const { cache, wanted, person } = hostApi()
     got(await cache.use(wanted, never, tip))
     git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
     git(person, 'push', '-q', 'origin', 'main', 'main:refs/heads/more')
@@ -215,7 +215,7 @@ describe('taking back', () => {
       .reduce((sum, entry) => sum + statSync(join(entry.parentPath ?? entry.path, entry.name)).size, 0)
 
   test('the longest unused goes first, and no more than has to', async () => {
-    const { cache, wanted, folder, remote } = desk()
+    const { cache, wanted, folder, remote } = hostApi()
     const names = ['one', 'two', 'three']
     for (const [index, name] of names.entries()) {
       const each = { name: `ada/${name}`, remote: wanted.remote }
@@ -240,7 +240,7 @@ describe('taking back', () => {
   })
 
   test('many packs become one, and nothing is lost', async () => {
-    const { cache, wanted, person } = desk()
+    const { cache, wanted, person } = hostApi()
     got(await cache.use(wanted, never, tip))
     const copy = cache.folderOf(wanted)
     for (let made = 0; made < 42; made++) {
@@ -270,7 +270,7 @@ describe('taking back', () => {
 test('everything in a copy can be read by the user that a sandbox runs as, whatever the umask', async () => {
   const before = process.umask(0o077)
   try {
-    const { cache, wanted, folder } = desk()
+    const { cache, wanted, folder } = hostApi()
     got(await cache.use(wanted, never, tip))
     const copy = cache.folderOf(wanted)
     const closed = readdirSync(copy, { withFileTypes: true, recursive: true })
@@ -285,7 +285,7 @@ test('everything in a copy can be read by the user that a sandbox runs as, whate
 })
 
 test('a repository that is gone is told of, and fetched no more often than once', async () => {
-  const { cache, wanted, calls } = desk()
+  const { cache, wanted, calls } = hostApi()
   const absent = { name: 'ada/absent', remote: { address: `${wanted.remote.address}.absent` } }
   expect(refusalOf(await cache.use(absent, never, tip))).toMatch(
     /^unknown: fetching ada\/absent: there is no such repository/,

@@ -268,7 +268,7 @@ describe('a comment that is sent and taken in late', () => {
     const told: string[] = []
     const blind = { ...host, hasComment: async () => yes(false) }
     const words = { marker: MARK, body, isTakenOver: false }
-    const where = { ...place(blind), told: (line: string) => told.push(line) }
+    const where = { ...place(blind), logToRun: (line: string) => told.push(line) }
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect([comments, told]).toEqual([
       [body],
@@ -284,7 +284,7 @@ describe('a comment that is sent and taken in late', () => {
     const { host } = late(clock, 0)
     const told: string[] = []
     const forbidden = { ...host, dropRepeats: async () => no('forbidden', 'not allowed') }
-    const where = { ...place(forbidden), told: (line: string) => told.push(line) }
+    const where = { ...place(forbidden), logToRun: (line: string) => told.push(line) }
     const words = { marker: MARK, body, isTakenOver: false }
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect(told).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
@@ -292,7 +292,7 @@ describe('a comment that is sent and taken in late', () => {
 })
 
 describe('a pull request', () => {
-  const delivery = (codehost: CodeHost, logToRun: string[]) => ({
+  const delivery = (codehost: CodeHost, told: string[]) => ({
     job: aJob() as Job,
     leaseId: 'ls-1',
     folders: { work: '/w', home: '/h', staging: '/d', exchange: '/e' },
@@ -303,7 +303,7 @@ describe('a pull request', () => {
     codehost,
     mayContinue: () => true,
     signal: new AbortController().signal,
-    told: (line: string) => logToRun.push(line),
+    logToRun: (line: string) => told.push(line),
   })
   /** The push is another story. */
   const git = {

@@ -96,20 +96,24 @@ function handsParts(changes: Partial<ExecutorDependencies>, clock: ManualClock):
     log: keptLog(),
     uuid: () => 'a-session',
     launcher,
-    slotOf: () => ({ uid: 0, gid: 0 }),
+    userFor: () => ({ uid: 0, gid: 0 }),
     firstNumber: 0,
-    giveAway: false,
+    isRoot: false,
     removeFolder: (folder: string) => rm(folder, { recursive: true, force: true }),
-    sources: good,
+    gitSources: good,
     codehostFor: () => yes({}),
     drivers: { agentA: driver },
-    wayOut: async () => ({ environment: {}, wrap: (line: readonly string[]) => line, close: async () => {} }),
+    openEgress: async () => ({
+      environment: {},
+      wrapCommand: (command: readonly string[]) => command,
+      close: async () => {},
+    }),
     insidePrograms: '/usr',
-    node: { program: '/usr/bin/node', shown: [] },
+    node: { program: '/usr/bin/node', readOnlyPaths: [] },
     gitconfig: '',
     stallMs: 60_000,
     freeBytes: async () => 2 ** 40,
-    closed: async () => {},
+    onClosed: async () => {},
     ...changes,
   } as unknown as ExecutorDependencies
 }
@@ -172,7 +176,7 @@ test.each<[string, Partial<GitSources>]>([
 
 test('transcripts that cannot be read cost no more than what they say', async () => {
   const { outcome } = await carriedOut({
-    drivers: { agentA: { ...driver, usage: broken } } as unknown as ExecutorDependencies['drivers'],
+    drivers: { agentA: { ...driver, readUsage: broken } } as unknown as ExecutorDependencies['drivers'],
   })
   expect(outcome).toMatchObject({ status: 'completed', prUrl: 'https://code/1', costs: [COST] })
 })

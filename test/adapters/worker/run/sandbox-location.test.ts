@@ -29,7 +29,7 @@ describe('the ground', () => {
     expect(await chooseSandboxLocation({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
       folder: dataDir,
       insidePrograms,
-      node: { program: '/usr/bin/node', shown: [] },
+      node: { program: '/usr/bin/node', readOnlyPaths: [] },
     })
   })
 
@@ -54,7 +54,7 @@ describe('the ground', () => {
       dataDir,
       insidePrograms: join(top, 'inside'),
       nodeProgram: '/usr/bin/node',
-      wanted,
+      chosenFolder: wanted,
     }
     const ground = await chooseSandboxLocation(parts)
     process.umask(umask)
@@ -72,14 +72,14 @@ describe('the ground', () => {
     const parts = {
       gid: GID,
       dataDir: join(top, 'closed/data'),
-      wanted: join(top, 'runs'),
+      chosenFolder: join(top, 'runs'),
       insidePrograms: join(top, 'closed/inside'),
       nodeProgram: closedNode,
     }
     const { folder, insidePrograms, node } = await chooseSandboxLocation(parts)
     expect([insidePrograms, node]).toEqual([
       join(folder, 'inside'),
-      { program: join(folder, 'node'), shown: [join(folder, 'node')] },
+      { program: join(folder, 'node'), readOnlyPaths: [join(folder, 'node')] },
     ])
     expect(existsSync(join(insidePrograms, 'tool.js'))).toBe(true)
     writeFileSync(join(top, 'closed/inside/new.js'), '2')

@@ -43,8 +43,8 @@ async function room() {
     clock: realClock,
     log: keptLog(),
     launcher,
-    slotOf: () => slot,
-    node: { program: process.execPath, shown: [] },
+    userFor: () => slot,
+    node: { program: process.execPath, readOnlyPaths: [] },
     insidePrograms: '/usr/bin',
     gitconfig: '',
   } as unknown as ExecutorDependencies

@@ -66,8 +66,9 @@ async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed 
 describe('a sandbox on disk', () => {
   test('has its folders, for its owner only, and a record beside them', async () => {
     const sandboxes = await opened()
-    const { root, work, home, out, staging: desk, exchange } = await sandboxes.create('run-1', undefined)
-    for (const folder of [work, home, out, desk, exchange]) expect(statSync(folder).mode & 0o777).toBe(0o700)
+    const { root, work, home, out, staging: hostApi, exchange } = await sandboxes.create('run-1', undefined)
+    for (const folder of [work, home, out, hostApi, exchange])
+      expect(statSync(folder).mode & 0o777).toBe(0o700)
     expect(JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))).toMatchObject({
       runId: 'run-1',
       number: 0,
