@@ -38,9 +38,9 @@ describe('charts', () => {
       'b.done:final',
     ])
     expect(chart.transitions).toEqual([
-      { from: '', to: 'b.done', event: 'stop', guard: undefined, deeds: ['wave'] },
-      { from: 'a', to: 'b', event: undefined, guard: 'ready', deeds: [] },
-      { from: 'a', to: 'b', event: 'go', guard: undefined, deeds: ['greet', 'wave'] },
+      { from: '', to: 'b.done', event: 'stop', guard: undefined, actions: ['wave'] },
+      { from: 'a', to: 'b', event: undefined, guard: 'ready', actions: [] },
+      { from: 'a', to: 'b', event: 'go', guard: undefined, actions: ['greet', 'wave'] },
     ])
   })
 

@@ -40,7 +40,7 @@ interface ArtifactUploadTask {
 }
 
 const ATTEMPTS_MAX = 12
-/** Refusals before anything is uploaded. They do not count as attempts, because waiting for the code host costs nothing. */
+/** Refusals that do not count as attempts: before the upload, waiting for the code host costs nothing. */
 const UNREACHABLE_KINDS = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 

@@ -242,7 +242,7 @@ describe('the book of frames', () => {
     await promisesSettled()
     expect(applied.get('ls-1')).toBeUndefined()
     expect(book.pendingBytes).toBe(0)
-    expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('asked for again')])
+    expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('will resend')])
   })
 
   test('a file that is refused is as good as written: the run’s log says why', async () => {
