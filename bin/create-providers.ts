@@ -3,7 +3,7 @@
  * credentials; and the programs of this machine that hold logins of their own.
  */
 import { join } from 'node:path'
-import type { HostParts } from '../actors/root/create-host.ts'
+import type { HostDependencies } from '../actors/root/create-host.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider, type ServiceConfig } from '../protocol/config.ts'
 import { createAccounts } from '../providers/accounts/accounts.ts'
@@ -11,7 +11,7 @@ import { createPullHost } from '../providers/codehost/pull-host.ts'
 import { createClientPool } from '../providers/http/client-pool.ts'
 import { createHttp } from '../providers/http/http.ts'
 import { createWranglerBucket } from '../providers/storage.ts'
-import { trackerFor } from '../providers/tracker/tracker.ts'
+import { createTracker } from '../providers/tracker/tracker.ts'
 import { realChance } from './clock.ts'
 import { Ending, EXIT } from './exit.ts'
 import { web } from './network.ts'
@@ -24,7 +24,7 @@ export interface NeighbourParts {
   readonly inheritable: () => readonly number[]
 }
 
-export type Neighbours = Pick<HostParts, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
+export type Neighbours = Pick<HostDependencies, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
   /** Nobody is asked any more, and what was started ends. */
   close(): Promise<void>
 }
@@ -50,7 +50,7 @@ export function makeNeighbours({
     inheritable,
   })
   return {
-    tracker: (config: ServiceConfig) => trackerFor(config, { clock, log, couriers }),
+    tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients: couriers }),
     pulls: (config: ServiceConfig) => createPullHost(config, { clients: couriers, clock, log }),
     accounts: createAccounts({
       http,

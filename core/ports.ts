@@ -1,31 +1,35 @@
 /**
- * What the lives need from the world, as types only.
+ * The interfaces through which actors reach the outside world, as types only.
  *
- * `store/`, `providers/` and `bin/` satisfy these; `actors/` and `transport/` are handed them. Nothing below `bin/`
- * reads a clock, rolls dice or opens a file of its own accord, so a whole host can run inside one test.
+ * `store/`, `providers/` and `bin/` implement these ports; `actors/` and `transport/` receive the implementations. No
+ * code below `bin/` reads a clock, draws random numbers or opens a file by itself, so a whole host can run inside one
+ * test.
  */
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
 import type { Result } from './result.ts'
 
-// ---- time and chance -------------------------------------------------------------------------------------------
+// ---- time and randomness ---------------------------------------------------------------------------------------
 
 export type Cancel = () => void
 
 export interface Clock {
-  /** Wall time, milliseconds since 1970. May jump; only for instants that people or records see. */
+  /**
+   * Wall time in milliseconds since 1970. The value may jump, so use it only for instants that people or records see.
+   */
   now(): number
-  /** Milliseconds that never go back; for measuring silence and durations. */
+  /** Milliseconds that never go back, for measuring silence and durations. */
   monotonic(): number
+  /** Calls `run` once after `ms` milliseconds, unless the returned function is called first. */
   after(ms: number, run: () => void): Cancel
-  /** Once everything that is happening in this turn of the loop has happened. */
+  /** Calls `run` after all other work of the current turn of the event loop. */
   endOfTick(run: () => void): void
 }
 
 export interface RandomSource {
   bytes(count: number): Uint8Array
-  /** 0 ≤ x < 1 */
+  /** A random number x with 0 ≤ x < 1. */
   fraction(): number
 }
 
@@ -38,18 +42,21 @@ export interface Log {
   error(fields: object, message: string): void
 }
 
-// ---- memory ----------------------------------------------------------------------------------------------------
+// ---- storage ---------------------------------------------------------------------------------------------------
 
-/** One life as it is stored: the version of its layout, the code of its state, its plain fields, its deadlines. */
+/**
+ * The stored state of one actor: the version of its layout, the code of its state, its plain fields and its
+ * deadlines.
+ */
 export interface ActorSnapshot {
   readonly v: number
   readonly s: string
   readonly c: unknown
-  /** Instants (wall milliseconds) by name; absent when there are none. Kept here so that none is lost by a restart. */
+  /** Deadlines by name, as wall milliseconds; absent when there are none. A stored deadline survives a restart. */
   readonly d?: Readonly<Record<string, number>>
 }
 
-/** One change to the control database. `null` removes. */
+/** A change to the control database. `null` removes the entry. */
 export type Write =
   | {
       readonly table: 'snapshot'
@@ -59,8 +66,8 @@ export type Write =
     }
   | { readonly table: 'run'; readonly id: string; readonly run: Run | null }
   /**
-   * The next events of a run: `count` of them, from index `first` on, as JSON lines, each ended by a newline. `first`
-   * is what `EventLogs.next` answers, plus what was written before in commits still on their way.
+   * The next `count` events of a run, starting at index `first`, as JSON lines that each end in a newline. `first` is
+   * the value of `EventLogs.nextIndex` plus the events written in commits that are not on disk yet.
    */
   | {
       readonly table: 'events'
@@ -69,7 +76,7 @@ export type Write =
       readonly count: number
       readonly lines: string
     }
-  /** A small plain value that is nobody's life: what outlives the lives it was learnt from. */
+  /** A small plain value that belongs to no actor and outlives the actors that produced it. */
   | {
       readonly table: 'key-value'
       readonly collection: KeyValueCollection
@@ -78,12 +85,16 @@ export type Write =
     }
 
 /**
- * `ended-lease`: how a lease ended, by its id, for frames that come late. `mark`: how far a live lease's frames are
- * applied, by its id. `memory`: what runs learnt, by repository. `ticket`: since when a ticket is in its state.
- * `errand`: what a worker that was away is to be told, by worker and run. On a worker's disk, `frame`: what waits for
- * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id. `session`: what
- * is known of the costs of a session that a person went on with, by the session's id. `told`: which remarks on its pull
- * request follow-ups of a run were told, by the run's id.
+ * The collections of the key-value store.
+ *
+ * On the host: `ended-lease`: how a lease ended, by lease id, for frames that arrive late. `mark`: the watermark of a
+ * live lease, by lease id. `memory`: the facts that runs recorded, by repository. `ticket`: since when a ticket is in
+ * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
+ * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
+ * received, by run id.
+ *
+ * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
+ * acknowledged frame of a lease, by lease id.
  */
 export type KeyValueCollection =
   | 'ended-lease'
@@ -97,9 +108,9 @@ export type KeyValueCollection =
   | 'told'
 
 /**
- * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go
- * through by themselves once there is room. `broken`: a write or sync failed for good; the process must end and
- * recover from what is on disk.
+ * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits
+ * succeed by themselves once the disk has space. `broken`: a write or sync failed for good; the process must end and
+ * recover from the data on disk.
  */
 export type StoreState =
   | { readonly is: 'ready' }
@@ -107,61 +118,72 @@ export type StoreState =
   | { readonly is: 'broken'; readonly reason: string }
 
 export interface Snapshots {
+  /** Returns the snapshot of one actor, or undefined when there is none. */
   get(kind: string, key: string): ActorSnapshot | undefined
-  /** In key order. */
+  /** Lists the snapshots of a kind in key order. */
   all(kind: string): Iterable<readonly [key: string, record: ActorSnapshot]>
+  /** Lists the actor kinds that have ever been stored. */
   kinds(): readonly string[]
 }
 
 export interface RunQuery {
   readonly limit?: number
-  /** Only runs older than this one (a run id). */
+  /** Only runs older than this run id. */
   readonly before?: string
   readonly status?: readonly RunStatus[]
   readonly ticket?: string
 }
 
-/** Every run, finished or not. Run ids sort by creation time; lists are newest first. */
+/** Every run, finished or not. Run ids sort by creation time. */
 export interface RunRecords {
+  /** Returns one run, or undefined when there is none. */
   get(id: string): Run | undefined
+  /** Lists the runs that match the query, newest first. */
   list(query: RunQuery): Run[]
+  /** Counts all runs, or those with the given status. */
   count(status?: RunStatus): number
 }
 
 export interface KeyValues {
+  /** Returns one value, or undefined when there is none. */
   get(collection: KeyValueCollection, key: string): object | undefined
-  /** In key order; `after` and `until` bound the keys, both exclusive. */
+  /** Lists a collection in key order. `after` and `until` bound the keys; both are exclusive. */
   all(
     collection: KeyValueCollection,
     between?: { readonly after?: string; readonly until?: string },
   ): Iterable<readonly [key: string, value: object]>
 }
 
-/** The control database: reads see only what is durable. */
+/** The control database. Reads return only durable data. */
 export interface ControlDatabase {
   readonly snapshots: Snapshots
   readonly runs: RunRecords
   readonly keyValues: KeyValues
   /**
-   * All or nothing, in the order of the calls. Resolves when these writes are on disk; calls within one turn of the
-   * loop share one transaction and one sync. Rejects only when the store is broken (or was closed before).
+   * Applies all of the writes or none, in the order of the calls, and resolves when they are on disk. Calls within
+   * one turn of the event loop share one transaction and one sync. Rejects only when the store is broken or closed.
    */
   commit(writes: readonly Write[]): Promise<void>
+  /** Returns the current state of the store. */
   state(): StoreState
+  /** Calls the listener on every change of the state. */
   onState(listener: (state: StoreState) => void): Cancel
-  /** Consistent copy of the database, taken while running. */
+  /** Writes a consistent copy of the running database into `folder`. */
   backup(folder: string): Promise<void>
 }
 
 /**
- * The run's events, one JSON object a line. They become durable with the commit that holds them (`table: 'events'`)
- * and are moved to the run's own file behind everybody's back; readers see one log, in order and without holes.
+ * The events of each run, one JSON object per line.
+ *
+ * Events become durable with the commit that holds them (`table: 'events'`). The event flusher moves them to the
+ * run's own file in the background. Readers see one log, in order and without holes.
  */
 export interface EventLogs {
-  /** Index the next event gets, as far as commits have landed. Quick: asks no file. */
+  /** Returns the index of the next event, counting committed events only. Reads no file. */
   nextIndex(runId: string): number
-  /** Only what is durable. `after`: only events with a higher index. */
+  /** Returns durable events, oldest first. `after`: only events with a higher index. */
   read(runId: string, query?: { readonly after?: number; readonly limit?: number }): Promise<RunEvent[]>
+  /** Deletes all events of a run. */
   remove(runId: string): Promise<void>
 }
 
@@ -176,9 +198,9 @@ export type ArtifactLookup =
   | { readonly is: 'escape'; readonly reason: string }
   | { readonly is: 'missing' }
 
-/** A run's artifact folder. No name leads out of it. */
+/** The artifact folder of each run. No name leads out of it. */
 export interface Artifacts {
-  /** Parts 0, 1, … of one artifact; the file appears under its name only when the final part is on disk. */
+  /** Writes part 0, 1, … of one artifact. The file appears under its name only when the final part is on disk. */
   write(
     runId: string,
     name: string,
@@ -186,8 +208,11 @@ export interface Artifacts {
     data: Uint8Array,
     final: boolean,
   ): Promise<'kept' | 'repeat' | { readonly refused: string }>
+  /** Looks one artifact up by its name. */
   find(runId: string, name: string): Promise<ArtifactLookup>
+  /** Lists the names of the complete artifacts of a run. */
   names(runId: string): Promise<string[]>
+  /** Deletes the artifacts of a run, unfinished ones too. */
   remove(runId: string): Promise<void>
 }
 
@@ -197,29 +222,32 @@ export interface UsageKey {
   readonly subagentId?: string
 }
 
-/** Usage snapshots: one file a session or subagent, replaced whole. */
+/** Usage snapshots: one file per session or subagent, always replaced as a whole. */
 export interface UsageArchive {
+  /** Stores a snapshot in place of the earlier one. */
   replace(key: UsageKey, text: string): Promise<void>
+  /** Returns the stored text, or undefined when there is none. */
   read(key: UsageKey): Promise<string | undefined>
+  /** Lists the snapshots of a project, sorted by session and subagent. */
   list(projectKey: string): Promise<UsageKey[]>
 }
 
-/** The person's configuration file, as text: what it means is not the store's business. */
+/** The configuration file as text. `core/settings` interprets it. */
 export interface ConfigFile {
   readonly path: string
-  /** undefined: there is no file yet. */
+  /** Returns the text, or undefined when there is no file yet. */
   read(): Promise<string | undefined>
   /**
-   * Puts `text` in place of `expected` atomically, durable when it resolves. When the file holds something else by
-   * now (a hand edit nobody has seen yet), nothing is written and the answer carries what it holds.
+   * Replaces `expected` by `text` atomically, and resolves when the change is durable. When a hand edit changed the
+   * file in between, nothing is written and the result carries the file's current text.
    */
   replace(
     expected: string | undefined,
     text: string,
   ): Promise<{ readonly is: 'replaced' } | { readonly is: 'changed'; readonly text: string | undefined }>
-  /** Keeps a copy of what the file holds beside it, owner-only, before something replaces it. Answers the copy's path. */
+  /** Saves `text` in an owner-only file beside the configuration file, and returns the path of the copy. */
   saveCopy(text: string): Promise<string>
-  /** Called (debounced) whenever the file may have changed, for whatever reason. */
+  /** Calls `onChange` (debounced) whenever the file may have changed. */
   watch(onChange: () => void): Cancel
 }
 
@@ -229,31 +257,34 @@ export interface Store {
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly config: ConfigFile
-  /** Flushes what is pending and lets go of everything, in order. */
+  /** Finishes pending work and releases all resources in order. */
   close(): Promise<void>
 }
 
-// ---- neighbours -------------------------------------------------------------------------------------------------
+// ---- tracker and code host --------------------------------------------------------------------------------------
 
-/** A ticket as its tracker has it. */
+/** A ticket as its tracker reports it. */
 export interface TrackedTicket {
   readonly ticket: Ticket
-  /** Done or given up: it holds nothing up that waits for it. */
+  /** The ticket is done or abandoned, so it no longer blocks other tickets. */
   readonly closed: boolean
-  /** By what else than the ticket shows a rule may name its assignee and its project: an e-mail address, an id. */
+  /**
+   * Further names that an eligibility rule may use for the assignee or the project, such as an e-mail address or an
+   * id.
+   */
   readonly aliases?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
 }
 
 export interface TrackerListing {
   readonly tickets: readonly TrackedTicket[]
-  /** What could not be read, one sentence each; the other tickets are right all the same. */
+  /** A sentence for each ticket that could not be read. The tickets in the list are valid all the same. */
   readonly problems: readonly string[]
 }
 
-/** What a look at a tracker is to answer. */
+/** The tickets that a poll must return. */
 export interface TrackerQuery {
   readonly rules: ServiceConfig['tracker']['eligible']
-  /** Tickets that are cared about whatever has become of them (ids): those with a run that is not at rest. */
+  /** Ids of tickets with an active run. The tracker returns these whatever their state is. */
   readonly tickets: readonly string[]
 }
 
@@ -262,27 +293,30 @@ export interface PullLink {
   readonly title: string
 }
 
-/** One tracker, as configured right now. */
+/** The tracker of the current configuration. */
 export interface Tracker {
   /**
-   * Everything it has that could be or become eligible, and what was asked for besides. Refused: `unauthorized` when
-   * it does not take our credential, all else passes.
+   * Returns every ticket that is or could become eligible, and the tickets that the query names. Refuses with
+   * `unauthorized` when the tracker rejects the credential; every other refusal is temporary.
    */
   listTickets(query: TrackerQuery): Promise<Result<TrackerListing>>
-  /** Called (debounced) whenever something may have changed; not every tracker can tell. */
+  /**
+   * Calls `onChange` (debounced) whenever tickets may have changed. Some trackers cannot report changes and never
+   * call it.
+   */
   watch(onChange: () => void): Cancel
   /**
-   * `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good.
-   * Without it, one that is closed stays closed.
+   * Moves a ticket to a state. When `from` is given and a person moved the ticket to a state outside it, the ticket
+   * stays and the refusal is permanent. Without `from`, a closed ticket stays closed.
    */
   moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>>
-  /** Twice is once. Absent where a ticket has no place for links. */
+  /** Adds a link to the ticket; a repeated call changes nothing. Absent when the tracker has no links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
-  /** For choosing which tickets are eligible. */
+  /** Lists the projects that a person can choose from in the eligibility rules. */
   projects(): Promise<Result<readonly TrackerProject[]>>
 }
 
-/** A pull request as its code host has it, as far as a run needs to know. */
+/** The facts about a pull request that a run needs. */
 export interface OpenPullRequest {
   readonly number: number
   readonly url: string
@@ -290,29 +324,31 @@ export interface OpenPullRequest {
 }
 
 export interface NewPullRequest {
-  /** owner/name */
+  /** The repository as owner/name. */
   readonly remote: string
   readonly head: string
   readonly base: string
   readonly title: string
-  /** Ends with the marker, in a comment that people don't see. */
+  /** The text ends with a marker inside an HTML comment, which people do not see. */
   readonly body: string
   readonly draft: boolean
 }
 
-/** Where a run's work is published. A driver holds its own credential; nothing it answers carries it. */
+/** The code host where a run's work is published. The driver holds its own credential, and no result contains it. */
 export interface CodeHost {
-  /** What git clones from, fetches from and pushes to; without a credential in it. */
+  /** Returns the address, without a credential, that git clones from, fetches from and pushes to. */
   gitAddress(remote: string): string
-  /** The one open pull request of this head branch, whoever opened it. */
+  /** Returns the open pull request of this head branch, no matter who opened it. */
   findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>>
+  /** Opens a pull request. */
   openPull(request: NewPullRequest): Promise<Result<OpenPullRequest>>
-  /** Whether a comment in the pull request's conversation holds this text. */
+  /** Tells whether a comment in the pull request's conversation contains this text. */
   hasComment(remote: string, number: number, text: string): Promise<Result<boolean>>
+  /** Adds a comment to the pull request's conversation. */
   comment(remote: string, number: number, body: string): Promise<Result<void>>
   /**
-   * Of the comments that end with this text the first stays; those of the same author after it are taken away. Answers
-   * how many.
+   * Keeps the first comment that ends with this text, deletes later ones of the same author, and returns how many
+   * were deleted.
    */
   dropRepeats(remote: string, number: number, text: string): Promise<Result<number>>
 }
@@ -321,40 +357,46 @@ export interface CodeHost {
 
 export interface LocalWorkerOptions {
   readonly concurrency: number
-  /** Its credential is good for nothing any more. */
+  /** The host no longer accepts the worker's credential, so the worker must register with a new pairing token. */
   readonly enrollAgain: boolean
-  /** A pairing token, asked for when it has no credential. */
+  /** Creates a pairing token. Called only when the worker has no valid credential. */
   readonly createPairingToken: () => string
 }
 
 export interface LocalWorkerExit {
-  /** Absent when a signal ended it. */
+  /** The exit code; absent when a signal ended the process. */
   readonly code?: number
   readonly signal?: string
 }
 
-/** It also ends by itself, at once, when this process is gone. */
+/** The process of the local worker. The process also ends at once when the host's process ends. */
 export interface LocalWorkerProcess {
-  /** Takes no more runs, and ends when those it has are done. */
+  /** Makes the worker accept no more runs and end when its current runs are done. */
   drain(): void
-  /** Ends now, its runs with it; what is finished stays on its disk and is told next time. */
+  /**
+   * Ends the worker and its runs now. Finished work stays on the worker's disk and is reported after the next start.
+   */
   stop(): void
+  /** Kills the process at once. */
   kill(): void
-  /** Never rejects. */
+  /** Resolves when the process has ended. Never rejects. */
   readonly ended: Promise<LocalWorkerExit>
 }
 
-/** Starts worker daemons on this machine, each in a process of its own; one at a time. */
+/** Starts worker daemons on this machine, each in its own process, one at a time. */
 export interface LocalWorkerLauncher {
   start(options: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
 }
 
-// ---- measuring -------------------------------------------------------------------------------------------------
+// ---- metrics ---------------------------------------------------------------------------------------------------
 
-/** Where parts report figures; `/metrics` prints them. Names are `switchyard_…`, labels are few and bounded. */
+/** The sink for metrics, which `/metrics` prints. Names become `switchyard_…`; labels are few and bounded. */
 export interface Meters {
+  /** Increases a counter. */
   count(name: MeterName, labels?: Readonly<Record<string, string>>, by?: number): void
+  /** Sets a gauge. */
   gauge(name: MeterName, value: number, labels?: Readonly<Record<string, string>>): void
+  /** Adds a duration to a histogram. */
   observe(name: MeterName, seconds: number): void
 }
 

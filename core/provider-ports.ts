@@ -1,10 +1,10 @@
 /**
- * What the host asks of its neighbours, as types only: the code host's pull requests, accounts and their credentials,
- * the bucket.
+ * The interfaces through which the host reaches pull requests, accounts and the bucket, as types only.
  *
- * `providers/` satisfies these and `bin/` introduces them. A refusal's kind says what follows: `unauthorized` is a
- * credential that its provider does not take, `unavailable` passes by itself (too many requests, an outage), `unknown`
- * is not there, `conflict` not possible in this state. No answer and no refusal carries a credential that it need not.
+ * `providers/` implements these ports and `bin/` connects them. A refusal's kind tells what to do: `unauthorized`
+ * means the provider rejects the credential, `unavailable` is temporary (rate limit, outage), `unknown` means the
+ * thing does not exist, `conflict` means it is not possible in this state. No result and no refusal contains a
+ * credential that it does not need.
  */
 import type { AgentProvider, ServiceConfig } from '../protocol/config.ts'
 import type { ConnectProvider } from '../protocol/connect.ts'
@@ -20,77 +20,94 @@ import type {
 import type { PullState } from '../protocol/run.ts'
 import type { Result } from './result.ts'
 
-/** Who waits: a person who clicked, or nobody. What nobody waits for gives way, and stops before a quota is gone. */
+/**
+ * Tells whether a person waits for the request. Background requests yield to others and stop before a rate limit is
+ * used up.
+ */
 export type Urgency = 'person' | 'background'
 
 // ---- pull requests -----------------------------------------------------------------------------------------------
 
-/** A code host does not know by which key a repository is configured here. */
+/** A pull request as the code host reports it, without the repository's configuration key. */
 export type PullFacts = Omit<PullSummary, 'repo' | 'remote'>
 export type PullDetailFacts = Omit<PullDetail, 'repo' | 'remote'>
 
+/** The address of one pull request. */
 export interface PullReference {
   /** owner/name */
   readonly remote: string
   readonly number: number
 }
 
-/** Where a pull request's branch really lies: of a fork it is another repository. */
+/** The branches of a pull request. For a fork the head repository differs from the base repository. */
 export interface PullBranches {
-  /** owner/name; undefined when the repository is gone. */
+  /** The head repository as owner/name; undefined when that repository no longer exists. */
   readonly headRemote: string | undefined
   readonly headBranch: string
   readonly headSha: string
   readonly baseBranch: string
 }
 
-/** The code host as people use it, and the host on their behalf. A driver holds its own credential. */
+/**
+ * The pull request operations that people use, and that the host uses on their behalf. The driver holds its own
+ * credential.
+ */
 export interface PullRequestApi {
-  /** Those that the account can reach, most recently pushed first. */
+  /** Lists the repositories that the account can reach, most recently pushed first. */
   repos(): Promise<Result<readonly CodehostRepo[]>>
-  /** Every open one and the newest of the others, newest activity first. */
+  /** Lists every open pull request and the newest closed ones, newest activity first. */
   list(remote: string, urgency: Urgency): Promise<Result<readonly PullFacts[]>>
-  detail(place: PullReference): Promise<Result<PullDetailFacts>>
-  branches(place: PullReference): Promise<Result<PullBranches>>
-  /** One that is not there is left out. */
+  /** Returns one pull request with its conversation, files, commits and checks. */
+  detail(pull: PullReference): Promise<Result<PullDetailFacts>>
+  /** Returns the branches of a pull request. */
+  branches(pull: PullReference): Promise<Result<PullBranches>>
+  /** Returns the state of each pull request; leaves out those that do not exist. */
   states(
     remote: string,
     numbers: readonly number[],
     urgency: Urgency,
   ): Promise<Result<ReadonlyMap<number, PullState>>>
-  /** Answers the code host's own sentence about it. */
-  merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>>
-  close(place: PullReference): Promise<Result<void>>
-  reopen(place: PullReference): Promise<Result<void>>
-  markReady(place: PullReference): Promise<Result<void>>
-  comment(place: PullReference, body: string): Promise<Result<void>>
-  review(place: PullReference, review: ReviewRequest): Promise<Result<void>>
-  reply(place: PullReference, reply: ReplyRequest): Promise<Result<void>>
-  resolveThread(place: PullReference, request: ResolveThreadRequest): Promise<Result<void>>
-  /** Of which pull request this is the address; undefined when it is none of this code host's. */
+  /** Merges a pull request and returns the code host's message about it. */
+  merge(pull: PullReference, method: MergeRequest['method']): Promise<Result<string>>
+  /** Closes a pull request without merging it. */
+  close(pull: PullReference): Promise<Result<void>>
+  /** Opens a closed pull request again. */
+  reopen(pull: PullReference): Promise<Result<void>>
+  /** Takes a pull request out of draft. */
+  markReady(pull: PullReference): Promise<Result<void>>
+  /** Adds a comment to the conversation. */
+  comment(pull: PullReference, body: string): Promise<Result<void>>
+  /** Submits a review. */
+  review(pull: PullReference, review: ReviewRequest): Promise<Result<void>>
+  /** Replies to a review comment in its thread. */
+  reply(pull: PullReference, reply: ReplyRequest): Promise<Result<void>>
+  /** Marks a review thread resolved or open. */
+  resolveThread(pull: PullReference, request: ResolveThreadRequest): Promise<Result<void>>
+  /** Returns the pull request that this URL points to; undefined for a URL of another kind or another code host. */
   parseUrl(url: string): PullReference | undefined
 }
 
 // ---- accounts ----------------------------------------------------------------------------------------------------
 
-/** What a tracker's authorization is good for. */
+/** The tokens of a tracker authorization. */
 export interface TokenPair {
   readonly accessToken: string
-  /** Absent: the one in use stays good. */
+  /** Absent when the current refresh token stays valid. */
   readonly refreshToken?: string
-  /** An instant; absent when it does not run out. */
+  /** The instant at which the access token expires; absent when it does not expire. */
   readonly expiresAt?: string
 }
 
-/** Where the browser goes, and what only we know of the journey. */
+/** The start of an authorization by redirect: the URL for the browser and the secret that only the host knows. */
 export interface RedirectAuthorization {
   readonly url: string
-  /** Of PKCE; absent where the helper exchanges the code. */
+  /** The PKCE code verifier; absent when the OAuth helper exchanges the code. */
   readonly verifier?: string
 }
 
+/** The start of an OAuth device flow (RFC 8628). */
 export interface DeviceAuthorization {
-  /** A secret. */
+  /** A secret: whoever has it can poll for the token. */
   readonly deviceCode: string
   readonly userCode: string
   readonly verificationUri: string
@@ -100,12 +117,15 @@ export interface DeviceAuthorization {
 
 export type DevicePollResult =
   | { readonly is: 'token'; readonly token: string }
-  /** `intervalSeconds`: from now on. `isTooFast`: it was asked too often, and does not say how often it may be. */
+  /**
+   * `intervalSeconds`: the poll interval from now on. `isTooFast`: the last poll came too early, and the provider did
+   * not name an interval.
+   */
   | { readonly is: 'pending'; readonly intervalSeconds?: number; readonly isTooFast?: true }
-  /** The code is dead; the sentence says why, and what to do. */
+  /** The device code is no longer valid. The reason says why, and what to do. */
   | { readonly is: 'over'; readonly reason: string }
 
-/** The credential fields of the configuration that a flow may write, below their sections. */
+/** The credential fields of the configuration that a connect flow may write. */
 export interface CredentialChange {
   readonly tracker?: {
     readonly apiKey?: string | null
@@ -123,19 +143,23 @@ export interface CredentialChange {
   >
 }
 
-/** A login that was found on this machine. */
+/** An agent login that was found on this machine. */
 export interface FoundLogin {
-  /** For the person: whose it is, what kind. */
+  /** A description for the person: whose login it is, and of what kind. */
   readonly detail: string
   readonly credential: NonNullable<CredentialChange['agent']>
 }
 
 /**
- * Everybody who gives out credentials. Configurations come in whole: they say which provider, at which address, with
- * which client ids; a credential to be checked is in its place in them.
+ * The providers that issue credentials.
+ *
+ * Every method receives the whole configuration, which names the provider, its address and the client ids. A
+ * credential to be checked stands at its place in that configuration.
  */
 export interface Accounts {
-  /** Refused (`invalid`, with the reason for a person) where only a key given by hand is possible. */
+  /**
+   * Starts an authorization by redirect. Refuses with `invalid` when the tracker accepts only a key entered by hand.
+   */
   authorizeTracker(
     config: ServiceConfig,
     request: { readonly state: string; readonly port: number },
@@ -144,30 +168,30 @@ export interface Accounts {
     config: ServiceConfig,
     request: { readonly code: string; readonly port: number; readonly verifier?: string },
   ): Promise<Result<TokenPair>>
-  /** Refused as `unauthorized` only when the refresh token is dead for good; all else passes. */
+  /** Exchanges the refresh token. Refuses with `unauthorized` only when the refresh token is permanently invalid. */
   refreshTrackerToken(config: ServiceConfig, refreshToken: string): Promise<Result<TokenPair>>
-  /** Answers whose credential `tracker.apiKey` is, for people. */
+  /** Checks the credential `tracker.apiKey` and returns the name of its owner. */
   checkTracker(config: ServiceConfig): Promise<Result<string>>
 
-  /** Refused (`invalid`) where only a token given by hand is possible. */
+  /** Starts a device flow. Refuses with `invalid` when the code host accepts only a token entered by hand. */
   startDevice(config: ServiceConfig): Promise<Result<DeviceAuthorization>>
-  /** Refused: nobody could be asked just now. */
+  /** Polls a device flow once. A refusal means that the provider could not be reached now. */
   pollDevice(config: ServiceConfig, deviceCode: string): Promise<Result<DevicePollResult>>
   checkCodehost(config: ServiceConfig): Promise<Result<string>>
 
-  /** Whether a key works; the key is in its place in the configuration. */
+  /** Checks the agent key at its place in the configuration. */
   checkAgent(
     config: ServiceConfig,
     provider: Extract<ConnectProvider, AgentProvider>,
   ): Promise<Result<string>>
-  /** Refused with the reason for which the person has to give a key, or log in first. */
+  /** Finds an agent login on this machine. The refusal tells the person whether to enter a key or to log in first. */
   findAgentLogin(provider: AgentProvider): Promise<Result<FoundLogin>>
 }
 
 // ---- the bucket --------------------------------------------------------------------------------------------------
 
 export interface BucketState {
-  /** Its command is there. */
+  /** The bucket's command-line program is installed. */
   readonly installed: boolean
   readonly loggedIn: boolean
   readonly account?: string
@@ -175,7 +199,7 @@ export interface BucketState {
 
 export interface UploadRequest {
   readonly bucket: string
-  /** Segments joined by `/`. */
+  /** The object key: segments joined by `/`. */
   readonly key: string
   readonly contentType: string
   readonly size: number
@@ -184,10 +208,10 @@ export interface UploadRequest {
 
 export interface Bucket {
   status(): Promise<BucketState>
-  /** Starts the command's own login; one at a time. Answers what the person is to do. */
+  /** Starts the login of the bucket's program, one at a time, and returns what the person must do. */
   login(): Promise<Result<string>>
-  /** Refused as `invalid` when asking again is pointless. */
+  /** Uploads one file. Refuses with `invalid` when a retry is pointless. */
   upload(request: UploadRequest): Promise<Result<void>>
-  /** Ends what it started. */
+  /** Ends all programs that this object started. */
   stop(): void
 }

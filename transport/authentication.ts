@@ -18,7 +18,7 @@ const PORT = '(?::(?:0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d\\d|655[
 const LOOPBACK_HOST = new RegExp(`^${LOOPBACK}${PORT}$`, 'i')
 /** Browsers write origins in lower case, without a path; whatever looks different was not written by one. */
 const LOOPBACK_ORIGIN = new RegExp(`^http://${LOOPBACK}${PORT}$`)
-const SHELL_ORIGIN = /^(?:file:\/\/|app:\/\/[a-z0-9.-]*)$/
+const DESKTOP_ORIGIN = /^(?:file:\/\/|app:\/\/[a-z0-9.-]*)$/
 const HOST_CHARS_MAX = 64
 const ORIGIN_CHARS_MAX = 512
 
@@ -30,7 +30,7 @@ export function isLoopbackHost(host: string): boolean {
 /** May a page of this origin talk to us? `listed` is what the person allowed beyond the built-in ones. */
 export function isTrustedOrigin(origin: string, listed: readonly string[]): boolean {
   if (origin.length > ORIGIN_CHARS_MAX) return false
-  if (LOOPBACK_ORIGIN.test(origin) || SHELL_ORIGIN.test(origin)) return true
+  if (LOOPBACK_ORIGIN.test(origin) || DESKTOP_ORIGIN.test(origin)) return true
   return PRINTABLE.test(origin) && listed.includes(origin)
 }
 
@@ -39,7 +39,7 @@ const PRINTABLE = /^[\x21-\x7e]+$/
 const BEARER = new RegExp(`^bearer +([\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}})$`, 'i')
 
 /** What an Authorization header presents, if it is a bearer token at all. */
-export function bearerOf(authorization: string): string | undefined {
+export function readBearer(authorization: string): string | undefined {
   return BEARER.exec(authorization)?.[1]
 }
 
@@ -47,7 +47,7 @@ export function bearerOf(authorization: string): string | undefined {
  * Tells a secret from anything else in a time that depends on neither: both sides are hashed first, so the
  * compared bytes are of one length and nobody can steer them.
  */
-export function secretCheck(secret: string): (presented: string | undefined) => boolean {
+export function createSecretCheck(secret: string): (presented: string | undefined) => boolean {
   const expected = sha256(secret)
   return (presented) => timingSafeEqual(sha256(presented ?? ''), expected) && presented !== undefined
 }

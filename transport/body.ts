@@ -8,16 +8,16 @@ import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Exchange } from './exchange.ts'
-import type { Head } from './request-head.ts'
+import type { RequestHead } from './request-head.ts'
 
 export type Body =
   | { readonly is: 'whole'; readonly bytes: Uint8Array }
   | { readonly is: 'late' }
   /** More is on its way; `rest` calls back once the client has sent it all. */
-  | { readonly is: 'too large'; readonly rest: (sent: () => void) => void }
+  | { readonly is: 'too large'; readonly onRestReceived: (sent: () => void) => void }
 
 /** Why this head's body cannot be read at all, whatever is in it. */
-export function framingFault(head: Head): string | undefined {
+export function framingError(head: RequestHead): string | undefined {
   if (head.contentLengths > 1) return 'the request has more than one Content-Length header; send one'
   if (head.transferEncoding === '' || head.transferEncoding === 'chunked') return undefined
   return 'of the transfer encodings only chunked is understood; send the body as it is, or chunked'
@@ -32,7 +32,7 @@ export type BodyUse = 'kept' | 'counted'
  */
 export function readBody(
   response: HttpResponse,
-  head: Head,
+  head: RequestHead,
   use: BodyUse,
   clock: Clock,
   exchange: Exchange,
@@ -54,13 +54,13 @@ export function readBody(
     pieces.length = 0
     settle({
       is: 'too large',
-      rest: (sent) => {
+      onRestReceived: (sent) => {
         whenSent = sent
       },
     })
   }
   const cancelDeadline = clock.after(HTTP_BODY_SECONDS_MAX * 1000, () => settle({ is: 'late' }))
-  exchange.whenOver(() => {
+  exchange.onEnd(() => {
     settled = true
     pieces.length = 0
     cancelDeadline()

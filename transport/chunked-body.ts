@@ -7,55 +7,55 @@
 import type { HttpResponse } from 'uWebSockets.js'
 
 /** A piece that did not go out whole. */
-interface Held {
+interface PendingChunk {
   readonly bytes: Uint8Array
   /** How much of the body came before it. */
   readonly from: number
-  readonly settle: (taken: Taken) => void
+  readonly resolve: (taken: ChunkResult) => void
 }
 
 /** `all`: the body is complete, and the response must not be touched any more. */
-export type Taken = 'piece' | 'all' | 'gone'
+export type ChunkResult = 'piece' | 'all' | 'gone'
 
-export class Pieces {
+export class ChunkedBody {
   readonly #response: HttpResponse
   readonly #size: number
-  #held: Held | undefined
+  #pending: PendingChunk | undefined
 
   /** The head must be written, and without a Content-Length: the listener writes that one itself. */
   constructor(response: HttpResponse, size: number) {
     this.#response = response
     this.#size = size
-    response.onWritable((from) => this.#again(from))
+    response.onWritable((from) => this.#resume(from))
   }
 
-  send(bytes: Uint8Array): Taken | Promise<Taken> {
+  send(bytes: Uint8Array): ChunkResult | Promise<ChunkResult> {
     const from = this.#response.getWriteOffset()
-    const { taken, all } = this.#offer(bytes)
+    const { taken, all } = this.#write(bytes)
     if (all) return 'all'
     if (taken) return 'piece'
     return new Promise((settle) => {
-      this.#held = { bytes, from, settle }
+      this.#pending = { bytes, from, resolve: settle }
     })
   }
 
   /** The client has hung up; nothing more is offered. */
-  gone(): void {
-    this.#held?.settle('gone')
-    this.#held = undefined
+  abort(): void {
+    this.#pending?.resolve('gone')
+    this.#pending = undefined
   }
 
-  #again(offset: number): boolean {
-    if (this.#held === undefined) return true
-    const { bytes, from, settle } = this.#held
-    const { taken, all } = this.#offer(bytes.subarray(offset - from))
+  #resume(offset: number): boolean {
+    if (this.#pending === undefined) return true
+    const { bytes, from, resolve: settle } = this.#pending
+    const { taken, all } = this.#write(bytes.subarray(offset - from))
     if (!taken && !all) return false
-    this.#held = undefined
+    this.#pending = undefined
     settle(all ? 'all' : 'piece')
     return true
   }
 
-  #offer(bytes: Uint8Array): { readonly taken: boolean; readonly all: boolean } {
+  #write(bytes: Uint8Array): { readonly taken: boolean; readonly all: boolean } {
     let answer: readonly [boolean, boolean] = [false, false]
     this.#response.cork(() => {
       answer = this.#response.tryEnd(bytes, this.#size)

@@ -6,18 +6,18 @@
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
-import { Pieces } from './chunked-body.ts'
+import { ChunkedBody } from './chunked-body.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 
 /** How long a client may go on sending a body that is refused already before it is hung up on. */
-export const UNWANTED_BODY_MS_MAX = 10_000
+export const REFUSED_BODY_MS_MAX = 10_000
 
 export class Exchange {
   readonly #response: HttpResponse
   readonly #extra: Headers | undefined
-  readonly #whenOver: (() => void)[] = []
-  #answered = false
-  #over = false
+  readonly #onEnd: (() => void)[] = []
+  #isAnswered = false
+  #isEnded = false
 
   constructor(response: HttpResponse, extra: Headers | undefined) {
     this.#response = response
@@ -26,18 +26,18 @@ export class Exchange {
   }
 
   /** Replied to, or abandoned by the client. */
-  get over(): boolean {
-    return this.#over || this.#answered
+  get isOver(): boolean {
+    return this.#isEnded || this.#isAnswered
   }
 
   /** Runs once, when the reply is written or nobody waits for it any more. */
-  whenOver(run: () => void): void {
-    this.#whenOver.push(run)
+  onEnd(run: () => void): void {
+    this.#onEnd.push(run)
   }
 
   /** Answers whether the reply went out. */
   reply(reply: Reply): boolean {
-    if (this.over) return false
+    if (this.isOver) return false
     this.#response.cork(() => send(this.#response, reply, this.#extra))
     this.#end()
     return true
@@ -50,44 +50,44 @@ export class Exchange {
    */
   async download(reply: Download): Promise<boolean> {
     // Nobody would end a reading that is only begun now.
-    if (this.over) return false
+    if (this.isOver) return false
     const pieces = reply.read()[Symbol.asyncIterator]()
     // Also ends a read that is under way when the client hangs up.
-    this.whenOver(() => void pieces.return?.().catch(() => undefined))
+    this.onEnd(() => void pieces.return?.().catch(() => undefined))
     const first = await pieces.next()
-    if (this.over) return false
-    if (first.done === true || reply.size === 0) return this.#empty(reply)
-    this.#answered = true
+    if (this.isOver) return false
+    if (first.done === true || reply.size === 0) return this.#sendEmpty(reply)
+    this.#isAnswered = true
     this.#response.cork(() => writeHead(this.#response, reply, this.#extra))
-    await this.#pump(reply.size, first.value, pieces)
+    await this.#sendChunks(reply.size, first.value, pieces)
     return true
   }
 
-  async #pump(size: number, first: Uint8Array, rest: AsyncIterator<Uint8Array>): Promise<void> {
-    const out = new Pieces(this.#response, size)
-    this.whenOver(() => out.gone())
+  async #sendChunks(size: number, first: Uint8Array, rest: AsyncIterator<Uint8Array>): Promise<void> {
+    const out = new ChunkedBody(this.#response, size)
+    this.onEnd(() => out.abort())
     try {
       let bytes: Uint8Array | undefined = first
-      while (bytes !== undefined && !this.#over) {
+      while (bytes !== undefined && !this.#isEnded) {
         if ((await out.send(bytes)) === 'all') this.#end()
-        const next: IteratorResult<Uint8Array> = this.#over
+        const next: IteratorResult<Uint8Array> = this.#isEnded
           ? { done: true, value: undefined }
           : await rest.next()
         bytes = next.done === true ? undefined : next.value
       }
     } finally {
-      if (!this.#over) this.#response.close()
+      if (!this.#isEnded) this.#response.close()
     }
   }
 
-  #empty(reply: Download): boolean {
+  #sendEmpty(reply: Download): boolean {
     if (reply.size > 0) throw new Error(`nothing came of a body of ${reply.size} bytes`)
     return this.reply({ ...reply, body: '' })
   }
 
   /** For a client that has kept us waiting: replies and hangs up. */
-  replyAndHangUp(reply: Reply): void {
-    if (this.over) return
+  replyAndClose(reply: Reply): void {
+    if (this.isOver) return
     this.#response.cork(() => {
       writeHead(this.#response, reply, this.#extra)
       this.#response.end(reply.body, true)
@@ -100,25 +100,25 @@ export class Exchange {
    * send; it ends when the body has, because closing on a client that is still sending resets the connection and
    * loses the reply. (The listener's own way of closing here would write a header into the middle of the text.)
    */
-  replyBeforeTheRest(reply: Reply, rest: (sent: () => void) => void, clock: Clock): void {
-    if (this.over) return
-    this.#answered = true
+  replyBeforeBodyEnds(reply: Reply, rest: (sent: () => void) => void, clock: Clock): void {
+    if (this.isOver) return
+    this.#isAnswered = true
     this.#response.cork(() => {
       writeHead(this.#response, reply, this.#extra)
       this.#response.writeHeader('connection', 'close')
       this.#response.write(reply.body)
     })
-    this.whenOver(clock.after(UNWANTED_BODY_MS_MAX, () => this.#response.close()))
+    this.onEnd(clock.after(REFUSED_BODY_MS_MAX, () => this.#response.close()))
     rest(() => {
-      if (this.#over) return
+      if (this.#isEnded) return
       this.#response.cork(() => this.#response.end())
       this.#end()
     })
   }
 
   #end(): void {
-    if (this.#over) return
-    this.#over = true
-    for (const run of this.#whenOver) run()
+    if (this.#isEnded) return
+    this.#isEnded = true
+    for (const run of this.#onEnd) run()
   }
 }

@@ -8,7 +8,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
-import { type Body, framingFault, readBody } from './body.ts'
+import { type Body, framingError, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { isJsonContent, readJsonBody } from './json-body.ts'
 import {
@@ -20,65 +20,72 @@ import {
   send,
   sendWithoutBody,
 } from './reply.ts'
-import { type Admission, type Admit, UNKNOWN_PATH } from './request-checks.ts'
-import type { Tally } from './request-counter.ts'
-import { announcesBody, type Head, queryOf, readHead } from './request-head.ts'
-import { decoded, decodeParams, type Found, type Router } from './router.ts'
-import type { Placed, Row } from './routes/route-table.ts'
+import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-checks.ts'
+import type { RequestCounter } from './request-counter.ts'
+import { announcesBody, type RequestHead, readHead, readQueryText } from './request-head.ts'
+import { decodeParams, percentDecode, type RouteMatch, type Router } from './router.ts'
+import type { RouteParameters, ServedRoute } from './routes/route-table.ts'
 
-export interface HttpParts {
-  readonly admit: Admit
-  readonly route: Router<Row>
+export interface HttpHandlerOptions {
+  readonly admit: AdmissionCheck
+  readonly route: Router<ServedRoute>
   readonly clock: Clock
   readonly log: Log
-  readonly tally: Tally
+  readonly counter: RequestCounter
   /** The longest body; HTTP_BODY_BYTES_MAX when absent. */
   readonly bodyBytesMax?: number
 }
 
-export interface HttpDoor {
-  answer(response: HttpResponse, request: HttpRequest): void
+export interface HttpHandler {
+  handle(response: HttpResponse, request: HttpRequest): void
   /** From now on every new request is refused with 503. */
-  shut(): void
-  isShut(): boolean
+  refuseNew(): void
+  isRefusing(): boolean
   /** Replies that somebody still waits for. */
-  waiting(): number
+  pendingCount(): number
 }
 
-export const CLOSING = refusal(503, 'the service is stopping', [['connection', 'close']])
+export const STOPPING_REFUSAL = refusal(503, 'the service is stopping', [['connection', 'close']])
 const BAD_ENCODING = 'the path or the query is not valid percent-encoded UTF-8'
 const TOO_LATE = refusal(408, `the body did not arrive within ${HTTP_BODY_SECONDS_MAX} seconds`)
-const OUR_FAULT = refusal(500, 'the service failed on this request; its log says why')
+const INTERNAL_ERROR = refusal(500, 'the service failed on this request; its log says why')
 
 const NO_BYTES = new Uint8Array()
 
 /** What survives the callback of a request that is not answered within it. */
-interface Asked {
-  readonly row: Row
-  readonly placed: Placed
+interface CheckedRequest {
+  readonly row: ServedRoute
+  readonly placed: RouteParameters
   readonly workerId: string | undefined
   readonly isJson: boolean
 }
 
 /** `undefined`: the reply comes later. */
-interface Decided {
+interface HttpDecision {
   readonly reply: Reply | undefined
   readonly cors: Headers | undefined
 }
 
-export function httpDoor({ admit, route, clock, log, tally, bodyBytesMax }: HttpParts): HttpDoor {
+export function createHttpHandler({
+  admit,
+  route,
+  clock,
+  log,
+  counter,
+  bodyBytesMax,
+}: HttpHandlerOptions): HttpHandler {
   const bytesMax = bodyBytesMax ?? HTTP_BODY_BYTES_MAX
   const tooLarge = refusal(413, `the body is larger than ${bytesMax} bytes`)
   const waiting = new Set<Exchange>()
   let shut = false
 
-  function answer(response: HttpResponse, request: HttpRequest): void {
+  function handle(response: HttpResponse, request: HttpRequest): void {
     const head = readHead(request)
     const found = route(head.path)
-    const row = found?.place.byMethod.get(head.method)
+    const row = found?.path.byMethod.get(head.method)
     const { reply, cors } = decide(response, request, head, found)
     if (reply === undefined) return
-    tally.count(row, reply.status)
+    counter.count(row, reply.status)
     if (head.method === 'HEAD') sendWithoutBody(response, reply, cors)
     else send(response, reply, cors)
   }
@@ -87,124 +94,129 @@ export function httpDoor({ admit, route, clock, log, tally, bodyBytesMax }: Http
   function decide(
     response: HttpResponse,
     request: HttpRequest,
-    head: Head,
-    found: Found<Row> | undefined,
-  ): Decided {
+    head: RequestHead,
+    found: RouteMatch<ServedRoute> | undefined,
+  ): HttpDecision {
     let read: string | undefined
     const query = (): string => {
-      read ??= queryOf(request)
+      read ??= readQueryText(request)
       return read
     }
     try {
       const admission = admit(head, found, query)
       if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
-      return { reply: consider(response, query, head, found, admission), cors: admission.cors }
+      return { reply: routeRequest(response, query, head, found, admission), cors: admission.cors }
     } catch (err) {
       log.error({ err }, 'a request could not be answered')
-      return { reply: OUR_FAULT, cors: undefined }
+      return { reply: INTERNAL_ERROR, cors: undefined }
     }
   }
 
   /** `undefined`: the reply comes later. */
-  function consider(
+  function routeRequest(
     response: HttpResponse,
     query: () => string,
-    head: Head,
-    found: Found<Row> | undefined,
+    head: RequestHead,
+    found: RouteMatch<ServedRoute> | undefined,
     { cors, workerId }: Admission,
   ): Reply | undefined {
     if (found === undefined) return UNKNOWN_PATH
-    const row = found.place.byMethod.get(head.method)
-    if (row === undefined) return methodRefused(head.method, found.place.allow)
-    if (shut) return CLOSING
-    const placed = place(row, found, query())
+    const row = found.path.byMethod.get(head.method)
+    if (row === undefined) return methodRefused(head.method, found.path.allow)
+    if (shut) return STOPPING_REFUSAL
+    const placed = readParameters(row, found, query())
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
     // A path for sockets has one answer to an ordinary request, whatever comes behind the head.
-    if (announcesBody(head) && !row.socket) return takeBody(response, head, asked, cors)
-    const reply = run(asked, NO_BYTES)
+    if (announcesBody(head) && !row.socket) return receiveBody(response, head, asked, cors)
+    const reply = runHandler(asked, NO_BYTES)
     if (!(reply instanceof Promise)) return reply
-    return later(new Exchange(response, cors), row, reply)
+    return replyLater(new Exchange(response, cors), row, reply)
   }
 
-  function takeBody(response: HttpResponse, head: Head, asked: Asked, cors: Headers | undefined): undefined {
+  function receiveBody(
+    response: HttpResponse,
+    head: RequestHead,
+    asked: CheckedRequest,
+    cors: Headers | undefined,
+  ): undefined {
     const exchange = new Exchange(response, cors)
-    const fault = framingFault(head)
+    const fault = framingError(head)
     if (fault !== undefined) {
-      hangUp(exchange, asked.row, refusal(400, fault))
+      replyAndClose(exchange, asked.row, refusal(400, fault))
       return
     }
-    wait(exchange)
+    track(exchange)
     const use = asked.row.takesBody ? 'kept' : 'counted'
-    readBody(response, head, use, clock, exchange, (body) => bodyCame(exchange, asked, body), bytesMax)
+    readBody(response, head, use, clock, exchange, (body) => onBody(exchange, asked, body), bytesMax)
   }
 
-  function bodyCame(exchange: Exchange, asked: Asked, body: Body): void {
-    if (body.is === 'whole') finish(exchange, asked, body.bytes)
-    else if (body.is === 'late') hangUp(exchange, asked.row, TOO_LATE)
+  function onBody(exchange: Exchange, asked: CheckedRequest, body: Body): void {
+    if (body.is === 'whole') respond(exchange, asked, body.bytes)
+    else if (body.is === 'late') replyAndClose(exchange, asked.row, TOO_LATE)
     else {
-      tally.count(asked.row, tooLarge.status)
-      exchange.replyBeforeTheRest(tooLarge, body.rest, clock)
+      counter.count(asked.row, tooLarge.status)
+      exchange.replyBeforeBodyEnds(tooLarge, body.onRestReceived, clock)
     }
   }
 
-  function finish(exchange: Exchange, asked: Asked, bytes: Uint8Array): void {
-    const reply = run(asked, bytes)
-    if (reply instanceof Promise) later(exchange, asked.row, reply)
-    else say(exchange, asked.row, reply)
+  function respond(exchange: Exchange, asked: CheckedRequest, bytes: Uint8Array): void {
+    const reply = runHandler(asked, bytes)
+    if (reply instanceof Promise) replyLater(exchange, asked.row, reply)
+    else sendReply(exchange, asked.row, reply)
   }
 
   /** A handler that throws is a bug; the client learns that much, the log learns the rest. */
-  function run(
-    { row, placed, workerId, isJson }: Asked,
+  function runHandler(
+    { row, placed, workerId, isJson }: CheckedRequest,
     bytes: Uint8Array,
   ): Reply | Promise<Reply | Download> {
     try {
       const body = readJsonBody(row, isJson, bytes)
       return body.ok ? row.run(placed, body.value, workerId) : body.reply
     } catch (err) {
-      return bug(row, err)
+      return internalError(row, err)
     }
   }
 
-  function later(exchange: Exchange, row: Row, reply: Promise<Reply | Download>): undefined {
-    wait(exchange)
+  function replyLater(exchange: Exchange, row: ServedRoute, reply: Promise<Reply | Download>): undefined {
+    track(exchange)
     reply
-      .then((made) => (isDownload(made) ? hand(exchange, row, made) : say(exchange, row, made)))
-      .catch((err: unknown) => say(exchange, row, bug(row, err)))
+      .then((made) => (isDownload(made) ? sendDownload(exchange, row, made) : sendReply(exchange, row, made)))
+      .catch((err: unknown) => sendReply(exchange, row, internalError(row, err)))
   }
 
-  async function hand(exchange: Exchange, row: Row, file: Download): Promise<void> {
-    if (await exchange.download(file)) tally.count(row, file.status)
+  async function sendDownload(exchange: Exchange, row: ServedRoute, file: Download): Promise<void> {
+    if (await exchange.download(file)) counter.count(row, file.status)
   }
 
-  function say(exchange: Exchange, row: Row, reply: Reply): void {
-    if (exchange.reply(reply)) tally.count(row, reply.status)
+  function sendReply(exchange: Exchange, row: ServedRoute, reply: Reply): void {
+    if (exchange.reply(reply)) counter.count(row, reply.status)
   }
 
-  function hangUp(exchange: Exchange, row: Row, reply: Reply): void {
-    tally.count(row, reply.status)
-    exchange.replyAndHangUp(reply)
+  function replyAndClose(exchange: Exchange, row: ServedRoute, reply: Reply): void {
+    counter.count(row, reply.status)
+    exchange.replyAndClose(reply)
   }
 
-  function wait(exchange: Exchange): void {
+  function track(exchange: Exchange): void {
     if (waiting.has(exchange)) return
     waiting.add(exchange)
-    exchange.whenOver(() => waiting.delete(exchange))
+    exchange.onEnd(() => waiting.delete(exchange))
   }
 
-  function bug(row: Row, err: unknown): Reply {
+  function internalError(row: ServedRoute, err: unknown): Reply {
     log.error({ err, route: row.name }, 'a route handler failed')
-    return OUR_FAULT
+    return INTERNAL_ERROR
   }
 
   return {
-    answer,
-    shut: () => {
+    handle,
+    refuseNew: () => {
       shut = true
     },
-    isShut: () => shut,
-    waiting: () => waiting.size,
+    isRefusing: () => shut,
+    pendingCount: () => waiting.size,
   }
 }
 
@@ -214,8 +226,12 @@ function methodRefused(method: string, allow: string): Reply {
 }
 
 /** Percent-decoded once. URLSearchParams alone would read broken encoding as if it were meant. */
-function place(row: Row, found: Found<Row>, query: string): Parsed<Placed> {
+function readParameters(
+  row: ServedRoute,
+  found: RouteMatch<ServedRoute>,
+  query: string,
+): Parsed<RouteParameters> {
   const params = decodeParams(found)
-  if (params === undefined || decoded(query) === undefined) return { ok: false, error: BAD_ENCODING }
-  return row.place(params, query)
+  if (params === undefined || percentDecode(query) === undefined) return { ok: false, error: BAD_ENCODING }
+  return row.readParameters(params, query)
 }

@@ -1,7 +1,7 @@
 /** From a body's bytes to a value of the route's schema, or the reply that says why not. */
 import { parseJson } from '../protocol/parse.ts'
 import { type Reply, refusal } from './reply.ts'
-import type { Row } from './routes/route-table.ts'
+import type { ServedRoute } from './routes/route-table.ts'
 
 export type JsonBody =
   | { readonly ok: true; readonly value: unknown }
@@ -19,11 +19,11 @@ export function isJsonContent(contentType: string): boolean {
   return JSON_CONTENT.test(contentType)
 }
 
-export function readJsonBody(row: Row, isJson: boolean, bytes: Uint8Array): JsonBody {
+export function readJsonBody(row: ServedRoute, isJson: boolean, bytes: Uint8Array): JsonBody {
   if (!row.takesBody) return IGNORED
   if (bytes.byteLength === 0) return { ok: false, reply: NEEDS_BODY }
   if (!isJson) return { ok: false, reply: NEEDS_JSON }
-  const text = utf8(bytes)
+  const text = decodeUtf8(bytes)
   if (text === undefined) return { ok: false, reply: NOT_UTF8 }
   const parsed = parseJson(text)
   const checked = parsed.ok ? row.readBody(parsed.value) : parsed
@@ -33,7 +33,7 @@ export function readJsonBody(row: Row, isJson: boolean, bytes: Uint8Array): Json
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-function utf8(bytes: Uint8Array): string | undefined {
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return decoder.decode(bytes)
   } catch {

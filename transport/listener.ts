@@ -32,10 +32,10 @@ export interface Listening {
 }
 
 /** An app that serves nothing yet. With TLS, only once the files have proved to be a certificate and its key. */
-export function newApp(tls?: TlsFiles): Result<TemplatedApp> {
-  silence()
+export function createApp(tls?: TlsFiles): Result<TemplatedApp> {
+  hideLibraryHeader()
   if (tls === undefined) return yes(uWS.App())
-  const fault = tlsFault(tls)
+  const fault = tlsError(tls)
   if (fault !== undefined) return no('invalid', fault)
   return yes(uWS.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }))
 }
@@ -44,31 +44,31 @@ export function newApp(tls?: TlsFiles): Result<TemplatedApp> {
 export function listen(app: TemplatedApp, { host, port }: Address): Result<Listening> {
   let socket: us_listen_socket | false = false
   const bare = host.replace(/^\[(.*)\]$/, '$1')
-  listenAlone(app, bare, port, (got) => {
+  listenExclusively(app, bare, port, (got) => {
     socket = got
   })
-  return opened(socket, host, port)
+  return toListening(socket, host, port)
 }
 
 /** `LIBUS_LISTEN_EXCLUSIVE_PORT`, which the library's types have in an enum that does not exist at run time. */
 const EXCLUSIVE_PORT = 1
 
 /** The library takes host, port and options together; its types know only pairs of them. */
-interface ListensAlone {
+interface ExclusiveListen {
   listen(host: string, port: number, options: number, done: (got: us_listen_socket | false) => void): unknown
 }
 
-function listenAlone(
+function listenExclusively(
   app: TemplatedApp,
   host: string,
   port: number,
   done: (got: us_listen_socket | false) => void,
 ): void {
-  const widened: ListensAlone = app as TemplatedApp & ListensAlone
+  const widened: ExclusiveListen = app as TemplatedApp & ExclusiveListen
   widened.listen(host, port, EXCLUSIVE_PORT, done)
 }
 
-function opened(socket: us_listen_socket | false, host: string, port: number): Result<Listening> {
+function toListening(socket: us_listen_socket | false, host: string, port: number): Result<Listening> {
   if (socket === false) {
     const why = 'another program listens there, or this machine has no such address'
     return no('conflict', `cannot listen on ${host}:${port}: ${why}; stop it, or configure another port`)
@@ -83,7 +83,7 @@ function opened(socket: us_listen_socket | false, host: string, port: number): R
   })
 }
 
-function tlsFault({ certFile, keyFile }: TlsFiles): string | undefined {
+function tlsError({ certFile, keyFile }: TlsFiles): string | undefined {
   try {
     createSecureContext({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
     return undefined
@@ -94,7 +94,7 @@ function tlsFault({ certFile, keyFile }: TlsFiles): string | undefined {
 }
 
 /** The library names itself in a header of every reply otherwise. */
-function silence(): void {
+function hideLibraryHeader(): void {
   const configure: unknown = Reflect.get(uWS, '_cfg')
   if (typeof configure === 'function') configure('silent')
 }

@@ -7,13 +7,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { MeterName, Meters } from '../core/ports.ts'
 
-type Described = {
+type MetricDescription = {
   readonly is: 'counter' | 'gauge' | 'histogram'
   readonly help: string
   readonly labels: readonly string[]
 }
 
-const described: Readonly<Record<MeterName, Described>> = {
+const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
   store_commit_seconds: {
     is: 'histogram',
     help: 'From handing a commit to the disk until it is durable.',
@@ -75,22 +75,22 @@ export interface Metrics extends Meters {
   text(): Promise<string>
 }
 
-export function prometheusMetrics(): Metrics {
+export function createPrometheusMetrics(): Metrics {
   const register = new Registry()
   collectDefaultMetrics({ register, gcDurationBuckets: GC_BUCKETS })
   const counters = new Map<MeterName, Counter>()
   const gauges = new Map<MeterName, Gauge>()
   const histograms = new Map<MeterName, Histogram>()
   for (const name of meterNames()) {
-    const { is, help, labels } = described[name]
+    const { is, help, labels } = descriptions[name]
     const shape = { name: `switchyard_${name}`, help, labelNames: [...labels], registers: [register] }
     if (is === 'counter') counters.set(name, new Counter(shape))
     else if (is === 'gauge') gauges.set(name, new Gauge(shape))
     else histograms.set(name, new Histogram({ ...shape, buckets: bucketsOf(name) }))
   }
   return {
-    count: (name, labels, by = 1) => counters.get(name)?.inc(declared(name, labels), by),
-    gauge: (name, value, labels) => gauges.get(name)?.set(declared(name, labels), value),
+    count: (name, labels, by = 1) => counters.get(name)?.inc(keepDeclaredLabels(name, labels), by),
+    gauge: (name, value, labels) => gauges.get(name)?.set(keepDeclaredLabels(name, labels), value),
     observe: (name, seconds) => histograms.get(name)?.observe(seconds),
     text: () => register.metrics(),
   }
@@ -101,11 +101,14 @@ const bucketsOf = (name: MeterName): number[] =>
 
 function meterNames(): MeterName[] {
   // Object.keys forgets that the keys of a constant are known.
-  return Object.keys(described) as MeterName[]
+  return Object.keys(descriptions) as MeterName[]
 }
 
-function declared(name: MeterName, labels: Readonly<Record<string, string>> = {}): Record<string, string> {
+function keepDeclaredLabels(
+  name: MeterName,
+  labels: Readonly<Record<string, string>> = {},
+): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(labels).filter(([label]) => described[name].labels.includes(label)),
+    Object.entries(labels).filter(([label]) => descriptions[name].labels.includes(label)),
   )
 }

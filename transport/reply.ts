@@ -30,60 +30,62 @@ const JSON_TYPE = 'application/json'
 const UNSAFE_IN_HEADER = /[^\t\x20-\x7e]/
 
 export function json(value: unknown, status = 200, headers?: Headers): Reply {
-  return made(status, JSON_TYPE, JSON.stringify(value), headers)
+  return createReply(status, JSON_TYPE, JSON.stringify(value), headers)
 }
 
 /** For what is JSON text already. */
 export function jsonText(body: string): Reply {
-  return made(200, JSON_TYPE, body)
+  return createReply(200, JSON_TYPE, body)
 }
 
 export function text(body: string, type: string): Reply {
-  return made(200, type, body)
+  return createReply(200, type, body)
 }
 
 /** For a person's browser. */
-export function page(status: number, html: string, headers: Headers): Reply {
-  return made(status, 'text/html; charset=utf-8', html, headers)
+export function htmlPage(status: number, html: string, headers: Headers): Reply {
+  return createReply(status, 'text/html; charset=utf-8', html, headers)
 }
 
 /** `{error}` and nothing else. */
 export function refusal(status: number, message: string, headers?: Headers): Reply {
-  return made(status, JSON_TYPE, JSON.stringify({ error: message }), headers)
+  return createReply(status, JSON_TYPE, JSON.stringify({ error: message }), headers)
 }
 
-export function refused({ kind, message }: Refusal): Reply {
+export function refusalReply({ kind, message }: Refusal): Reply {
   return refusal(STATUS_OF[kind], message)
 }
 
 /** What the desk answered, as it is. */
-export function answered<T>(answer: Result<T>): Reply {
-  return answer.ok ? json(answer.value) : refused(answer.refusal)
+export function resultReply<T>(answer: Result<T>): Reply {
+  return answer.ok ? json(answer.value) : refusalReply(answer.refusal)
 }
 
 export function download(file: Omit<Download, 'status' | 'headers'>, headers: Headers): Download {
   return {
     status: 200,
-    type: safeValue('content-type', file.type),
+    type: checkHeaderValue('content-type', file.type),
     size: file.size,
-    headers: safe(headers),
+    headers: checkHeaders(headers),
     read: () => file.read(),
   }
 }
 
 export const isDownload = (reply: Reply | Download): reply is Download => 'read' in reply
 
-function made(status: number, type: string, body: string | Uint8Array, headers?: Headers): Reply {
-  return headers === undefined ? { status, type, body } : { status, type, body, headers: safe(headers) }
+function createReply(status: number, type: string, body: string | Uint8Array, headers?: Headers): Reply {
+  return headers === undefined
+    ? { status, type, body }
+    : { status, type, body, headers: checkHeaders(headers) }
 }
 
-export function safe(headers: Headers): Headers {
-  for (const [name, value] of headers) safeValue(name, value)
+export function checkHeaders(headers: Headers): Headers {
+  for (const [name, value] of headers) checkHeaderValue(name, value)
   return headers
 }
 
 /** A value that could start a line of its own is a bug of ours; the request ends as one. */
-function safeValue(name: string, value: string): string {
+function checkHeaderValue(name: string, value: string): string {
   if (UNSAFE_IN_HEADER.test(value)) throw new Error(`the value for the header ${name} is not printable ASCII`)
   return value
 }
@@ -92,12 +94,12 @@ function safeValue(name: string, value: string): string {
  * Keeps the reply made from the last value, for as long as the same object comes back. Values given to it must not
  * change in place.
  */
-export function keptJson(): (value: object) => Reply {
+export function createCachedJson(): (value: object) => Reply {
   let last: object | undefined
   let reply: Reply | undefined
   return (value) => {
     if (reply === undefined || value !== last) {
-      reply = made(200, JSON_TYPE, new TextEncoder().encode(JSON.stringify(value)))
+      reply = createReply(200, JSON_TYPE, new TextEncoder().encode(JSON.stringify(value)))
       last = value
     }
     return reply
@@ -122,9 +124,9 @@ export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: He
  * What every reply says besides, as the listener writes it behind the value of one header: a call into the listener
  * costs more than all the bytes of these lines, and most replies need no other.
  */
-const ALWAYS = 'no-store\r\nx-content-type-options: nosniff'
-const linesFor = (type: string): string => `${type}\r\ncache-control: ${ALWAYS}`
-const JSON_LINES = linesFor(JSON_TYPE)
+const COMMON_HEADERS = 'no-store\r\nx-content-type-options: nosniff'
+const headerLines = (type: string): string => `${type}\r\ncache-control: ${COMMON_HEADERS}`
+const JSON_LINES = headerLines(JSON_TYPE)
 
 /** Status and headers only, for a reply whose body follows in pieces. */
 export function writeHead(
@@ -133,8 +135,8 @@ export function writeHead(
   extra: Headers | undefined,
 ): void {
   if (reply.status !== 200) response.writeStatus(statusLine(reply.status))
-  if (reply.status === 204) response.writeHeader('cache-control', ALWAYS)
-  else response.writeHeader('content-type', reply.type === JSON_TYPE ? JSON_LINES : linesFor(reply.type))
+  if (reply.status === 204) response.writeHeader('cache-control', COMMON_HEADERS)
+  else response.writeHeader('content-type', reply.type === JSON_TYPE ? JSON_LINES : headerLines(reply.type))
   if (reply.headers !== undefined) writeHeaders(response, reply.headers)
   if (extra !== undefined) writeHeaders(response, extra)
 }

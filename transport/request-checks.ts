@@ -7,12 +7,12 @@
  * Fleet: remote machines come here, by whatever name they know this one, so Host says nothing; a browser has no
  * business here at all, so any Origin is refused. Whatever is not served there does not exist.
  */
-import type { FrontDesk } from '../actors/api/host-api.ts'
-import { bearerOf, isLoopbackHost, isTrustedOrigin, secretCheck } from './authentication.ts'
-import { type Headers, type Reply, refusal, safe } from './reply.ts'
-import type { Head } from './request-head.ts'
-import type { Found } from './router.ts'
-import type { Row } from './routes/route-table.ts'
+import type { HostApi } from '../actors/api/host-api.ts'
+import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from './authentication.ts'
+import { checkHeaders, type Headers, type Reply, refusal } from './reply.ts'
+import type { RequestHead } from './request-head.ts'
+import type { RouteMatch } from './router.ts'
+import type { ServedRoute } from './routes/route-table.ts'
 
 /** Come in, or why not. `cors` goes on every reply to a trusted page, refusals included. */
 export interface Admission {
@@ -23,7 +23,11 @@ export interface Admission {
 }
 
 /** `query` is called only when it matters; the raw text after the `?`. */
-export type Admit = (head: Head, found: Found<Row> | undefined, query: () => string) => Admission
+export type AdmissionCheck = (
+  head: RequestHead,
+  found: RouteMatch<ServedRoute> | undefined,
+  query: () => string,
+) => Admission
 
 const HOST_REFUSED: Admission = {
   refused: refusal(403, 'the Host header must name a loopback address, such as 127.0.0.1 or localhost'),
@@ -48,60 +52,69 @@ export const UNKNOWN_PATH = refusal(
   'there is nothing at this path; GET /api/openapi.json lists what there is',
 )
 /** The fleet listener has no list of routes to point at. */
-const FLEET_UNKNOWN: Admission = { refused: refusal(404, 'there is nothing at this path') }
-const WELCOME: Admission = {}
+const FLEET_UNKNOWN_PATH: Admission = { refused: refusal(404, 'there is nothing at this path') }
+const ADMITTED: Admission = {}
 
 const PREFLIGHT_SECONDS = '600'
 
-export function managementAdmission(desk: FrontDesk, token: string): Admit {
-  const isToken = secretCheck(token)
+export function createManagementCheck(hostApi: HostApi, token: string): AdmissionCheck {
+  const isToken = createSecretCheck(token)
   return (head, found, query) => {
     if (head.hosts !== 1 || !isLoopbackHost(head.host)) return HOST_REFUSED
-    if (head.origins === 0) return identify(desk, isToken, head, found, query, undefined)
-    if (head.origins > 1 || !isTrustedOrigin(head.origin, desk.allowedOrigins())) return ORIGIN_REFUSED
+    if (head.origins === 0) return identify(hostApi, isToken, head, found, query, undefined)
+    if (head.origins > 1 || !isTrustedOrigin(head.origin, hostApi.allowedOrigins())) return ORIGIN_REFUSED
     const cors = corsHeaders(head.origin)
     if (isPreflight(head)) return { refused: preflight(found), cors }
-    return identify(desk, isToken, head, found, query, cors)
+    return identify(hostApi, isToken, head, found, query, cors)
   }
 }
 
-export function fleetAdmission(desk: FrontDesk): Admit {
+export function createFleetCheck(hostApi: HostApi): AdmissionCheck {
   return (head, found, query) => {
     if (head.origins > 0) return FLEET_ORIGIN_REFUSED
-    const row = found?.place.byMethod.get(head.method)
-    if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN
-    return row.who === 'worker' ? worker(desk, head, query(), undefined) : WELCOME
+    const row = found?.path.byMethod.get(head.method)
+    if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN_PATH
+    return row.who === 'worker' ? admitWorker(hostApi, head, query(), undefined) : ADMITTED
   }
 }
 
 function identify(
-  desk: FrontDesk,
+  hostApi: HostApi,
   isToken: (presented: string | undefined) => boolean,
-  head: Head,
-  found: Found<Row> | undefined,
+  head: RequestHead,
+  found: RouteMatch<ServedRoute> | undefined,
   query: () => string,
   cors: Headers | undefined,
 ): Admission {
-  const row = found?.place.byMethod.get(head.method)
+  const row = found?.path.byMethod.get(head.method)
   const who = row?.who ?? 'launch-token'
-  if (who === 'worker') return worker(desk, head, query(), cors)
-  if (who === 'launch-token' && !isToken(presented(head, row, query)))
+  if (who === 'worker') return admitWorker(hostApi, head, query(), cors)
+  if (who === 'launch-token' && !isToken(presentedToken(head, row, query)))
     return withCors({ refused: TOKEN_REFUSED }, cors)
-  return cors === undefined ? WELCOME : { cors }
+  return cors === undefined ? ADMITTED : { cors }
 }
 
 /** A browser cannot set headers on a socket, so there, and only there, the query may carry the token. */
-function presented(head: Head, row: Row | undefined, query: () => string): string | undefined {
+function presentedToken(
+  head: RequestHead,
+  row: ServedRoute | undefined,
+  query: () => string,
+): string | undefined {
   if (head.authorizations > 1) return undefined
-  if (head.authorizations === 1) return bearerOf(head.authorization)
+  if (head.authorizations === 1) return readBearer(head.authorization)
   if (row?.socket !== true) return undefined
-  return onlyOne(query(), 'token')
+  return onlyValue(query(), 'token')
 }
 
 /** A worker nobody knows, a wrong credential and a missing one take the same way and get the same words. */
-function worker(desk: FrontDesk, head: Head, query: string, cors: Headers | undefined): Admission {
-  const secret = head.authorizations === 1 ? bearerOf(head.authorization) : undefined
-  const admitted = desk.admitWorker(onlyOne(query, 'workerId') ?? '', secret ?? '')
+function admitWorker(
+  hostApi: HostApi,
+  head: RequestHead,
+  query: string,
+  cors: Headers | undefined,
+): Admission {
+  const secret = head.authorizations === 1 ? readBearer(head.authorization) : undefined
+  const admitted = hostApi.admitWorker(onlyValue(query, 'workerId') ?? '', secret ?? '')
   if (!admitted.ok || secret === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
   return withCors({ workerId: admitted.value.workerId }, cors)
 }
@@ -110,7 +123,7 @@ function worker(desk: FrontDesk, head: Head, query: string, cors: Headers | unde
 const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]+)$/
 
 /** A supervisor asks again and again, in the plainest form; that one needs no parser, and reads the same in any. */
-function onlyOne(query: string, name: string): string | undefined {
+function onlyValue(query: string, name: string): string | undefined {
   const plain = PLAIN_PAIR.exec(query)
   if (plain !== null) return plain[1] === name ? plain[2] : undefined
   const values = new URLSearchParams(query).getAll(name)
@@ -122,10 +135,10 @@ const withCors = (admission: Admission, cors: Headers | undefined): Admission =>
 
 // ---- cross-origin --------------------------------------------------------------------------------------------------
 
-const isPreflight = (head: Head): boolean => head.method === 'OPTIONS' && head.asksMethod !== ''
+const isPreflight = (head: RequestHead): boolean => head.method === 'OPTIONS' && head.preflightMethod !== ''
 
 function corsHeaders(origin: string): Headers {
-  return safe([
+  return checkHeaders([
     ['access-control-allow-origin', origin],
     ['access-control-expose-headers', 'Allow, Link, Retry-After'],
     ['vary', 'Origin'],
@@ -136,14 +149,14 @@ function corsHeaders(origin: string): Headers {
  * What a page may do at this path. Reaching from a public network into this machine is not granted on top: a page
  * that the person trusts is either local itself or asks the browser for that permission.
  */
-function preflight(found: Found<Row> | undefined): Reply {
+function preflight(found: RouteMatch<ServedRoute> | undefined): Reply {
   if (found === undefined) return UNKNOWN_PATH
   return {
     status: 204,
     type: '',
     body: '',
     headers: [
-      ['access-control-allow-methods', found.place.allow],
+      ['access-control-allow-methods', found.path.allow],
       ['access-control-allow-headers', 'Authorization, Content-Type'],
       ['access-control-max-age', PREFLIGHT_SECONDS],
     ],

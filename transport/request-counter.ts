@@ -5,17 +5,17 @@
  * A path that does not exist has no label of its own, or a stranger could make up as many as he likes.
  */
 import type { Meters } from '../core/ports.ts'
-import type { Row } from './routes/route-table.ts'
+import type { ServedRoute } from './routes/route-table.ts'
 
-export interface Tally {
-  count(row: Row | undefined, status: number): void
+export interface RequestCounter {
+  count(row: ServedRoute | undefined, status: number): void
   /** Hands on what has been counted since the last time. */
   report(meters: Meters): void
 }
 
 const CLASSES = 6
 
-export function tally(): Tally {
+export function createRequestCounter(): RequestCounter {
   const counts = new Map<string, number[]>()
   return {
     count(row, status) {

@@ -7,7 +7,7 @@
  */
 import type { HttpRequest } from 'uWebSockets.js'
 
-export interface Head {
+export interface RequestHead {
   method: string
   path: string
   host: string
@@ -22,10 +22,10 @@ export interface Head {
   transferEncoding: string
   upgrade: string
   /** Access-Control-Request-Method: what a preflight asks about. */
-  asksMethod: string
+  preflightMethod: string
 }
 
-const head: Head = {
+const head: RequestHead = {
   method: '',
   path: '',
   host: '',
@@ -39,22 +39,22 @@ const head: Head = {
   contentLengths: 0,
   transferEncoding: '',
   upgrade: '',
-  asksMethod: '',
+  preflightMethod: '',
 }
 
 /** Valid until the next request is read. */
-export function readHead(request: HttpRequest): Head {
+export function readHead(request: HttpRequest): RequestHead {
   // Before getMethod or anything else: asking for the lower-cased method lower-cases it in place for good.
   head.method = request.getCaseSensitiveMethod()
   head.path = request.getUrl()
   head.host = head.origin = head.authorization = head.contentType = ''
-  head.contentLength = head.transferEncoding = head.upgrade = head.asksMethod = ''
+  head.contentLength = head.transferEncoding = head.upgrade = head.preflightMethod = ''
   head.hosts = head.origins = head.authorizations = head.contentLengths = 0
-  request.forEach(note)
+  request.forEach(readHeader)
   return head
 }
 
-function note(name: string, value: string): void {
+function readHeader(name: string, value: string): void {
   switch (name) {
     case 'host':
       if (head.hosts++ === 0) head.host = value
@@ -78,17 +78,17 @@ function note(name: string, value: string): void {
       head.upgrade = value.toLowerCase()
       return
     case 'access-control-request-method':
-      head.asksMethod = value
+      head.preflightMethod = value
   }
 }
 
 /** Whether a body follows this head. */
-export function announcesBody(read: Head): boolean {
+export function announcesBody(read: RequestHead): boolean {
   return read.transferEncoding !== '' || (read.contentLength !== '' && read.contentLength !== '0')
 }
 
 /** What comes after the `?`, still encoded. The listener says `undefined`, not "", when there is no `?`. */
-export function queryOf(request: HttpRequest): string {
+export function readQueryText(request: HttpRequest): string {
   const query: string | undefined = request.getQuery()
   return query ?? ''
 }

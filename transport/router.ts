@@ -11,7 +11,7 @@ export interface Pattern {
 }
 
 /** Everything that may be asked at one path, by method. */
-export interface Place<T> {
+export interface PathRoutes<T> {
   readonly byMethod: ReadonlyMap<string, T>
   /** For `Allow` and for preflight answers: `GET, PUT`. */
   readonly allow: string
@@ -19,38 +19,38 @@ export interface Place<T> {
   readonly names: readonly string[]
 }
 
-export interface Found<T> {
-  readonly place: Place<T>
+export interface RouteMatch<T> {
+  readonly path: PathRoutes<T>
   /** Still percent-encoded, in the order of `place.names`. */
-  readonly raw: readonly string[]
+  readonly rawValues: readonly string[]
 }
 
-export type Router<T> = (path: string) => Found<T> | undefined
+export type Router<T> = (path: string) => RouteMatch<T> | undefined
 
 export type Params = Readonly<Record<string, string>>
 
-interface Node<T> {
-  readonly next: Map<string, Node<T>>
-  param: Node<T> | undefined
-  place: Place<T> | undefined
+interface PathNode<T> {
+  readonly children: Map<string, PathNode<T>>
+  param: PathNode<T> | undefined
+  place: PathRoutes<T> | undefined
 }
 
-export function router<T extends Pattern>(rows: readonly T[]): Router<T> {
-  const statics = new Map<string, Found<T>>()
-  const root: Node<T> = emptyNode()
-  for (const [path, same] of grouped(rows)) {
-    const place = placeOf(path, same)
-    if (place.names.length === 0) statics.set(path, { place, raw: [] })
-    else plant(root, path, place)
+export function createRouter<T extends Pattern>(rows: readonly T[]): Router<T> {
+  const statics = new Map<string, RouteMatch<T>>()
+  const root: PathNode<T> = emptyNode()
+  for (const [path, same] of groupByPath(rows)) {
+    const place = pathRoutes(path, same)
+    if (place.names.length === 0) statics.set(path, { path: place, rawValues: [] })
+    else addPath(root, path, place)
   }
-  return (path) => statics.get(path) ?? climb(root, path)
+  return (path) => statics.get(path) ?? matchPath(root, path)
 }
 
 /** Percent-decodes the values of a path's parameters. `undefined`: one of them is not valid encoding. */
-export function decodeParams<T>(found: Found<T>): Params | undefined {
+export function decodeParams<T>(found: RouteMatch<T>): Params | undefined {
   const params: Record<string, string> = {}
-  for (const [at, name] of found.place.names.entries()) {
-    const value = decoded(found.raw[at] ?? '')
+  for (const [at, name] of found.path.names.entries()) {
+    const value = percentDecode(found.rawValues[at] ?? '')
     if (value === undefined) return undefined
     params[name] = value
   }
@@ -58,7 +58,7 @@ export function decodeParams<T>(found: Found<T>): Params | undefined {
 }
 
 /** One percent-decoding; `undefined` when the text is not valid encoding of UTF-8. */
-export function decoded(text: string): string | undefined {
+export function percentDecode(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {
     return decodeURIComponent(text)
@@ -67,13 +67,13 @@ export function decoded(text: string): string | undefined {
   }
 }
 
-function grouped<T extends Pattern>(rows: readonly T[]): Map<string, T[]> {
+function groupByPath<T extends Pattern>(rows: readonly T[]): Map<string, T[]> {
   const groups = new Map<string, T[]>()
   for (const row of rows) groups.set(row.path, [...(groups.get(row.path) ?? []), row])
   return groups
 }
 
-function placeOf<T extends Pattern>(path: string, rows: readonly T[]): Place<T> {
+function pathRoutes<T extends Pattern>(path: string, rows: readonly T[]): PathRoutes<T> {
   return {
     byMethod: new Map(rows.map((row) => [row.method, row])),
     allow: rows.map((row) => row.method).join(', '),
@@ -83,7 +83,7 @@ function placeOf<T extends Pattern>(path: string, rows: readonly T[]): Place<T> 
   }
 }
 
-function plant<T>(root: Node<T>, path: string, place: Place<T>): void {
+function addPath<T>(root: PathNode<T>, path: string, place: PathRoutes<T>): void {
   let node = root
   for (const segment of segments(path)) node = isParam(segment) ? paramOf(node) : childOf(node, segment)
   if (node.place !== undefined)
@@ -92,31 +92,31 @@ function plant<T>(root: Node<T>, path: string, place: Place<T>): void {
 }
 
 /** A literal segment wins over a parameter where both fit, and there is no way back: no route here needs one. */
-function climb<T>(root: Node<T>, path: string): Found<T> | undefined {
+function matchPath<T>(root: PathNode<T>, path: string): RouteMatch<T> | undefined {
   let node = root
   const raw: string[] = []
   for (const segment of segments(path)) {
-    const literal = node.next.get(segment)
+    const literal = node.children.get(segment)
     if (literal === undefined && (node.param === undefined || segment === '')) return undefined
     if (literal === undefined) raw.push(segment)
     node = literal ?? node.param ?? node
   }
-  return node.place === undefined ? undefined : { place: node.place, raw }
+  return node.place === undefined ? undefined : { path: node.place, rawValues: raw }
 }
 
-function childOf<T>(node: Node<T>, segment: string): Node<T> {
-  const known = node.next.get(segment)
+function childOf<T>(node: PathNode<T>, segment: string): PathNode<T> {
+  const known = node.children.get(segment)
   if (known !== undefined) return known
   const fresh = emptyNode<T>()
-  node.next.set(segment, fresh)
+  node.children.set(segment, fresh)
   return fresh
 }
 
-function paramOf<T>(node: Node<T>): Node<T> {
+function paramOf<T>(node: PathNode<T>): PathNode<T> {
   node.param ??= emptyNode()
   return node.param
 }
 
-const emptyNode = <T>(): Node<T> => ({ next: new Map(), param: undefined, place: undefined })
+const emptyNode = <T>(): PathNode<T> => ({ children: new Map(), param: undefined, place: undefined })
 const segments = (path: string): string[] => path.split('/').slice(1)
 const isParam = (segment: string): boolean => segment.startsWith(':')

@@ -6,33 +6,33 @@
  * to ask the front desk; it knows no actor, no store and no file but its own certificate.
  */
 import type { TemplatedApp } from 'uWebSockets.js'
-import type { FrontDesk } from '../actors/api/host-api.ts'
+import type { HostApi } from '../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
-import { CLOSING, type HttpDoor, httpDoor } from './http.ts'
-import { type Address, type Listening, listen, newApp, type TlsFiles } from './listener.ts'
+import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
+import { type Address, createApp, type Listening, listen, type TlsFiles } from './listener.ts'
 import { refusal } from './reply.ts'
-import { fleetAdmission, managementAdmission } from './request-checks.ts'
-import { type Tally, tally } from './request-counter.ts'
-import { router } from './router.ts'
+import { createFleetCheck, createManagementCheck } from './request-checks.ts'
+import { createRequestCounter, type RequestCounter } from './request-counter.ts'
+import { createRouter } from './router.ts'
 import { connectHandlers } from './routes/connect.ts'
 import { memoryHandlers } from './routes/memories.ts'
 import { pullHandlers } from './routes/pulls.ts'
-import { type BuiltSocket, type Handlers, type Row, rows } from './routes/route-table.ts'
+import { type BuiltSocket, createRoutes, type Handlers, type ServedRoute } from './routes/route-table.ts'
 import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
 import { serveAttach } from './sockets/attach.ts'
 import { CLOSE } from './sockets/bounded-sender.ts'
 import { serveDashboard } from './sockets/dashboard.ts'
-import type { SocketRoom } from './sockets/socket-group.ts'
-import { type Seat, type UpgradeParts, upgradeDoor } from './sockets/upgrade.ts'
+import type { SocketGroup } from './sockets/socket-group.ts'
+import { type AdmitSocket, createUpgrade, type UpgradeOptions } from './sockets/upgrade.ts'
 import { WorkerSockets } from './sockets/worker.ts'
 
-export interface DoorsParts {
-  readonly desk: FrontDesk
+export interface HostServerOptions {
+  readonly hostApi: HostApi
   /** The launch token. */
   readonly token: string
   readonly clock: Clock
@@ -46,7 +46,7 @@ export interface DoorsParts {
   readonly fleet?: Address & { readonly tls?: TlsFiles }
 }
 
-export interface Doors {
+export interface HostServer {
   readonly managementPort: number
   readonly fleetPort?: number
   /** No new connections. */
@@ -60,11 +60,11 @@ export interface Doors {
 
 /** How long a stop waits for replies that somebody waits for, and for sockets to read their goodbye. */
 export const CLOSE_MS_MAX = 2_000
-const CLOSE_LOOK_MS = 20
+const CLOSE_POLL_MS = 20
 
-const DASHBOARDS_FULL = refusal(503, 'too many dashboards are connected; close one')
+const TOO_MANY_DASHBOARDS = refusal(503, 'too many dashboards are connected; close one')
 
-export async function openDoors(parts: DoorsParts): Promise<Result<Doors>> {
+export async function openHostServer(parts: HostServerOptions): Promise<Result<HostServer>> {
   const { management, fleet } = parts
   if (!isLoopbackHost(bracketed(management.host))) {
     return no(
@@ -72,143 +72,180 @@ export async function openDoors(parts: DoorsParts): Promise<Result<Doors>> {
       `the management listener serves loopback only, and ${management.host} is not loopback`,
     )
   }
-  const counts = tally()
-  const hall: Hall = {
+  const counter = createRequestCounter()
+  const shared: SharedParts = {
     parts,
-    table: rows(handlersOf(parts, counts)),
-    counts,
+    table: createRoutes(handlersOf(parts, counter)),
+    counts: counter,
     workers: new WorkerSockets(parts),
   }
-  const inner = openManagement(hall)
-  if (!inner.ok || fleet === undefined) return inner.ok ? yes(doorsOf(parts, inner.value)) : inner
-  const outer = openFleet(hall, fleet)
-  if (!outer.ok) abandon(inner.value)
-  return outer.ok ? yes(doorsOf(parts, inner.value, outer.value)) : outer
+  const openedManagement = openManagement(shared)
+  if (!openedManagement.ok || fleet === undefined)
+    return openedManagement.ok ? yes(createHostServer(parts, openedManagement.value)) : openedManagement
+  const openedFleet = openFleet(shared, fleet)
+  if (!openedFleet.ok) abandon(openedManagement.value)
+  return openedFleet.ok
+    ? yes(createHostServer(parts, openedManagement.value, openedFleet.value))
+    : openedFleet
 }
 
-function abandon({ app, rooms }: Door): void {
-  for (const room of rooms) room.stop()
+function abandon({ app, socketGroups }: OpenListener): void {
+  for (const room of socketGroups) room.stop()
   app.close()
 }
 
 /** `::1` is a host to listen on, `[::1]` the same in a Host header. */
 const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
 
-function handlersOf({ desk, meters, openApi, version, metricsText }: DoorsParts, counts: Tally): Handlers {
+function handlersOf(
+  { hostApi, meters, openApi, version, metricsText }: HostServerOptions,
+  counts: RequestCounter,
+): Handlers {
   return {
-    ...serviceHandlers({ desk, meters, openApi: () => openApi(version), metricsText, requests: counts }),
-    ...runHandlers(desk),
-    ...workerHandlers(desk),
-    ...connectHandlers(desk),
-    ...pullHandlers(desk),
-    ...memoryHandlers(desk),
+    ...serviceHandlers({
+      hostApi,
+      meters,
+      openApi: () => openApi(version),
+      metricsText,
+      requestCounter: counts,
+    }),
+    ...runHandlers(hostApi),
+    ...workerHandlers(hostApi),
+    ...connectHandlers(hostApi),
+    ...pullHandlers(hostApi),
+    ...memoryHandlers(hostApi),
   }
 }
 
 // ---- the two listeners -----------------------------------------------------------------------------------------------
 
 /** What both listeners share. */
-interface Hall {
-  readonly parts: DoorsParts
-  readonly table: readonly Row[]
-  readonly counts: Tally
+interface SharedParts {
+  readonly parts: HostServerOptions
+  readonly table: readonly ServedRoute[]
+  readonly counts: RequestCounter
   readonly workers: WorkerSockets
 }
 
-interface Door {
+interface OpenListener {
   readonly app: TemplatedApp
-  readonly http: HttpDoor
+  readonly http: HttpHandler
   readonly listening: Listening
-  readonly rooms: readonly SocketRoom[]
+  readonly socketGroups: readonly SocketGroup[]
 }
 
-function openManagement(hall: Hall): Result<Door> {
-  const { parts, table, counts } = hall
-  const made = newApp()
+function openManagement(shared: SharedParts): Result<OpenListener> {
+  const { parts, table, counts } = shared
+  const made = createApp()
   if (!made.ok) return made
-  const admit = managementAdmission(parts.desk, parts.token)
-  const route = router(table.filter((row) => row.listeners.includes('management')))
-  const fences = { ...parts, admit, route, tally: counts }
-  const http = httpDoor(fences)
-  const rooms = managementSockets(made.value, hall, fences, http)
-  return opened({ app: made.value, http, rooms: Object.values(rooms) }, parts.management)
+  const admit = createManagementCheck(parts.hostApi, parts.token)
+  const route = createRouter(table.filter((row) => row.listeners.includes('management')))
+  const checks = { ...parts, admit, route, counter: counts }
+  const http = createHttpHandler(checks)
+  const socketGroups = serveManagementSockets(made.value, shared, checks, http)
+  return startListening(
+    { app: made.value, http, socketGroups: Object.values(socketGroups) },
+    parts.management,
+  )
 }
 
-function openFleet(hall: Hall, fleet: NonNullable<DoorsParts['fleet']>): Result<Door> {
-  const { parts, table, counts } = hall
-  const made = newApp(fleet.tls)
+function openFleet(
+  shared: SharedParts,
+  fleet: NonNullable<HostServerOptions['fleet']>,
+): Result<OpenListener> {
+  const { parts, table, counts } = shared
+  const made = createApp(fleet.tls)
   if (!made.ok) return made
-  const route = router(table.filter((row) => row.listeners.includes('fleet')))
-  const fences = { ...parts, admit: fleetAdmission(parts.desk), route, tally: counts }
-  const http = httpDoor(fences)
-  const rooms = [workerSocket(made.value, hall, fences, http)]
-  return opened({ app: made.value, http, rooms }, fleet)
+  const route = createRouter(table.filter((row) => row.listeners.includes('fleet')))
+  const checks = { ...parts, admit: createFleetCheck(parts.hostApi), route, counter: counts }
+  const http = createHttpHandler(checks)
+  const socketGroups = [serveWorkerSocket(made.value, shared, checks, http)]
+  return startListening({ app: made.value, http, socketGroups }, fleet)
 }
 
-function opened(door: Omit<Door, 'listening'>, address: Address): Result<Door> {
-  door.app.any('/*', door.http.answer)
-  const listening = listen(door.app, address)
-  if (!listening.ok) for (const room of door.rooms) room.stop()
-  return listening.ok ? yes({ ...door, listening: listening.value }) : listening
+function startListening(listener: Omit<OpenListener, 'listening'>, address: Address): Result<OpenListener> {
+  listener.app.any('/*', listener.http.handle)
+  const listening = listen(listener.app, address)
+  if (!listening.ok) for (const room of listener.socketGroups) room.stop()
+  return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }
 
 /** Every socket that works; one that the protocol's table has and this lacks must be in the list of the unbuilt. */
-type Sockets = { readonly [N in BuiltSocket]: SocketRoom }
+type ManagementSockets = { readonly [N in BuiltSocket]: SocketGroup }
 
-function managementSockets(app: TemplatedApp, hall: Hall, fences: UpgradeParts, http: HttpDoor): Sockets {
-  const seat: Seat = () =>
-    dashboards.room() ? { ok: true, data: {} } : { ok: false, reply: DASHBOARDS_FULL }
-  const upgradeFor = (seat: Seat) => upgradeDoor(fences, whileOpen(http, seat))
-  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(seat), hall.parts)
-  const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, hall.parts)
-  return { dashboardSocket: dashboards, attachSocket, workerSocket: workerSocket(app, hall, fences, http) }
-}
-
-function workerSocket(
+function serveManagementSockets(
   app: TemplatedApp,
-  { workers }: Hall,
-  fences: UpgradeParts,
-  http: HttpDoor,
-): SocketRoom {
-  return workers.serve(app, routes.workerSocket.path, (seat) => upgradeDoor(fences, whileOpen(http, seat)))
+  shared: SharedParts,
+  checks: UpgradeOptions,
+  http: HttpHandler,
+): ManagementSockets {
+  const admitSocket: AdmitSocket = () =>
+    dashboards.hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_DASHBOARDS }
+  const upgradeFor = (admitSocket: AdmitSocket) =>
+    createUpgrade(checks, refuseWhileStopping(http, admitSocket))
+  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(admitSocket), shared.parts)
+  const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, shared.parts)
+  return {
+    dashboardSocket: dashboards,
+    attachSocket,
+    workerSocket: serveWorkerSocket(app, shared, checks, http),
+  }
 }
 
-const whileOpen =
-  (http: HttpDoor, seat: Seat): Seat =>
+function serveWorkerSocket(
+  app: TemplatedApp,
+  { workers }: SharedParts,
+  checks: UpgradeOptions,
+  http: HttpHandler,
+): SocketGroup {
+  return workers.serve(app, routes.workerSocket.path, (admitSocket) =>
+    createUpgrade(checks, refuseWhileStopping(http, admitSocket)),
+  )
+}
+
+const refuseWhileStopping =
+  (http: HttpHandler, admitSocket: AdmitSocket): AdmitSocket =>
   (params) =>
-    http.isShut() ? { ok: false, reply: CLOSING } : seat(params)
+    http.isRefusing() ? { ok: false, reply: STOPPING_REFUSAL } : admitSocket(params)
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
 
-function doorsOf({ clock }: DoorsParts, inner: Door, outer?: Door): Doors {
-  const doors = outer === undefined ? [inner] : [inner, outer]
+function createHostServer(
+  { clock }: HostServerOptions,
+  management: OpenListener,
+  fleet?: OpenListener,
+): HostServer {
+  const listeners = fleet === undefined ? [management] : [management, fleet]
   let closing: Promise<void> | undefined
 
   const stopAccepting = (): void => {
-    for (const door of doors) door.listening.stop()
+    for (const listener of listeners) listener.listening.stop()
   }
   const busy = (): boolean =>
-    doors.some((door) => door.http.waiting() > 0 || door.rooms.some((room) => room.count() > 0))
+    listeners.some(
+      (listener) =>
+        listener.http.pendingCount() > 0 || listener.socketGroups.some((room) => room.count() > 0),
+    )
 
   async function closeAll(reason: string): Promise<void> {
     stopAccepting()
-    for (const door of doors) {
-      door.http.shut()
-      for (const room of door.rooms) {
+    for (const listener of listeners) {
+      listener.http.refuseNew()
+      for (const room of listener.socketGroups) {
         room.stop()
         room.closeAll(CLOSE.goingAway, reason)
       }
     }
     const until = clock.monotonic() + CLOSE_MS_MAX
     // One look at least, so that goodbyes leave before their connections are closed.
-    do await pause(clock, CLOSE_LOOK_MS)
+    do await pause(clock, CLOSE_POLL_MS)
     while (busy() && clock.monotonic() < until)
-    for (const door of doors) door.app.close()
+    for (const listener of listeners) listener.app.close()
   }
 
   return {
-    managementPort: inner.listening.port,
-    ...(outer === undefined ? {} : { fleetPort: outer.listening.port }),
+    managementPort: management.listening.port,
+    ...(fleet === undefined ? {} : { fleetPort: fleet.listening.port }),
     stopAccepting,
     close: (reason) => (closing ??= closeAll(reason)),
   }

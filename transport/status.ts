@@ -18,7 +18,7 @@ export const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
   unavailable: 503,
 }
 
-const PHRASES: Readonly<Record<number, string>> = {
+const REASON_PHRASES: Readonly<Record<number, string>> = {
   200: 'OK',
   204: 'No Content',
   302: 'Found',
@@ -41,5 +41,5 @@ const PHRASES: Readonly<Record<number, string>> = {
 
 /** The status line's end, such as `404 Not Found`. */
 export function statusLine(status: number): string {
-  return `${status} ${PHRASES[status] ?? 'Other'}`
+  return `${status} ${REASON_PHRASES[status] ?? 'Other'}`
 }

@@ -6,17 +6,17 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { AccountManager } from '../accounts/account-manager.ts'
 import { renderPage } from '../accounts/callback-page.ts'
 import type { TrackerConnection } from '../tracker/tracker-connection.ts'
-import type { FrontDesk } from './host-api.ts'
-import { asTold } from './pull-requests.ts'
+import type { HostApi } from './host-api.ts'
+import { toApiRefusal } from './pull-requests.ts'
 
-export interface ConnectDeskParts {
-  readonly connect: AccountManager
+export interface AccountApiPorts {
+  readonly accountManager: AccountManager
   readonly trackerConnection: TrackerConnection
   readonly mayChange: () => Result<void>
 }
 
-type ConnectPart = Pick<
-  FrontDesk,
+type AccountApi = Pick<
+  HostApi,
   | 'changeCredentials'
   | 'connect'
   | 'pollCodehost'
@@ -27,7 +27,11 @@ type ConnectPart = Pick<
   | 'trackerProjects'
 >
 
-export function connectDesk({ connect, trackerConnection, mayChange }: ConnectDeskParts): ConnectPart {
+export function createAccountApi({
+  accountManager: connect,
+  trackerConnection,
+  mayChange,
+}: AccountApiPorts): AccountApi {
   /** Asked first, whatever else is wrong. */
   const whileOpen = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
     const may = mayChange()
@@ -49,7 +53,7 @@ export function connectDesk({ connect, trackerConnection, mayChange }: ConnectDe
     connectStorage: () => whileOpen(async () => yes(await connect.connectStorage())),
     async trackerProjects() {
       if (!trackerConnection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
-      return asTold(await trackerConnection.ask((tracker) => tracker.projects()))
+      return toApiRefusal(await trackerConnection.ask((tracker) => tracker.projects()))
     },
   }
 }

@@ -11,39 +11,39 @@ import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { ROOT } from '../root/actor-kinds.ts'
-import type { Pushes } from '../root/dashboard-broadcast.ts'
-import type { Yard } from '../root/host-lifecycle.ts'
+import type { DashboardBroadcast } from '../root/dashboard-broadcast.ts'
+import type { HostLifecycle } from '../root/host-lifecycle.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitWaiters } from '../runtime/commit-waiters.ts'
 import type { CurrentConfig } from '../settings/current-config.ts'
 import type { SettingsRequest } from '../settings/settings.effects.ts'
-import { connectDesk } from './accounts.ts'
-import { followUpDesk } from './follow-ups.ts'
-import type { FrontDesk } from './host-api.ts'
-import { pullDesk } from './pull-requests.ts'
-import { runDesk } from './runs.ts'
-import { attachDesk } from './terminals.ts'
-import { fleetDesk } from './workers.ts'
+import { createAccountApi } from './accounts.ts'
+import { createFollowUpApi } from './follow-ups.ts'
+import type { HostApi } from './host-api.ts'
+import { createPullRequestApi } from './pull-requests.ts'
+import { createRunApi } from './runs.ts'
+import { createTerminalApi } from './terminals.ts'
+import { createWorkerApi } from './workers.ts'
 
-export interface DeskParts {
+export interface HostApiPorts {
   readonly clock: Clock
   readonly system: ActorSystem
-  readonly vault: CurrentConfig
+  readonly currentConfig: CurrentConfig
   /** Asks the settings, and answers once it is decided, on disk and told. */
-  readonly settle: (wish: SettingsRequest) => Promise<Result<SettingsUpdateResponse>>
-  readonly pushes: Pushes
+  readonly changeSettings: (wish: SettingsRequest) => Promise<Result<SettingsUpdateResponse>>
+  readonly broadcast: DashboardBroadcast
   readonly health: HealthResponse
   readonly store: Store
-  readonly yard: Yard
-  readonly landings: CommitWaiters
+  readonly lifecycle: HostLifecycle
+  readonly commitWaiters: CommitWaiters
   /** Refused while no code host is connected. */
-  readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
+  readonly codeHost: (config: ServiceConfig) => Result<PullRequestApi>
 }
 
-export function frontDesk(parts: DeskParts): FrontDesk {
-  const { system, vault, pushes, health, store, yard, landings } = parts
-  const { rooms } = yard
+export function createHostApi(parts: HostApiPorts): HostApi {
+  const { system, currentConfig: vault, broadcast, health, store, lifecycle, commitWaiters } = parts
+  const { modules } = lifecycle
   const { database } = store
   const config = () => vault.configuration.effective
   const open = () => isOpen(system)
@@ -54,52 +54,67 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       ? yes(undefined)
       : no('unavailable', `the disk takes no writes: ${state.reason}`)
   }
-  const landed = () =>
-    landings.wait((handle) => {
+  const waitForCommit = () =>
+    commitWaiters.wait((handle) => {
       const effect: RunEffect = { type: 'run.notify committed', handle }
       system.runAfterCommit(effect)
     })
   return {
-    ...runDesk({
+    ...createRunApi({
       clock: parts.clock,
       system,
       store,
-      rooms,
+      modules,
       mayChange,
-      landed,
-      pulls: () => parts.pulls(config()),
+      waitForCommit,
+      codeHost: () => parts.codeHost(config()),
     }),
-    ...fleetDesk({ system, rooms, mayChange, landed }),
-    ...attachDesk({
+    ...createWorkerApi({ system, modules, mayChange, waitForCommit }),
+    ...createTerminalApi({
       database,
       clock: parts.clock,
-      rooms,
-      followUpStarting: (id) => rooms.followUps.isStarting(id),
-      open,
+      modules,
+      isFollowUpStarting: (id) => modules.followUps.isStarting(id),
+      isOpen: open,
       mayChange,
     }),
-    ...followUpDesk({ system, rooms, mayChange, landed, pulls: () => parts.pulls(config()), database }),
-    ...connectDesk({ connect: rooms.connect, trackerConnection: rooms.trackerConnection, mayChange }),
-    ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
+    ...createFollowUpApi({
+      system,
+      modules,
+      mayChange,
+      waitForCommit,
+      codeHost: () => parts.codeHost(config()),
+      database,
+    }),
+    ...createAccountApi({
+      accountManager: modules.connect,
+      trackerConnection: modules.trackerConnection,
+      mayChange,
+    }),
+    ...createPullRequestApi({
+      config,
+      codeHost: () => parts.codeHost(config()),
+      pullStatePoller: modules.pullWatch,
+    }),
     health: () => health,
     config: () => vault.redacted,
     changeSettings: async (patch) => {
       const may = mayChange()
-      return may.ok ? parts.settle({ is: 'patch', patch }) : may
+      return may.ok ? parts.changeSettings({ is: 'patch', patch }) : may
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(database).map((run) => rooms.runs.withWaitReason(run)),
-      tickets: [...rooms.intake.eligible()],
+      runs: helloRuns(database).map((run) => modules.runs.withWaitReason(run)),
+      tickets: [...modules.intake.eligible()],
       config: vault.redacted,
-      linearStatus: yard.trackerStatus(),
-      workers: rooms.workers.views(),
+      linearStatus: lifecycle.trackerStatus(),
+      workers: modules.workers.views(),
     }),
-    onPush: (listener) => pushes.listen(listener),
+    onPush: (listener) => broadcast.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
-    open,
+    isOpen: open,
     storeState: () => database.state(),
-    measure: () => yard.measure(),
+    updateGauges: () => lifecycle.updateGauges(),
     actorsByKind: () => system.count(),
   }
 }

@@ -43,7 +43,7 @@ import type {
   WorkerState,
 } from '../../protocol/worker.ts'
 
-export interface FrontDesk {
+export interface HostApi {
   health(): HealthResponse
   /** Redacted. The same object until something changes, so that its text can be kept. */
   config(): ServiceConfig
@@ -70,7 +70,7 @@ export interface FrontDesk {
   /** Nothing happens when nothing is booted. */
   releaseRun(id: string): Promise<Result<Run>>
   /** Somebody opened a terminal. What keeps it from the session is told on it, as everything is. */
-  attachView(id: string, view: ViewLink): ViewLine
+  attachView(id: string, view: ViewSender): ViewReceiver
   placement(id: string): Result<Placement>
 
   /** The run's pull request as it is right now. */
@@ -92,14 +92,14 @@ export interface FrontDesk {
   pulls(): Promise<Result<PullListResponse>>
   /** By the key of the repository's mapping. */
   pull(repo: string, number: number): Promise<Result<PullDetail>>
-  mergePull(repo: string, number: number, wish: MergeRequest): Promise<Result<MergeResponse>>
+  mergePull(repo: string, number: number, request: MergeRequest): Promise<Result<MergeResponse>>
   closePull(repo: string, number: number): Promise<Result<void>>
   reopenPull(repo: string, number: number): Promise<Result<void>>
   readyPull(repo: string, number: number): Promise<Result<void>>
   commentPull(repo: string, number: number, comment: CommentRequest): Promise<Result<void>>
   reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Result<void>>
   replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Result<void>>
-  resolveThread(repo: string, number: number, wish: ResolveThreadRequest): Promise<Result<void>>
+  resolveThread(repo: string, number: number, request: ResolveThreadRequest): Promise<Result<void>>
   trackerProjects(): Promise<Result<readonly TrackerProject[]>>
 
   // ---- memories
@@ -119,7 +119,7 @@ export interface FrontDesk {
   /** Answered once the change is durable and in force. */
   changeWorkerState(workerId: string, state: WorkerState): Promise<Result<FleetDemandResponse>>
   /** Somebody connected who may turn out to be a worker. Refused while stopping, and when too many have not said who they are. */
-  workerConnected(link: WorkerLink): Result<WorkerLine>
+  connectWorker(link: WorkerSender): Result<WorkerReceiver>
 
   /** What a dashboard sees first. Redacted. */
   hello(): HelloFrame
@@ -130,10 +130,10 @@ export interface FrontDesk {
   /** Does this credential belong to that worker? The same refusal for every wrong pair. */
   admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
   /** Whether new work may be accepted: not while stopping. */
-  open(): boolean
+  isOpen(): boolean
   storeState(): StoreState
   /** Brings those figures up to date that are only worth having when somebody looks. */
-  measure(): void
+  updateGauges(): void
   /** How many actors of each kind there are now. */
   actorsByKind(): ReadonlyMap<string, number>
 }
@@ -153,7 +153,7 @@ export interface RunPage {
 export type ArtifactFile = Extract<ArtifactLookup, { readonly is: 'file' }>
 
 /** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
-export interface ViewLink {
+export interface ViewSender {
   /**
    * Answers whether it was taken: not when too much waits already, and then the view is being cut off. `text`: the very
    * frame as JSON, from whoever has it already.
@@ -163,14 +163,14 @@ export interface ViewLink {
 }
 
 /** The other end: what the door tells the host of it. Never throws. */
-export interface ViewLine {
-  input(data: string): void
-  resize(cols: number, rows: number): void
-  closed(): void
+export interface ViewReceiver {
+  onInput(data: string): void
+  onResize(cols: number, rows: number): void
+  onClosed(): void
 }
 
 /** The wire to one worker, as its door holds it. Once closed, whatever is asked of it does nothing. */
-export interface WorkerLink {
+export interface WorkerSender {
   /** Where it comes from, for people. */
   readonly address: string
   /** One text frame. Answers whether it was taken: not when too much waits already, and then the line is being cut. */
@@ -180,13 +180,13 @@ export interface WorkerLink {
 }
 
 /** The other end of that wire: what the door tells the host of it. */
-export interface WorkerLine {
+export interface WorkerReceiver {
   /** One text frame, within the bound that `frameBytesMax` says. Never throws. */
-  receive(text: string): void
+  onText(text: string): void
   /** A frame that is none: too long, or not text. The line is rejected as malformed. */
-  unreadable(reason: string): void
+  onUnreadable(reason: string): void
   /** The wire is gone; nothing is sent to it any more. */
-  closed(): void
+  onClosed(): void
   /** Smaller until it has said who it is. */
   frameBytesMax(): number
 }

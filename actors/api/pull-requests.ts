@@ -11,16 +11,16 @@ import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { PullStatePoller } from '../runs/pull-state-poller.ts'
-import type { FrontDesk } from './host-api.ts'
+import type { HostApi } from './host-api.ts'
 
-export interface PullDeskParts {
+export interface PullRequestApiPorts {
   readonly config: () => ServiceConfig
-  readonly pulls: () => Result<PullRequestApi>
-  readonly watch: PullStatePoller
+  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullStatePoller: PullStatePoller
 }
 
-type PullPart = Pick<
-  FrontDesk,
+type PullRequestsApi = Pick<
+  HostApi,
   | 'codehostRepos'
   | 'pulls'
   | 'pull'
@@ -34,67 +34,76 @@ type PullPart = Pick<
   | 'resolveThread'
 >
 
-type Mapped = readonly [key: string, remote: string]
+type MappedRepository = readonly [key: string, remote: string]
 
-export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
+export function createPullRequestApi({
+  config,
+  codeHost,
+  pullStatePoller: watch,
+}: PullRequestApiPorts): PullRequestsApi {
   /** Not connected comes first: it says what to do, whatever was asked for. */
-  const placed = (repo: string, number: number): Result<{ host: PullRequestApi; place: PullReference }> => {
-    const host = pulls()
-    if (!host.ok) return asTold(host)
+  const locatePull = (
+    repo: string,
+    number: number,
+  ): Result<{ host: PullRequestApi; place: PullReference }> => {
+    const host = codeHost()
+    if (!host.ok) return toApiRefusal(host)
     const { repos } = config()
     const mapping = Object.hasOwn(repos, repo) ? repos[repo] : undefined
     if (mapping === undefined)
       return no('unknown', `${printable(repo)} is not a key under repos in the configuration`)
     return yes({ host: host.value, place: { remote: mapping.remote, number } })
   }
-  const done = async <T>(
+  const runOnPull = async <T>(
     repo: string,
     number: number,
-    deed: (host: PullRequestApi, place: PullReference) => Promise<Result<T>>,
+    action: (host: PullRequestApi, place: PullReference) => Promise<Result<T>>,
   ): Promise<Result<T>> => {
-    const where = placed(repo, number)
+    const where = locatePull(repo, number)
     if (!where.ok) return where
-    const answer = await deed(where.value.host, where.value.place)
+    const answer = await action(where.value.host, where.value.place)
     if (answer.ok) watch.pollPull(where.value.place)
-    return asTold(answer)
+    return toApiRefusal(answer)
   }
 
   return {
     async codehostRepos() {
-      const host = pulls()
-      return asTold(host.ok ? await host.value.repos() : host)
+      const host = codeHost()
+      return toApiRefusal(host.ok ? await host.value.repos() : host)
     },
     async pulls() {
-      const host = pulls()
-      if (!host.ok) return asTold(host)
-      const repos = Object.entries(config().repos).map(([key, { remote }]): Mapped => [key, remote])
-      return yes(await listed(host.value, repos))
+      const host = codeHost()
+      if (!host.ok) return toApiRefusal(host)
+      const repos = Object.entries(config().repos).map(([key, { remote }]): MappedRepository => [key, remote])
+      return yes(await listAll(host.value, repos))
     },
     async pull(repo, number) {
-      const where = placed(repo, number)
+      const where = locatePull(repo, number)
       if (!where.ok) return where
       const { host, place } = where.value
       const detail = await host.detail(place)
-      return detail.ok ? yes({ repo, remote: place.remote, ...detail.value }) : asTold(detail)
+      return detail.ok ? yes({ repo, remote: place.remote, ...detail.value }) : toApiRefusal(detail)
     },
     mergePull: (repo, number, { method }) =>
-      done(repo, number, async (host, place) => {
+      runOnPull(repo, number, async (host, place) => {
         const merged = await host.merge(place, method)
         return merged.ok ? yes({ merged: true, message: merged.value }) : merged
       }),
-    closePull: (repo, number) => done(repo, number, (host, place) => host.close(place)),
-    reopenPull: (repo, number) => done(repo, number, (host, place) => host.reopen(place)),
-    readyPull: (repo, number) => done(repo, number, (host, place) => host.markReady(place)),
-    commentPull: (repo, number, { body }) => done(repo, number, (host, place) => host.comment(place, body)),
-    reviewPull: (repo, number, review) => done(repo, number, (host, place) => host.review(place, review)),
-    replyPull: (repo, number, reply) => done(repo, number, (host, place) => host.reply(place, reply)),
+    closePull: (repo, number) => runOnPull(repo, number, (host, place) => host.close(place)),
+    reopenPull: (repo, number) => runOnPull(repo, number, (host, place) => host.reopen(place)),
+    readyPull: (repo, number) => runOnPull(repo, number, (host, place) => host.markReady(place)),
+    commentPull: (repo, number, { body }) =>
+      runOnPull(repo, number, (host, place) => host.comment(place, body)),
+    reviewPull: (repo, number, review) =>
+      runOnPull(repo, number, (host, place) => host.review(place, review)),
+    replyPull: (repo, number, reply) => runOnPull(repo, number, (host, place) => host.reply(place, reply)),
     resolveThread: (repo, number, wish) =>
-      done(repo, number, (host, place) => host.resolveThread(place, wish)),
+      runOnPull(repo, number, (host, place) => host.resolveThread(place, wish)),
   }
 }
 
 /** A code host that is away is nothing of ours that failed. */
-export function asTold<T>(answer: Result<T>): Result<T> {
+export function toApiRefusal<T>(answer: Result<T>): Result<T> {
   if (answer.ok || answer.refusal.kind === 'unknown' || answer.refusal.kind === 'conflict') return answer
   return no('invalid', answer.refusal.message)
 }
@@ -102,19 +111,19 @@ export function asTold<T>(answer: Result<T>): Result<T> {
 // ---- all of them -------------------------------------------------------------------------------------------------
 
 /** A repository that two keys stand for is asked once. */
-async function listed(host: PullRequestApi, repos: readonly Mapped[]): Promise<PullListResponse> {
+async function listAll(host: PullRequestApi, repos: readonly MappedRepository[]): Promise<PullListResponse> {
   const remotes = [...new Set(repos.map(([, remote]) => remote))]
   const answers = new Map<string, Result<readonly PullFacts[]>>()
-  const line = remotes.values()
-  const asker = async () => {
-    for (const remote of line) answers.set(remote, await host.list(remote, 'person'))
+  const remaining = remotes.values()
+  const askNext = async () => {
+    for (const remote of remaining) answers.set(remote, await host.list(remote, 'person'))
   }
-  await Promise.all(Array.from({ length: PULL_REPOS_AT_ONCE }, asker))
-  return together(repos, answers)
+  await Promise.all(Array.from({ length: PULL_REPOS_AT_ONCE }, askNext))
+  return mergeAnswers(repos, answers)
 }
 
-function together(
-  repos: readonly Mapped[],
+function mergeAnswers(
+  repos: readonly MappedRepository[],
   answers: ReadonlyMap<string, Result<readonly PullFacts[]>>,
 ): PullListResponse {
   const pulls: PullSummary[] = []
@@ -124,7 +133,7 @@ function together(
     if (answer?.ok === true) pulls.push(...answer.value.map((facts) => ({ repo, remote, ...facts })))
     else if (answer !== undefined) errors.push({ repo, remote, message: answer.refusal.message })
   }
-  return { pulls: pulls.sort((a, b) => order(b.updatedAt, a.updatedAt)), errors }
+  return { pulls: pulls.sort((a, b) => compareTexts(b.updatedAt, a.updatedAt)), errors }
 }
 
-const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -13,33 +13,33 @@ import { isTerminal, markSandboxDiscarded, queueRetry } from '../../core/run/run
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { Rooms } from '../root/modules.ts'
+import type { HostModules } from '../root/modules.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { FrontDesk } from './host-api.ts'
-import { asTold } from './pull-requests.ts'
+import type { HostApi } from './host-api.ts'
+import { toApiRefusal } from './pull-requests.ts'
 
 /** What a disk may take to write that something is forgotten. */
 const DELETION_MS_MAX = 5_000
-const LATER = 'what was to be forgotten is forgotten as soon as the disk takes it'
+const DELETED_LATER = 'what was to be forgotten is forgotten as soon as the disk takes it'
 
-export interface RunDeskParts {
+export interface RunApiPorts {
   readonly clock: Pick<Clock, 'after'>
   readonly system: ActorSystem
   readonly store: Store
-  readonly rooms: Rooms
+  readonly modules: HostModules
   /** Refused while nothing may be changed. */
   readonly mayChange: () => Result<void>
   /** Everything up to now is on disk. */
-  readonly landed: () => Promise<Result<void>>
+  readonly waitForCommit: () => Promise<Result<void>>
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullRequestApi>
+  readonly codeHost: () => Result<PullRequestApi>
 }
 
-type RunPart = Pick<
-  FrontDesk,
+type RunApi = Pick<
+  HostApi,
   | 'tickets'
   | 'runTicket'
   | 'runs'
@@ -56,119 +56,131 @@ type RunPart = Pick<
   | 'clearMemories'
 >
 
-export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
-  const { runs: shelf } = store.database
+export function createRunApi({
+  clock,
+  system,
+  store,
+  modules,
+  mayChange,
+  waitForCommit,
+  codeHost,
+}: RunApiPorts): RunApi {
+  const { runs: records } = store.database
 
   /** What is on disk of it. */
-  const durable = (id: string): Run | undefined => {
+  const durableRun = (id: string): Run | undefined => {
     const alive = system.peekDurable(RUN, id)?.context as RunContext | undefined
-    return alive?.run ?? shelf.get(id)
+    return alive?.run ?? records.get(id)
   }
-  const newest = (id: string): Run | undefined => {
+  const newestRun = (id: string): Run | undefined => {
     const alive = system.peek(RUN, id)?.context as RunContext | undefined
-    return alive?.run ?? rooms.resting.latest(id)
+    return alive?.run ?? modules.resting.latest(id)
   }
-  const unknown = (id: string) => no('unknown', `there is no run ${id}`)
-  const shown = (id: string): Result<Run> => {
-    const run = durable(id)
-    return run === undefined ? unknown(id) : yes(rooms.runs.withWaitReason(run))
+  const unknownRun = (id: string) => no('unknown', `there is no run ${id}`)
+  const durableView = (id: string): Result<Run> => {
+    const run = durableRun(id)
+    return run === undefined ? unknownRun(id) : yes(modules.runs.withWaitReason(run))
   }
-  const afterLanding = async (id: string): Promise<Result<Run>> => {
-    const done = await landed()
-    return done.ok ? shown(id) : done
+  const viewAfterCommit = async (id: string): Promise<Result<Run>> => {
+    const done = await waitForCommit()
+    return done.ok ? durableView(id) : done
   }
 
   async function runTicket(asked: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
-    const ticket = rooms.intake.find(asked)
-    const activeRun = ticket === undefined ? undefined : rooms.runs.activeRunOf(ticket.id)
+    const ticket = modules.intake.find(asked)
+    const activeRun = ticket === undefined ? undefined : modules.runs.activeRunOf(ticket.id)
     const may = mayRunTicket(asked, { ticket, activeRun })
     if (!may.ok) return may
-    const queued = rooms.runs.createRun(may.value)
-    return queued.ok ? afterLanding(queued.value) : queued
+    const queued = modules.runs.createRun(may.value)
+    return queued.ok ? viewAfterCommit(queued.value) : queued
   }
 
   function runs(query: RunQuery) {
     const limit = query.limit === undefined ? {} : { limit: query.limit + 1 }
-    const found = shelf.list({ ...query, ...limit })
+    const found = records.list({ ...query, ...limit })
     const more = query.limit !== undefined && found.length > query.limit
     if (more) found.pop()
-    return yes({ runs: found.map((run) => rooms.runs.withWaitReason(run)), more })
+    return yes({ runs: found.map((run) => modules.runs.withWaitReason(run)), more })
   }
 
   async function cancelRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
-    if (newest(id) === undefined) return unknown(id)
-    rooms.runs.send(id, { type: 'cancel requested', at: rooms.instant(), reason: 'cancelled by a person' })
-    return afterLanding(id)
+    if (newestRun(id) === undefined) return unknownRun(id)
+    modules.runs.send(id, {
+      type: 'cancel requested',
+      at: modules.instant(),
+      reason: 'cancelled by a person',
+    })
+    return viewAfterCommit(id)
   }
 
   async function retryRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
-    const run = newest(id)
-    if (run === undefined) return unknown(id)
-    const active = rooms.runs.activeRunOf(run.ticket.id)
+    const run = newestRun(id)
+    if (run === undefined) return unknownRun(id)
+    const active = modules.runs.activeRunOf(run.ticket.id)
     const competingRun = active === id ? undefined : active
-    const may = mayRetry(run, { competingRun, booted: rooms.terminals.isBooted(id) })
+    const may = mayRetry(run, { competingRun, booted: modules.terminals.isBooted(id) })
     if (!may.ok) return may
-    const room = rooms.runs.checkQueueLimit()
+    const room = modules.runs.checkQueueLimit()
     if (!room.ok) return room
     const input: RunInput = {
-      run: queueRetry(run, rooms.instant()),
+      run: queueRetry(run, modules.instant()),
       job: 'run',
       woken: run.status,
       earlier: null,
       attempts: attemptsOf(run.costs),
     }
     const born = system.spawn(RUN, id, input)
-    return born.ok ? afterLanding(id) : born
+    return born.ok ? viewAfterCommit(id) : born
   }
 
   async function discardRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
-    const run = newest(id)
-    if (run === undefined) return unknown(id)
-    const may = mayDiscard(run, { booted: rooms.terminals.isBooted(id) })
+    const run = newestRun(id)
+    if (run === undefined) return unknownRun(id)
+    const may = mayDiscard(run, { booted: modules.terminals.isBooted(id) })
     if (!may.ok) return may
     const { workerId } = run.sandbox
-    rooms.resting.update(markSandboxDiscarded(run, rooms.instant()))
-    if (workerId !== undefined && rooms.workers.get(workerId) !== undefined) {
-      rooms.undeliveredDiscards.add({ workerId, runId: id })
+    modules.resting.update(markSandboxDiscarded(run, modules.instant()))
+    if (workerId !== undefined && modules.workers.get(workerId) !== undefined) {
+      modules.undeliveredDiscards.add({ workerId, runId: id })
       const tellWorker: RunEffect = { type: 'run.send discard', workerId, runId: id }
       system.runAfterCommit(tellWorker)
     }
-    const answer = await afterLanding(id)
-    if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.publish(answer.value)
+    const answer = await viewAfterCommit(id)
+    if (answer.ok && isTerminal(answer.value.status)) modules.runPushes.publish(answer.value)
     return answer
   }
 
   /** Opening a run also asks after its pull request; whoever opened it hears of a change as everybody does. */
-  function opened(id: string): Result<Run> {
-    const run = shown(id)
-    if (run.ok) rooms.pullWatch.pollRun(run.value)
+  function openRun(id: string): Result<Run> {
+    const run = durableView(id)
+    if (run.ok) modules.pullWatch.pollRun(run.value)
     return run
   }
 
   async function runPull(id: string): Promise<Result<RunPullResponse>> {
-    const run = durable(id)
-    if (run === undefined) return unknown(id)
+    const run = durableRun(id)
+    if (run === undefined) return unknownRun(id)
     const url = run.prUrl
     if (url === undefined) return no('unknown', `${id} has no pull request`)
-    const host = pulls()
-    if (!host.ok) return asTold(host)
+    const host = codeHost()
+    if (!host.ok) return toApiRefusal(host)
     const place = host.value.parseUrl(url)
     if (place === undefined)
       return no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
     const states = await host.value.states(place.remote, [place.number], 'person')
-    if (!states.ok) return asTold(states)
+    if (!states.ok) return toApiRefusal(states)
     const state = states.value.get(place.number)
     if (state === undefined)
       return no('unknown', `the code host does not know the pull request of ${id} any more`)
-    rooms.runs.onPullState(id, url, state)
+    modules.runs.onPullState(id, url, state)
     return yes({ url, number: place.number, state })
   }
 
@@ -179,23 +191,23 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
     const changed = change()
     if (!changed.ok) return changed
-    const done = await withTimeout(clock, DELETION_MS_MAX, landed(), 'the disk')
-    if (done.ok) return yes(rooms.memories.listDurable())
+    const done = await withTimeout(clock, DELETION_MS_MAX, waitForCommit(), 'the disk')
+    if (done.ok) return yes(modules.memories.listDurable())
     const state = store.database.state()
     // It had room when this was asked for.
-    return state.is === 'ready' ? done : no('failed', `${state.reason}; ${LATER}`)
+    return state.is === 'ready' ? done : no('failed', `${state.reason}; ${DELETED_LATER}`)
   }
 
   return {
-    tickets: () => rooms.intake.eligible(),
+    tickets: () => modules.intake.eligible(),
     runTicket,
     runs,
-    run: opened,
+    run: openRun,
     runPull,
     runEvents: async (id, query) =>
-      durable(id) === undefined ? unknown(id) : yes(await store.events.read(id, query)),
+      durableRun(id) === undefined ? unknownRun(id) : yes(await store.events.read(id, query)),
     async artifact(id, name) {
-      if (durable(id) === undefined) return unknown(id)
+      if (durableRun(id) === undefined) return unknownRun(id)
       const found = await store.artifacts.find(id, name)
       if (found.is === 'file') return yes(found)
       if (found.is === 'escape') return no('invalid', `${name} is no name of an artifact: ${found.reason}`)
@@ -205,11 +217,11 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     retryRun,
     discardRun,
     placement(id) {
-      const run = durable(id)
-      return run === undefined ? unknown(id) : yes(rooms.scheduler.placement(run))
+      const run = durableRun(id)
+      return run === undefined ? unknownRun(id) : yes(modules.scheduler.placement(run))
     },
-    memories: () => rooms.memories.listDurable(),
-    forgetMemory: (repo, id) => changeMemory(() => rooms.memories.forget(repo, id)),
-    clearMemories: (repo) => changeMemory(() => rooms.memories.clear(repo)),
+    memories: () => modules.memories.listDurable(),
+    forgetMemory: (repo, id) => changeMemory(() => modules.memories.forget(repo, id)),
+    clearMemories: (repo) => changeMemory(() => modules.memories.clear(repo)),
   }
 }

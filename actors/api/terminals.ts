@@ -8,63 +8,64 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { mayRelease, mayResume } from '../../core/run/permission.ts'
 import type { ResumeRunResponse } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { Rooms } from '../root/modules.ts'
-import type { FrontDesk, ViewLine, ViewLink } from './host-api.ts'
+import type { HostModules } from '../root/modules.ts'
+import type { HostApi, ViewReceiver, ViewSender } from './host-api.ts'
 
-export interface AttachDeskParts {
+export interface TerminalApiPorts {
   readonly database: ControlDatabase
   readonly clock: Clock
-  readonly rooms: Rooms
+  readonly modules: HostModules
   /** Somebody has just asked for a follow-up of it. */
-  readonly followUpStarting: (runId: string) => boolean
+  readonly isFollowUpStarting: (runId: string) => boolean
   /** The service is not being stopped. */
-  readonly open: () => boolean
+  readonly isOpen: () => boolean
   /** Refused while nothing may be changed. */
   readonly mayChange: () => Result<void>
 }
 
-type AttachPart = Pick<FrontDesk, 'resumeRun' | 'releaseRun' | 'attachView'>
+type TerminalApi = Pick<HostApi, 'resumeRun' | 'releaseRun' | 'attachView'>
 
-export function attachDesk(parts: AttachDeskParts): AttachPart {
-  const { database, clock, rooms, mayChange } = parts
-  const { terminals, workers, sessionCosts } = rooms
-  const shown = (run: Run): Run => rooms.runs.withWaitReason(database.runs.get(run.id) ?? run)
+export function createTerminalApi(parts: TerminalApiPorts): TerminalApi {
+  const { database, clock, modules, mayChange } = parts
+  const { terminals, workers, sessionCosts } = modules
+  const durableView = (run: Run): Run => modules.runs.withWaitReason(database.runs.get(run.id) ?? run)
   /** Who goes on with what is booted, or ends it, changes nothing on disk, and is not held up by a full one. */
-  const mayGoOn = (): Result<void> =>
-    parts.open() ? yes(undefined) : no('unavailable', 'the service is stopping')
-  const known = (id: string, may: Result<void>): Result<Run> => {
+  const mayContinue = (): Result<void> =>
+    parts.isOpen() ? yes(undefined) : no('unavailable', 'the service is stopping')
+  const findRun = (id: string, may: Result<void>): Result<Run> => {
     if (!may.ok) return may
-    const run = rooms.runs.latest(id)
+    const run = modules.runs.latest(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
 
   async function resumeRun(id: string): Promise<Result<ResumeRunResponse>> {
     const booted = terminals.isBooted(id)
-    const asked = known(id, booted ? mayGoOn() : mayChange())
+    const asked = findRun(id, booted ? mayContinue() : mayChange())
     if (!asked.ok) return asked
     const run = asked.value
     const { workerId = '' } = run.sandbox
     const worker = workers.get(workerId)
-    const followUpStarting = parts.followUpStarting(id)
+    const followUpStarting = parts.isFollowUpStarting(id)
     const may = mayResume(run, { now: clock.now(), followUpStarting, booted, worker })
     if (!may.ok) return may
     if (!booted) sessionCosts.startSession(run, workerId, may.value.sessionId)
     const done = await terminals.boot({ runId: id, workerId })
     if (!done.ok) return done
     const workerName = worker?.name ?? workerId
-    return yes({ run: shown(run), attach: { kind: 'worker', workerId, workerName } })
+    return yes({ run: durableView(run), attach: { kind: 'worker', workerId, workerName } })
   }
 
   async function releaseRun(id: string): Promise<Result<Run>> {
-    const asked = known(id, mayGoOn())
+    const asked = findRun(id, mayContinue())
     if (!asked.ok) return asked
     const may = mayRelease(asked.value)
     if (!may.ok) return may
     terminals.release(id)
-    return yes(shown(asked.value))
+    return yes(durableView(asked.value))
   }
 
-  const attachView = (id: string, view: ViewLink): ViewLine => terminals.attach(id, view, () => resumeRun(id))
+  const attachView = (id: string, view: ViewSender): ViewReceiver =>
+    terminals.attach(id, view, () => resumeRun(id))
 
   return { resumeRun, releaseRun, attachView }
 }

@@ -6,23 +6,23 @@ import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
-import type { Rooms } from '../root/modules.ts'
+import type { HostModules } from '../root/modules.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { WorkerEvent } from '../workers/worker.machine.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { provesCredential } from '../workers/worker-registration.ts'
 import type { EnrolledWorker } from '../workers/worker-registry.ts'
-import type { FrontDesk } from './host-api.ts'
+import type { HostApi } from './host-api.ts'
 
-export interface FleetDeskParts {
+export interface WorkerApiPorts {
   readonly system: ActorSystem
-  readonly rooms: Rooms
+  readonly modules: HostModules
   readonly mayChange: () => Result<void>
-  readonly landed: () => Promise<Result<void>>
+  readonly waitForCommit: () => Promise<Result<void>>
 }
 
-type FleetPart = Pick<
-  FrontDesk,
+type WorkerApi = Pick<
+  HostApi,
   | 'fleet'
   | 'renameWorker'
   | 'drainWorker'
@@ -31,20 +31,20 @@ type FleetPart = Pick<
   | 'mintPairingToken'
   | 'demand'
   | 'changeWorkerState'
-  | 'workerConnected'
+  | 'connectWorker'
   | 'admitWorker'
 >
 
 const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong credential')
 /** Credentials that were right a moment ago; more are not remembered. */
-const REMEMBERED_MAX = 4_096
+const VERIFIED_MAX = 4_096
 
-export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
-  const { terminals, workers, frameRouter, pairingTokens, dispatchBackoff, scheduler } = rooms
+export function createWorkerApi({ system, modules, mayChange, waitForCommit }: WorkerApiPorts): WorkerApi {
+  const { terminals, workers, frameRouter, pairingTokens, dispatchBackoff, scheduler } = modules
   const views = (): FleetResponse => ({ workers: workers.views() })
-  const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
+  const verified = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
 
-  async function change(
+  async function changeWorker(
     id: string,
     permitted: (member: EnrolledWorker) => Result<WorkerEvent>,
   ): Promise<Result<FleetResponse>> {
@@ -55,11 +55,11 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
     const event = permitted(member)
     if (!event.ok) return event
     system.send(WORKER, id, event.value)
-    const done = await landed()
+    const done = await waitForCommit()
     return done.ok ? yes(views()) : done
   }
 
-  function renamed(member: EnrolledWorker, asked: string): Result<WorkerEvent> {
+  function renameEvent(member: EnrolledWorker, asked: string): Result<WorkerEvent> {
     if (member.context.local) return no('invalid', 'the local worker keeps its name')
     const name = normalizeWorkerName(asked)
     if (name === '')
@@ -70,7 +70,7 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
   /** Hashing anew at each poll would cost more than all the rest of it. */
   function admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }> {
     const member = workers.get(workerId)
-    const known = remembered.get(workerId)
+    const known = verified.get(workerId)
     const presented = Buffer.from(secret)
     if (member !== undefined && known !== undefined && known.hash === member.context.hash) {
       const same = known.secret.length === presented.length && timingSafeEqual(known.secret, presented)
@@ -78,18 +78,18 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
     }
     // Somebody unknown takes as long as somebody known with a wrong credential.
     if (!provesCredential(member, secret) || member === undefined) return NOT_ADMITTED
-    if (remembered.size >= REMEMBERED_MAX) remembered.clear()
-    remembered.set(workerId, { hash: member.context.hash, secret: presented })
+    if (verified.size >= VERIFIED_MAX) verified.clear()
+    verified.set(workerId, { hash: member.context.hash, secret: presented })
     return yes({ workerId })
   }
 
   function demand(workerId: string) {
     const answer = workers.demand(workerId, scheduler.queue.readyCount)
-    return answer === undefined ? NOT_ADMITTED : yes(withOwnViews(answer))
+    return answer === undefined ? NOT_ADMITTED : yes(withOpenViews(answer))
   }
 
   /** A terminal that was opened since the last heartbeat counts, too: a shutdown would end it. */
-  function withOwnViews(answer: FleetDemandResponse): FleetDemandResponse {
+  function withOpenViews(answer: FleetDemandResponse): FleetDemandResponse {
     const { worker } = answer
     const views = worker.connected ? terminals.viewCountOn(worker.id) : 0
     return views <= worker.attachSessions
@@ -99,15 +99,15 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
 
   return {
     fleet: views,
-    renameWorker: (id, name) => change(id, (member) => renamed(member, name)),
-    drainWorker: (id) => change(id, () => yes({ type: 'drained' })),
+    renameWorker: (id, name) => changeWorker(id, (member) => renameEvent(member, name)),
+    drainWorker: (id) => changeWorker(id, () => yes({ type: 'drained' })),
     enableWorker: (id) =>
-      change(id, (member) => {
+      changeWorker(id, (member) => {
         dispatchBackoff.clear(member)
         return yes({ type: 'enabled' })
       }),
     revokeWorker: (id) =>
-      change(id, (member) =>
+      changeWorker(id, (member) =>
         member.context.local
           ? no('invalid', 'the local worker cannot be revoked; drain it instead')
           : yes({ type: 'revoked' }),
@@ -119,11 +119,11 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
     demand,
     async changeWorkerState(workerId: string, state: WorkerState) {
       const event: WorkerEvent = { type: state === 'draining' ? 'drained' : 'enabled' }
-      const changed = await change(workerId, () => yes(event))
+      const changed = await changeWorker(workerId, () => yes(event))
       if (changed.ok) return demand(workerId)
       return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
     },
-    workerConnected: (link) => frameRouter.connect(link),
+    connectWorker: (link) => frameRouter.connect(link),
     admitWorker,
   }
 }

@@ -20,8 +20,8 @@ import { no, yes } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
-import { frontDesk, isOpen } from '../api/create-host-api.ts'
-import type { FrontDesk } from '../api/host-api.ts'
+import { createHostApi, isOpen } from '../api/create-host-api.ts'
+import type { HostApi } from '../api/host-api.ts'
 import { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitParticipant } from '../runtime/commit-loop.ts'
 import { CommitWaiters } from '../runtime/commit-waiters.ts'
@@ -35,15 +35,15 @@ import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
 import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
 import { LOCAL_WORKER } from '../workers/local-worker.machine.ts'
 import { hostKinds, ROOT, SETTINGS } from './actor-kinds.ts'
-import { Pushes } from './dashboard-broadcast.ts'
-import { Yard } from './host-lifecycle.ts'
-import { DoorKeeper } from './listeners.ts'
-import type { RoomEffect } from './modules.ts'
-import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
+import { DashboardBroadcast } from './dashboard-broadcast.ts'
+import { HostLifecycle } from './host-lifecycle.ts'
+import { Listeners } from './listeners.ts'
+import type { ModuleEffect } from './modules.ts'
+import { createRootEffects, EXIT_BROKEN } from './root.effects.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
-import { runEffects } from './run.effects.ts'
+import { createRunEffects } from './run.effects.ts'
 
-export interface HostParts {
+export interface HostDependencies {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
@@ -53,7 +53,7 @@ export interface HostParts {
   /** What the file held when that configuration was read from it. */
   readonly configText: string | undefined
   /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
-  readonly onConfig?: (effective: ServiceConfig) => void
+  readonly onConfigChange?: (effective: ServiceConfig) => void
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined
@@ -65,7 +65,7 @@ export interface HostParts {
   readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
   readonly localWorker?: LocalWorkerLauncher
-  readonly openDoors: (desk: FrontDesk) => Promise<Result<{ close(): Promise<void> }>>
+  readonly openListeners: (hostApi: HostApi) => Promise<Result<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
 }
@@ -73,28 +73,32 @@ export interface HostParts {
 /** Of the time a stop may take, what is left after this is for closing the store. */
 const FORCED_STOP_MS = STOP_MS_MAX - 1_500
 
-export interface BuiltHost {
-  readonly desk: FrontDesk
+export interface Host {
+  readonly hostApi: HostApi
   start(): void
   /** Ends in `finish`, within the time a stop may take. */
   stop(reason: string): void
   /** How much of what comes and goes is held in memory right now. */
-  census(): Readonly<Record<string, number>>
+  countInMemory(): Readonly<Record<string, number>>
 }
 
-export function buildHost(parts: HostParts): BuiltHost {
-  const { clock, store, log, meters } = parts
-  const currentConfig = new CurrentConfig(parts.configuration, parts.configText, parts.onConfig)
+export function createHost(dependencies: HostDependencies): Host {
+  const { clock, store, log, meters } = dependencies
+  const currentConfig = new CurrentConfig(
+    dependencies.configuration,
+    dependencies.configText,
+    dependencies.onConfigChange,
+  )
   const settingsRequests: SettingsRequests = new PendingRequests()
-  const pushes = new Pushes(log)
-  const doors = new DoorKeeper(() => parts.openDoors(desk))
-  let unwatch: Cancel = () => {}
-  let forced: Cancel | undefined
+  const broadcast = new DashboardBroadcast(log)
+  const listeners = new Listeners(() => dependencies.openListeners(hostApi))
+  let stopWatching: Cancel = () => {}
+  let cancelForcedStop: Cancel | undefined
   let finished = false
 
-  const tellRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
+  const sendToRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
   const sendToSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
-  const settle = (wish: SettingsRequest) => {
+  const changeSettings = (wish: SettingsRequest) => {
     const { handle, answer } = settingsRequests.add(wish)
     if (!sendToSettings({ type: 'change requested', handle }))
       settingsRequests.settle(handle, no('unavailable', 'the service is stopping'))
@@ -104,11 +108,13 @@ export function buildHost(parts: HostParts): BuiltHost {
   /** Whatever becomes of the orderly way, the end comes in time. */
   const requestStop = (exitCode: number, reason: string) => {
     if (finished) return
-    forced ??= clock.after(FORCED_STOP_MS, () => finish(EXIT_BROKEN, `${reason}; could not stop in order`))
-    tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
+    cancelForcedStop ??= clock.after(FORCED_STOP_MS, () =>
+      finish(EXIT_BROKEN, `${reason}; could not stop in order`),
+    )
+    sendToRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
   }
 
-  const fatal = (reason: string) => {
+  const onFatal = (reason: string) => {
     if (finished) return
     log.error({ reason }, 'the host cannot go on')
     // A dead root can't stop anything in order any more.
@@ -119,60 +125,60 @@ export function buildHost(parts: HostParts): BuiltHost {
   const finish = (exitCode: number, reason: string) => {
     if (finished) return
     finished = true
-    forced?.()
-    unwatch()
-    unhear()
+    cancelForcedStop?.()
+    stopWatching()
+    stopListening()
     settingsRequests.settleAll(
       no('unavailable', 'the service stopped; whether the change was made, config.json tells'),
     )
-    landings.refuseAll()
-    yard.stop()
+    commitWaiters.refuseAll()
+    lifecycle.stop()
     system.stop()
-    parts.finish(exitCode, reason)
+    dependencies.finish(exitCode, reason)
   }
 
-  const landings = new CommitWaiters()
+  const commitWaiters = new CommitWaiters()
   // The host is told of its guests before they are there: they need the host themselves.
-  const guests: CommitParticipant[] = []
-  const effects = routeEffects<RootEffect | SettingsEffect | RoomEffect>({
-    run: runEffects(
-      () => yard.rooms,
-      (handle) => landings.onCommitted(handle),
+  const participants: CommitParticipant[] = []
+  const effects = routeEffects<RootEffect | SettingsEffect | ModuleEffect>({
+    run: createRunEffects(
+      () => lifecycle.modules,
+      (handle) => commitWaiters.onCommitted(handle),
     ),
-    lease: (effect) => yard.rooms.leases.runEffect(effect),
-    worker: (effect) => yard.rooms.workerManager.runEffect(effect),
-    attach: (effect) => yard.rooms.terminals.runEffect(effect),
-    intake: (effect) => yard.rooms.intake.runEffect(effect),
-    tracker: (effect) => yard.rooms.trackerConnection.runEffect(effect),
-    connect: (effect) => yard.rooms.connect.runEffect(effect),
-    local: (effect) => yard.rooms.localWorker.runEffect(effect),
-    root: rootEffects({
+    lease: (effect) => lifecycle.modules.leases.runEffect(effect),
+    worker: (effect) => lifecycle.modules.workerManager.runEffect(effect),
+    attach: (effect) => lifecycle.modules.terminals.runEffect(effect),
+    intake: (effect) => lifecycle.modules.intake.runEffect(effect),
+    tracker: (effect) => lifecycle.modules.trackerConnection.runEffect(effect),
+    connect: (effect) => lifecycle.modules.connect.runEffect(effect),
+    local: (effect) => lifecycle.modules.localWorker.runEffect(effect),
+    root: createRootEffects({
       restore: () => {
         const restored = system.restore()
         for (const problem of restored.ok ? restored.value.damaged : []) {
           log.error({ problem }, 'a stored record could not be read; it was left alone')
         }
-        if (restored.ok) yard.restored()
+        if (restored.ok) lifecycle.reconcile()
         return restored
       },
-      openDoors: async () => {
-        const opened = await doors.open()
+      openListeners: async () => {
+        const opened = await listeners.open()
         if (!opened.ok || finished) return opened
-        unwatch = store.config.watch(() => sendToSettings({ type: 'file changed' }))
+        stopWatching = store.config.watch(() => sendToSettings({ type: 'file changed' }))
         // It may have been edited between being read at start and being watched.
         sendToSettings({ type: 'file changed' })
         return opened
       },
-      closeDoors: () => {
-        unwatch()
-        const { terminals, localWorker, trackerConnection } = yard.rooms
+      closeListeners: () => {
+        stopWatching()
+        const { terminals, localWorker, trackerConnection } = lifecycle.modules
         // First of all, so that each hears it from here, in a sentence of its own.
         terminals.stop()
-        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), doors.close()])
+        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), listeners.close()])
       },
       finish,
       log,
-      tell: tellRoot,
+      sendEvent: sendToRoot,
     }),
     settings: settingsEffects({
       file: store.config,
@@ -180,9 +186,9 @@ export function buildHost(parts: HostParts): BuiltHost {
       requests: settingsRequests,
       log,
       meters,
-      push: (push) => pushes.send(push),
+      push: (push) => broadcast.send(push),
       sendEvent: sendToSettings,
-      onConfigChange: () => yard.configured(),
+      onConfigChange: () => lifecycle.onConfigChange(),
     }),
   })
 
@@ -193,63 +199,63 @@ export function buildHost(parts: HostParts): BuiltHost {
     meters,
     kinds: hostKinds,
     runEffect: effects as (effect: Effect) => void,
-    participants: guests,
-    beforeCommit: () => yard.beforeCut(),
+    participants,
+    beforeCommit: () => lifecycle.beforeCommit(),
     onStateChange: (change) => {
       if (change.kind === ROOT) {
-        if (change.after.value === 'serving') yard.start()
-      } else yard.watch(change)
+        if (change.after.value === 'serving') lifecycle.start()
+      } else lifecycle.onStateChange(change)
     },
-    onFatal: fatal,
+    onFatal,
   })
-  const yard: Yard = new Yard(
+  const lifecycle: HostLifecycle = new HostLifecycle(
     {
       clock,
-      random: parts.random,
+      random: dependencies.random,
       log,
       meters,
       store,
       config: () => currentConfig.configuration.effective,
-      pushes,
-      redacted: () => currentConfig.redacted,
-      trackerFor: parts.tracker,
-      accounts: parts.accounts,
-      bucket: parts.bucket,
-      pulls: parts.pulls,
-      port: parts.port,
+      broadcast,
+      redactedConfig: () => currentConfig.redacted,
+      trackerFor: dependencies.tracker,
+      accounts: dependencies.accounts,
+      bucket: dependencies.bucket,
+      pulls: dependencies.pulls,
+      port: dependencies.port,
       save: async (change, still) => {
-        const saved = await settle({ is: 'credentials', change, isStillWanted: still })
+        const saved = await changeSettings({ is: 'credentials', change, isStillWanted: still })
         return saved.ok ? yes(undefined) : saved
       },
-      localWorker: parts.localWorker,
-      version: parts.health.version,
-      serving: () => system.peek(ROOT, ROOT)?.value === 'serving',
-      open: () => isOpen(system),
+      localWorker: dependencies.localWorker,
+      version: dependencies.health.version,
+      isServing: () => system.peek(ROOT, ROOT)?.value === 'serving',
+      isOpen: () => isOpen(system),
     },
     system,
   )
-  guests.push(...yard.guests)
+  participants.push(...lifecycle.participants)
   const hear = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     // What was queued meanwhile was not granted.
-    if (state.is === 'ready') yard.rooms.scheduler.requestScheduling()
+    if (state.is === 'ready') lifecycle.modules.scheduler.requestScheduling()
   }
-  const unhear = store.database.onState(hear)
-  const desk = frontDesk({
+  const stopListening = store.database.onState(hear)
+  const hostApi = createHostApi({
     clock,
     system,
-    vault: currentConfig,
-    settle,
-    pushes,
-    health: parts.health,
+    currentConfig,
+    changeSettings,
+    broadcast,
+    health: dependencies.health,
     store,
-    yard,
-    landings,
-    pulls: parts.pulls,
+    lifecycle,
+    commitWaiters,
+    codeHost: dependencies.pulls,
   })
 
   return {
-    desk,
+    hostApi,
     start() {
       system.spawn(ROOT, ROOT, {})
       system.spawn(SETTINGS, SETTINGS, {})
@@ -260,12 +266,12 @@ export function buildHost(parts: HostParts): BuiltHost {
       hear(store.database.state())
     },
     stop: (reason) => requestStop(0, reason),
-    census: () => ({
+    countInMemory: () => ({
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
       waitingForSettings: settingsRequests.size,
-      waitingForTheDisk: landings.size,
-      ...yard.census(),
+      waitingForTheDisk: commitWaiters.size,
+      ...lifecycle.census(),
     }),
   }
 }

@@ -4,7 +4,7 @@
 import type { Cancel, Log } from '../../core/ports.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 
-export class Pushes {
+export class DashboardBroadcast {
   readonly #log: Log
   readonly #listeners = new Set<(push: DashboardPush, text?: string) => void>()
 
@@ -18,7 +18,7 @@ export class Pushes {
   }
 
   /** Whether there is any use in making a push. */
-  get anybody(): boolean {
+  get hasListeners(): boolean {
     return this.#listeners.size > 0
   }
 

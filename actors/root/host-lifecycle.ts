@@ -18,24 +18,24 @@ import { TERMINAL_SESSION } from '../terminals/terminal-session.names.ts'
 import { TRACKER_CONNECTION, type TrackerConnectionContext } from '../tracker/tracker-connection.machine.ts'
 import { trackerStatusOf } from '../tracker/tracker-connection.ts'
 import { CONNECTION, WORKER } from '../workers/worker.names.ts'
-import { furnish, type RoomParts, type Rooms } from './modules.ts'
+import { createHostModules, type HostModules, type ModulePorts } from './modules.ts'
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const PRUNE_MS = 6 * 3_600_000
 
-export class Yard {
-  readonly rooms: Rooms
-  readonly #parts: RoomParts
+export class HostLifecycle {
+  readonly modules: HostModules
+  readonly #parts: ModulePorts
   readonly #system: ActorSystem
-  #prune: Cancel = () => {}
+  #cancelPrune: Cancel = () => {}
 
-  constructor(parts: RoomParts, system: ActorSystem) {
+  constructor(parts: ModulePorts, system: ActorSystem) {
     this.#parts = parts
     this.#system = system
-    this.rooms = furnish(parts, system)
+    this.modules = createHostModules(parts, system)
   }
 
-  get guests(): readonly CommitParticipant[] {
+  get participants(): readonly CommitParticipant[] {
     const {
       journal,
       resting,
@@ -49,7 +49,7 @@ export class Yard {
       runPushes,
       sessionCosts,
       told,
-    } = this.rooms
+    } = this.modules
     // Events before what follows from them: who hears of a run's end has heard of everything before it.
     return [
       journal,
@@ -71,25 +71,25 @@ export class Yard {
   // ---- beginning and end -------------------------------------------------------------------------------------------
 
   /** Lives are back. What they say of each other is brought together, before any door is open. */
-  restored(): void {
-    this.#leasesWithoutRun()
-    this.#runsWithoutLease()
-    this.#runsWithoutLife()
+  reconcile(): void {
+    this.#endLeasesWithoutRun()
+    this.#endRunsWithoutLease()
+    this.#requeueRunsWithoutActor()
   }
 
-  #leasesWithoutRun(): void {
+  #endLeasesWithoutRun(): void {
     const orphaned: LeaseEvent = { type: 'orphaned' }
-    for (const lease of [...this.rooms.workers.leases()]) {
+    for (const lease of [...this.modules.workers.leases()]) {
       const run = this.#runOf(lease.runId)
       if (run === undefined || (run.lease !== null && run.lease !== lease.id))
         this.#system.send(LEASE, lease.id, orphaned)
       // The lease outranks what the run's record says.
-      else if (run.lease === null) this.rooms.runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
+      else if (run.lease === null) this.modules.runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
     }
   }
 
-  #runsWithoutLease(): void {
-    const { workers, instant, runs } = this.rooms
+  #endRunsWithoutLease(): void {
+    const { workers, instant, runs } = this.modules
     const at = instant()
     const reason = 'the lease was gone after a restart'
     for (const id of [...this.#system.keys(RUN)]) {
@@ -100,10 +100,10 @@ export class Yard {
   }
 
   /** Records that no life belongs to: its own was damaged, or they are from a time before. */
-  #runsWithoutLife(): void {
+  #requeueRunsWithoutActor(): void {
     for (const run of this.#parts.store.database.runs.list({ status: UNFINISHED }))
       if (this.#runOf(run.id) === undefined && !this.#system.isDamaged(RUN, run.id))
-        this.rooms.runs.requeueLostRun(run)
+        this.modules.runs.requeueLostRun(run)
   }
 
   #runOf(id: string): RunContext | undefined {
@@ -121,10 +121,10 @@ export class Yard {
       pullWatch,
       scheduler,
       sessionCosts,
-    } = this.rooms
+    } = this.modules
     timers.start()
     sessionCosts.start()
-    this.#pruneNow()
+    this.#prune()
     trackerConnection.onConfigChange()
     localWorker.onConfigChange()
     intake.moves.start()
@@ -147,7 +147,7 @@ export class Yard {
       pullWatch,
       runPushes,
       workerManager,
-    } = this.rooms
+    } = this.modules
     timers.stop()
     connect.stop()
     trackerConnection.stop()
@@ -159,11 +159,11 @@ export class Yard {
     localWorker.stopNow()
     runPushes.stop()
     workerManager.stop()
-    this.#prune()
+    this.#cancelPrune()
   }
 
-  configured(): void {
-    const { followUps, intake, connections, trackerConnection, localWorker, scheduler } = this.rooms
+  onConfigChange(): void {
+    const { followUps, intake, connections, trackerConnection, localWorker, scheduler } = this.modules
     trackerConnection.onConfigChange()
     intake.onConfigChange()
     localWorker.onConfigChange()
@@ -172,45 +172,45 @@ export class Yard {
     scheduler.refreshQueue()
   }
 
-  #pruneNow(): void {
-    this.rooms.ended.prune(this.#parts.clock.now())
-    this.rooms.sessionCosts.prune()
-    this.#prune = this.#parts.clock.after(PRUNE_MS, () => this.#pruneNow())
+  #prune(): void {
+    this.modules.ended.prune(this.#parts.clock.now())
+    this.modules.sessionCosts.prune()
+    this.#cancelPrune = this.#parts.clock.after(PRUNE_MS, () => this.#prune())
   }
 
   // ---- before each cut ---------------------------------------------------------------------------------------------
 
-  beforeCut(): void {
-    this.rooms.scheduler.placeRuns()
-    if (this.#parts.pushes.anybody) this.rooms.runs.publishQueueReason()
+  beforeCommit(): void {
+    this.modules.scheduler.placeRuns()
+    if (this.#parts.broadcast.hasListeners) this.modules.runs.publishQueueReason()
   }
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  watch(change: StateChange): void {
-    const { rooms } = this
-    if (change.kind === RUN) this.#runIs(change)
-    else if (change.kind === TERMINAL_SESSION) rooms.terminals.onStateChange(change)
-    else if (change.kind === LEASE) rooms.leases.onLeaseChanged(change)
-    else if (change.kind === WORKER) rooms.workerManager.onWorkerChange(change)
-    else if (change.kind === CONNECTION) rooms.workerManager.onConnectionChange(change)
-    else if (change.kind === TRACKER_CONNECTION) this.#linkIs(change)
+  onStateChange(change: StateChange): void {
+    const { modules } = this
+    if (change.kind === RUN) this.#onRunChange(change)
+    else if (change.kind === TERMINAL_SESSION) modules.terminals.onStateChange(change)
+    else if (change.kind === LEASE) modules.leases.onLeaseChanged(change)
+    else if (change.kind === WORKER) modules.workerManager.onWorkerChange(change)
+    else if (change.kind === CONNECTION) modules.workerManager.onConnectionChange(change)
+    else if (change.kind === TRACKER_CONNECTION) this.#onTrackerConnectionChange(change)
   }
 
-  #runIs(change: StateChange): void {
-    this.rooms.runs.onRunChanged(change)
-    if (change.over) this.rooms.sessionCosts.onRunFinished(change.key)
+  #onRunChange(change: StateChange): void {
+    this.modules.runs.onRunChanged(change)
+    if (change.over) this.modules.sessionCosts.onRunFinished(change.key)
   }
 
-  #linkIs({ before, after }: StateChange): void {
-    this.rooms.trackerConnection.onStateChange(after.value)
+  #onTrackerConnectionChange({ before, after }: StateChange): void {
+    this.modules.trackerConnection.onStateChange(after.value)
     const status = trackerStatusOf(after.value, after.context as TrackerConnectionContext)
     if (
       before === undefined ||
       sameStatus(trackerStatusOf(before.value, before.context as TrackerConnectionContext), status)
     )
       return
-    this.#parts.pushes.send({ type: 'linear-status', linearStatus: status })
+    this.#parts.broadcast.send({ type: 'linear-status', linearStatus: status })
   }
 
   trackerStatus(): TrackerStatus {
@@ -222,9 +222,9 @@ export class Yard {
 
   // ---- figures -----------------------------------------------------------------------------------------------------
 
-  measure(): void {
+  updateGauges(): void {
     const { meters } = this.#parts
-    const { frameReceiver, frameRouter, workers, leases, scheduler } = this.rooms
+    const { frameReceiver, frameRouter, workers, leases, scheduler } = this.modules
     meters.gauge('queue_depth', scheduler.queue.size)
     meters.gauge('leases', workers.leaseCount)
     meters.gauge('workers_connected', workers.capacity().connected)
@@ -249,7 +249,7 @@ export class Yard {
       runPushes,
       runs,
       scheduler,
-    } = this.rooms
+    } = this.modules
     return {
       monotonicTimers: timers.pending,
       connections: connections.size,

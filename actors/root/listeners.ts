@@ -3,20 +3,20 @@
  */
 import { type Result, yes } from '../../core/result.ts'
 
-export interface Closable {
+export interface OpenListeners {
   close(): Promise<void>
 }
 
-export class DoorKeeper {
-  readonly #openDoors: () => Promise<Result<Closable>>
-  #opening: Promise<Result<Closable>> | undefined
+export class Listeners {
+  readonly #openListeners: () => Promise<Result<OpenListeners>>
+  #opening: Promise<Result<OpenListeners>> | undefined
 
-  constructor(openDoors: () => Promise<Result<Closable>>) {
-    this.#openDoors = openDoors
+  constructor(openDoors: () => Promise<Result<OpenListeners>>) {
+    this.#openListeners = openDoors
   }
 
   async open(): Promise<Result<void>> {
-    this.#opening ??= this.#openDoors()
+    this.#opening ??= this.#openListeners()
     const opened = await this.#opening
     return opened.ok ? yes(undefined) : opened
   }

@@ -65,9 +65,9 @@ import { WorkerFrameRouter } from '../workers/worker-frame-router.ts'
 import { WorkerManager } from '../workers/worker-manager.ts'
 import { WorkerRegistration } from '../workers/worker-registration.ts'
 import { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { Pushes } from './dashboard-broadcast.ts'
+import type { DashboardBroadcast } from './dashboard-broadcast.ts'
 
-export type RoomEffect =
+export type ModuleEffect =
   | WorkerEffect
   | LeaseEffect
   | TrackerPollEffect
@@ -77,14 +77,14 @@ export type RoomEffect =
   | LocalWorkerEffect
   | TerminalSessionEffect
 
-export interface RoomParts {
+export interface ModulePorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly store: Store
   readonly config: () => ServiceConfig
-  readonly pushes: Pushes
+  readonly broadcast: DashboardBroadcast
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
   readonly accounts: Accounts
   readonly bucket: Bucket
@@ -93,15 +93,15 @@ export interface RoomParts {
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** The configuration in force, masked. */
-  readonly redacted: () => ServiceConfig
+  readonly redactedConfig: () => ServiceConfig
   /** Credentials into the configuration: durable and told when it resolves. */
   readonly save: SaveCredentials
   readonly localWorker: LocalWorkerLauncher | undefined
   readonly version: string
   /** New leases may be granted. */
-  readonly serving: () => boolean
+  readonly isServing: () => boolean
   /** Lines may come in: also in the moment in which the doors are being opened. */
-  readonly open: () => boolean
+  readonly isOpen: () => boolean
 }
 
 /** Refused as `conflict` when `still` does not hold at the moment of writing. */
@@ -113,16 +113,16 @@ export type SaveCredentials = (
 /** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
 type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
 
-export type Rooms = ReturnType<typeof furnish>
+export type HostModules = ReturnType<typeof createHostModules>
 
-export function furnish(parts: RoomParts, system: ActorSystem) {
-  const { clock, random, log, meters, store, config, pushes } = parts
+export function createHostModules(parts: ModulePorts, system: ActorSystem) {
+  const { clock, random, log, meters, store, config, broadcast } = parts
   const { keyValues, runs: records } = store.database
   const newIds = createIds(clock, random)
   const instant = createTimestamps(clock)
   const requestCommit = () => system.requestCommit()
   const requestScheduling = () => scheduler.requestScheduling()
-  const anybody = () => pushes.anybody
+  const anybody = () => broadcast.hasListeners
   const timeouts = (): LeaseTimeouts => config().fleet
   const violated = (law: WatchedLaw) => {
     meters.count('invariant_violations_total', { law })
@@ -135,14 +135,15 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const timers = new MonotonicTimers(
     clock,
     () => heartbeatTimeoutMs(timeouts()),
-    (key, name) => rang(key, name),
+    (key, name) => onTimer(key, name),
   )
   const pairingTokens = new PairingTokens(clock, random)
   const runEventLog = new RunEventLog({
     events: store.events,
     requestCommit,
     publish: (event, json) => {
-      if (pushes.anybody) pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+      if (broadcast.hasListeners)
+        broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
     },
   })
   const finishedRuns = new FinishedRuns(records, requestCommit)
@@ -153,7 +154,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const runPushes = new RunPushes({
     clock,
     hasSubscribers: anybody,
-    push: (run) => pushes.send({ type: 'run-updated', run: runManager.withWaitReason(run) }),
+    push: (run) => broadcast.send({ type: 'run-updated', run: runManager.withWaitReason(run) }),
   })
   const sessionCosts = new SessionCosts({
     keyValues,
@@ -170,7 +171,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     workers,
     monotonicNow: () => timers.now(),
     wallNow: () => clock.now(),
-    mayGrant: () => parts.serving() && store.database.state().is === 'ready',
+    mayGrant: () => parts.isServing() && store.database.state().is === 'ready',
     waitingFor: (run) => jobPreparation.waitingFor(run),
     requiredWorker: (run) => jobPreparation.sandboxHolder(run),
     readiness: (run) => jobPreparation.readiness(run),
@@ -219,7 +220,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   // ---- workers and their leases ------------------------------------------------------------------------------------
 
   const changed = () => workerManager.schedulePush()
-  const connections = new WorkerConnections({ ...common, mayConnect: parts.open })
+  const connections = new WorkerConnections({ ...common, mayConnect: parts.isOpen })
   const dispatchBackoff = new DispatchBackoff(common)
   const reconciliation = new LeaseReconciliation({ ...common, ended: endedLeases, connections })
   const heartbeats = new Heartbeats({
@@ -269,7 +270,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     undeliveredDiscards,
     terminals,
     hasViewers: anybody,
-    pushWorkers: () => pushes.send({ type: 'workers', workers: workers.views() }),
+    pushWorkers: () => broadcast.send({ type: 'workers', workers: workers.views() }),
   })
   const leaseManager: LeaseManager = new LeaseManager({
     ...common,
@@ -310,7 +311,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     queueRun: (ticket) => void runManager.createRun(ticket),
     onTicketLeft: (ticket) => runManager.onTicketLeft(ticket),
     onTicketsChanged: (eligible) => {
-      if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
+      if (eligible) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
       scheduler.refreshQueue()
     },
   })
@@ -366,7 +367,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   })
   const connect = new AccountManager({
     ...common,
-    redacted: parts.redacted,
+    redacted: parts.redactedConfig,
     accounts: parts.accounts,
     bucket: parts.bucket,
     port: parts.port,
@@ -387,7 +388,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   })
 
   /** An alarm's key begins with the word of whoever set it. */
-  const rang = (key: string, name: string) => {
+  const onTimer = (key: string, name: string) => {
     if (key.startsWith('lease ')) leaseManager.onTimer(key, name)
     else if (key.startsWith('attach ')) terminals.onTimer(key)
     else if (key.startsWith('enrollment ')) workerManager.onTimer(key)

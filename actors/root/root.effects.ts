@@ -8,37 +8,37 @@ import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { RestoreReport } from '../runtime/actor-system.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
 
-export interface RootPorts {
+export interface RootEffectPorts {
   /** Refused as `gone` when a record is newer than this version. */
   readonly restore: () => Result<RestoreReport>
   /** Refused when a port is taken, with a sentence that names it. */
-  readonly openDoors: () => Promise<Result<void>>
-  readonly closeDoors: () => Promise<unknown>
+  readonly openListeners: () => Promise<Result<void>>
+  readonly closeListeners: () => Promise<unknown>
   readonly finish: (exitCode: number, reason: string) => void
   readonly log: Log
-  readonly tell: (event: RootEvent) => void
+  readonly sendEvent: (event: RootEvent) => void
 }
 
 /** A record was written by a newer version: data this program can't read (EX_DATAERR). */
 export const EXIT_STORE_TOO_NEW = 65
 /** A listener could not be opened (EX_UNAVAILABLE). */
-export const EXIT_DOORS = 69
+export const EXIT_LISTENERS = 69
 /** Something inside broke, the disk included (EX_SOFTWARE). */
 export const EXIT_BROKEN = 70
 /** What is configured can't be opened as it is: a certificate that is none, say (EX_CONFIG). */
 export const EXIT_CONFIG = 78
 
-export function rootEffects(ports: RootPorts): (effect: RootEffect) => void {
+export function createRootEffects(ports: RootEffectPorts): (effect: RootEffect) => void {
   return (effect) => {
     switch (effect.type) {
       case 'root.read records':
-        ports.tell(readRecords(ports))
+        ports.sendEvent(readRecords(ports))
         return
       case 'root.open doors':
-        void openDoors(ports).then(ports.tell)
+        void openListeners(ports).then(ports.sendEvent)
         return
       case 'root.close doors':
-        void closeDoors(ports).then(ports.tell)
+        void closeListeners(ports).then(ports.sendEvent)
         return
       case 'root.finish':
         ports.finish(effect.exitCode, effect.reason)
@@ -47,7 +47,7 @@ export function rootEffects(ports: RootPorts): (effect: RootEffect) => void {
   }
 }
 
-function readRecords({ restore }: RootPorts): RootEvent {
+function readRecords({ restore }: RootEffectPorts): RootEvent {
   try {
     const restored = restore()
     if (restored.ok) return { type: 'records read' }
@@ -59,21 +59,21 @@ function readRecords({ restore }: RootPorts): RootEvent {
   }
 }
 
-async function openDoors({ openDoors }: RootPorts): Promise<RootEvent> {
+async function openListeners({ openListeners: openDoors }: RootEffectPorts): Promise<RootEvent> {
   try {
     const opened = await openDoors()
-    return opened.ok ? { type: 'doors open' } : doorsRefused(opened.refusal)
+    return opened.ok ? { type: 'doors open' } : listenersRefused(opened.refusal)
   } catch (error) {
-    return doorsRefused(no('failed', `the doors could not be opened: ${messageOf(error)}`).refusal)
+    return listenersRefused(no('failed', `the doors could not be opened: ${messageOf(error)}`).refusal)
   }
 }
 
-function doorsRefused({ kind, message }: Refusal): RootEvent {
-  const exitCode = kind === 'invalid' ? EXIT_CONFIG : kind === 'failed' ? EXIT_BROKEN : EXIT_DOORS
+function listenersRefused({ kind, message }: Refusal): RootEvent {
+  const exitCode = kind === 'invalid' ? EXIT_CONFIG : kind === 'failed' ? EXIT_BROKEN : EXIT_LISTENERS
   return { type: 'doors refused', exitCode, reason: message }
 }
 
-async function closeDoors({ closeDoors, log }: RootPorts): Promise<RootEvent> {
+async function closeListeners({ closeListeners: closeDoors, log }: RootEffectPorts): Promise<RootEvent> {
   try {
     await closeDoors()
   } catch (error) {

@@ -45,11 +45,11 @@ export const rootMachine = setup({
     readRecords: recordEffect(() => ({ type: 'root.read records' })),
     openDoors: recordEffect(() => ({ type: 'root.open doors' })),
     closeDoors: recordEffect(() => ({ type: 'root.close doors' })),
-    boundDraining: setDeadline(({ event }) => ({
+    startDrainDeadline: setDeadline(({ event }) => ({
       name: 'drain',
       at: ('at' in event ? event.at : 0) + DRAIN_MS_MAX,
     })),
-    unboundDraining: cancelDeadline('drain'),
+    cancelDrainDeadline: cancelDeadline('drain'),
     finish: recordEffect(({ context }) => ({
       type: 'root.finish',
       exitCode: context.exitCode,
@@ -86,8 +86,8 @@ export const rootMachine = setup({
     },
     draining: {
       description: 'no new work; the doors are closing and the last answers going out',
-      entry: ['closeDoors', 'boundDraining'],
-      exit: 'unboundDraining',
+      entry: ['closeDoors', 'startDrainDeadline'],
+      exit: 'cancelDrainDeadline',
       on: { 'doors closed': 'stopped', 'deadline.drain': 'stopped' },
     },
     stopped: {

@@ -1,9 +1,9 @@
 /** What is done once something is on disk, and belongs to no single lease or line. */
 import type { RunEffect } from '../runs/run-manager.ts'
-import type { Rooms } from './modules.ts'
+import type { HostModules } from './modules.ts'
 
-export function runEffects(
-  rooms: () => Rooms,
+export function createRunEffects(
+  modules: () => HostModules,
   landed: (handle: number) => void,
 ): (effect: RunEffect) => void {
   return (effect) => {
@@ -12,10 +12,10 @@ export function runEffects(
         landed(effect.handle)
         return
       case 'run.mark failed':
-        rooms().runs.markFailed(effect.runId)
+        modules().runs.markFailed(effect.runId)
         return
       case 'run.send discard':
-        rooms().workerManager.sendDiscard(effect.workerId, effect.runId)
+        modules().workerManager.sendDiscard(effect.workerId, effect.runId)
         return
     }
   }

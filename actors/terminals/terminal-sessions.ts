@@ -20,7 +20,7 @@ import {
   ATTACH_VIEWS_PER_RUN_MAX,
 } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { ViewLine, ViewLink } from '../api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../api/host-api.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
@@ -122,7 +122,7 @@ export class TerminalSessions {
   }
 
   /** Opens a view. `resume` has the sandbox booted or answers why it cannot be. */
-  attach(runId: string, link: ViewLink, resume: () => Promise<Result<unknown>>): ViewLine {
+  attach(runId: string, link: ViewSender, resume: () => Promise<Result<unknown>>): ViewReceiver {
     const { random, clock } = this.#ports
     const sessionId = `as-${uuidv7Hex(clock.now(), random.bytes(10))}`
     const view = new TerminalView(runId, sessionId, link, {

@@ -10,7 +10,7 @@ import type { Cancel } from '../../core/ports.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { ViewLine, ViewLink } from '../api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../api/host-api.ts'
 import { UnacknowledgedInput } from './unacknowledged-input.ts'
 
 /** Sends the frames of a view to the worker of its session. */
@@ -35,10 +35,10 @@ const BELL = '\u0007'
 /** Dim text on a line of its own. The serialized screen that the worker sends next overwrites it. */
 const AWAY_NOTICE = '\r\n\u001b[0;2m[the worker is away; waiting for it to come back]\u001b[0m\r\n'
 
-export class TerminalView implements ViewLine {
+export class TerminalView implements ViewReceiver {
   readonly runId: string
   readonly sessionId: string
-  readonly #link: ViewLink
+  readonly #link: ViewSender
   readonly #ports: TerminalViewPorts
   #sender: SessionSender | undefined
   /** `away`: the view is not open at the worker. */
@@ -53,7 +53,7 @@ export class TerminalView implements ViewLine {
   /** Output arrived since the view was last opened at the worker. */
   #isLive = false
 
-  constructor(runId: string, sessionId: string, link: ViewLink, ports: TerminalViewPorts) {
+  constructor(runId: string, sessionId: string, link: ViewSender, ports: TerminalViewPorts) {
     this.runId = runId
     this.sessionId = sessionId
     this.#link = link
@@ -148,7 +148,7 @@ export class TerminalView implements ViewLine {
 
   // ---- called by the socket listener
 
-  input(data: string): void {
+  onInput(data: string): void {
     // Ignore empty input: it has no size, so the buffer limit would never stop it.
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
@@ -157,7 +157,7 @@ export class TerminalView implements ViewLine {
     if (!taken) this.#bufferInput(data)
   }
 
-  resize(cols: number, rows: number): void {
+  onResize(cols: number, rows: number): void {
     if (this.#state === 'closed') return
     this.#size = { cols, rows }
     if (this.#cancelOpening !== undefined) this.open()
@@ -165,7 +165,7 @@ export class TerminalView implements ViewLine {
       this.#sender?.send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
   }
 
-  closed(): void {
+  onClosed(): void {
     this.#leave()
   }
 

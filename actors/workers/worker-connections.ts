@@ -10,7 +10,7 @@ import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS, WORKERS_UNREGISTERED_MAX } from '../../protocol/limits.ts'
-import type { WorkerLink } from '../api/host-api.ts'
+import type { WorkerSender } from '../api/host-api.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
@@ -35,7 +35,7 @@ export type WorkerEffect =
 
 export interface WorkerConnection {
   readonly number: number
-  readonly link: WorkerLink
+  readonly link: WorkerSender
   workerId: string | undefined
   /** Monotonic instant of the last frame. */
   lastFrameAt: number
@@ -78,7 +78,7 @@ export class WorkerConnections {
 
   // ---- opening and closing -----------------------------------------------------------------------------------------
 
-  connect(link: WorkerLink): Result<WorkerConnection> {
+  connect(link: WorkerSender): Result<WorkerConnection> {
     if (!this.#ports.mayConnect()) return no('unavailable', 'the service is stopping')
     if (this.#unregistered >= WORKERS_UNREGISTERED_MAX)
       return no('unavailable', 'too many connections wait for their registration; try again later')

@@ -9,7 +9,7 @@ import { type Result, yes } from '../../core/result.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
-import type { WorkerLine, WorkerLink } from '../api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../api/host-api.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
@@ -54,7 +54,7 @@ export class WorkerFrameRouter {
     this.#frameCounts.report(meters)
   }
 
-  connect(link: WorkerLink): Result<WorkerLine> {
+  connect(link: WorkerSender): Result<WorkerReceiver> {
     const connected = this.#ports.connections.connect(link)
     return connected.ok ? yes(new RoutedSocket(this, connected.value)) : connected
   }
@@ -183,7 +183,7 @@ export class WorkerFrameRouter {
 }
 
 /** The socket listener's handle on one connection. */
-class RoutedSocket implements WorkerLine {
+class RoutedSocket implements WorkerReceiver {
   readonly #frameRouter: WorkerFrameRouter
   readonly #connection: WorkerConnection
 
@@ -192,15 +192,15 @@ class RoutedSocket implements WorkerLine {
     this.#connection = connection
   }
 
-  receive(text: string): void {
+  onText(text: string): void {
     this.#frameRouter.receive(this.#connection, text)
   }
 
-  unreadable(reason: string): void {
+  onUnreadable(reason: string): void {
     this.#frameRouter.refuseUnreadable(this.#connection, reason)
   }
 
-  closed(): void {
+  onClosed(): void {
     this.#frameRouter.onClosed(this.#connection)
   }
 

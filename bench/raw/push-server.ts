@@ -7,10 +7,10 @@
 
 import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import { openDoors } from '../../transport/server.ts'
+import { openHostServer } from '../../transport/server.ts'
 import { mute, noMeters } from '../silent-log.ts'
 import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
 
@@ -36,18 +36,18 @@ type Publish = (push: DashboardPush) => void
 async function ourDoors(): Promise<Publish> {
   const listeners = new Set<Publish>()
   // The desk's other questions are not asked here; one that is would throw, and end the process.
-  const desk: Partial<FrontDesk> = {
-    hello: () => ({ type: 'hello' }) as unknown as ReturnType<FrontDesk['hello']>,
+  const hostApi: Partial<HostApi> = {
+    hello: () => ({ type: 'hello' }) as unknown as ReturnType<HostApi['hello']>,
     onPush: (listener) => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
     allowedOrigins: () => [],
-    open: () => true,
+    isOpen: () => true,
     actorsByKind: () => new Map(),
   }
-  const opened = await openDoors({
-    desk: desk as FrontDesk,
+  const opened = await openHostServer({
+    hostApi: hostApi as HostApi,
     token: WATCH_TOKEN,
     clock: realClock,
     log: mute,

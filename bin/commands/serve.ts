@@ -6,8 +6,8 @@
  */
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
-import { buildHost } from '../../actors/root/create-host.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
+import { createHost } from '../../actors/root/create-host.ts'
 import type { LocalWorkerLauncher, Log, Meters, Store } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
@@ -18,8 +18,8 @@ import type { HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
-import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
-import { openDoors } from '../../transport/server.ts'
+import { createPrometheusMetrics, type Metrics } from '../../transport/metrics.ts'
+import { openHostServer } from '../../transport/server.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import { realChance, realClock } from '../clock.ts'
 import { mindAccidents } from '../crash-handler.ts'
@@ -56,7 +56,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 
   // Trying the sandbox takes a process of its own, so it runs beside everything else.
   const sandbox = hostExecution(log)
-  const metrics = prometheusMetrics()
+  const metrics = createPrometheusMetrics()
   const store = await open(dataDir, log, metrics)
   await removeLaunch(dataDir)
   const { configText, configuration } = await configured(store)
@@ -74,7 +74,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   let url: string | undefined
   await new Promise<void>((ended) => {
-    const host = buildHost({
+    const host = createHost({
       clock: realClock,
       random: realChance,
       log,
@@ -82,7 +82,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       store,
       configuration,
       configText,
-      onConfig: know,
+      onConfigChange: know,
       ...(execution.kind === 'local-worker'
         ? { localWorker: workerHere(options, { dataDir, url: () => url, log }) }
         : {}),
@@ -95,9 +95,9 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostMemMib: Math.floor(totalmem() / 1024 / 1024),
         hostExecution: execution,
       },
-      openDoors: async (desk) => {
+      openListeners: async (hostApi) => {
         const launching = { dataDir, token, startedAt, configuration, log, metrics }
-        return openAll(desk, launching, (bound) => {
+        return openAll(hostApi, launching, (bound) => {
           url = bound
         })
       },
@@ -196,14 +196,14 @@ interface Opened {
 
 /** @param tell hears the address before anybody outside does: whoever reads it may ask at once for what depends on it */
 async function openAll(
-  desk: FrontDesk,
+  hostApi: HostApi,
   launching: Launching,
   tell: (url: string) => void,
 ): Promise<Result<Opened>> {
   const { dataDir, token, startedAt, configuration, log, metrics } = launching
   const { server, fleet } = configuration.effective
-  const opened = await openDoors({
-    desk,
+  const opened = await openHostServer({
+    hostApi,
     token,
     version: VERSION,
     clock: realClock,

@@ -1,9 +1,9 @@
 /**
- * What a worker tells of an execution's end.
+ * Derives the outcome that a worker reports when an execution ends.
  *
- * An execution that was stopped may still have said how far it came; what it did not say is taken from what was noted
- * on the way. Work that is out (a pull request is open) is never told as lost: the run is done then, whatever happened
- * to its worker afterwards. A run that somebody cancelled is cancelled, and keeps what it brought about.
+ * A stopped execution may have reported an outcome itself; missing facts come from the recorded progress. An open
+ * pull request means that the run is completed, whatever happened to its worker afterwards. A run that a person
+ * cancelled is cancelled, and keeps its results.
  */
 
 import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
@@ -14,7 +14,7 @@ import { truncate } from '../safe-text.ts'
 
 type ExecutionFacts = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
 
-/** `said`: what the execution itself answered, if it got so far. */
+/** `reported`: the outcome that the execution itself returned, if there is one. */
 export function deriveOutcome(known: ExecutionFacts, reported: RunOutcome | null): RunOutcome {
   const whole = fillFromProgress(known, reported ?? failedOutcome('the execution ended without saying how'))
   if (known.stop === null) return disclaimInterruption(whole)

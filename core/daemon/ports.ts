@@ -1,9 +1,9 @@
 /**
- * What the lives of a worker daemon need from the world, as types only.
+ * The interfaces through which the actors of a worker daemon reach the outside world, as types only.
  *
- * `worker/`, `store/` and `bin/` satisfy these, and so does a simulation. The daemon decides what happens to an
- * execution and when; hands do it. A secret is in a job and nowhere else: the job is handed on and never kept in a
- * life, so it can't reach a record, a log or the inspector.
+ * `worker/`, `store/` and `bin/` implement these ports, and so does the simulation. The daemon decides what happens
+ * to an execution and when; the executor carries it out. Only a job contains secrets: actors pass the job on and
+ * never keep it, so no secret reaches a snapshot, a log or the inspector.
  */
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
@@ -12,9 +12,9 @@ import type { ControlDatabase } from '../ports.ts'
 import type { Result } from '../result.ts'
 import type { BootedSandbox, BootRequest } from './terminal.ts'
 
-// ---- what an execution tells -------------------------------------------------------------------------------------
+// ---- reports of an execution -------------------------------------------------------------------------------------
 
-/** One report. The daemon gives it its lease and its number. */
+/** A report of an execution. The daemon adds the lease and the frame number. */
 export type ExecutionReport =
   | { readonly is: 'patch'; readonly patch: RunPatch }
   | { readonly is: 'event'; readonly event: ReportedEvent }
@@ -29,10 +29,11 @@ export type ExecutionReport =
   | { readonly is: 'memories'; readonly facts: readonly string[] }
   | { readonly is: 'usage'; readonly snapshot: UsageSnapshot }
 
+/** Accepts the reports of one execution. */
 export interface ExecutionReporter {
-  /** Never throws, and does nothing once the execution is over. */
+  /** Queues a report. Never throws, and does nothing after the execution has ended. */
   report(report: ExecutionReport): void
-  /** Resolves when there is room for more: whoever reads a stream waits for it between two pieces. */
+  /** Resolves when the outbox has capacity. A reader of a stream awaits this between two chunks. */
   waitForCapacity(): Promise<void>
 }
 
@@ -44,129 +45,144 @@ export interface ExecutionRequest {
   readonly job: Job
 }
 
-/** What outlives a phase: known to the record of the execution, so it holds no secret and no long text. */
+/**
+ * The facts that a later phase needs. The execution's snapshot stores them, so they contain no secret and no long
+ * text.
+ */
 export interface Progress {
   readonly sandbox?: RunSandbox
   readonly agentSessionId?: string
   readonly branch?: string
-  /** The commit that is on the code host. */
+  /** The commit that was pushed to the code host. */
   readonly pushed?: string
   readonly prUrl?: string
   readonly prState?: 'open' | 'draft'
 }
 
-/** How the agent's part ended. Whatever it is, what the agent left is collected. */
+/** How the agent ended. The outputs are collected in every case. */
 export interface AgentOutcome {
   readonly verdict: 'done' | 'failed' | 'stopped'
-  /** Why, unless it is done: one sentence. */
+  /** The reason in one sentence, unless the verdict is `done`. */
   readonly reason?: string
 }
 
 /** Why an execution has to end before it is done. */
 export interface StopRequest {
-  /**
-   * `interrupt`: the agent first gets the chance to say what it has spent, then it is killed.
-   * `kill`: at once.
-   */
+  /** `interrupt`: ask the agent to report its costs, then kill it. `kill`: kill the agent at once. */
   readonly how: 'interrupt' | 'kill'
   readonly reason: string
-  /** The lease is gone: nobody will ask this machine for what it leaves. */
+  /** The lease is lost, so the host will not accept outputs of this execution. */
   readonly leaseLost?: boolean
 }
 
 /**
- * One execution, phase by phase; the daemon calls each once, in this order, and may call `stop` at any time. A phase
- * that is stopped resolves soon, with a refusal or with verdict `stopped`. None of them rejects.
+ * An execution in phases. The daemon calls each phase once, in this order, and may call `stop` at any time. A stopped
+ * phase resolves soon, with a refusal or with verdict `stopped`. No method rejects.
  */
 export interface Execution {
-  /** Fetches, checks out, builds the sandbox, runs the repository's setup. */
+  /** Fetches and checks out the repository, builds the sandbox and runs the repository's setup script. */
   prepare(): Promise<Result<Progress>>
+  /** Runs the agent until it ends or is stopped. */
   runAgent(): Promise<AgentOutcome>
   /**
-   * Collects what is left (memories, artifacts, usage, costs), publishes it when the agent is done, and answers what
-   * to report. After `stop` with `kill` only what is at hand: nothing reaches a code host any more.
+   * Collects the outputs (memories, artifacts, usage, costs), publishes the work when the agent is done, and returns
+   * the outcome to report. After `stop` with `kill` it returns what is available and sends nothing to a code host.
    */
   finish(agent: AgentOutcome): Promise<RunOutcome>
+  /** Ends the current phase early. */
   stop(request: StopRequest): void
-  /** Resolves when every process of the execution is gone, confirmed. */
+  /** Resolves when every process of the execution has exited. */
   whenExited(): Promise<void>
 }
 
-/** The kinds of a refused dispatch, in front of their reason. */
+/** Why a dispatch is refused: a class, then the reason. */
 export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
 
 export interface Executor {
-  /** Asked before a dispatch is accepted; quick. */
+  /** Returns why this job cannot be accepted now, or undefined. The check is quick. */
   refusalOf(job: Job): Promise<DispatchRefusal | undefined>
-  /** `progressed`: something worth remembering came about; the daemon puts it into the record. */
+  /** Starts an execution. The executor calls `onProgress` when facts change that the snapshot must keep. */
   start(
     request: ExecutionRequest,
     reporter: ExecutionReporter,
     onProgress: (progress: Progress) => void,
   ): Execution
-  /** After a restart: what a run that died with the daemon left, with its sandbox retained from now on. */
+  /**
+   * Collects, after a restart, the outputs of a run that ended with the previous daemon, and retains its sandbox from
+   * now on.
+   */
   recover(runId: string, progress: Progress, retentionHours: number): Promise<RecoveredOutputs>
   /**
-   * Readies the retained sandbox of a run for a person; nothing runs in it yet, and its disk is not taken back while
-   * it is booted. Refused: `gone`, it is not here any more; `invalid`, there is no session in it that could go on;
-   * `conflict`, something is being executed in it.
+   * Boots the retained sandbox of a run for a person, without starting a process in it. The disk of a booted sandbox
+   * is not reclaimed. Refuses with `gone` when the sandbox no longer exists, with `invalid` when it holds no session
+   * to resume, and with `conflict` while an execution uses it.
    */
   boot(request: BootRequest): Promise<Result<BootedSandbox>>
-  /** Deletes the retained sandbox of a run; nothing happens when there is none. */
+  /** Deletes the retained sandbox of a run; does nothing when there is none. */
   discard(runId: string): Promise<void>
   /**
-   * Takes back disk whose time is over, or that exceeds the quota. Called now and then, first of all at the start:
-   * `isClaimed` are runs of which nothing may be executing, but which are still to be salvaged. Their disk stays.
+   * Deletes retained sandboxes that are expired or exceed the disk quota. The daemon calls this at its start and then
+   * from time to time. `isProtected`: runs whose outputs must still be recovered; their disk stays.
    */
   reclaim(isProtected: (runId: string) => boolean): Promise<void>
 }
 
 export interface RecoveredOutputs {
   readonly sandbox?: RunSandbox
-  /** What it had spent by then, as far as anything on its disk says so. */
+  /** The costs of the run, as far as its disk records them. */
   readonly costs?: readonly CostEntry[]
   readonly usage?: readonly UsageSnapshot[]
 }
 
-// ---- the line ----------------------------------------------------------------------------------------------------
+// ---- the connection to the host ----------------------------------------------------------------------------------
 
 export interface ConnectionListener {
+  /** Called when the connection is open. */
   onOpen(): void
+  /** Called for each text frame. */
   onText(text: string): void
-  /** Once, and the last that is heard of this line; also when it never opened. */
+  /** Called once, as the last event of the connection, even when it never opened. */
   onClose(reason: string): void
 }
 
 export interface DialledConnection {
+  /** Sends a text frame. */
   send(text: string): void
-  /** Bytes handed over and not yet on their way. */
+  /** Bytes that were passed to `send` and are not sent yet. */
   backlogBytes(): number
   close(): void
 }
 
 export interface Dialer {
+  /** Opens a connection to the host. */
   dial(listener: ConnectionListener): DialledConnection
 }
 
-// ---- who the worker is -------------------------------------------------------------------------------------------
+// ---- the identity of the worker ----------------------------------------------------------------------------------
 
 export interface WorkerCredential {
   readonly workerId: string
   readonly secret: string
 }
 
-/** On the worker's own disk, owner-only. */
+/** The worker's credential and pairing token, in owner-only files on the worker's disk. */
 export interface WorkerIdentity {
+  /** Returns the stored credential. */
   credential(): WorkerCredential | undefined
-  /** The pairing token that waits to be redeemed. */
+  /** Returns the pairing token that is not redeemed yet. */
   pairingToken(): string | undefined
-  /** Durable when it resolves; the token is gone then. */
+  /** Stores the credential durably, and deletes the pairing token. */
   saveCredential(credential: WorkerCredential): Promise<void>
+  /** Deletes the pairing token. */
   deletePairingToken(): Promise<void>
+  /** Deletes the credential. */
   deleteCredential(): Promise<void>
 }
 
-// ---- the worker's memory -----------------------------------------------------------------------------------------
+// ---- the worker's database ---------------------------------------------------------------------------------------
 
-/** The worker's own small database: lives, and facts (`frame`, `outbox`). Reads see only what is durable. */
+/**
+ * The worker's own database: snapshots, and the key-value collections `frame` and `outbox`. Reads return only durable
+ * data.
+ */
 export type WorkerDatabase = Pick<ControlDatabase, 'commit' | 'snapshots' | 'keyValues' | 'state' | 'onState'>

@@ -1,7 +1,8 @@
 /**
- * Why a sandbox could not be booted, in one sentence that travels from its worker to its host.
+ * The reason why a sandbox could not be booted, as one sentence from the worker to the host.
  *
- * What lasts has its kind in front, as a refused dispatch has its class; whatever else is wrong may pass.
+ * A permanent reason starts with its kind, as a refused dispatch starts with its class. All other reasons are
+ * temporary.
  */
 import { no, type Refusal, type Refused } from '../result.ts'
 

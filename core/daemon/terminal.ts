@@ -1,8 +1,8 @@
 /**
- * A person in a run's retained sandbox: what the worker's lives need for it, as types only.
+ * The interfaces for a person's terminal session in a retained sandbox, as types only.
  *
- * A sandbox is booted once, however many look at it, and holds one terminal with the agent's session in it. What was
- * given to it for that, and every process, is gone when it is closed; its disk stays.
+ * A sandbox is booted once for all viewers, and contains one terminal that runs the agent's session. Closing the
+ * sandbox ends all of its processes and removes its credentials; its disk stays.
  */
 import type { RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 
@@ -13,48 +13,59 @@ export interface TerminalSize {
 
 export interface BootRequest {
   readonly runId: string
-  /** For this boot alone: handed on, and kept in no life. */
+  /** Credentials for this boot only; no actor keeps them. */
   readonly credentials: RunCredentials
 }
 
 export interface TerminalSessionListener {
-  /** In order; whole characters. Never while paused, but for what was on its way. */
+  /**
+   * Called with output in order, in whole characters. While the session is paused, only output that was already on
+   * its way arrives.
+   */
   onOutput(data: string): void
-  /** The session's process ended by itself. Once, and the last that is heard. */
+  /** Called once, as the last event, when the session's process has exited. */
   onExit(code: number): void
 }
 
-/** The agent's session in a terminal. What is asked of one that has ended does nothing. */
+/** The agent's session in a terminal. Calls after its exit do nothing. */
 export interface TerminalSession {
+  /** Sends keystrokes to the session. */
   input(data: string): void
+  /** Changes the size of the terminal. */
   resize(size: TerminalSize): void
-  /** Nothing more is read of what it prints, until `resume`: a terminal that nobody keeps up with stops by itself. */
+  /** Stops reading output until `resume`, so that a terminal without readers blocks by itself. */
   pause(): void
+  /** Reads output again. */
   resume(): void
 }
 
 export interface BootedSandbox {
-  /** Once: the one terminal that everybody shares. Never throws; what can't be started is told as printed, and ended. */
+  /**
+   * Opens the terminal that all viewers share; called once. Never throws: a start failure arrives as output and an
+   * exit.
+   */
   open(size: TerminalSize, listener: TerminalSessionListener): TerminalSession
   /**
-   * Ends everything in it. Resolves when no process and no credential of it is left, with what the session has come to
-   * by now, in numbers. Twice is once.
+   * Ends the sandbox. Resolves when no process and no credential is left, with the usage of the session so far. A
+   * second call changes nothing.
    */
   close(): Promise<readonly UsageSnapshot[]>
 }
 
-/** A terminal's picture, kept up with what is printed on it. */
+/** A terminal screen that follows the output and can be drawn again. */
 export interface Screen {
-  /** In order. Resolves once it counts in the picture. */
+  /** Applies output in order. Resolves when the screen includes it. */
   write(data: string): Promise<void>
+  /** Changes the size of the screen. */
   resize(size: TerminalSize): void
-  /** Draws it anew on any terminal: from a clean start, with a bounded part of what has scrolled away. */
+  /** Returns output that draws the screen on any empty terminal, with a bounded part of the scrollback. */
   serialize(): string
+  /** Releases the screen. */
   close(): void
 }
 
 /**
- * The one terminal that a session talks to: those of its views only draw. `answer`: what it replies to the session's
- * questions (where the cursor is, what it can do), once, however many look on.
+ * Creates the screen that answers the session; the viewers' terminals only draw. `answer` receives each reply to a
+ * question of the session (the cursor's position, the terminal's features) once, however many viewers there are.
  */
 export type CreateScreen = (size: TerminalSize, answer: (data: string) => void) => Screen

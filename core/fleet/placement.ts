@@ -1,9 +1,9 @@
 /**
- * Which worker a queued run goes to, and why it waits when it goes to none.
+ * Chooses the worker for a queued run, or says why the run waits.
  *
- * The question is asked of facts as they are now, and asked again when one of them changes. What a person reads is
- * made here too, so that the reason shown is the reason acted on. The most free slots win, then the fewest used, then
- * the id: work spreads, and the same facts always give the same answer.
+ * The decision uses the current facts and is made again when one of them changes. The displayed reason is computed
+ * here too, so it is the reason of the decision. The worker with the most free slots wins, then the one with the
+ * fewest used slots, then the smallest id; equal facts give equal decisions.
  */
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Placement, WorkerState } from '../../protocol/worker.ts'
@@ -16,9 +16,9 @@ export interface WorkerFacts {
   readonly online: boolean
   readonly max: number
   readonly used: number
-  /** Not asked again before, because it refused a dispatch. */
+  /** The worker refused a dispatch and gets none before this instant. */
   readonly pausedUntil?: number
-  /** Why it gets no dispatch until this is cleared. */
+  /** Why the worker gets no dispatch until the hold ends. */
   readonly hold?: string
 }
 
@@ -26,7 +26,7 @@ export interface PlacementRequest {
   readonly runId: string
   /** The worker whose sandbox a follow-up needs. */
   readonly requiredWorker?: string
-  /** What the run itself waits for, whatever the workers are like; a whole sentence. */
+  /** The condition that the run waits for, independent of workers: a whole sentence. */
   readonly waitingFor?: string
 }
 
@@ -34,7 +34,10 @@ export type PlacementDecision =
   | { readonly is: 'placed'; readonly worker: string }
   | { readonly is: 'waits'; readonly reason: string }
 
-/** The first thing that keeps this worker from this run. `holder`: what the worker that the run needs is called. */
+/**
+ * Returns the first reason that keeps this worker from this run. `holder`: the name of the worker that the run
+ * requires.
+ */
 export function exclusionReason(
   worker: WorkerFacts,
   request: PlacementRequest,
@@ -108,7 +111,7 @@ function obstacleOf(worker: WorkerFacts, request: PlacementRequest, now: number)
     : 'elsewhere'
 }
 
-/** A maximum can be lowered below what is used already. */
+/** The maximum may be lower than the number of used slots. */
 function freeSlots({ max, used }: WorkerFacts): number {
   return Math.max(0, max - used)
 }
@@ -117,9 +120,9 @@ function byPreference(a: WorkerFacts, b: WorkerFacts): number {
   return freeSlots(b) - freeSlots(a) || a.used - b.used || (a.id < b.id ? -1 : 1)
 }
 
-// ---- all of them -----------------------------------------------------------------------------------------------
+// ---- all workers -----------------------------------------------------------------------------------------------
 
-/** The obstacle of the worker that is nearest to taking it speaks for all. */
+/** The obstacle of the worker closest to accepting the run speaks for all workers. */
 function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now: number): string {
   if (request.requiredWorker !== undefined) return `worker ${holderName(request, all)} holds the sandbox`
   const obstacles = new Set(all.map((worker) => obstacleOf(worker, request, now)))

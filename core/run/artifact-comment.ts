@@ -1,6 +1,6 @@
 /**
- * Evidence: what a run left as artifacts, where it lies in the bucket, and the comment that links it in the pull
- * request. The comment bears a marker, so that it is there once however often it is tried.
+ * Builds the pull request comment that links the artifacts of a run in the bucket. The comment contains a marker, so
+ * that repeated attempts create it only once.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
@@ -12,17 +12,17 @@ export interface PublishedArtifact {
   readonly isImage: boolean
 }
 
-/** Whether a person wants evidence to be kept at all. */
+/** Tells whether artifacts are to be uploaded. */
 export function isUploadConfigured({ bucket, publicBaseUrl }: ServiceConfig['storage']): boolean {
   return bucket !== '' && publicBaseUrl !== ''
 }
 
-/** An execution of a run has a folder of its own: a retry may leave the same names. */
+/** Each execution of a run has its own folder, because a retry may produce the same names. */
 export function artifactKey(run: Pick<Run, 'id' | 'finishedAt'>, name: string): string {
   return `${run.id}/${(run.finishedAt ?? run.id).replace(/[^0-9A-Za-z]/g, '')}/${name}`
 }
 
-/** Each segment percent-encoded; a base that ends with a slash is the same as one that does not. */
+/** Percent-encodes each segment; a trailing slash of the base URL does not matter. */
 export function artifactUrl(publicBaseUrl: string, key: string): string {
   return `${publicBaseUrl.replace(/\/+$/, '')}/${key.split('/').map(encodeURIComponent).join('/')}`
 }
@@ -32,7 +32,7 @@ export function artifactMarker(run: Pick<Run, 'id' | 'finishedAt'>): string {
 }
 
 const moreNote = (count: number): string => `\n- and ${count} more`
-/** For the line that counts those that are left out. */
+/** Space for the line that counts the omitted artifacts. */
 const SLACK_CHARS = 64
 
 export function artifactComment(run: Run, items: readonly PublishedArtifact[]): string {
@@ -49,7 +49,7 @@ export function artifactComment(run: Run, items: readonly PublishedArtifact[]): 
   return `${text}\n\n${marker}`
 }
 
-/** A name must not end a link and begin something else. */
+/** Escapes characters with which a name could end a link and start other Markdown. */
 function escapeMarkdown(text: string): string {
   return text.replace(/[\\`*_{}[\]()#+!|<>&~@]/g, (sign) => `&#${sign.charCodeAt(0)};`).replace(/\s+/g, ' ')
 }

@@ -1,21 +1,21 @@
 /**
- * What a run's executions cost, added up.
+ * Adds up the costs of a run's executions.
  *
- * Tokens are always known, dollars sometimes. A sum of dollars is the sum of those that are known, absent when none
- * is, and called estimated when any part of it is, or when some part is unknown: a lower bound is not a bill.
- * Sums stop at what a record can hold, so that a worker that lies makes a wrong bill and not a broken record.
- * An execution that names no model counts under `unknown`, so that the rows of the totals add up to the totals.
+ * Tokens are always known, dollars sometimes. A sum of dollars covers the known amounts; it is absent when no amount
+ * is known, and estimated when any amount is estimated or unknown. Sums stop at the largest storable number, so a
+ * wrong report of a worker makes a wrong sum and not an unreadable record. An execution without a model counts under
+ * `unknown`, so the rows of the totals add up to the totals.
  */
 import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
 
 export const UNKNOWN_MODEL = 'unknown'
-/** What models beyond COST_MODELS_MAX are counted under. */
+/** The name for all models beyond COST_MODELS_MAX. */
 export const OTHER_MODELS = 'other models'
-/** The label and the provider of executions folded into one entry that did not share theirs. */
+/** The label or provider of a folded entry whose executions had different ones. */
 export const SEVERAL = 'several'
 
-/** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
+/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
 const USD_STEPS = 1e9
 
 export function totalsOf(costs: readonly CostEntry[]): CostTotals | undefined {
@@ -25,12 +25,12 @@ export function totalsOf(costs: readonly CostEntry[]): CostTotals | undefined {
   return { ...sumOf(entries), byModel: byModel(rows) }
 }
 
-/** Each entry made consistent, and labelled with what the host knows it to be. */
+/** Makes each entry consistent, and sets the label that the host knows. */
 export function labelled(costs: readonly CostEntry[], label: string): CostEntry[] {
   return costs.map((entry) => ({ ...corrected(entry), label }))
 }
 
-/** How many executions of the run itself these tell of: the highest number that a label carries. */
+/** Returns the number of executions of the run itself: the highest number in a label. */
 export function attemptsOf(costs: readonly CostEntry[]): number {
   const numbers = costs.map(({ label }) =>
     label === 'run' ? 1 : Number(/^attempt (\d{1,6})$/.exec(label)?.[1] ?? 0),
@@ -38,15 +38,16 @@ export function attemptsOf(costs: readonly CostEntry[]): number {
   return Math.max(0, ...numbers)
 }
 
-/** `number` counts executions of that kind from 1. */
+/** `number` counts the executions of that kind from 1. */
 export function labelFor(kind: 'run' | 'follow-up', number: number): string {
   if (kind === 'follow-up') return `follow-up ${number}`
   return number <= 1 ? 'run' : `attempt ${number}`
 }
 
 /**
- * A run's costs once a lease that found `before` of them has reported all of its own. Saying it again changes
- * nothing. There is always room for one: `withRoom` has seen to it when the run was queued.
+ * Returns a run's costs after a lease has reported all of its own; `costsBefore` is the number of entries from before
+ * the lease. A repeated report changes nothing. At least one entry always fits, because `foldExcessCosts` ran when
+ * the run was queued.
  */
 export function replaceLeaseCosts(
   costs: readonly CostEntry[],
@@ -59,14 +60,14 @@ export function replaceLeaseCosts(
 }
 
 /**
- * For a run that is queued again. Entries are folded here and only here between leases: a lease names those before it
- * by their number, so nothing may move them while it lives.
+ * Folds excess entries of a run that is queued again. A lease refers to earlier entries by their number, so no other
+ * code may fold them while a lease lives.
  */
 export function foldExcessCosts(costs: readonly CostEntry[]): CostEntry[] {
   return foldTo(costs, RUN_COSTS_MAX / 2)
 }
 
-/** The earliest stay as they are; what is too many is added up in the last. */
+/** Keeps the earliest entries and sums up the rest in the last one. */
 function foldTo(costs: readonly CostEntry[], max: number): CostEntry[] {
   if (costs.length <= max) return [...costs]
   return [...costs.slice(0, max - 1), foldedEntry(costs.slice(max - 1))]
@@ -90,7 +91,10 @@ function shared(words: readonly string[]): string {
 
 // ---- one entry -------------------------------------------------------------------------------------------------
 
-/** The figures of an entry are those of its rows, whatever it says of itself. One row is no breakdown: it is the execution. */
+/**
+ * Replaces an entry's figures by the sum of its breakdown. A breakdown of one row is dropped, because it equals the
+ * entry.
+ */
 function corrected(entry: CostEntry): CostEntry {
   const { breakdown = [], ...own } = entry
   const [first, second] = breakdown
@@ -118,7 +122,7 @@ function byModel(rows: readonly CostRow[]): CostModelTotal[] {
     if (found === undefined) models.set(model, [row])
     else found.push(row)
   }
-  return [...models].map(([model, its]) => ({ model, ...sumOf(its) }))
+  return [...models].map(([model, modelRows]) => ({ model, ...sumOf(modelRows) }))
 }
 
 type CostFigures = Omit<CostModelTotal, 'model'>
@@ -144,7 +148,7 @@ function tokensOf(parts: readonly CostFigures[], key: TokenField): number {
 
 function dollarsOf(known: readonly number[]): number {
   const sum = Math.min(
-    known.reduce((total, one) => total + one, 0),
+    known.reduce((total, usd) => total + usd, 0),
     USD_MAX,
   )
   return Math.round(sum * USD_STEPS) / USD_STEPS

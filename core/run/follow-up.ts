@@ -1,9 +1,10 @@
 /**
- * What a follow-up is about: where its pull request lies, and what people have said there that nobody has answered yet.
+ * Collects what a follow-up works on: the branches of its pull request, and the remarks that no follow-up has
+ * received yet.
  *
- * All of it is the word of strangers, and as much as they like: it is given to the agent as data, within a budget, the
- * newest first. What we have written ourselves is left out, or a follow-up would answer itself, and so is what earlier
- * follow-ups were told.
+ * Remarks are untrusted and may be long: the agent receives them as data, within a budget, the newest first. Comments
+ * written by this service are left out, or a follow-up would answer itself, and so are remarks that earlier
+ * follow-ups received.
  */
 import { createHash } from 'node:crypto'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -25,18 +26,19 @@ import { truncate } from '../safe-text.ts'
 import { isSameName } from '../tickets/names.ts'
 import { chooseRepo, type RepoChoice } from '../tickets/repo.ts'
 
-/** What a follow-up's one comment bears, so that it is there once whatever happens to whoever makes it. */
+/** The marker in a follow-up's comment, by which a retry finds the comment and does not write it again. */
 export function followUpMarker(id: string): string {
   return `<!-- switchyard:follow-up ${id} -->`
 }
 
-/** The number of the next one. One that cost nothing did nothing, and its number is given again. */
+/** Returns the number of the next follow-up. A follow-up without costs did nothing, and its number is used again. */
 export function nextFollowUpNumber(costs: readonly CostEntry[]): number {
   return 1 + Math.max(0, ...costs.map(({ label }) => Number(/^follow-up (\d{1,6})$/.exec(label)?.[1] ?? 0)))
 }
 
 /**
- * The repository is the pull request's own, whatever the ticket says by now: of several keys for it, the ticket's.
+ * Chooses the repository of the pull request, whatever the ticket names now. If several keys map to it, the ticket's
+ * key wins.
  */
 export function chooseRepoOfPull(
   remote: string,
@@ -56,7 +58,7 @@ export function chooseRepoOfPull(
   )
 }
 
-/** The worker whose sandbox is worth waiting for; `now` in wall milliseconds. */
+/** Returns the worker that still retains the run's sandbox; `now` in wall milliseconds. */
 export function sandboxHolder({ sandbox }: Pick<Run, 'sandbox'>, now: number): string | undefined {
   const { id, workerId, retainedUntil } = sandbox
   if (id === undefined || retainedUntil === undefined || Date.parse(retainedUntil) <= now) return undefined
@@ -65,27 +67,30 @@ export function sandboxHolder({ sandbox }: Pick<Run, 'sandbox'>, now: number): s
 
 // ---- the pull request --------------------------------------------------------------------------------------------
 
-/** The pull request, and how many remarks on it there was no room for. */
+/** The pull request, and the number of remarks that did not fit. */
 export interface PullDiscussion {
   readonly pull: JobPull
   readonly omitted: number
-  /** Keys of remarks that earlier follow-ups were told. */
+  /** Keys of the remarks that earlier follow-ups received. */
   readonly answered: readonly string[]
 }
 
-/** By which a remark is known again. Where one was deleted, another may come to have its id. */
+/** Identifies a remark. The key contains the time, because after a deletion another remark may get the same id. */
 export function remarkKey(kind: 'comment' | 'review', id: string, at: string): string {
   return createHash('sha256').update(`${kind} ${id} ${at}`).digest('base64url').slice(0, KEY_CHARS)
 }
 
-/** Of what a follow-up was told. Threads are told until somebody resolves them. */
+/**
+ * Returns the keys of the remarks that a follow-up receives. Threads have no key: a follow-up receives them until
+ * somebody resolves them.
+ */
 export function remarkKeys({ comments, reviews }: Pick<JobPull, 'comments' | 'reviews'>): string[] {
   return [...comments.map(keyOfComment), ...reviews.map(keyOfReview)]
 }
 
 /**
- * `url`: as the run knows it. `answered`: keys of what earlier follow-ups were told, where that is remembered. Refused
- * when there is nowhere to push to.
+ * Selects the remarks for a follow-up. `url`: the pull request's URL in the run. `answered`: keys of remarks that
+ * earlier follow-ups received, when they are known. Refuses when there is no branch to push to.
  */
 export function readDiscussion(
   url: string,
@@ -100,7 +105,7 @@ export function readDiscussion(
     return no('gone', 'the code host does not say which branches its pull request is of')
   const { threads } = detail.conversation
   const reviews = detail.conversation.reviews.filter(asksForSomething)
-  const comments = detail.conversation.comments.filter((one) => !isOwnComment(one))
+  const comments = detail.conversation.comments.filter((comment) => !isOwnComment(comment))
   const since = answeredUntil(detail)
   const isNew = (at: string, key: string) => (answered === undefined ? at >= since : !answered.has(key))
   const pull: JobPull = {
@@ -110,20 +115,20 @@ export function readDiscussion(
     headRemote,
     baseBranch,
     threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOwnComments),
-    reviews: reviews.filter((one) => isNew(one.submittedAt, keyOfReview(one))),
-    comments: comments.filter((one) => isNew(one.createdAt, keyOfComment(one))),
+    reviews: reviews.filter((review) => isNew(review.submittedAt, keyOfReview(review))),
+    comments: comments.filter((comment) => isNew(comment.createdAt, keyOfComment(comment))),
   }
   const fresh = new Set(remarkKeys(pull))
   const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))
   return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_DISCUSSION_BYTES_MAX))
 }
 
-/** Ninety-six bits: plenty to tell a few thousand apart. */
+/** 96 bits: enough to distinguish a few thousand remarks. */
 const KEY_CHARS = 16
 const keyOfComment = ({ id, createdAt }: PullComment) => remarkKey('comment', id, createdAt)
 const keyOfReview = ({ id, submittedAt }: PullReview) => remarkKey('review', id, submittedAt)
 
-/** The newest remarks that have room together, in the order in which they came. */
+/** Keeps the newest remarks that fit into `bytesMax`, in their original order. */
 export function trimDiscussion(
   { pull, omitted, answered }: PullDiscussion,
   bytesMax: number,
@@ -139,8 +144,11 @@ export function trimDiscussion(
   ]
   const kept = selectNewest(remarks, bytesMax)
   const items = <Is extends Remark['is']>(is: Is) =>
-    remarks.filter((one): one is Extract<Remark, { is: Is }> => one.is === is && kept.has(one))
-  const left = remarks.reduce((sum, one) => sum + (kept.has(one) ? one.omitted : one.omitted + 1), omitted)
+    remarks.filter((remark): remark is Extract<Remark, { is: Is }> => remark.is === is && kept.has(remark))
+  const omittedNow = remarks.reduce(
+    (sum, remark) => sum + remark.omitted + (kept.has(remark) ? 0 : 1),
+    omitted,
+  )
   return {
     pull: {
       ...pull,
@@ -148,24 +156,26 @@ export function trimDiscussion(
       reviews: items('review').map(({ item }) => item),
       comments: items('comment').map(({ item }) => item),
     },
-    omitted: left,
+    omitted: omittedNow,
     answered,
   }
 }
 
-// ---- what is new -------------------------------------------------------------------------------------------------
+// ---- new remarks -------------------------------------------------------------------------------------------------
 
-/** At the start of a line, where no quotation has it. */
+/** Matches at the start of a line, where no quotation can contain it. */
 const OWN_MARKER = /^<!-- switchyard:/m
 const FOLLOW_UP_MARKER = /^<!-- switchyard:follow-up ([\w-]{1,100}) -->/m
 
 const isOwnComment = ({ body }: PullComment): boolean => OWN_MARKER.test(body)
 
 /**
- * Where it is not remembered what was told: everything up to the beginning of the last follow-up that came to its end
- * was seen by it. When it began, its id says; what came while it worked is new, and so is what came within the same
- * second, for a code host may not say whether it was before. A stranger may write such a mark too: it counts only from
- * whoever opened the pull request, and never for what comes after it.
+ * Returns the instant up to which remarks count as received when the received remarks are not known: the beginning of
+ * the last finished follow-up, which its id encodes.
+ *
+ * Remarks from while it worked are new, and so are those of the same second, because a code host may not tell which
+ * came first. Strangers can write such a marker too, so it counts only in comments of the pull request's author, and
+ * never for later remarks.
  */
 function answeredUntil({ author, conversation }: PullDetailFacts): string {
   const marks = conversation.comments.flatMap((comment) => {
@@ -181,7 +191,7 @@ const wholeSecond = (instant: string): string => instant.replace(/\.\d{3}Z$/, '.
 
 const UNSUBMITTED_STATES = new Set(['PENDING', 'DISMISSED'])
 
-/** An approval without words asks for nothing; what a review says of single lines is in its threads. */
+/** An approval without text requests nothing; remarks on single lines are in the review's threads. */
 const asksForSomething = ({ body, state }: PullReview): boolean =>
   body.trim() !== '' && !OWN_MARKER.test(body) && !UNSUBMITTED_STATES.has(state.toUpperCase())
 
@@ -190,9 +200,9 @@ function withoutOwnComments(thread: PullThread): PullThread[] {
   return comments.length === 0 ? [] : [{ ...thread, comments }]
 }
 
-// ---- room --------------------------------------------------------------------------------------------------------
+// ---- size --------------------------------------------------------------------------------------------------------
 
-/** `left`: how many parts of it there was no room for. */
+/** `omitted`: how many parts of the remark did not fit. */
 type Remark = { readonly at: string; readonly omitted: number } & (
   | { readonly is: 'thread'; readonly item: PullThread }
   | { readonly is: 'review'; readonly item: PullReview }
@@ -213,7 +223,7 @@ function selectNewest(remarks: readonly Remark[], bytesMax: number): ReadonlySet
   return new Set(fits)
 }
 
-/** What it began with, and the newest of what was said to that. */
+/** Keeps the first comment of a thread and the newest answers. */
 function shortenThread(thread: PullThread): { at: string; item: PullThread; omitted: number } {
   const [first, ...rest] = thread.comments.map(shortenBody)
   const at = thread.comments.at(-1)?.createdAt ?? ''
@@ -240,7 +250,7 @@ function shortenBody<T extends { readonly body: string }>(remark: T): T {
   }
 }
 
-/** The line that is talked about is the last of its hunk. */
+/** Keeps the end of a hunk, because the discussed line is its last. */
 function lastChars(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(-charsMax).replace(/^[\uDC00-\uDFFF]/, '')
 }

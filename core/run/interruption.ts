@@ -1,7 +1,8 @@
 /**
- * Work that was cut off by nothing of its own: its worker ended, or its lease was lost. Workers and hosts say so in the
- * same words, in front of the reason, and know it by them. Nobody else may: an agent that ends with such words would be
- * sent to work again.
+ * Marks the error of a run that was interrupted from outside: its worker ended, or its lease was lost.
+ *
+ * Workers and hosts write and recognize the same prefix. Errors from an agent must not carry it, or the run would be
+ * queued again.
  */
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -15,7 +16,7 @@ export function isInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'er
   return status === 'failed' && error?.startsWith(INTERRUPTED) === true
 }
 
-/** Of work that came to its end by itself, whatever it says about that. */
+/** Removes the meaning of the prefix from the error of an execution that ended by itself. */
 export function disclaimInterruption(outcome: RunOutcome): RunOutcome {
   return isInterrupted(outcome)
     ? { ...outcome, error: truncate(`it says: ${outcome.error}`, TEXT_CHARS_MAX) }

@@ -1,9 +1,9 @@
 /**
- * What a worker is told to do: the run, the repository, the agent and its walls, and the secrets for just this.
+ * Builds the job for a worker: the run, the repository, the agent and its sandbox, and the secrets for this run.
  *
- * The worker gets no more than it uses. A job fits into a frame with room to spare: memories, newest first, labels and
- * what is said on a pull request have budgets of their own, and a description gives way when all the rest leaves too
- * little for it.
+ * The worker receives only what it needs. A job fits into a frame with space to spare: memories (newest first),
+ * labels and the discussion of a pull request have their own budgets, and the description is truncated when the rest
+ * leaves too little space.
  */
 import type { AgentProvider, RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type {
@@ -55,7 +55,10 @@ export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
   readonly discussion: PullDiscussion
 }
 
-/** Its branches are the pull request's own. The tracker has no part in it, so its credential stays at home. */
+/**
+ * Builds a follow-up's job on the branches of the pull request. A follow-up does not need the tracker, so it gets no
+ * tracker credential.
+ */
 export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
   const { config, followUp, repo, discussion: talk } = facts
   const { tracker: _, ...credentials } = credentialsFor(providerOf(repo.mapping, config), config)
@@ -100,7 +103,7 @@ const providerOf = (mapping: RepoMapping, { agent }: ServiceConfig): AgentProvid
 
 // ---- the run ---------------------------------------------------------------------------------------------------
 
-/** How it went before is for people; a worker needs the ticket, and where the run stands. */
+/** Keeps the ticket and the state of the run, and drops its history, which is for people. */
 function trimRun(run: Run): Run {
   const { id, ticket, status, sandbox, createdAt, agentSessionId, prUrl, prState } = run
   return {
@@ -118,7 +121,7 @@ function trimRun(run: Run): Run {
 
 // ---- the agent -------------------------------------------------------------------------------------------------
 
-/** A model's name means something to one provider only, the configured one. */
+/** A model name is valid only for the configured provider. */
 function agentOf(
   provider: AgentProvider,
   agent: ServiceConfig['agent'],
@@ -182,7 +185,7 @@ function textsOf(memories: readonly RepoMemory[]): string[] {
 
 // ---- secrets ---------------------------------------------------------------------------------------------------
 
-/** Neighbours that are folders on this machine need none. */
+/** Trackers and code hosts in local folders need no credential. */
 function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCredentials {
   const agent = agentCredential(provider, config.agent)
   const codehost = config.codehost.driver === 'local' ? '' : (config.codehost.token ?? '')
@@ -194,7 +197,7 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
   }
 }
 
-/** A key before a login: somebody put it there on purpose, and it does not run out in the middle of a run. */
+/** Prefers a key to a login, because a person set it on purpose and it does not expire during a run. */
 export function agentCredential(
   provider: AgentProvider,
   agent: ServiceConfig['agent'],
@@ -256,12 +259,12 @@ function limitsOf({ sandbox, agent }: ServiceConfig): JobLimits {
 
 // ---- size ------------------------------------------------------------------------------------------------------
 
-/** What one character can become in JSON. */
+/** The most characters that one character can become in JSON. */
 const ESCAPED_CHARS_MAX = 6
-/** All that is not free text: keys, ids, names, links, labels. */
+/** Space for everything but free text: keys, ids, names, links, labels. */
 const FRAME_BYTES = 256 * 1024
 
-/** Most do by far, and to write a job out twice is most of what a dispatch costs. */
+/** Tells cheaply whether a job fits. Most jobs do, and serializing a job twice would be most of a dispatch's cost. */
 function certainlyFits({ run, repo, agent, credentials, pull }: Job): boolean {
   if (pull !== undefined) return false
   const login = credentials.agent?.value
@@ -279,7 +282,7 @@ function certainlyFits({ run, repo, agent, credentials, pull }: Job): boolean {
 
 const TRUNCATED_NOTE = '\n\n(The description goes on in the tracker.)'
 
-/** Only a configuration as long as a book leaves no room for the description at all. */
+/** Truncates the description when the job is too large. Only a very long configuration leaves no space for it. */
 function fitToFrame(job: Job): Job {
   if (certainlyFits(job)) return job
   const excess = bytesOf(job) - JOB_BYTES_MAX
@@ -298,7 +301,7 @@ function withDescription(job: Job, description: string): Job {
   return { ...job, run: { ...job.run, ticket: { ...job.run.ticket, description } } }
 }
 
-/** The longest beginning whose JSON has at most so many bytes. */
+/** Returns the longest beginning whose JSON has at most `bytesMax` bytes. */
 function truncateToJsonBytes(text: string, bytesMax: number): string {
   let [fits, tooLong] = [0, text.length + 1]
   while (tooLong - fits > 1) {

@@ -1,7 +1,7 @@
 /**
- * Whether a person may do this to a run now. Whether the run is known is asked before.
+ * Decides whether a person may do something to a run now. The caller has already found the run.
  *
- * Lasting reasons come before passing ones; each says what to do instead.
+ * Lasting reasons come before passing ones, and each refusal says what to do instead.
  */
 
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
@@ -10,7 +10,7 @@ import type { PullReference } from '../provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'
 
-/** `asked` is what the person called the ticket. */
+/** `asked`: the name that the person gave for the ticket. */
 export function mayRunTicket(
   asked: string,
   facts: { readonly ticket: Ticket | undefined; readonly activeRun: string | undefined },
@@ -50,13 +50,13 @@ export interface ResumeFacts {
   /** Wall milliseconds. */
   readonly now: number
   readonly followUpStarting: boolean
-  /** It is booted already: its disk stays for as long as it is, whatever was said of its time. */
+  /** The sandbox is booted, so its disk stays even after its retention time. */
   readonly booted: boolean
-  /** What is known of the worker that holds the sandbox; undefined when it is enrolled no more. */
+  /** The worker that holds the sandbox; undefined when it is no longer enrolled. */
   readonly worker: { readonly name: string; readonly online: boolean } | undefined
 }
 
-/** With the session to go on with. */
+/** Returns the session to resume. */
 export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessionId: string }> {
   const { id, status, sandbox, agentSessionId } = run
   if (!isTerminal(status))
@@ -105,17 +105,17 @@ function noSandbox({ id, sandbox }: Run): Result<void> {
 }
 
 export interface FollowUpFacts {
-  /** Where its pull request is at the code host of now; refused when there is none, or no code host. */
+  /** The run's pull request at the current code host; refused when either is missing. */
   readonly pull: Result<PullReference>
-  /** Another run of its ticket that is not at rest. */
+  /** Another active run of the same ticket. */
   readonly competingRun: string | undefined
-  /** Somebody has just asked for one. */
+  /** A follow-up of this run is about to start. */
   readonly starting: boolean
-  /** Somebody is in its sandbox. */
+  /** A person uses the run's sandbox. */
   readonly booted: boolean
 }
 
-/** Whether its pull request is still open only the code host knows. */
+/** Does not check whether the pull request is open, which only the code host knows. */
 export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullReference> {
   const { id, status } = run
   if (status === 'failed' || status === 'cancelled')
@@ -129,7 +129,7 @@ export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullReferenc
   return facts.pull
 }
 
-/** What its code host said of the pull request a moment ago; undefined when it does not know it. */
+/** `state`: the pull request's state at the code host; undefined when the code host does not know it. */
 export function mayFollowPull({ id }: Run, state: PullState | undefined): Result<void> {
   if (state === undefined)
     return no('invalid', `the code host does not know the pull request of ${id} any more`)

@@ -1,11 +1,10 @@
 /**
- * What models cost by the vendors' lists, in US dollars for a million tokens, as of the day it says.
+ * Prices of models from the vendors' lists, in US dollars per million tokens, as of the day in `asOf`.
  *
- * Data, not a rule: `price.ts` takes any table of this shape. Prices change every month, so a figure worked out with
- * this one is always called an estimate. A model that isn't here has no price, which is better than a wrong one.
- *
- * `source`: `cli`, worked out from what a vendor's own program charged for known tokens; `md`, from the public
- * models.dev catalogue; `web`, as quoted from the vendor's page.
+ * This file is data; `price.ts` accepts any table of this shape. Prices change every month, so a figure computed from
+ * this table is always called an estimate. A missing model has no price, which is better than a wrong one. `source`:
+ * `cli`, computed from what a vendor's own program charged for known tokens; `md`, from the public models.dev
+ * catalogue; `web`, from the vendor's page.
  */
 import type { PriceTable } from './price.ts'
 

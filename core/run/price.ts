@@ -1,26 +1,26 @@
 /**
- * What tokens cost by a price list: which row of it a model's name means, and the sum.
+ * Computes the price of tokens from a price list.
  *
- * The list is an argument. A name that means no row costs nothing that anybody knows, and so nothing is said: a wrong
- * price is worse than none. Whether a request was so long that the whole of it costs more, only the request's own
- * figures can tell; whoever has nothing but the sum of many requests says so and gets the ordinary rates.
+ * The list is an argument. An unknown model name has no price, because a wrong price is worse than none. A long
+ * request may have higher rates, which only the figures of a single request can tell; for sums of several requests
+ * the ordinary rates apply.
  */
 import { USD_MAX } from '../../protocol/limits.ts'
 
 /** US dollars for a million tokens. */
 export interface Rates {
-  /** Neither read from a cache nor written to one. */
+  /** Input tokens that are neither read from nor written to a cache. */
   readonly input: number
-  /** Thinking included. */
+  /** Output tokens, thinking included. */
   readonly output: number
   readonly cacheRead: number
   readonly cacheWrite: number
-  /** For what stays in the cache for long, where that has a price of its own. */
+  /** Rate of long-lived cache entries, where they have their own price. */
   readonly cacheWriteHour?: number
 }
 
 export interface ModelPrice extends Rates {
-  /** For all of a request whose prompt has more than `over` tokens. */
+  /** Rates for every token of a request whose prompt has more than `over` tokens. */
   readonly long?: Rates & { readonly over: number }
   readonly source: string
   readonly note?: string
@@ -35,13 +35,13 @@ export interface TokenUse {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly cacheReadTokens: number
-  /** All of them, the long-lived ones included. */
+  /** All cache writes, long-lived ones included. */
   readonly cacheWriteTokens: number
-  /** Those that stay for long, as far as it is known. */
+  /** Long-lived cache writes, as far as they are known. */
   readonly cacheWriteHourTokens?: number
 }
 
-/** `request`: the figures are one request's. `sum`: of any number of them. */
+/** `request`: the figures of one request. `sum`: the sum of several requests. */
 export type PricedAs = 'request' | 'sum'
 
 export function costUsdOf(model: string, use: TokenUse, as: PricedAs, table: PriceTable): number | undefined {
@@ -49,7 +49,7 @@ export function costUsdOf(model: string, use: TokenUse, as: PricedAs, table: Pri
   return price === undefined ? undefined : priceInUsd(use, as === 'request' ? ratesFor(price, use) : price)
 }
 
-/** The row that a model's name means, however a provider decorates it. */
+/** Returns the price of a model, ignoring the prefixes and suffixes that providers add to its name. */
 export function priceOf(model: string, table: PriceTable): ModelPrice | undefined {
   const name = bareName(model)
   for (let end = name.length; end > 0; end = name.lastIndexOf('-', end - 1)) {
@@ -85,9 +85,9 @@ export function ratesFor(price: ModelPrice, use: TokenUse): Rates {
 // ---- names -------------------------------------------------------------------------------------------------------
 
 const NAME_CHARS_MAX = 200
-/** `vendor/…/`, and what clouds put in front. */
+/** `vendor/…/`, and the prefixes of clouds. */
 const NAME_PREFIX = /^.*\/|^(?:[a-z]+\.)?(?:anthropic|openai|google)\./
-/** The window (`[1m]`), a cloud's version (`-v1:0`), a date. */
+/** The context window (`[1m]`), a cloud's version (`-v1:0`), a date. */
 const NAME_SUFFIXES = [/\[[a-z0-9]+\]$/, /-v\d+(?::\d+)?$/, /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/]
 
 function bareName(model: string): string {
@@ -95,7 +95,7 @@ function bareName(model: string): string {
   return NAME_SUFFIXES.reduce((rest, tail) => rest.replace(tail, ''), name)
 }
 
-/** Another size or another version is another model, with a price of its own. */
+/** Another size or version is a different model with its own price. */
 const DIFFERENT_MODEL = /^(?:mini|nano|micro|lite|pro|max|ultra|flash|\d{1,2}(?![0-9]))(?:-|\.|$)/
 
 const isSameModel = (rest: string): boolean => !DIFFERENT_MODEL.test(rest)

@@ -1,8 +1,8 @@
 /**
- * The run's record after each thing that happens to it.
+ * Computes a run's record after each thing that happens to the run.
  *
- * Every function answers a new record and leaves its argument alone. A fact that no longer holds is left out rather
- * than set to nothing. Whether a thing may happen is asked elsewhere (`permission.ts`, the machines); here it has.
+ * Every function returns a new record and leaves its argument unchanged. A field that no longer applies is removed.
+ * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { RETENTION_SLACK_HOURS, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -12,7 +12,7 @@ import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 
 const HOUR_MS = 3_600_000
 
-/** How far along each status is. Only the three in the middle are ever reached by a worker's word alone. */
+/** The order of statuses. A worker's report alone reaches only the three in the middle. */
 const PROGRESS: Readonly<Record<RunStatus, number>> = {
   queued: 0,
   preparing: 1,
@@ -27,7 +27,7 @@ export function isTerminal(status: RunStatus): boolean {
   return PROGRESS[status] === 4
 }
 
-/** A worker is at it. */
+/** Whether a worker executes the run. */
 export function isActive(status: RunStatus): boolean {
   return !isTerminal(status) && status !== 'queued'
 }
@@ -37,8 +37,8 @@ export function newRun(id: string, ticket: Ticket, now: string): Run {
 }
 
 /**
- * A sandbox, and the agent's session in it, are of one machine: what another worker held is nothing to this one. The
- * one it holds itself stays, for a follow-up works in it.
+ * A sandbox and its agent session belong to one machine, so those of another worker are dropped. The accepting
+ * worker's own sandbox stays, because a follow-up uses it.
  */
 export function acceptRun(run: Run, by: { readonly workerId: string; readonly now: string }): Run {
   const { provider = 'bwrap', workerId } = run.sandbox
@@ -55,14 +55,14 @@ export function acceptRun(run: Run, by: { readonly workerId: string; readonly no
   }
 }
 
-/** Whose report it is, and which of the run's costs were there before its lease. */
+/** The worker whose report it is, and the number of cost entries from before its lease. */
 export interface LeaseReporter {
   readonly workerId: string
   readonly costsBefore: number
   readonly label: string
 }
 
-/** Until when a sandbox is kept is settled when the run ends, so a patch has no say in it. */
+/** Applies a patch. The retention of a sandbox is decided when the run ends, so a patch cannot change it. */
 export function patchRun(run: Run, patch: RunPatch, by: LeaseReporter): Run {
   const sandbox = { ...patch.sandbox }
   delete sandbox.retainedUntil
@@ -90,7 +90,7 @@ export function finishRun(
   }
 }
 
-/** Since when it waits is kept when it never stopped waiting: a refused dispatch costs it no age. */
+/** The queue time is kept when the run never left the queue, so a refused dispatch does not reset it. */
 export function requeueRun(run: Run, reason: string | undefined, now: string): Run {
   const since = run.status === 'queued' ? (run.queuedAt ?? now) : now
   return {
@@ -99,7 +99,7 @@ export function requeueRun(run: Run, reason: string | undefined, now: string): R
   }
 }
 
-/** Its worker is gone, its pull request is there: the pull request is the result. */
+/** Completes a run whose worker is lost and whose pull request exists: the pull request is the result. */
 export function completeWithPull(run: Run, now: string): Run {
   const { prUrl } = run
   if (prUrl === undefined) throw new Error(`${run.id} has no pull request to adopt a result from`)
@@ -120,29 +120,29 @@ export function cancelRun(run: Run, now: string, error?: string): Run {
   return endRun(run, 'cancelled', now, error)
 }
 
-/** The very same object when it is no news, or about another pull request than the run has by now. */
+/** Returns the same object when the state is unchanged, or when the URL is not the run's current pull request. */
 export function updatePullState(run: Run, url: string, prState: PullState): Run {
   return run.prUrl !== url || run.prState === prState ? run : { ...run, prState }
 }
 
-/** The sandbox stays on the record until a worker has accepted: until then it can still be discarded. */
+/** The sandbox stays on the record until a worker accepts the run, so that it can still be discarded. */
 export function queueRetry(run: Run, now: string): Run {
   return queueAgain(omitFields(run, ['result', 'error', 'startedAt', 'finishedAt', 'queueReason']), now)
 }
 
-/** What it has come to stays: a follow-up adds to it. */
+/** Keeps the result, because a follow-up adds to it. */
 export function queueFollowUp(run: Run, now: string): Run {
   return queueAgain(omitFields(run, ['error', 'startedAt', 'finishedAt', 'queueReason']), now)
 }
 
-/** What a run is put back to when its follow-up comes to nothing. */
+/** The fields that a run gets back when its follow-up fails. */
 export interface EarlierResult {
   readonly result: RunResult | null
   readonly startedAt: string | null
   readonly finishedAt: string | null
 }
 
-/** As completed as it was, with a word about what went wrong. */
+/** Completes the run again as it was, with an error that says what went wrong. */
 export function revertFollowUp(run: Run, earlier: EarlierResult | null, why: string, now: string): Run {
   return {
     ...omitFields(run, ['queueReason', 'result', 'startedAt']),
@@ -154,14 +154,14 @@ export function revertFollowUp(run: Run, earlier: EarlierResult | null, why: str
   }
 }
 
-/** That it was retained is kept, so that a resume is told "gone" and not "never there". */
+/** Keeps `retainedUntil`, so that a resume is refused with "gone" and not with "never existed". */
 export function markSandboxDiscarded(run: Run, now: string): Run {
   const sandbox: RunSandbox = { ...run.sandbox, retainedUntil: now }
   delete sandbox.id
   return { ...run, sandbox }
 }
 
-// ---- parts -----------------------------------------------------------------------------------------------------
+// ---- helpers ---------------------------------------------------------------------------------------------------
 
 type ClearableField =
   | 'queueReason'
@@ -197,13 +197,13 @@ function withCosts(run: Run, costs: Run['costs']): Run {
   return { ...omitFields(run, ['costTotals']), costs, ...(costTotals === undefined ? {} : { costTotals }) }
 }
 
-/** A run that is not with a worker stays where it is: accepting comes first, and an end is an end. */
+/** The status of an inactive run does not change: a run is accepted before it progresses, and an end is final. */
 function furthestStatus(current: RunStatus, reported: RunStatus | undefined): RunStatus {
   if (reported === undefined || !isActive(current)) return current
   return PROGRESS[reported] > PROGRESS[current] ? reported : current
 }
 
-/** What a patch and an outcome have in common. */
+/** Applies the fields that patches and outcomes share. */
 function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter): Run {
   const { agentSessionId, costs } = report
   const known = withPull(run, report)
@@ -215,7 +215,7 @@ function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter)
   }
 }
 
-/** What was last seen of one pull request says nothing of another. */
+/** The known state of one pull request says nothing about another. */
 function withPull(run: Run, report: RunPatch | RunOutcome): Run {
   const prUrl = report.prUrl ?? ('result' in report ? report.result?.prUrl : undefined) ?? run.prUrl
   const { prState } = report
@@ -233,7 +233,7 @@ function resultOf({ status, result, prUrl }: RunOutcome): RunResult | undefined 
   return result.prUrl !== undefined || prUrl === undefined ? result : { ...result, prUrl }
 }
 
-/** A worker knows best how long it keeps a disk, within reason; an instant gone by is no surprise after an absence. */
+/** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */
 function retainedSandbox(
   sandbox: RunSandbox,
   outcome: RunOutcome,

@@ -1,10 +1,10 @@
 /**
- * Where a text stops being JSON.
+ * Finds the place where a text stops being JSON.
  *
- * Only asked once `JSON.parse` has refused: its own messages quote the text around the fault, which in a
- * configuration may be somebody's token, and often name no position. This one says the line, the column and what was
- * expected there, and quotes nothing. It agrees with `JSON.parse` on every text (a law in its tests), and keeps its
- * own stack, for a text of a million brackets must not end the process.
+ * Called only after `JSON.parse` has failed: its messages quote the text around the fault, which may be a token, and
+ * often name no position. This function returns the line, the column and what was expected there, and quotes nothing.
+ * The function agrees with `JSON.parse` on every text (a property test), and keeps its own stack, so that a text of a million
+ * brackets does not end the process.
  */
 export interface JsonSyntaxError {
   readonly line: number
@@ -35,13 +35,13 @@ interface JsonToken {
   readonly is: TokenKind
   readonly start: number
   readonly end: number
-  /** What a broken string wanted where it broke. */
+  /** The token that was expected where a string breaks. */
   readonly expected?: string
 }
 
 // ---- the grammar -----------------------------------------------------------------------------------------------
 
-/** What is wanted after this token, or undefined when the token may not stand here. */
+/** Returns what is expected after this token, or undefined when the token is not allowed here. */
 function nextExpected(expected: Expected, token: TokenKind, open: Bracket[]): Expected | undefined {
   switch (expected) {
     case 'first item':
@@ -82,10 +82,10 @@ function close(open: Bracket[]): Expected {
   return 'rest'
 }
 
-// ---- the words -------------------------------------------------------------------------------------------------
+// ---- the tokens ------------------------------------------------------------------------------------------------
 
 const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
-/** All but control characters, the quote and the backslash. */
+/** All characters except control characters, the quote and the backslash. */
 const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]+/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 const SPACE = /[ \t\n\r]+/y
@@ -99,7 +99,7 @@ function readToken(text: string, start: number): JsonToken {
   return end === undefined ? { is: 'broken', start, end: start } : { is: 'scalar', start, end }
 }
 
-/** A string that breaks is reported where it breaks, not where it starts. */
+/** A broken string is reported where it breaks, not where it starts. */
 function readString(text: string, start: number): JsonToken {
   let offset = start + 1
   while (text[offset] !== '"') {
@@ -129,7 +129,7 @@ function isPunctuation(char: string): char is '{' | '[' | '}' | ']' | ':' | ',' 
   return '{[}]:,'.includes(char)
 }
 
-// ---- what people read ------------------------------------------------------------------------------------------
+// ---- the messages ----------------------------------------------------------------------------------------------
 
 function describeExpected(
   expected: Expected,

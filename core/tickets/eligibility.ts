@@ -1,8 +1,8 @@
 /**
- * Which tickets may become runs by themselves, as `tracker.eligible` says.
+ * Tells which tickets may become runs by themselves, according to `tracker.eligible`.
  *
- * Each of its four lists asks one thing, and an empty list asks nothing. Blockers are not asked about here: a blocked
- * ticket is eligible, its run waits.
+ * Each of the four lists checks one property, and an empty list allows everything. Blockers are not checked here: a
+ * blocked ticket is eligible, and its run waits.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { TrackedTicket } from '../ports.ts'
@@ -11,12 +11,12 @@ import { isSameName } from './names.ts'
 export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
   if (tracked.closed) return false
   const { state, labels, project, assignee } = tracked.ticket
-  const { aliases: otherNames } = tracked
+  const { aliases } = tracked
   return (
     allows(rules.states, [state]) &&
     allows(rules.labels, labels) &&
-    allows(rules.projects, namesOf(project, otherNames?.project)) &&
-    allows(rules.assignees, namesOf(assignee, otherNames?.assignee))
+    allows(rules.projects, namesOf(project, aliases?.project)) &&
+    allows(rules.assignees, namesOf(assignee, aliases?.assignee))
   )
 }
 
@@ -24,7 +24,7 @@ function namesOf(shown: string | undefined, others: readonly string[] = []): rea
   return shown === undefined ? others : [shown, ...others]
 }
 
-/** Any one of those listed will do. */
+/** A single match in the list is enough. */
 function allows(allowed: readonly string[], names: readonly string[]): boolean {
-  return allowed.length === 0 || allowed.some((one) => names.some((name) => isSameName(one, name)))
+  return allowed.length === 0 || allowed.some((entry) => names.some((name) => isSameName(entry, name)))
 }

@@ -1,9 +1,9 @@
 /**
- * Which repository a ticket's work goes to.
+ * Chooses the repository for a ticket's work.
  *
- * Asked in this order: the key the ticket itself names, a mapping for one of its labels, a mapping for its project,
- * the one mapping that is for everything. A ticket that names a key nobody configured, or that two mappings fit
- * equally well, is refused: a pull request in the wrong repository is worse than a sentence saying what to change.
+ * The choice tries, in this order: the key that the ticket names, a mapping for one of its labels, a mapping for its
+ * project, the one mapping without conditions. A ticket that names an unknown key, or that fits two mappings equally
+ * well, is refused: a pull request in the wrong repository is worse than a message that says what to change.
  */
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { Ticket } from '../../protocol/run.ts'
@@ -33,10 +33,10 @@ export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Resul
   return choice !== undefined && found.length === 1 ? yes(choice) : refuseAmbiguous(ticket, found)
 }
 
-// ---- what fits ---------------------------------------------------------------------------------------------------
+// ---- matching ----------------------------------------------------------------------------------------------------
 
 function chooseNamed(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
-  const choice = all.find((one) => one.key === key)
+  const choice = all.find((candidate) => candidate.key === key)
   if (choice !== undefined) return yes(choice)
   return no(
     'invalid',
@@ -44,18 +44,18 @@ function chooseNamed(ticket: Ticket, key: string, all: readonly RepoChoice[]): R
   )
 }
 
-/** Of two that fit, the one that is for the ticket's project too. */
+/** Prefers, among several matches, a mapping for the ticket's project. */
 function matchingLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
   const fits = all.filter(
-    ({ mapping: { label } }) => label !== undefined && labels.some((one) => isSameName(one, label)),
+    ({ mapping: { label } }) => label !== undefined && labels.some((name) => isSameName(name, label)),
   )
-  return preferBetter(fits, (one) => isFor(one, project))
+  return preferBetter(fits, (choice) => isForProject(choice, project))
 }
 
-/** Of two that fit, the one that does not ask for a label, which the ticket has not. */
+/** Prefers, among several matches, a mapping that requires no label, because the ticket does not have that label. */
 function matchingProject({ project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
   return preferBetter(
-    all.filter((one) => isFor(one, project)),
+    all.filter((choice) => isForProject(choice, project)),
     ({ mapping }) => mapping.label === undefined,
   )
 }
@@ -64,20 +64,20 @@ function matchingEverything(all: readonly RepoChoice[]): readonly RepoChoice[] {
   return all.filter(({ mapping }) => mapping.label === undefined && mapping.trackerProject === undefined)
 }
 
-function isFor({ mapping: { trackerProject } }: RepoChoice, project: string | undefined): boolean {
+function isForProject({ mapping: { trackerProject } }: RepoChoice, project: string | undefined): boolean {
   return trackerProject !== undefined && project !== undefined && isSameName(trackerProject, project)
 }
 
-/** The better ones, unless none is better. */
+/** Returns the better choices, or all when none is better. */
 function preferBetter(
   fits: readonly RepoChoice[],
-  isBetter: (one: RepoChoice) => boolean,
+  isBetter: (choice: RepoChoice) => boolean,
 ): readonly RepoChoice[] {
   const better = fits.filter(isBetter)
   return better.length === 0 ? fits : better
 }
 
-// ---- what does not -----------------------------------------------------------------------------------------------
+// ---- refusals ----------------------------------------------------------------------------------------------------
 
 function refuseUnmatched(ticket: Ticket, all: readonly RepoChoice[]): Refused {
   const labels = all.flatMap(({ mapping }) => mapping.label ?? [])

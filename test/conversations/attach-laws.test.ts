@@ -5,8 +5,14 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { ATTACH_GRACE_MS } from '../../protocol/limits.ts'
-import { back, type Enrolled, type Wire, type Yarn, yarn } from './host-conversation.ts'
-import { type Person, retained, sits, withAgent } from './terminal-conversation.ts'
+import {
+  type EnrolledScriptedWorker,
+  type HostConversation,
+  reconnect,
+  type ScriptedConnection,
+  startHost,
+} from './host-conversation.ts'
+import { openTerminal, type Person, retainRun, withAgent } from './terminal-conversation.ts'
 
 /** As a worker's daemon keeps its own, counted on the same clock. */
 const RETURN_MS = 30_000
@@ -16,31 +22,31 @@ const CLEAR = '\u001bc'
 
 /** A worker that keeps to its side: one sandbox, one terminal in it, and what is printed there goes to every view. */
 class ModelWorker {
-  wire: Wire | undefined
+  connection: ScriptedConnection | undefined
   booted = false
   screen = ''
   readonly sessions = new Set<string>()
   /** By view, over all lines. */
   readonly #inputs = new Map<string, number>()
-  #heard = 0
+  #handledCount = 0
   #alone = 0
   #adrift = 0
-  readonly #y: Yarn
-  readonly #worker: Enrolled
+  readonly #host: HostConversation
+  readonly #worker: EnrolledScriptedWorker
 
-  constructor(y: Yarn, worker: Enrolled) {
-    this.#y = y
+  constructor(host: HostConversation, worker: EnrolledScriptedWorker) {
+    this.#host = host
     this.#worker = worker
-    this.wire = worker.wire
-    this.#heard = worker.wire.heard.length
+    this.connection = worker.connection
+    this.#handledCount = worker.connection.received.length
   }
 
   /** Does what it was told, until it has nothing more to do. */
   async obey(): Promise<void> {
     this.#mind()
-    const frame = this.wire?.heard[this.#heard++]
+    const frame = this.connection?.received[this.#handledCount++]
     if (frame === undefined) {
-      this.#heard -= 1
+      this.#handledCount -= 1
       return
     }
     if (frame.type === 'sandbox-boot') await this.#boot(frame.requestId)
@@ -50,7 +56,7 @@ class ModelWorker {
       this.#inputs.set(frame.sessionId, this.#inputsOf(frame.sessionId) + 1)
       await this.print(frame.data)
     } else if (frame.type === 'attach-ask')
-      await this.wire?.say({
+      await this.connection?.send({
         type: 'attach-taken',
         sessionId: frame.sessionId,
         inputs: this.#inputsOf(frame.sessionId),
@@ -66,27 +72,28 @@ class ModelWorker {
   async print(data: string): Promise<void> {
     if (!this.booted) return
     this.screen += data
-    for (const sessionId of this.sessions) await this.wire?.say({ type: 'attach-data', sessionId, data })
+    for (const sessionId of this.sessions)
+      await this.connection?.send({ type: 'attach-data', sessionId, data })
   }
 
   async exit(): Promise<void> {
     const told = [...this.sessions]
     this.#close()
-    for (const sessionId of told) await this.wire?.say({ type: 'attach-exit', sessionId, code: 0 })
+    for (const sessionId of told) await this.connection?.send({ type: 'attach-exit', sessionId, code: 0 })
   }
 
   async drop(): Promise<void> {
-    await this.wire?.drop()
-    this.wire = undefined
+    await this.connection?.drop()
+    this.connection = undefined
     this.sessions.clear()
-    this.#adrift = this.#y.clock.monotonic()
+    this.#adrift = this.#host.clock.monotonic()
   }
 
   async comeBack(): Promise<void> {
-    if (this.wire !== undefined) return
-    this.wire = await back(this.#y, this.#worker)
-    this.#heard = 0
-    this.#alone = this.#y.clock.monotonic()
+    if (this.connection !== undefined) return
+    this.connection = await reconnect(this.#host, this.#worker)
+    this.#handledCount = 0
+    this.#alone = this.#host.clock.monotonic()
   }
 
   /** The daemon was killed: nothing of it is left. */
@@ -96,30 +103,31 @@ class ModelWorker {
   }
 
   #mind(): void {
-    const now = this.#y.clock.monotonic()
-    if (this.wire === undefined && now - this.#adrift >= ADRIFT_MS) this.#close()
-    if (this.wire !== undefined && this.sessions.size === 0 && now - this.#alone >= RETURN_MS) this.#close()
+    const now = this.#host.clock.monotonic()
+    if (this.connection === undefined && now - this.#adrift >= ADRIFT_MS) this.#close()
+    if (this.connection !== undefined && this.sessions.size === 0 && now - this.#alone >= RETURN_MS)
+      this.#close()
   }
 
   async #boot(requestId: string): Promise<void> {
     if (!this.booted) this.screen = '$ '
     this.booted = true
-    this.#alone = this.#y.clock.monotonic()
-    await this.wire?.say({ type: 'sandbox-ready', requestId })
+    this.#alone = this.#host.clock.monotonic()
+    await this.connection?.send({ type: 'sandbox-ready', requestId })
   }
 
   async #open(sessionId: string): Promise<void> {
     if (!this.booted) {
-      await this.wire?.say({ type: 'attach-error', sessionId, message: 'it is not booted' })
+      await this.connection?.send({ type: 'attach-error', sessionId, message: 'it is not booted' })
       return
     }
     this.sessions.add(sessionId)
-    await this.wire?.say({ type: 'attach-data', sessionId, data: CLEAR + this.screen })
+    await this.connection?.send({ type: 'attach-data', sessionId, data: CLEAR + this.screen })
   }
 
   #left(sessionId: string): void {
     this.sessions.delete(sessionId)
-    if (this.sessions.size === 0) this.#alone = this.#y.clock.monotonic()
+    if (this.sessions.size === 0) this.#alone = this.#host.clock.monotonic()
   }
 
   #close(): void {
@@ -147,7 +155,7 @@ const step = fc.oneof(
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
 interface Scene {
-  readonly y: Yarn
+  readonly host: HostConversation
   readonly runId: string
   readonly worker: ModelWorker
   people: Person[]
@@ -155,35 +163,35 @@ interface Scene {
 }
 
 async function scene(): Promise<Scene> {
-  const y = await yarn(withAgent)
-  const { worker, runId } = await retained(y)
-  return { y, runId, worker: new ModelWorker(y, worker), people: [], typed: 0 }
+  const host = await startHost(withAgent)
+  const { worker, runId } = await retainRun(host)
+  return { host, runId, worker: new ModelWorker(host, worker), people: [], typed: 0 }
 }
 
 async function does(one: Step, at: Scene): Promise<void> {
-  const { y, runId, worker, people } = at
+  const { host, runId, worker, people } = at
   const who = 'who' in one ? people[one.who % Math.max(1, people.length)] : undefined
-  if (one.is === 'sit') people.push(await sits(y, runId, 'somebody'))
+  if (one.is === 'sit') people.push(await openTerminal(host, runId, 'somebody'))
   else if (one.is === 'leave') await who?.leave()
   else if (one.is === 'type') await who?.type(`${at.typed++} `)
   else if (one.is === 'print') await worker.print(`(${at.typed++}) `)
-  else if (one.is === 'resume') void y.desk.resumeRun(runId)
-  else if (one.is === 'release') void y.desk.releaseRun(runId)
-  else if (one.is === 'exit' && worker.wire !== undefined) await worker.exit()
+  else if (one.is === 'resume') void host.hostApi.resumeRun(runId)
+  else if (one.is === 'release') void host.hostApi.releaseRun(runId)
+  else if (one.is === 'exit' && worker.connection !== undefined) await worker.exit()
   else if (one.is === 'drop') await worker.drop()
   else if (one.is === 'come back') await worker.comeBack()
   else if (one.is === 'die') await worker.die()
   else if (one.is === 'pass') await passes(at, one.seconds)
-  await y.settle()
+  await host.settle()
   await worker.obey()
   at.people = people.filter((person) => person.closed === undefined)
 }
 
 /** A second at a time, so that the worker does what it does in time, and beats. */
-async function passes({ y, worker }: Scene, seconds: number): Promise<void> {
+async function passes({ host, worker }: Scene, seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) {
-    if (second % 10 === 0) await worker.wire?.beat()
-    await y.clock.advance(1000)
+    if (second % 10 === 0) await worker.connection?.sendHeartbeat()
+    await host.clock.advance(1000)
     await worker.obey()
   }
 }
@@ -191,10 +199,10 @@ async function passes({ y, worker }: Scene, seconds: number): Promise<void> {
 /** What is on a person's terminal: everything since it was cleared last. */
 const shownTo = ({ screen }: Person): string => screen.slice(screen.lastIndexOf(CLEAR) + CLEAR.length)
 
-function check({ y, worker, people }: Scene): void {
-  const { booted, terminals } = y.census()
+function check({ host, worker, people }: Scene): void {
+  const { booted, terminals } = host.census()
   expect(terminals).toBe(people.length)
-  if (worker.wire === undefined || booted === 0) return
+  if (worker.connection === undefined || booted === 0) return
   expect(worker.sessions.size).toBe(people.length)
   for (const person of people) expect(shownTo(person)).toBe(worker.screen)
 }
@@ -211,12 +219,12 @@ test('whatever people and workers do, everybody sees the terminal, and nothing s
       }
       for (const person of at.people) await person.leave()
       await at.worker.comeBack()
-      await at.y.settle()
+      await at.host.settle()
       await at.worker.obey()
       await passes(at, ATTACH_GRACE_MS / 1000 + 60)
-      expect(at.y.census()).toMatchObject({ booted: 0, terminals: 0 })
+      expect(at.host.census()).toMatchObject({ booted: 0, terminals: 0 })
       expect(at.worker.booted).toBe(false)
-      expect(at.y.said.filter((line) => line.startsWith('!!'))).toEqual([])
+      expect(at.host.transcript.filter((line) => line.startsWith('!!'))).toEqual([])
     }),
     { numRuns: RUNS },
   )

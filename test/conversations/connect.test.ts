@@ -3,7 +3,7 @@
  * what was under way, and no secret is in anything that leaves.
  */
 import { expect, test } from '@jest/globals'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { Hands, start } from '../machines/accounts/accounts-fixture.ts'
@@ -19,39 +19,39 @@ const PAIR = {
 /** No worker and no tracker's look comes in between. */
 const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
 
-async function connecting(config = QUIET) {
+async function startForConnecting(config = QUIET) {
   const random = new Random(11)
-  const desks: FrontDesk[] = []
-  const hands = new Hands(() => made.clock.turn())
+  const desks: HostApi[] = []
+  const providers = new Hands(() => made.clock.turn())
   const made = hostInMemory(config, {
-    accounts: hands.accounts,
-    bucket: hands.bucket,
+    accounts: providers.accounts,
+    bucket: providers.bucket,
     port: () => 4400,
     random: {
       bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
       fraction: () => 0.5,
     },
-    openDoors: async (desk) => {
-      desks.push(desk)
+    openListeners: async (hostApi) => {
+      desks.push(hostApi)
       return yes({ close: async () => {} })
     },
   })
   made.host.start()
   await made.clock.turn()
-  const [desk] = desks
-  if (desk === undefined) throw new Error('the host did not open its doors')
+  const [hostApi] = desks
+  if (hostApi === undefined) throw new Error('the host did not open its doors')
   const pushes: DashboardPush[] = []
-  desk.onPush((push) => void pushes.push(push))
+  hostApi.onPush((push) => void pushes.push(push))
   const file = async () => JSON.parse((await made.store.config.read()) ?? '{}')
-  return { ...made, hands, desk, pushes, file }
+  return { ...made, hands: providers, hostApi, pushes, file }
 }
 
 test('the tracker: consent, tokens on disk and pushed with a mask, then the page', async () => {
-  const y = await connecting()
-  expect(await y.desk.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
+  const y = await startForConnecting()
+  expect(await y.hostApi.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
   const [state = ''] = y.hands.states
   let shown = false
-  const page = y.desk.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
+  const page = y.hostApi.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
     shown = true
     return one
   })
@@ -76,26 +76,26 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
       config: expect.objectContaining({ tracker: expect.objectContaining({ apiKey: '***' }) }),
     }),
   )
-  const said = html + JSON.stringify([y.pushes, y.log.lines, y.desk.hello(), y.desk.config()])
+  const said = html + JSON.stringify([y.pushes, y.log.lines, y.hostApi.hello(), y.hostApi.config()])
   for (const secret of ['the-code-secret', PAIR.accessToken, PAIR.refreshToken, 'the-verifier', state])
     expect(said).not.toContain(secret)
 })
 
 test('the code host: a code, polls, the token on disk; then disconnected by hand', async () => {
-  const y = await connecting()
-  const begun = y.desk.connect('codehost')
+  const y = await startForConnecting()
+  const begun = y.hostApi.connect('codehost')
   await y.clock.turn()
   await y.hands.answer('start device', yes(start))
   expect(await begun).toMatchObject({ value: { status: 'device', userCode: 'ABCD-1234' } })
   await y.clock.advance(5_000)
-  const polled = y.desk.pollCodehost()
+  const polled = y.hostApi.pollCodehost()
   await y.clock.turn()
   await y.hands.answer('poll device', yes({ is: 'token', token: TOKEN }))
   await y.hands.answer('check codehost', yes('octocat'))
   expect(await polled).toMatchObject({ status: 'connected', config: { codehost: { token: '***' } } })
   expect(await y.file()).toMatchObject({ codehost: { token: TOKEN } })
 
-  const left = y.desk.changeCredentials({ codehostToken: '' })
+  const left = y.hostApi.changeCredentials({ codehostToken: '' })
   await y.clock.turn()
   expect(await left).toMatchObject({ value: { results: { codehost: { ok: true } } } })
   expect((await y.file()).codehost).toEqual({})
@@ -103,25 +103,25 @@ test('the code host: a code, polls, the token on disk; then disconnected by hand
 })
 
 test('a full round leaves nothing behind', async () => {
-  const y = await connecting()
-  const before = y.host.census()
+  const y = await startForConnecting()
+  const before = y.host.countInMemory()
   for (let n = 0; n < 20; n++) {
-    await y.desk.connect('tracker')
-    const page = y.desk.trackerCallback({ error: 'access_denied', state: y.hands.states.at(-1) ?? '' })
+    await y.hostApi.connect('tracker')
+    const page = y.hostApi.trackerCallback({ error: 'access_denied', state: y.hands.states.at(-1) ?? '' })
     await y.clock.turn()
     await page
   }
   await y.clock.advance(3_600_000)
-  const { journey, ...after } = y.host.census()
+  const { journey, ...after } = y.host.countInMemory()
   expect(journey).toBe(0)
   expect(after).toEqual(before)
 })
 
 test('a restart forgets what was under way, and leaves nothing of it on disk', async () => {
-  const y = await connecting()
-  await y.desk.connect('tracker')
-  const begun = y.desk.connect('codehost')
-  const waiting = y.desk.changeCredentials({ trackerApiKey: 'lin_api_secret' })
+  const y = await startForConnecting()
+  await y.hostApi.connect('tracker')
+  const begun = y.hostApi.connect('codehost')
+  const waiting = y.hostApi.changeCredentials({ trackerApiKey: 'lin_api_secret' })
   await y.clock.turn()
   y.host.stop('the test')
   await y.clock.turn()
@@ -130,9 +130,9 @@ test('a restart forgets what was under way, and leaves nothing of it on disk', a
   expect([...y.store.database.snapshots.all('journey')]).toEqual([])
   expect([...y.store.database.snapshots.all('device-flow')]).toEqual([])
 
-  const again = await connecting()
+  const again = await startForConnecting()
   const [state = ''] = y.hands.states
-  expect(await again.desk.trackerCallback({ code: 'the-code', state })).toMatchObject({ status: 400 })
-  expect(await again.desk.pollCodehost()).toMatchObject({ status: 'error' })
+  expect(await again.hostApi.trackerCallback({ code: 'the-code', state })).toMatchObject({ status: 400 })
+  expect(await again.hostApi.pollCodehost()).toMatchObject({ status: 'error' })
   expect(again.hands.asked).toEqual([])
 })

@@ -8,34 +8,34 @@ import type { Run } from '../../protocol/run.ts'
 import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import {
-  busy,
+  acceptRun,
   configWith,
   enroll,
   heartbeat,
-  inHand,
-  offered,
-  rejoin,
+  inMemoryOnly,
+  offerRun,
+  registerWithCredential,
+  startHost,
   ticket,
-  yarn,
 } from './host-conversation.ts'
-import { retained, visited, withAgent } from './terminal-conversation.ts'
+import { resumeAndRelease, retainRun, withAgent } from './terminal-conversation.ts'
 
-inHand('a frame does not cross a connection within a moment')(
+inMemoryOnly('a frame does not cross a connection within a moment')(
   'a sandbox that is discarded in the moment of the run’s end stays discarded',
   async () => {
-    const y = await yarn()
-    const { wire, work, runId } = await busy(y)
+    const host = await startHost()
+    const { connection, work, runId } = await acceptRun(host)
     // While something else is on its way to the disk: the end and the discarding go with the next cut.
     const discarded = new Promise<Result<Run>>((resolve) => {
-      y.beforeLanding('lease', () => {
-        void wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
-        resolve(y.desk.discardRun(runId))
+      host.beforeCommit('lease', () => {
+        void connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
+        resolve(host.hostApi.discardRun(runId))
       })
     })
-    y.tracker.put(ticket('ENG-2'))
-    await y.settle()
-    expect((await y.done(discarded)).sandbox.id).toBeUndefined()
-    expect(y.run(runId).sandbox.id).toBeUndefined()
+    host.tracker.put(ticket('ENG-2'))
+    await host.settle()
+    expect((await host.succeeded(discarded)).sandbox.id).toBeUndefined()
+    expect(host.run(runId).sandbox.id).toBeUndefined()
   },
 )
 
@@ -53,36 +53,36 @@ const throws = () => {
 }
 
 test('a worker whose life was given up is sent away to come back, and never told that it is not enrolled', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  await worker.wire.beat()
-  await y.quietly(async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  await worker.connection.sendHeartbeat()
+  await host.withoutTranscript(async () => {
     actionsOf(workerMachine).rename = throws
     for (let times = 0; times < 4; times++) {
-      void y.desk.renameWorker(worker.workerId, 'another')
-      await y.pass(5)
-      if (worker.wire.closed === undefined) await worker.wire.beat()
+      void host.hostApi.renameWorker(worker.workerId, 'another')
+      await host.advance(5)
+      if (worker.connection.closed === undefined) await worker.connection.sendHeartbeat()
     }
     actionsOf(workerMachine).rename = rename
   })
-  expect(y.desk.fleet().workers).toEqual([])
-  expect(worker.wire.closed?.code).toBe(1013)
-  const again = y.connect()
-  await again.say(rejoin(worker))
-  expect([again.heard, again.closed?.code]).toEqual([[], 1013])
-  await y.restart()
-  const later = y.connect()
-  await later.say(rejoin(worker))
-  expect(later.has('registered')).toBe(true)
+  expect(host.hostApi.fleet().workers).toEqual([])
+  expect(worker.connection.closed?.code).toBe(1013)
+  const again = host.connect()
+  await again.send(registerWithCredential(worker))
+  expect([again.received, again.closed?.code]).toEqual([[], 1013])
+  await host.restart()
+  const later = host.connect()
+  await later.send(registerWithCredential(worker))
+  expect(later.hasReceived('registered')).toBe(true)
 })
 
 test('a run whose life was given up is no reason for another before it is on record as failed', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  const { id } = y.runOf('ENG-1')
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const { id } = host.runOf('ENG-1')
   let looked: () => void = () => {}
-  const { tracker } = y
+  const { tracker } = host
   const look = tracker.listTickets.bind(tracker)
   tracker.listTickets = async () => {
     await new Promise<void>((resolve) => {
@@ -90,143 +90,145 @@ test('a run whose life was given up is no reason for another before it is on rec
     })
     return look()
   }
-  await y.quietly(async () => {
+  await host.withoutTranscript(async () => {
     actionsOf(runMachine).cancel = throws
-    void y.desk.cancelRun(id)
-    await y.pass(5)
-    tracker.touch()
-    await y.settle()
-    y.beforeLanding('run', looked)
-    void y.desk.cancelRun(id)
-    await y.settle()
+    void host.hostApi.cancelRun(id)
+    await host.advance(5)
+    tracker.announceChange()
+    await host.settle()
+    host.beforeCommit('run', looked)
+    void host.hostApi.cancelRun(id)
+    await host.settle()
   })
-  expect(y.allRuns().map((run) => [run.id, run.status])).toEqual([[id, 'failed']])
+  expect(host.allRuns().map((run) => [run.id, run.status])).toEqual([[id, 'failed']])
 })
 
 test('a queued run that recovers from a crash gets one lease, not one after the other', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
   let crashes = 0
   actionsOf(runMachine).cancel = () => {
     crashes += 1
     throws()
   }
-  const log = y.log.error
-  y.log.error = () => {}
-  void y.desk.cancelRun(y.runOf('ENG-1').id)
-  await y.settle()
-  const worker = await enroll(y, 'worker', 4)
-  await enroll(y, 'other', 4)
-  await y.settle()
-  y.log.error = log
+  const log = host.log.error
+  host.log.error = () => {}
+  void host.hostApi.cancelRun(host.runOf('ENG-1').id)
+  await host.settle()
+  const worker = await enroll(host, 'worker', 4)
+  await enroll(host, 'other', 4)
+  await host.settle()
+  host.log.error = log
   expect(crashes).toBe(1)
-  expect(worker.wire.count('dispatch')).toBeLessThanOrEqual(1)
-  expect(y.desk.fleet().workers.reduce((sum, { activeRuns }) => sum + activeRuns, 0)).toBe(1)
-  expect(y.said.filter((line) => line.startsWith('!!'))).toEqual([])
+  expect(worker.connection.countReceived('dispatch')).toBeLessThanOrEqual(1)
+  expect(host.hostApi.fleet().workers.reduce((sum, { activeRuns }) => sum + activeRuns, 0)).toBe(1)
+  expect(host.transcript.filter((line) => line.startsWith('!!'))).toEqual([])
 })
 
 test('a dispatch that was accepted cannot be rejected any more', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  for (let times = 0; times < 10; times++) await wire.say(work.reject('disk: full'))
-  y.tracker.put(ticket('ENG-2'))
-  await y.settle()
-  expect(wire.count('dispatch')).toBe(2)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  for (let times = 0; times < 10; times++) await connection.send(work.reject('disk: full'))
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  expect(connection.countReceived('dispatch')).toBe(2)
 })
 
 test('a stranger is not told that it never said who it is when the disk is full', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  y.fill()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  const wire = y.connect('stranger')
-  await wire.say(rejoin({ ...worker, credential: `wc-${'x'.repeat(43)}` }))
-  await y.pass(10)
-  expect(wire.has('rejected')).toBe(false)
-  expect(wire.closed?.code).toBe(1013)
+  const host = await startHost()
+  const worker = await enroll(host)
+  host.fillDisk()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const connection = host.connect('stranger')
+  await connection.send(registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` }))
+  await host.advance(10)
+  expect(connection.hasReceived('rejected')).toBe(false)
+  expect(connection.closed?.code).toBe(1013)
 })
 
 test('who was judged and is not told yet is not judged again', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  const wire = y.connect('stranger')
-  const stranger = rejoin({ ...worker, credential: `wc-${'x'.repeat(43)}` })
+  const host = await startHost()
+  const worker = await enroll(host)
+  const connection = host.connect('stranger')
+  const stranger = registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` })
 
-  await wire.say(stranger, rejoin(worker))
-  expect(wire.heard.map((frame) => frame.type)).toEqual(['rejected'])
+  await connection.send(stranger, registerWithCredential(worker))
+  expect(connection.received.map((frame) => frame.type)).toEqual(['rejected'])
 })
 
 test('a shorter heartbeat timeout counts at once for those who are connected', async () => {
-  const y = await yarn(configWith({ fleet: { heartbeatTimeoutSeconds: 3600 } }))
-  const { wire } = await enroll(y)
-  await y.pass(1)
-  await y.done(y.desk.changeSettings({ fleet: { heartbeatTimeoutSeconds: 45 } }))
-  await y.pass(50)
-  expect(wire.closed).toBeDefined()
+  const host = await startHost(configWith({ fleet: { heartbeatTimeoutSeconds: 3600 } }))
+  const { connection } = await enroll(host)
+  await host.advance(1)
+  await host.succeeded(host.hostApi.changeSettings({ fleet: { heartbeatTimeoutSeconds: 45 } }))
+  await host.advance(50)
+  expect(connection.closed).toBeDefined()
 })
 
 test('placement says on the wall clock when a worker is asked again', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await offered(y)
-  await wire.say(work.reject('busy: no'))
-  const placed = y.desk.placement(runId)
+  const host = await startHost()
+  const { connection, work, runId } = await offerRun(host)
+  await connection.send(work.reject('busy: no'))
+  const placed = host.hostApi.placement(runId)
   if (!placed.ok) throw new Error(placed.refusal.message)
   expect(placed.value.workers[0]?.reason).toBe('refused a dispatch; asked again at 2026-01-01T00:00:31.000Z')
 })
 
 test('the tracker is looked at as often as ever when the wall clock is set back', async () => {
-  const y = await yarn()
-  await y.pass(1)
-  y.clock.jump(-24 * 3_600_000)
-  const before = y.tracker.looks
-  await y.pass(300)
-  expect(y.tracker.looks - before).toBe(10)
+  const host = await startHost()
+  await host.advance(1)
+  host.clock.jump(-24 * 3_600_000)
+  const before = host.tracker.polls
+  await host.advance(300)
+  expect(host.tracker.polls - before).toBe(10)
 })
 
 test('a heartbeat that names a lease twice says no more than one that names it once', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  void y.desk.cancelRun(runId)
-  await y.settle()
-  const before = wire.count('cancel')
-  await wire.say(heartbeat(y, work, work, work))
-  expect(wire.count('cancel') - before).toBe(1)
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  void host.hostApi.cancelRun(runId)
+  await host.settle()
+  const before = connection.countReceived('cancel')
+  await connection.send(heartbeat(host, work, work, work))
+  expect(connection.countReceived('cancel') - before).toBe(1)
 })
 
 test('snapshots outside any lease do not pile up before a slow disk', async () => {
-  const y = await yarn(withAgent)
-  const { wire, runId } = await retained(y)
-  await visited(y, wire, runId)
+  const host = await startHost(withAgent)
+  const { connection, runId } = await retainRun(host)
+  await resumeAndRelease(host, connection, runId)
   let started = 0
-  y.store.usage.replace = () => {
+  host.store.usage.replace = () => {
     started += 1
     return new Promise(() => {})
   }
   const snapshot = { projectKey: 'p', sessionId: 'session-1', entries: [] }
-  for (let times = 0; times < 100; times++) await wire.say({ type: 'run-usage-snapshot', snapshot })
+  for (let times = 0; times < 100; times++) await connection.send({ type: 'run-usage-snapshot', snapshot })
   expect(started).toBeGreaterThan(0)
   expect(started).toBeLessThanOrEqual(8)
 })
 
 test('lost ranges do not pile up before a full disk without being counted', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  y.fill()
-  await y.quietly(() => wire.say(...Array.from({ length: 100 }, (_, at) => work.gap(at + 1, at + 1))))
-  expect(y.census().pendingBytes).toBeGreaterThan(1_000)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  host.fillDisk()
+  await host.withoutTranscript(() =>
+    connection.send(...Array.from({ length: 100 }, (_, at) => work.gap(at + 1, at + 1))),
+  )
+  expect(host.census().pendingBytes).toBeGreaterThan(1_000)
 })
 
 test('what a worker was to be told is forgotten with the worker', async () => {
-  const y = await yarn()
-  const { wire, work, runId, worker } = await busy(y)
-  await wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
-  await wire.drop()
-  await y.done(y.desk.discardRun(runId))
-  expect([...y.store.database.keyValues.all('errand')]).toHaveLength(1)
-  await y.done(y.desk.revokeWorker(worker.workerId))
-  expect([...y.store.database.keyValues.all('errand')]).toEqual([])
+  const host = await startHost()
+  const { connection, work, runId, worker } = await acceptRun(host)
+  await connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
+  await connection.drop()
+  await host.succeeded(host.hostApi.discardRun(runId))
+  expect([...host.store.database.keyValues.all('errand')]).toHaveLength(1)
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  expect([...host.store.database.keyValues.all('errand')]).toEqual([])
 })
 
 test('however many leases end, none is remembered for much longer than a week', async () => {
@@ -255,16 +257,16 @@ test('however many leases end, none is remembered for much longer than a week', 
 })
 
 test('a dispatch that cannot even be made is tried again, and holds no slot for ever', async () => {
-  const y = await yarn()
-  const { keyValues } = y.store.database
+  const host = await startHost()
+  const { keyValues } = host.store.database
   const get = keyValues.get.bind(keyValues)
   keyValues.get = (shelf, key) => (shelf === 'memory' ? throws() : get(shelf, key))
-  const { wire } = await enroll(y, 'worker', 1)
-  await y.quietly(async () => {
-    y.tracker.put(ticket('ENG-1'))
-    await y.settle()
+  const { connection } = await enroll(host, 'worker', 1)
+  await host.withoutTranscript(async () => {
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
   })
   keyValues.get = get
-  await y.beating(45, [wire])
-  expect(wire.count('dispatch')).toBe(1)
+  await host.advanceWithHeartbeats(45, [connection])
+  expect(connection.countReceived('dispatch')).toBe(1)
 })

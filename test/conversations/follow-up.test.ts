@@ -6,12 +6,22 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { HandPulls, handPullUrl } from '../support/manual-code-host.ts'
-import { back, busy, configWith, cost, enroll, ticket, type Wire, Work, Yarn } from './host-conversation.ts'
+import {
+  acceptRun,
+  configWith,
+  cost,
+  enroll,
+  HostConversation,
+  reconnect,
+  type ScriptedConnection,
+  ticket,
+  Work,
+} from './host-conversation.ts'
 
 const URL = handPullUrl('owner/name', 1)
 const AT = '2026-01-01T00:00:00.000Z'
 
-class Talk extends HandPulls {
+class ScriptedPullConversation extends HandPulls {
   reads = 0
   conversation: PullDetailFacts['conversation'] = { comments: [], reviews: [], threads: [] }
   headRemote: string | undefined = 'somebody/name'
@@ -39,16 +49,16 @@ class Talk extends HandPulls {
 }
 
 /** A run is completed with a pull request, and its sandbox kept by its worker. */
-async function completed(config: object = {}, concurrency = 2) {
-  const y: Yarn = new Yarn(configWith(config))
-  const pulls = new Talk()
-  let connected: Result<Talk> = yes(pulls)
-  y.around = { pulls: () => connected }
-  await y.start()
+async function startWithCompletedRun(config: object = {}, concurrency = 2) {
+  const host: HostConversation = new HostConversation(configWith(config))
+  const pulls = new ScriptedPullConversation()
+  let connected: Result<ScriptedPullConversation> = yes(pulls)
+  host.overrides = { pulls: () => connected }
+  await host.start()
   pulls.pulls.set(URL, 'open')
-  const { worker, wire, work, runId } = await busy(y, 'ENG-1', concurrency)
-  await wire.say(work.patch({ status: 'running', agentSessionId: 's-1', sandbox: { id: 'sb-1' } }))
-  await wire.say(
+  const { worker, connection, work, runId } = await acceptRun(host, 'ENG-1', concurrency)
+  await connection.send(work.patch({ status: 'running', agentSessionId: 's-1', sandbox: { id: 'sb-1' } }))
+  await connection.send(
     work.complete({
       prUrl: URL,
       prState: 'open',
@@ -62,21 +72,22 @@ async function completed(config: object = {}, concurrency = 2) {
   const connect = () => {
     connected = yes(pulls)
   }
-  const followUp = () => y.done(y.desk.followUpRun(runId))
-  return { y, pulls, worker, wire, runId, disconnect, connect, followUp }
+  const followUp = () => host.succeeded(host.hostApi.followUpRun(runId))
+  return { host, pulls, worker, connection, runId, disconnect, connect, followUp }
 }
 
-const says = async (y: Yarn, asked: Promise<Result<Run>>): Promise<string> => {
-  const answer = await y.ask(asked)
+const outcomeOf = async (host: HostConversation, asked: Promise<Result<Run>>): Promise<string> => {
+  const answer = await host.settled(asked)
   return answer.ok ? `yes: ${answer.value.status}` : `${answer.refusal.kind}: ${answer.refusal.message}`
 }
-const jobOn = (wire: Wire) => wire.last('dispatch').job
-const follows = (wire: Wire): boolean => wire.has('dispatch') && jobOn(wire).kind === 'follow-up'
+const jobOn = (connection: ScriptedConnection) => connection.lastReceived('dispatch').job
+const isFollowUp = (connection: ScriptedConnection): boolean =>
+  connection.hasReceived('dispatch') && jobOn(connection).kind === 'follow-up'
 
 /** The worker takes it. */
-async function taken(wire: Wire): Promise<Work> {
-  const work = new Work(wire.last('dispatch'))
-  await wire.say(work.accept())
+async function acceptDispatch(connection: ScriptedConnection): Promise<Work> {
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept())
   return work
 }
 
@@ -84,57 +95,64 @@ async function taken(wire: Wire): Promise<Work> {
 
 describe('refused', () => {
   test('404: nobody knows the run', async () => {
-    const { y } = await completed()
-    expect(await says(y, y.desk.followUpRun('run-x'))).toBe('unknown: there is no run run-x')
+    const { host } = await startWithCompletedRun()
+    expect(await outcomeOf(host, host.hostApi.followUpRun('run-x'))).toBe('unknown: there is no run run-x')
   })
 
   test('409: the run is not completed', async () => {
-    const { y, runId } = await completed()
-    await y.done(y.desk.retryRun(runId))
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^conflict: .* wait for its end/)
-    await y.done(y.desk.cancelRun(runId))
-    await y.settle()
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^conflict: .* is cancelled, .*retry it/)
+    const { host, runId } = await startWithCompletedRun()
+    await host.succeeded(host.hostApi.retryRun(runId))
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^conflict: .* wait for its end/)
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    await host.settle()
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
+      /^conflict: .* is cancelled, .*retry it/,
+    )
   })
 
   test('409: its ticket has another run at work', async () => {
-    const { y, runId } = await completed()
-    await y.done(y.desk.runTicket('ENG-1'))
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^conflict: .* has an active run/)
+    const { host, runId } = await startWithCompletedRun()
+    await host.succeeded(host.hostApi.runTicket('ENG-1'))
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^conflict: .* has an active run/)
   })
 
   test('409: somebody is in its sandbox', async () => {
-    const { y, runId, wire } = await completed()
-    const resumed = y.desk.resumeRun(runId)
-    await y.settle()
-    await wire.say({ type: 'sandbox-ready', requestId: wire.last('sandbox-boot').requestId })
-    await y.done(resumed)
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^conflict: .* release it first/)
-    await y.done(y.desk.releaseRun(runId))
-    await y.settle()
-    expect(await says(y, y.desk.followUpRun(runId))).toBe('yes: queued')
+    const { host, runId, connection } = await startWithCompletedRun()
+    const resumed = host.hostApi.resumeRun(runId)
+    await host.settle()
+    await connection.send({
+      type: 'sandbox-ready',
+      requestId: connection.lastReceived('sandbox-boot').requestId,
+    })
+    await host.succeeded(resumed)
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^conflict: .* release it first/)
+    await host.succeeded(host.hostApi.releaseRun(runId))
+    await host.settle()
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toBe('yes: queued')
   })
 
   test('409: its pull request is merged or closed, as the code host says right now, and as the run then shows', async () => {
-    const { y, pulls, runId } = await completed()
+    const { host, pulls, runId } = await startWithCompletedRun()
     for (const state of ['merged', 'closed'] as const) {
       pulls.pulls.set(URL, state)
-      expect(await says(y, y.desk.followUpRun(runId))).toMatch(new RegExp(`^conflict: .* is ${state}`))
-      await y.settle()
-      expect(y.run(runId)).toMatchObject({ status: 'completed', prState: state })
+      expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
+        new RegExp(`^conflict: .* is ${state}`),
+      )
+      await host.settle()
+      expect(host.run(runId)).toMatchObject({ status: 'completed', prState: state })
     }
     expect(pulls.asked.at(-1)).toBe('states owner/name 1 person')
   })
 
   test('409: two at once are one', async () => {
-    const { y, runId } = await completed()
-    const [first, second] = [y.desk.followUpRun(runId), y.desk.followUpRun(runId)]
-    expect(await says(y, second)).toMatch(/^conflict: .* starting already/)
-    expect(await says(y, first)).toBe('yes: queued')
+    const { host, runId } = await startWithCompletedRun()
+    const [first, second] = [host.hostApi.followUpRun(runId), host.hostApi.followUpRun(runId)]
+    expect(await outcomeOf(host, second)).toMatch(/^conflict: .* starting already/)
+    expect(await outcomeOf(host, first)).toBe('yes: queued')
   })
 
   test('409: what happens while the code host is asked counts', async () => {
-    const { y, pulls, runId } = await completed()
+    const { host, pulls, runId } = await startWithCompletedRun()
     let answer = () => {}
     const states = pulls.states.bind(pulls)
     pulls.states = async (...asked) => {
@@ -143,47 +161,53 @@ describe('refused', () => {
       })
       return states(...asked)
     }
-    const asked = y.desk.followUpRun(runId)
-    await y.settle()
-    expect(await says(y, y.desk.resumeRun(runId) as Promise<Result<never>>)).toMatch(
+    const asked = host.hostApi.followUpRun(runId)
+    await host.settle()
+    expect(await outcomeOf(host, host.hostApi.resumeRun(runId) as Promise<Result<never>>)).toMatch(
       /follow-up .* is starting/,
     )
-    await y.done(y.desk.retryRun(runId))
+    await host.succeeded(host.hostApi.retryRun(runId))
     answer()
-    expect(await says(y, asked)).toMatch(/^conflict: .* wait for its end/)
+    expect(await outcomeOf(host, asked)).toMatch(/^conflict: .* wait for its end/)
   })
 
   test('400: the run has no pull request', async () => {
-    const { y, wire } = await completed()
-    y.tracker.put(ticket('ENG-2'))
-    await y.settle()
-    const work = await taken(wire)
-    await wire.say(work.complete())
-    expect(await says(y, y.desk.followUpRun(work.runId))).toMatch(/^invalid: .* has no pull request/)
+    const { host, connection } = await startWithCompletedRun()
+    host.tracker.put(ticket('ENG-2'))
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await connection.send(work.complete())
+    expect(await outcomeOf(host, host.hostApi.followUpRun(work.runId))).toMatch(
+      /^invalid: .* has no pull request/,
+    )
   })
 
   test('400: no code host is connected, or another one', async () => {
-    const { y, pulls, runId, connect, disconnect } = await completed()
+    const { host, pulls, runId, connect, disconnect } = await startWithCompletedRun()
     disconnect()
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^invalid: the code host is not connected/)
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
+      /^invalid: the code host is not connected/,
+    )
     connect()
     pulls.parseUrl = () => undefined
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^invalid: .* not at the code host/)
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
+      /^invalid: .* not at the code host/,
+    )
   })
 
   test('400: the code host is away, or does not know the pull request', async () => {
-    const { y, pulls, runId } = await completed()
+    const { host, pulls, runId } = await startWithCompletedRun()
     pulls.refusal = no('unavailable', 'GitHub answered 502')
-    expect(await says(y, y.desk.followUpRun(runId))).toBe('invalid: GitHub answered 502')
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toBe('invalid: GitHub answered 502')
     pulls.refusal = undefined
     pulls.pulls.clear()
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^invalid: .* does not know/)
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^invalid: .* does not know/)
   })
 
   test('400: its repository is not configured any more', async () => {
-    const { y, runId } = await completed()
-    await y.done(y.desk.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
-    expect(await says(y, y.desk.followUpRun(runId))).toMatch(
+    const { host, runId } = await startWithCompletedRun()
+    await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+    expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
       /^invalid: the repository .* owner\/name, is not under/,
     )
   })
@@ -192,14 +216,14 @@ describe('refused', () => {
 // ---- its way -------------------------------------------------------------------------------------------------------
 
 test('it is a job of its own, about the pull request and what is said there', async () => {
-  const { y, pulls, wire, runId, followUp } = await completed({
+  const { host, pulls, connection, runId, followUp } = await startWithCompletedRun({
     repos: { main: { remote: 'owner/name', defaultBranch: 'trunk' } },
   })
   pulls.say('please rename it')
   pulls.say('<!-- switchyard:evidence run-1 -->', 'ada')
   expect(await followUp()).toMatchObject({ status: 'queued', result: { summary: 'done before' } })
-  await y.settle()
-  const job = jobOn(wire)
+  await host.settle()
+  const job = jobOn(connection)
   expect(job).toMatchObject({
     kind: 'follow-up',
     branch: 'fix',
@@ -220,29 +244,29 @@ test('it is a job of its own, about the pull request and what is said there', as
 })
 
 test('it costs as what it is, keeps what the run came to, and moves no ticket', async () => {
-  const { y, pulls, wire, runId, followUp } = await completed({
+  const { host, pulls, connection, runId, followUp } = await startWithCompletedRun({
     tracker: { driver: 'local', path: '/nowhere', startedState: 'Doing', reviewState: 'Review' },
   })
   const moved: string[] = []
-  y.tracker.moveTicket = async (_, state) => {
+  host.tracker.moveTicket = async (_, state) => {
     moved.push(state)
     return yes(undefined)
   }
-  await y.settle()
+  await host.settle()
   moved.length = 0
   for (const number of [1, 2]) {
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
+    await host.settle()
+    const work = await acceptDispatch(connection)
     expect(work.job.followUp?.number).toBe(number)
-    expect(y.run(runId)).toMatchObject({
+    expect(host.run(runId)).toMatchObject({
       status: 'preparing',
       result: { summary: expect.stringContaining('done before') },
     })
     const result = { prUrl: URL, summary: 'done before, and after', artifacts: [] }
-    await wire.say(work.running(), work.complete({ result, prState: 'open', costs: [cost(number)] }))
+    await connection.send(work.running(), work.complete({ result, prState: 'open', costs: [cost(number)] }))
   }
-  const run = y.run(runId)
+  const run = host.run(runId)
   expect(run).toMatchObject({ status: 'completed', costTotals: { costUsd: 4 } })
   expect(run.result?.summary).toBe('done before, and after')
   expect(run).not.toHaveProperty('error')
@@ -252,112 +276,117 @@ test('it costs as what it is, keeps what the run came to, and moves no ticket', 
 })
 
 describe('what people said', () => {
-  const told = (wire: Wire) => jobOn(wire).pull?.comments.map(({ body }) => body)
+  const told = (connection: ScriptedConnection) => jobOn(connection).pull?.comments.map(({ body }) => body)
   const done = (work: Work) => work.complete({ prUrl: URL, prState: 'open' })
 
   test('is told once, whoever opened the pull request, and what came meanwhile the next time', async () => {
-    const { y, pulls, worker, wire, followUp } = await completed()
+    const { host, pulls, worker, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     await followUp()
-    await y.settle()
-    const first = await taken(wire)
+    await host.settle()
+    const first = await acceptDispatch(connection)
     pulls.say('and document it', 'bo', '2025-01-01T00:00:00.000Z')
-    await wire.say(done(first))
+    await connection.send(done(first))
     pulls.say(`Done.\n\n${followUpMarker(first.job.followUp?.id ?? '')}`, 'switchyard')
-    await y.restart()
-    const line = await back(y, worker)
+    await host.restart()
+    const line = await reconnect(host, worker)
     await followUp()
-    await y.settle()
+    await host.settle()
     expect(told(line)).toEqual(['and document it'])
-    await line.say(done(await taken(line)))
+    await line.send(done(await acceptDispatch(line)))
     await followUp()
-    await y.settle()
+    await host.settle()
     expect(told(line)).toEqual([])
   })
 
   test('is told again when it came to nothing', async () => {
-    const { y, pulls, wire, followUp } = await completed()
+    const { host, pulls, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     for (let times = 0; times < 2; times++) {
       await followUp()
-      await y.settle()
-      expect(told(wire)).toEqual(['rename it'])
-      await wire.say((await taken(wire)).complete({ status: 'failed', error: 'conflicts' }))
+      await host.settle()
+      expect(told(connection)).toEqual(['rename it'])
+      await connection.send(
+        (await acceptDispatch(connection)).complete({ status: 'failed', error: 'conflicts' }),
+      )
     }
   })
 
   test('between two attempts of one follow-up is told the next time, for the first may have done it all', async () => {
-    const { y, pulls, wire, followUp } = await completed()
+    const { host, pulls, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     await followUp()
-    await y.settle()
-    const first = await taken(wire)
+    await host.settle()
+    const first = await acceptDispatch(connection)
     pulls.say('and document it')
     const error = 'interrupted: the worker was stopped'
-    await wire.say(first.running(), first.complete({ status: 'failed', error, sandbox: { id: 'sb-1' } }))
-    await y.settle()
-    expect(told(wire)).toEqual(['rename it', 'and document it'])
-    await wire.say(done(await taken(wire)))
+    await connection.send(
+      first.running(),
+      first.complete({ status: 'failed', error, sandbox: { id: 'sb-1' } }),
+    )
+    await host.settle()
+    expect(told(connection)).toEqual(['rename it', 'and document it'])
+    await connection.send(done(await acceptDispatch(connection)))
     await followUp()
-    await y.settle()
-    expect(told(wire)).toEqual(['and document it'])
+    await host.settle()
+    expect(told(connection)).toEqual(['and document it'])
   })
 })
 
 test('a retry after it is an ordinary attempt', async () => {
-  const { y, wire, runId, followUp } = await completed()
+  const { host, connection, runId, followUp } = await startWithCompletedRun()
   await followUp()
-  await y.settle()
-  const work = await taken(wire)
-  await wire.say(work.complete({ status: 'failed', error: 'conflicts', costs: [cost(1)] }))
-  expect(y.run(runId)).toMatchObject({
+  await host.settle()
+  const work = await acceptDispatch(connection)
+  await connection.send(work.complete({ status: 'failed', error: 'conflicts', costs: [cost(1)] }))
+  expect(host.run(runId)).toMatchObject({
     status: 'completed',
     error: 'the follow-up failed: conflicts',
     result: { summary: 'done before' },
   })
-  await y.done(y.desk.retryRun(runId))
-  const again = await taken(wire)
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const again = await acceptDispatch(connection)
   expect(again.job.kind).toBe('run')
-  await wire.say(again.complete({ costs: [cost(1)] }))
-  expect(y.run(runId).costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'attempt 2'])
+  await connection.send(again.complete({ costs: [cost(1)] }))
+  expect(host.run(runId).costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'attempt 2'])
 })
 
 test('it goes on while the tracker is away, its ticket blocked, or gone', async () => {
-  const { y, wire, followUp } = await completed()
-  y.tracker.put(
+  const { host, connection, followUp } = await startWithCompletedRun()
+  host.tracker.put(
     ticket('ENG-9', { state: 'In Progress' }),
     ticket('ENG-1', { blockedBy: ['ENG-9'], state: 'Done' }),
   )
-  y.tracker.answer = no('unavailable', 'the tracker is away')
-  y.tracker.touch()
-  await y.settle()
+  host.tracker.answer = no('unavailable', 'the tracker is away')
+  host.tracker.announceChange()
+  await host.settle()
   await followUp()
-  await y.settle()
-  expect(follows(wire)).toBe(true)
+  await host.settle()
+  expect(isFollowUp(connection)).toBe(true)
 })
 
 test('what it learnt is kept for the pull request’s repository', async () => {
-  const { y, wire, followUp } = await completed({
+  const { host, connection, followUp } = await startWithCompletedRun({
     repos: { main: { remote: 'owner/name' }, other: { remote: 'owner/other', label: 'web' } },
   })
   await followUp()
-  await y.settle()
-  const work = await taken(wire)
-  await wire.say(work.memories('owner/name', 'It is built with make.'))
-  await y.settle()
-  expect(JSON.stringify(y.desk.memories())).toContain('It is built with make.')
+  await host.settle()
+  const work = await acceptDispatch(connection)
+  await connection.send(work.memories('owner/name', 'It is built with make.'))
+  await host.settle()
+  expect(JSON.stringify(host.hostApi.memories())).toContain('It is built with make.')
 })
 
 // ---- where it goes -------------------------------------------------------------------------------------------------
 
 describe('its sandbox', () => {
   test('is waited for while its worker is away, and taken when that is back', async () => {
-    const { y, wire, worker, runId, followUp } = await completed()
-    await wire.drop()
-    const other = await enroll(y, 'other', 5)
+    const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
+    await connection.drop()
+    const other = await enroll(host, 'other', 5)
     await followUp()
-    expect(y.run(runId).queueReason).toBe('worker worker holds the sandbox')
-    const placement = y.desk.placement(runId)
+    expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
+    const placement = host.hostApi.placement(runId)
     expect(placement).toMatchObject({
       value: {
         reason: 'worker worker holds the sandbox',
@@ -366,74 +395,76 @@ describe('its sandbox', () => {
         ]),
       },
     })
-    expect(other.wire.has('dispatch')).toBe(false)
+    expect(other.connection.hasReceived('dispatch')).toBe(false)
     const absence =
       /worker worker holds the sandbox and is not connected: it is waited for until \d{4}-.*Z; to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again/
-    expect(JSON.stringify(await y.done(y.desk.runEvents(runId, {})))).toMatch(absence)
-    const again = await back(y, worker)
-    expect(follows(again)).toBe(true)
-    expect(y.run(runId)).not.toHaveProperty('queueReason')
+    expect(JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))).toMatch(absence)
+    const again = await reconnect(host, worker)
+    expect(isFollowUp(again)).toBe(true)
+    expect(host.run(runId)).not.toHaveProperty('queueReason')
   })
 
   test('and its absence is told once, however often its pull request changes meanwhile', async () => {
-    const { y, wire, pulls, runId, followUp } = await completed()
-    await wire.drop()
+    const { host, connection, pulls, runId, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
     for (const state of ['draft', 'open', 'draft'] as const) {
       pulls.pulls.set(URL, state)
-      await y.pass(130)
-      expect(y.run(runId).prState).toBe(state)
+      await host.advance(130)
+      expect(host.run(runId).prState).toBe(state)
     }
-    const told = JSON.stringify(await y.done(y.desk.runEvents(runId, {})))
+    const told = JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))
     expect(told.match(/it is waited for until/g)).toHaveLength(1)
   })
 
   test('is waited for while its worker is full, and keeps nobody else from another worker', async () => {
-    const { y, wire, runId, followUp } = await completed({}, 1)
-    y.tracker.put(ticket('ENG-2', { priority: 4 }))
-    await y.settle()
-    const other = await taken(wire)
+    const { host, connection, runId, followUp } = await startWithCompletedRun({}, 1)
+    host.tracker.put(ticket('ENG-2', { priority: 4 }))
+    await host.settle()
+    const other = await acceptDispatch(connection)
     await followUp()
-    await y.settle()
-    expect(y.run(runId).queueReason).toBe('worker worker holds the sandbox')
-    y.tracker.put(ticket('ENG-3', { priority: 4 }))
-    const second = await enroll(y, 'second', 1)
-    await y.settle()
-    expect(second.wire.last('dispatch').job.run.ticket.identifier).toBe('ENG-3')
-    await wire.say(other.complete())
-    expect(follows(wire)).toBe(true)
+    await host.settle()
+    expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
+    host.tracker.put(ticket('ENG-3', { priority: 4 }))
+    const second = await enroll(host, 'second', 1)
+    await host.settle()
+    expect(second.connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
+    await connection.send(other.complete())
+    expect(isFollowUp(connection)).toBe(true)
   })
 
   test('is no reason to wait once its time is over: any worker checks out afresh', async () => {
-    const { y, wire, runId, followUp } = await completed({ sandbox: { retentionHours: 1 } })
-    await wire.drop()
+    const { host, connection, runId, followUp } = await startWithCompletedRun({
+      sandbox: { retentionHours: 1 },
+    })
+    await connection.drop()
     await followUp()
-    await y.pass(3_500)
-    expect(y.run(runId).queueReason).toBe('worker worker holds the sandbox')
-    const other = await enroll(y, 'other')
-    await y.beating(120, [other.wire])
-    expect(follows(other.wire)).toBe(true)
+    await host.advance(3_500)
+    expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
+    const other = await enroll(host, 'other')
+    await host.advanceWithHeartbeats(120, [other.connection])
+    expect(isFollowUp(other.connection)).toBe(true)
   })
 
   test('is no reason to wait once its worker is revoked', async () => {
-    const { y, wire, worker, followUp } = await completed()
-    await wire.drop()
-    const other = await enroll(y, 'other')
+    const { host, connection, worker, followUp } = await startWithCompletedRun()
+    await connection.drop()
+    const other = await enroll(host, 'other')
     await followUp()
-    expect(other.wire.has('dispatch')).toBe(false)
-    await y.done(y.desk.revokeWorker(worker.workerId))
-    await y.settle()
-    expect(follows(other.wire)).toBe(true)
+    expect(other.connection.hasReceived('dispatch')).toBe(false)
+    await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+    await host.settle()
+    expect(isFollowUp(other.connection)).toBe(true)
   })
 
   test('is no reason to wait once it was discarded', async () => {
-    const { y, wire, runId, followUp } = await completed()
-    await y.done(y.desk.discardRun(runId))
-    await wire.drop()
-    const other = await enroll(y, 'other')
+    const { host, connection, runId, followUp } = await startWithCompletedRun()
+    await host.succeeded(host.hostApi.discardRun(runId))
+    await connection.drop()
+    const other = await enroll(host, 'other')
     await followUp()
-    await y.settle()
-    expect(follows(other.wire)).toBe(true)
+    await host.settle()
+    expect(isFollowUp(other.connection)).toBe(true)
   })
 })
 
@@ -441,89 +472,90 @@ describe('its sandbox', () => {
 
 describe('its pull request', () => {
   test('is read right before: until then it waits for that, and others do not', async () => {
-    const { y, pulls, wire, runId, followUp } = await completed()
+    const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
       open = resolve
     })
     await followUp()
-    await y.settle()
-    expect(y.run(runId).queueReason).toBe('its pull request is being read')
-    y.tracker.put(ticket('ENG-2', { priority: 4 }))
-    await y.settle()
-    expect(jobOn(wire).run.ticket.identifier).toBe('ENG-2')
+    await host.settle()
+    expect(host.run(runId).queueReason).toBe('its pull request is being read')
+    host.tracker.put(ticket('ENG-2', { priority: 4 }))
+    await host.settle()
+    expect(jobOn(connection).run.ticket.identifier).toBe('ENG-2')
     open()
-    await y.settle()
-    expect(follows(wire)).toBe(true)
+    await host.settle()
+    expect(isFollowUp(connection)).toBe(true)
   })
 
   test('is not read while no worker has room, and holds what was said by then', async () => {
-    const { y, pulls, wire, worker, followUp } = await completed()
-    await wire.drop()
+    const { host, pulls, connection, worker, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
-    await y.pass(60)
+    await host.advance(60)
     expect(pulls.reads).toBe(0)
     pulls.say('at the last moment')
-    const again = await back(y, worker)
+    const again = await reconnect(host, worker)
     expect(jobOn(again).pull?.comments).toMatchObject([{ body: 'at the last moment' }])
     expect(pulls.reads).toBe(1)
   })
 
   test('is offered again as it was read when its worker refuses, and read again when that was long ago', async () => {
-    const { y, pulls, wire, worker, followUp } = await completed()
+    const { host, pulls, connection, worker, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const refuse = () => wire.say(new Work(wire.last('dispatch')).reject('busy: a terminal is open'))
+    await host.settle()
+    const refuse = () =>
+      connection.send(new Work(connection.lastReceived('dispatch')).reject('busy: a terminal is open'))
     await refuse()
-    await y.beating(45, [wire])
-    expect([wire.count('dispatch'), pulls.reads]).toEqual([3, 1])
+    await host.advanceWithHeartbeats(45, [connection])
+    expect([connection.countReceived('dispatch'), pulls.reads]).toEqual([3, 1])
     await refuse()
-    await wire.drop()
-    await y.pass(300)
+    await connection.drop()
+    await host.advance(300)
     pulls.say('a word')
-    const again = await back(y, worker)
+    const again = await reconnect(host, worker)
     expect(jobOn(again).pull?.comments).toMatchObject([{ body: 'a word' }])
     expect(pulls.reads).toBe(2)
   })
 
   test('cannot be read while the code host is away: the run says so, and it is tried again', async () => {
-    const { y, pulls, wire, runId, followUp } = await completed()
+    const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unavailable', 'GitHub answered 502')
     await followUp()
-    await y.settle()
-    expect(y.run(runId).queueReason).toBe('its pull request cannot be read: GitHub answered 502')
-    await y.beating(30, [wire])
+    await host.settle()
+    expect(host.run(runId).queueReason).toBe('its pull request cannot be read: GitHub answered 502')
+    await host.advanceWithHeartbeats(30, [connection])
     const before = pulls.reads
     expect(before).toBeGreaterThan(2)
     expect(before).toBeLessThan(8)
     pulls.unreadable = undefined
-    await y.beating(60, [wire])
-    expect(follows(wire)).toBe(true)
+    await host.advanceWithHeartbeats(60, [connection])
+    expect(isFollowUp(connection)).toBe(true)
   })
 
   test('cannot be read without a code host: connected again, it goes on at once', async () => {
-    const { y, wire, worker, runId, connect, disconnect, followUp } = await completed()
-    await wire.drop()
+    const { host, connection, worker, runId, connect, disconnect, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
     disconnect()
-    await y.done(y.desk.changeSettings({ sandbox: { concurrency: 3 } }))
-    const again = await back(y, worker)
-    expect(y.run(runId).queueReason).toMatch(/^the code host is not connected/)
+    await host.succeeded(host.hostApi.changeSettings({ sandbox: { concurrency: 3 } }))
+    const again = await reconnect(host, worker)
+    expect(host.run(runId).queueReason).toMatch(/^the code host is not connected/)
     connect()
-    await y.done(y.desk.changeSettings({ sandbox: { concurrency: 4 } }))
-    await y.settle()
-    expect(follows(again)).toBe(true)
+    await host.succeeded(host.hostApi.changeSettings({ sandbox: { concurrency: 4 } }))
+    await host.settle()
+    expect(isFollowUp(again)).toBe(true)
   })
 
   test('merged while it waits: the run is completed again, and says why', async () => {
-    const { y, pulls, wire, worker, runId, followUp } = await completed()
-    await wire.drop()
+    const { host, pulls, connection, worker, runId, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
     pulls.pulls.set(URL, 'merged')
-    const again = await back(y, worker)
-    await y.settle()
-    expect(follows(again)).toBe(false)
-    expect(y.run(runId)).toMatchObject({
+    const again = await reconnect(host, worker)
+    await host.settle()
+    expect(isFollowUp(again)).toBe(false)
+    expect(host.run(runId)).toMatchObject({
       status: 'completed',
       prState: 'merged',
       error: 'the follow-up failed: its pull request is merged',
@@ -532,28 +564,28 @@ describe('its pull request', () => {
   })
 
   test('closed while nobody has room for it: noticed all the same', async () => {
-    const { y, pulls, wire, runId, followUp } = await completed()
-    await wire.drop()
+    const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
     pulls.pulls.set(URL, 'closed')
-    await y.pass(121)
-    expect(y.run(runId)).toMatchObject({ status: 'completed', prState: 'closed' })
+    await host.advance(121)
+    expect(host.run(runId)).toMatchObject({ status: 'completed', prState: 'closed' })
   })
 
   test.each(['merged', 'closed'] as const)(
     '%s while it is worked on: nothing more is spent, and the run says why',
     async (state) => {
-      const { y, pulls, wire, runId, followUp } = await completed()
+      const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
       await followUp()
-      await y.settle()
-      const work = await taken(wire)
-      await wire.say(work.patch({ status: 'running' }))
+      await host.settle()
+      const work = await acceptDispatch(connection)
+      await connection.send(work.patch({ status: 'running' }))
       pulls.pulls.set(URL, state)
-      await y.beating(121, [wire, work])
+      await host.advanceWithHeartbeats(121, [connection, work])
       const reason = `its pull request is ${state}`
-      expect(wire.last('cancel')).toMatchObject({ leaseId: work.id, reason })
-      await wire.say(work.complete({ status: 'cancelled', error: reason }))
-      expect(y.run(runId)).toMatchObject({
+      expect(connection.lastReceived('cancel')).toMatchObject({ leaseId: work.id, reason })
+      await connection.send(work.complete({ status: 'cancelled', error: reason }))
+      expect(host.run(runId)).toMatchObject({
         status: 'completed',
         prState: state,
         error: `the follow-up failed: ${reason}`,
@@ -563,28 +595,30 @@ describe('its pull request', () => {
   )
 
   test('merged once it is being published: that comes to its end', async () => {
-    const { y, pulls, wire, runId, followUp } = await completed()
+    const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
-    await wire.say(work.patch({ status: 'finalizing' }))
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await connection.send(work.patch({ status: 'finalizing' }))
     pulls.pulls.set(URL, 'merged')
-    await y.beating(121, [wire, work])
-    expect(wire.has('cancel')).toBe(false)
-    expect(y.run(runId)).toMatchObject({ status: 'finalizing', prState: 'merged' })
+    await host.advanceWithHeartbeats(121, [connection, work])
+    expect(connection.hasReceived('cancel')).toBe(false)
+    expect(host.run(runId)).toMatchObject({ status: 'finalizing', prState: 'merged' })
   })
 
   test('gone, or its repository gone: the run is completed again, and says why', async () => {
-    const { y, pulls, runId, followUp } = await completed()
+    const { host, pulls, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unknown', 'not found')
     await followUp()
-    await y.settle()
-    expect(y.run(runId).error).toMatch(/^the follow-up failed: the code host does not know its pull request/)
+    await host.settle()
+    expect(host.run(runId).error).toMatch(
+      /^the follow-up failed: the code host does not know its pull request/,
+    )
     pulls.unreadable = undefined
     pulls.headRemote = undefined
     await followUp()
-    await y.settle()
-    expect(y.run(runId)).toMatchObject({
+    await host.settle()
+    expect(host.run(runId)).toMatchObject({
       status: 'completed',
       error: expect.stringMatching(/nothing can be pushed to it$/),
       result: { summary: 'done before' },
@@ -602,57 +636,61 @@ describe('cancelled', () => {
   }
 
   test('in the queue it is over at once', async () => {
-    const { y, wire, runId, followUp } = await completed()
-    const before = y.run(runId)
-    await wire.drop()
+    const { host, connection, runId, followUp } = await startWithCompletedRun()
+    const before = host.run(runId)
+    await connection.drop()
     await followUp()
-    expect(y.run(runId)).not.toHaveProperty('finishedAt')
+    expect(host.run(runId)).not.toHaveProperty('finishedAt')
     const { startedAt, finishedAt } = before
-    expect(await y.done(y.desk.cancelRun(runId))).toMatchObject({ ...asBefore, startedAt, finishedAt })
-    expect(y.census()).toMatchObject({ followUps: 0, queued: 0, activeRuns: 0 })
+    expect(await host.succeeded(host.hostApi.cancelRun(runId))).toMatchObject({
+      ...asBefore,
+      startedAt,
+      finishedAt,
+    })
+    expect(host.census()).toMatchObject({ followUps: 0, queued: 0, activeRuns: 0 })
   })
 
   test('while its pull request is read, too, and what comes of that is for nobody', async () => {
-    const { y, pulls, wire, runId, followUp } = await completed()
+    const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
       open = resolve
     })
     await followUp()
-    await y.done(y.desk.cancelRun(runId))
+    await host.succeeded(host.hostApi.cancelRun(runId))
     open()
-    await y.settle()
-    expect(y.run(runId)).toMatchObject(asBefore)
-    expect(follows(wire)).toBe(false)
-    expect(y.census()).toMatchObject({ followUps: 0, queued: 0 })
+    await host.settle()
+    expect(host.run(runId)).toMatchObject(asBefore)
+    expect(isFollowUp(connection)).toBe(false)
+    expect(host.census()).toMatchObject({ followUps: 0, queued: 0 })
   })
 
   test('at work it ends with its worker’s word', async () => {
-    const { y, wire, runId, followUp } = await completed()
+    const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
-    await y.done(y.desk.cancelRun(runId))
-    expect(wire.last('cancel').leaseId).toBe(work.id)
-    await wire.say(work.complete({ status: 'cancelled' }))
-    expect(y.run(runId)).toMatchObject(asBefore)
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    expect(connection.lastReceived('cancel').leaseId).toBe(work.id)
+    await connection.send(work.complete({ status: 'cancelled' }))
+    expect(host.run(runId)).toMatchObject(asBefore)
   })
 })
 
 test('lost three times in a row it is given up, and the run is as it was', async () => {
-  const { y, wire, worker, runId, followUp } = await completed()
+  const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
   await followUp()
-  await y.settle()
-  let line = wire
+  await host.settle()
+  let line = connection
   const ids = new Set<string>()
   for (let times = 0; times < 3; times++) {
-    const work = await taken(line)
+    const work = await acceptDispatch(line)
     ids.add(work.job.followUp?.id ?? '')
     await line.drop()
-    await y.pass(170)
-    line = await back(y, worker)
+    await host.advance(170)
+    line = await reconnect(host, worker)
   }
-  expect(y.run(runId)).toMatchObject({
+  expect(host.run(runId)).toMatchObject({
     status: 'completed',
     error: 'the follow-up failed: interrupted 3 times in a row',
     result: { summary: 'done before' },
@@ -669,44 +707,44 @@ describe('whose worker ended in the middle of it', () => {
   })
 
   test('is begun again as the one that it was, where its sandbox is, and what it has spent counts', async () => {
-    const { y, wire, runId, followUp } = await completed()
+    const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const first = await taken(wire)
-    await wire.say(first.running(), first.complete(interrupted()))
-    await y.settle()
-    const again = await taken(wire)
+    await host.settle()
+    const first = await acceptDispatch(connection)
+    await connection.send(first.running(), first.complete(interrupted()))
+    await host.settle()
+    const again = await acceptDispatch(connection)
     expect([again.job.kind, again.job.followUp]).toEqual(['follow-up', first.job.followUp])
-    expect(y.run(runId)).toMatchObject({ status: 'preparing', result: { summary: 'done before' } })
-    await wire.say(again.running(), again.complete({ prUrl: URL, prState: 'open', costs: [cost(2)] }))
-    const run = y.run(runId)
+    expect(host.run(runId)).toMatchObject({ status: 'preparing', result: { summary: 'done before' } })
+    await connection.send(again.running(), again.complete({ prUrl: URL, prState: 'open', costs: [cost(2)] }))
+    const run = host.run(runId)
     expect([run.status, run.error, run.costTotals?.costUsd]).toEqual(['completed', undefined, 4])
     expect(run.costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'follow-up 1'])
   })
 
   test('says so while it waits', async () => {
-    const { y, wire, worker, runId, followUp } = await completed()
+    const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
-    await y.done(y.desk.drainWorker(worker.workerId))
-    await wire.say(work.complete(interrupted()))
-    await y.settle()
-    expect(y.run(runId)).toMatchObject({
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await host.succeeded(host.hostApi.drainWorker(worker.workerId))
+    await connection.send(work.complete(interrupted()))
+    await host.settle()
+    expect(host.run(runId)).toMatchObject({
       status: 'queued',
       queueReason: expect.stringMatching(/^interrupted: the worker was stopped/),
     })
   })
 
   test('and that somebody cancelled, is not', async () => {
-    const { y, wire, runId, followUp } = await completed()
+    const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
-    await y.done(y.desk.cancelRun(runId))
-    await wire.say(work.complete(interrupted()))
-    await y.settle()
-    expect(y.run(runId)).toMatchObject({
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    await connection.send(work.complete(interrupted()))
+    await host.settle()
+    expect(host.run(runId)).toMatchObject({
       status: 'completed',
       error: 'the follow-up failed: interrupted: the worker was stopped',
       result: { summary: 'done before' },
@@ -718,56 +756,56 @@ describe('whose worker ended in the middle of it', () => {
 
 describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
   test('while it waits for its worker', async () => {
-    const { y, pulls, wire, worker, runId, followUp } = await completed()
-    await wire.drop()
+    const { host, pulls, connection, worker, runId, followUp } = await startWithCompletedRun()
+    await connection.drop()
     await followUp()
-    await y[how]()
-    expect(y.run(runId)).toMatchObject({
+    await host[how]()
+    expect(host.run(runId)).toMatchObject({
       status: 'queued',
       queueReason: 'worker worker holds the sandbox',
       result: { summary: 'done before' },
     })
-    const again = await back(y, worker)
+    const again = await reconnect(host, worker)
     expect(jobOn(again)).toMatchObject({ kind: 'follow-up', followUp: { number: 1 } })
     expect(pulls.reads).toBe(1)
   })
 
   test('while its pull request is read: it is read again', async () => {
-    const { y, pulls, worker, followUp } = await completed()
+    const { host, pulls, worker, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
       open = resolve
     })
     await followUp()
-    await y[how]()
+    await host[how]()
     open()
-    const again = await back(y, worker)
-    await y.settle()
-    expect(follows(again)).toBe(true)
+    const again = await reconnect(host, worker)
+    await host.settle()
+    expect(isFollowUp(again)).toBe(true)
     expect(pulls.reads).toBe(2)
   })
 
   test('while it is offered: it is offered again, and is the same one', async () => {
-    const { y, wire, worker, followUp } = await completed()
+    const { host, connection, worker, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const { followUp: first } = jobOn(wire)
-    await y[how]()
-    const again = await back(y, worker)
-    await y.beating(60, [again])
+    await host.settle()
+    const { followUp: first } = jobOn(connection)
+    await host[how]()
+    const again = await reconnect(host, worker)
+    await host.advanceWithHeartbeats(60, [again])
     expect(jobOn(again)).toMatchObject({ kind: 'follow-up', followUp: first })
   })
 
   test('while it is at work: it goes on, and is completed', async () => {
-    const { y, wire, worker, runId, followUp } = await completed()
+    const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await followUp()
-    await y.settle()
-    const work = await taken(wire)
-    await wire.say(work.running())
-    await y[how]()
-    const again = await back(y, worker, work)
-    await again.say(work.complete({ prUrl: URL, prState: 'open', costs: [cost(2)] }))
-    const run = y.run(runId)
+    await host.settle()
+    const work = await acceptDispatch(connection)
+    await connection.send(work.running())
+    await host[how]()
+    const again = await reconnect(host, worker, work)
+    await again.send(work.complete({ prUrl: URL, prState: 'open', costs: [cost(2)] }))
+    const run = host.run(runId)
     expect(run).toMatchObject({ status: 'completed', costTotals: { costUsd: 3 } })
     expect(run).not.toHaveProperty('error')
     expect(run.costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1'])
@@ -775,25 +813,25 @@ describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
 })
 
 test('a follow-up whose life is lost with the disk’s record of it leaves its run completed', async () => {
-  const { y, wire, worker, runId, followUp } = await completed()
-  await wire.drop()
+  const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
+  await connection.drop()
   await followUp()
-  await y.restart()
-  void y.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
-  await y.settle()
-  await y.crash()
-  expect(y.run(runId)).toMatchObject({
+  await host.restart()
+  void host.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
+  await host.settle()
+  await host.crash()
+  expect(host.run(runId)).toMatchObject({
     status: 'completed',
     result: { summary: 'done before' },
     error: 'the follow-up failed: its state was lost in a restart',
   })
-  const again = await back(y, worker)
-  expect(again.has('dispatch')).toBe(false)
+  const again = await reconnect(host, worker)
+  expect(again.hasReceived('dispatch')).toBe(false)
 })
 
 test('a follow-up whose life is given up leaves its run completed', async () => {
-  const { y, wire, runId, followUp } = await completed()
-  await wire.drop()
+  const { host, connection, runId, followUp } = await startWithCompletedRun()
+  await connection.drop()
   await followUp()
   const { actions } = runMachine.implementations as unknown as { actions: Record<string, unknown> }
   const { cancelFollowUp, failFollowUp } = actions
@@ -801,14 +839,14 @@ test('a follow-up whose life is given up leaves its run completed', async () => 
     throw new Error('a bug')
   }
   Object.assign(actions, { cancelFollowUp: throws, failFollowUp: throws })
-  await y.quietly(async () => {
+  await host.withoutTranscript(async () => {
     for (let times = 0; times < 5; times++) {
-      void y.desk.cancelRun(runId)
-      await y.pass(10)
+      void host.hostApi.cancelRun(runId)
+      await host.advance(10)
     }
   })
   Object.assign(actions, { cancelFollowUp, failFollowUp })
-  expect(y.run(runId)).toMatchObject({
+  expect(host.run(runId)).toMatchObject({
     status: 'completed',
     result: { summary: 'done before' },
     error: expect.stringMatching(/^the follow-up failed: internal error/),
@@ -816,47 +854,47 @@ test('a follow-up whose life is given up leaves its run completed', async () => 
 })
 
 test('one that an older version wrote down is carried on as the next that it can be', async () => {
-  const { y, wire, worker, runId, followUp } = await completed()
-  await wire.drop()
+  const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
+  await connection.drop()
   await followUp()
-  const record = y.store.database.snapshots.get('run', runId)
+  const record = host.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no life of the run on disk')
-  await y.restart()
+  await host.restart()
   const { followUp: _, ...c } = record.c as Record<string, unknown>
-  void y.store.database.commit([
+  void host.store.database.commit([
     { table: 'snapshot', kind: 'run', key: runId, record: { ...record, v: 1, c } },
   ])
-  await y.settle()
-  await y.crash()
-  const again = await back(y, worker)
+  await host.settle()
+  await host.crash()
+  const again = await reconnect(host, worker)
   expect(jobOn(again)).toMatchObject({ kind: 'follow-up', followUp: { id: runId, number: 1 } })
 })
 
 test('how its pull request is after it, the code host is asked at once', async () => {
-  const { y, pulls, wire, runId, followUp } = await completed()
+  const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
   await followUp()
-  await y.settle()
-  const work = await taken(wire)
+  await host.settle()
+  const work = await acceptDispatch(connection)
   pulls.pulls.set(URL, 'merged')
-  await wire.say(work.complete({ prUrl: URL, prState: 'open' }))
-  await y.settle()
-  expect(y.run(runId)).toMatchObject({ status: 'completed', prState: 'merged' })
+  await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
+  await host.settle()
+  expect(host.run(runId)).toMatchObject({ status: 'completed', prState: 'merged' })
 })
 
 test('its own summary is nothing to follow up, and what came meanwhile is', async () => {
-  const { y, pulls, wire, followUp } = await completed()
-  const now = () => new Date(y.clock.now()).toISOString()
+  const { host, pulls, connection, followUp } = await startWithCompletedRun()
+  const now = () => new Date(host.clock.now()).toISOString()
   pulls.say('first', 'bo', now())
-  await y.pass(5)
+  await host.advance(5)
   await followUp()
-  await y.settle()
-  const work = await taken(wire)
-  await y.beating(30, [wire, work])
+  await host.settle()
+  const work = await acceptDispatch(connection)
+  await host.advanceWithHeartbeats(30, [connection, work])
   pulls.say('meanwhile', 'bo', now())
-  await y.beating(30, [wire, work])
+  await host.advanceWithHeartbeats(30, [connection, work])
   pulls.say(`Done.\n\n${followUpMarker(work.job.followUp?.id ?? '')}`, 'ada', now())
-  await wire.say(work.complete({ prUrl: URL }))
+  await connection.send(work.complete({ prUrl: URL }))
   await followUp()
-  await y.settle()
-  expect(jobOn(wire).pull?.comments.map(({ body }) => body)).toEqual(['meanwhile'])
+  await host.settle()
+  expect(jobOn(connection).pull?.comments.map(({ body }) => body)).toEqual(['meanwhile'])
 })

@@ -7,8 +7,8 @@
  * With TALK=sockets in the environment the wires are connections to the production doors around the same host.
  */
 import { test } from '@jest/globals'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
-import type { HostParts } from '../../actors/root/create-host.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
+import type { HostDependencies } from '../../actors/root/create-host.ts'
 import type {
   Clock,
   ControlDatabase,
@@ -40,13 +40,17 @@ import { hostInMemory } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Random } from '../support/random.ts'
 import { type KeptLog, keptLog } from '../support/recording-log.ts'
-import type { SocketHouse, WireEars, WireMouth } from './socket-conversation.ts'
+import type {
+  ScriptedConnectionListener,
+  ScriptedConnectionSender,
+  SocketTransport,
+} from './socket-conversation.ts'
 
 /** Asked for only then: the doors bring a listener that the wires in the hand have no use for. */
 const sockets = process.env.TALK === 'sockets' ? await import('./socket-conversation.ts') : undefined
 
 /** A test of what only a wire in the hand can do; through sockets it is skipped, for the reason given. */
-export const inHand = (_reason: string): typeof test | typeof test.skip =>
+export const inMemoryOnly = (_reason: string): typeof test | typeof test.skip =>
   sockets === undefined ? test : test.skip
 
 export const capabilities = {
@@ -85,15 +89,15 @@ export function ticket(identifier: string, more: Partial<Ticket> = {}): Ticket {
 }
 
 /** A tracker held in the hand. */
-export class HandTracker implements Tracker {
+export class ScriptedTracker implements Tracker {
   tickets = new Map<string, TrackedTicket>()
   /** Given instead of the tickets, when there is one. */
   answer: Result<TrackerListing> | undefined
-  looks = 0
+  polls = 0
   #changed: () => void = () => {}
 
   async listTickets() {
-    this.looks += 1
+    this.polls += 1
     return this.answer ?? yes({ tickets: [...this.tickets.values()], problems: [] })
   }
   watch(changed: () => void) {
@@ -113,14 +117,14 @@ export class HandTracker implements Tracker {
   }
   /** All of them at once: the host sees them in one look. */
   put(...tickets: readonly Ticket[]): void {
-    for (const one of tickets) this.tickets.set(one.id, { ticket: one, closed: false })
+    for (const ticket of tickets) this.tickets.set(ticket.id, { ticket, closed: false })
     this.#changed()
   }
-  close(one: Ticket): void {
-    this.tickets.set(one.id, { ticket: one, closed: true })
+  close(ticket: Ticket): void {
+    this.tickets.set(ticket.id, { ticket, closed: true })
     this.#changed()
   }
-  touch(): void {
+  announceChange(): void {
     this.#changed()
   }
 }
@@ -128,8 +132,8 @@ export class HandTracker implements Tracker {
 // ---- one host after another on one disk --------------------------------------------------------------------------
 
 /** A host's own view of the time: dead, nothing of it runs any more, as after `kill -9`. */
-class Leash implements Clock {
-  alive = true
+class KillableClock implements Clock {
+  isAlive = true
   readonly #clock: ManualClock
 
   constructor(clock: ManualClock) {
@@ -137,24 +141,24 @@ class Leash implements Clock {
   }
   now = () => this.#clock.now()
   monotonic = () => this.#clock.monotonic()
-  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.alive && run())
-  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.alive && run())
+  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.isAlive && run())
+  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.isAlive && run())
 }
 
 /**
  * The disk as one host sees it. What it asks to be written is on its way for a tick, and for as long as the disk is
  * full; with the host dead, what is on its way is lost.
  */
-class Writing implements ControlDatabase {
-  alive = true
+class KillableDatabase implements ControlDatabase {
+  isAlive = true
   readonly snapshots
   readonly runs
   readonly keyValues
   readonly #database: MemoryControlDatabase
   readonly #clock: Clock
-  #onTheWay: (() => void)[] = []
+  #pendingCommits: (() => void)[] = []
   /** Told of each commit that has been asked for. */
-  asked: (writes: readonly Write[]) => void = () => {}
+  onCommitRequested: (writes: readonly Write[]) => void = () => {}
 
   constructor(database: MemoryControlDatabase, clock: Clock) {
     this.#database = database
@@ -165,74 +169,74 @@ class Writing implements ControlDatabase {
   }
 
   commit(writes: readonly Write[]): Promise<void> {
-    const landed = new Promise<void>((resolve, reject) => {
-      this.#onTheWay.push(() => void this.#database.commit(writes).then(resolve, reject))
+    const committed = new Promise<void>((resolve, reject) => {
+      this.#pendingCommits.push(() => void this.#database.commit(writes).then(resolve, reject))
     })
     this.#clock.endOfTick(() => this.flush())
-    this.asked(writes)
-    return landed
+    this.onCommitRequested(writes)
+    return committed
   }
 
   flush(): void {
-    if (this.alive && this.state().is === 'ready') for (const go of this.#onTheWay.splice(0)) go()
+    if (this.isAlive && this.state().is === 'ready') for (const go of this.#pendingCommits.splice(0)) go()
   }
 
   state = () => this.#database.state()
   onState = (listener: (state: StoreState) => void) =>
     this.#database.onState((state) => {
-      if (this.alive) listener(state)
+      if (this.isAlive) listener(state)
     })
   backup = () => this.#database.backup()
 }
 
-type Built = ReturnType<typeof hostInMemory>
+type BuiltConversationHost = ReturnType<typeof hostInMemory>
 
 /** A hand-wound clock whose turns may take more than the host's own ticks: whatever is on its way through sockets. */
-class TalkClock extends ManualClock {
-  around: ((turn: () => Promise<void>) => Promise<void>) | undefined
+class ConversationClock extends ManualClock {
+  wrapTurn: ((turn: () => Promise<void>) => Promise<void>) | undefined
 
   override turn(): Promise<void> {
-    return this.around === undefined ? super.turn() : this.around(() => super.turn())
+    return this.wrapTurn === undefined ? super.turn() : this.wrapTurn(() => super.turn())
   }
 }
 
-export class Yarn {
-  readonly clock = new TalkClock()
-  readonly tracker = new HandTracker()
+export class HostConversation {
+  readonly clock = new ConversationClock()
+  readonly tracker = new ScriptedTracker()
   readonly log: KeptLog
   readonly store: MemoryStore
-  said: string[] = []
+  transcript: string[] = []
   /** In place of the tracker in the hand, and of nobody to give out credentials. */
-  around: Partial<HostParts> = {}
+  overrides: Partial<HostDependencies> = {}
   readonly #random = new Random(7)
   readonly #config: string
   readonly #leases = new Map<string, string>()
   readonly #runs = new Map<string, string>()
   readonly #times = new Map<string, number>()
-  #desk: FrontDesk | undefined
-  #made: Built | undefined
-  #leash: Leash | undefined
-  #writing: Writing | undefined
-  #muted = false
-  #house: SocketHouse | undefined
-  #turned: Promise<void> = Promise.resolve()
+  #hostApi: HostApi | undefined
+  #built: BuiltConversationHost | undefined
+  #hostClock: KillableClock | undefined
+  #hostDatabase: KillableDatabase | undefined
+  #isMuted = false
+  #socketTransport: SocketTransport | undefined
+  #lastTurn: Promise<void> = Promise.resolve()
 
   constructor(configText: string) {
-    if (sockets !== undefined) this.clock.around = (turn) => this.#oneByOne(turn)
+    if (sockets !== undefined) this.clock.wrapTurn = (turn) => this.#inTurn(turn)
     this.#config = configText
     this.store = createMemoryStore({ clock: this.clock, config: configText })
     const log = keptLog()
     this.log = { ...log, error: (fields, message) => this.write(`!! ${message} ${JSON.stringify(fields)}`) }
   }
 
-  get desk(): FrontDesk {
-    if (this.#desk === undefined) throw new Error('the host has not opened its doors')
-    return this.#desk
+  get hostApi(): HostApi {
+    if (this.#hostApi === undefined) throw new Error('the host has not opened its doors')
+    return this.#hostApi
   }
 
   async start(): Promise<void> {
-    this.#desk = undefined
-    const leash = new Leash(this.clock)
+    this.#hostApi = undefined
+    const hostClock = new KillableClock(this.clock)
     const meters: Meters = {
       count: (name, labels) => {
         if (name === 'invariant_violations_total') this.write(`!! broken: ${labels?.law}`)
@@ -240,12 +244,12 @@ export class Yarn {
       gauge: () => {},
       observe: () => {},
     }
-    const writing = new Writing(this.store.database, this.clock)
-    this.#leash = leash
-    this.#writing = writing
-    this.#made = hostInMemory((await this.store.config.read()) ?? this.#config, {
-      clock: leash,
-      store: { ...this.store, database: writing },
+    const hostDatabase = new KillableDatabase(this.store.database, this.clock)
+    this.#hostClock = hostClock
+    this.#hostDatabase = hostDatabase
+    this.#built = hostInMemory((await this.store.config.read()) ?? this.#config, {
+      clock: hostClock,
+      store: { ...this.store, database: hostDatabase },
       log: this.log,
       meters,
       tracker: () => this.tracker,
@@ -253,45 +257,45 @@ export class Yarn {
         bytes: (count) => Uint8Array.from({ length: count }, () => this.#random.below(256)),
         fraction: () => this.#random.fraction(),
       },
-      openDoors: async (desk) => {
-        this.#desk = desk
+      openListeners: async (hostApi) => {
+        this.#hostApi = hostApi
         if (sockets === undefined) return yes({ close: async () => {} })
-        const house = await sockets.SocketHouse.open(desk, this.log)
-        this.#house = house
-        return yes({ close: () => house.close('the service is stopping') })
+        const transport = await sockets.SocketTransport.open(hostApi, this.log)
+        this.#socketTransport = transport
+        return yes({ close: () => transport.close('the service is stopping') })
       },
-      ...this.around,
+      ...this.overrides,
     })
-    this.#made.host.start()
+    this.#built.host.start()
     await this.settle()
   }
 
   census(): Readonly<Record<string, number>> {
-    return this.#made?.host.census() ?? {}
+    return this.#built?.host.countInMemory() ?? {}
   }
 
   /** Stops the host in order, without a second for anybody, and starts another one on the same disk. */
   async restart(): Promise<void> {
     this.write('the host stops and starts again')
-    this.#made?.host.stop('a test wants it')
+    this.#built?.host.stop('a test wants it')
     await this.settle()
-    this.#cut()
-    await this.#house?.kill()
+    this.#kill()
+    await this.#socketTransport?.kill()
     await this.start()
   }
 
   /** What was not on disk is lost. */
   async crash(): Promise<void> {
     this.write('the host is killed and starts again')
-    this.#cut()
-    await this.#house?.kill()
+    this.#kill()
+    await this.#socketTransport?.kill()
     await this.settle()
     await this.start()
   }
 
-  #cut(): void {
-    if (this.#leash !== undefined) this.#leash.alive = false
-    if (this.#writing !== undefined) this.#writing.alive = false
+  #kill(): void {
+    if (this.#hostClock !== undefined) this.#hostClock.isAlive = false
+    if (this.#hostDatabase !== undefined) this.#hostDatabase.isAlive = false
   }
 
   settle(): Promise<void> {
@@ -299,39 +303,42 @@ export class Yarn {
   }
 
   /** Several may ask for a turn at once; the errands of one wire must not overtake those of another. */
-  #oneByOne(turn: () => Promise<void>): Promise<void> {
-    this.#turned = this.#turned.then(() => this.#house?.settle(turn) ?? turn())
-    return this.#turned
+  #inTurn(turn: () => Promise<void>): Promise<void> {
+    this.#lastTurn = this.#lastTurn.then(() => this.#socketTransport?.settle(turn) ?? turn())
+    return this.#lastTurn
   }
 
-  async pass(seconds: number): Promise<void> {
+  async advance(seconds: number): Promise<void> {
     this.write(`${seconds} s pass`)
     await this.clock.advance(seconds * 1000)
   }
 
   write(line: string): void {
-    if (!this.#muted) this.said.push(line)
+    if (!this.#isMuted) this.transcript.push(line)
   }
 
   /** From here on it matters what is said. */
-  fresh(): void {
-    this.said = []
+  clearTranscript(): void {
+    this.transcript = []
   }
 
-  async quietly<T>(does: () => Promise<T>): Promise<T> {
-    this.#muted = true
-    const done = await does()
-    this.#muted = false
+  async withoutTranscript<T>(action: () => Promise<T>): Promise<T> {
+    this.#isMuted = true
+    const done = await action()
+    this.#isMuted = false
     return done
   }
 
   /** Time passes while these workers send their heartbeats. */
-  async beating(seconds: number, ...beats: (readonly [Wire, ...Work[]])[]): Promise<void> {
+  async advanceWithHeartbeats(
+    seconds: number,
+    ...beats: (readonly [ScriptedConnection, ...Work[]])[]
+  ): Promise<void> {
     this.write(`${seconds} s of heartbeats`)
     const until = this.clock.monotonic() + seconds * 1000
-    await this.quietly(async () => {
+    await this.withoutTranscript(async () => {
       for (;;) {
-        for (const [wire, ...works] of beats) await wire.beat(...works)
+        for (const [connection, ...works] of beats) await connection.sendHeartbeat(...works)
         const left = until - this.clock.monotonic()
         if (left <= 0) return
         await this.clock.advance(Math.min(left, WORKER_HEARTBEAT_MS))
@@ -339,40 +346,40 @@ export class Yarn {
     })
   }
 
-  fill(): void {
+  fillDisk(): void {
     this.write('the disk is full')
     this.store.database.fill()
   }
 
-  async drain(): Promise<void> {
+  async freeDisk(): Promise<void> {
     this.write('the disk has room again')
     this.store.database.drain()
-    this.#writing?.flush()
+    this.#hostDatabase?.flush()
     await this.settle()
   }
 
   /** Does something once, when such a life has been asked to be written and is not on disk yet. */
-  beforeLanding(kind: string, does: () => void): void {
-    const writing = this.#writing
-    if (writing === undefined) return
-    writing.asked = (writes) => {
+  beforeCommit(kind: string, action: () => void): void {
+    const hostDatabase = this.#hostDatabase
+    if (hostDatabase === undefined) return
+    hostDatabase.onCommitRequested = (writes) => {
       if (!writes.some((write) => write.table === 'snapshot' && write.kind === kind)) return
-      writing.asked = () => {}
-      does()
+      hostDatabase.onCommitRequested = () => {}
+      action()
     }
   }
 
-  connect(name = 'worker'): Wire {
-    return new Wire(this, name)
+  connect(name = 'worker'): ScriptedConnection {
+    return new ScriptedConnection(this, name)
   }
 
   /** The other end of a new wire. */
-  reach(ears: WireEars & { takes(): boolean }): WireMouth {
-    return this.#house?.dial(ears) ?? inTheHand(this.desk, ears)
+  dial(ears: ScriptedConnectionListener & { takes(): boolean }): ScriptedConnectionSender {
+    return this.#socketTransport?.dial(ears) ?? connectInMemory(this.hostApi, ears)
   }
 
   run(id: string): Run {
-    const found = this.desk.run(id)
+    const found = this.hostApi.run(id)
     if (!found.ok) throw new Error(found.refusal.message)
     return found.value
   }
@@ -385,14 +392,14 @@ export class Yarn {
 
   /** Newest first. */
   allRuns(): readonly Run[] {
-    const found = this.desk.runs({})
+    const found = this.hostApi.runs({})
     if (!found.ok) throw new Error(found.refusal.message)
     return found.value.runs
   }
 
   /** `0 status preparing`, one line an event. */
   async events(runId: string): Promise<string[]> {
-    const found = await this.desk.runEvents(runId, {})
+    const found = await this.hostApi.runEvents(runId, {})
     if (!found.ok) throw new Error(found.refusal.message)
     return found.value.map((event) => {
       if (event.type === 'status') return `status ${event.to}`
@@ -403,35 +410,35 @@ export class Yarn {
   }
 
   /** What the dashboards are told from now on. */
-  watch(): DashboardPush[] {
+  recordPushes(): DashboardPush[] {
     const pushes: DashboardPush[] = []
-    this.desk.onPush((push) => void pushes.push(push))
+    this.hostApi.onPush((push) => void pushes.push(push))
     return pushes
   }
 
   /** The answer to what was asked of the desk, once everything it waits for has happened. */
-  async ask<T>(asked: Promise<Result<T>>): Promise<Result<T>> {
+  async settled<T>(asked: Promise<Result<T>>): Promise<Result<T>> {
     await this.settle()
     return asked
   }
 
-  async done<T>(asked: Promise<Result<T>>): Promise<T> {
-    const answer = await this.ask(asked)
+  async succeeded<T>(asked: Promise<Result<T>>): Promise<T> {
+    const answer = await this.settled(asked)
     if (!answer.ok) throw new Error(answer.refusal.message)
     return answer.value
   }
 
   // ---- names in transcripts ----------------------------------------------------------------------------------------
 
-  named(leaseId: string): string {
+  leaseLabel(leaseId: string): string {
     return this.#leases.get(leaseId) ?? leaseId
   }
 
-  runNamed(runId: string): string {
+  runLabel(runId: string): string {
     return this.#runs.get(runId) ?? runId
   }
 
-  learn(frame: HostFrame): void {
+  labelLease(frame: HostFrame): void {
     if (frame.type !== 'dispatch' || this.#leases.has(frame.lease.id)) return
     const { identifier } = frame.job.run.ticket
     const times = (this.#times.get(identifier) ?? 0) + 1
@@ -441,12 +448,12 @@ export class Yarn {
   }
 }
 
-export async function yarn(configText = config): Promise<Yarn> {
-  const made = new Yarn(configText)
-  await made.start()
+export async function startHost(configText = config): Promise<HostConversation> {
+  const host = new HostConversation(configText)
+  await host.start()
   // Nobody in these stories comes in the very moment of the start.
-  await made.clock.advance(1000)
-  return made
+  await host.clock.advance(1000)
+  return host
 }
 
 // ---- wires ---------------------------------------------------------------------------------------------------------
@@ -454,153 +461,156 @@ export async function yarn(configText = config): Promise<Yarn> {
 const REFUSED_MAX = 20
 
 /** One line between a worker in the test's hand and the host. */
-export class Wire {
-  readonly heard: HostFrame[] = []
+export class ScriptedConnection {
+  readonly received: HostFrame[] = []
   closed: { code: number; reason: string } | undefined
   /** So many more frames until too much waits for a worker that does not read. */
-  takes = Number.POSITIVE_INFINITY
-  refused = 0
-  readonly #line: WireMouth
-  readonly #yarn: Yarn
+  framesUntilFull = Number.POSITIVE_INFINITY
+  refusedCount = 0
+  readonly #sender: ScriptedConnectionSender
+  readonly #host: HostConversation
   readonly #name: string
 
-  constructor(yarn: Yarn, name: string) {
-    this.#yarn = yarn
+  constructor(host: HostConversation, name: string) {
+    this.#host = host
     this.#name = name
-    this.#line = yarn.reach({
-      takes: () => this.closed === undefined && this.#takes(),
-      heard: (text) => {
+    this.#sender = host.dial({
+      takes: () => this.closed === undefined && this.#mayTake(),
+      onText: (text) => {
         const frame = JSON.parse(text) as HostFrame
-        this.heard.push(frame)
-        yarn.learn(frame)
-        yarn.write(`host → ${name}  ${brief(yarn, frame)}`)
+        this.received.push(frame)
+        host.labelLease(frame)
+        host.write(`host → ${name}  ${describeFrame(host, frame)}`)
       },
-      closed: (code, reason) => {
+      onClose: (code, reason) => {
         if (this.closed !== undefined) return
         this.closed = { code, reason }
-        yarn.write(`host ✕ ${name}`)
+        host.write(`host ✕ ${name}`)
       },
     })
   }
 
-  #takes(): boolean {
-    if (this.takes <= 0) return this.#refuse()
-    this.takes -= 1
+  #mayTake(): boolean {
+    if (this.framesUntilFull <= 0) return this.#countRefusal()
+    this.framesUntilFull -= 1
     return true
   }
 
-  #refuse(): boolean {
-    this.refused += 1
-    if (this.refused > REFUSED_MAX) throw new Error('the host goes on and on, though nothing is taken')
+  #countRefusal(): boolean {
+    this.refusedCount += 1
+    if (this.refusedCount > REFUSED_MAX) throw new Error('the host goes on and on, though nothing is taken')
     return false
   }
 
-  async say(...frames: (WorkerFrame | object)[]): Promise<void> {
+  async send(...frames: (WorkerFrame | object)[]): Promise<void> {
     for (const frame of frames) {
-      this.#yarn.write(`${this.#name} → host  ${brief(this.#yarn, frame as WorkerFrame)}`)
-      this.#line.receive(JSON.stringify(frame))
+      this.#host.write(`${this.#name} → host  ${describeFrame(this.#host, frame as WorkerFrame)}`)
+      this.#sender.send(JSON.stringify(frame))
     }
-    await this.#yarn.settle()
+    await this.#host.settle()
   }
 
-  async sayText(text: string): Promise<void> {
-    this.#yarn.write(`${this.#name} → host  ${text.length > 60 ? `${text.length} characters` : text}`)
-    this.#line.receive(text)
-    await this.#yarn.settle()
+  async sendText(text: string): Promise<void> {
+    this.#host.write(`${this.#name} → host  ${text.length > 60 ? `${text.length} characters` : text}`)
+    this.#sender.send(text)
+    await this.#host.settle()
   }
 
   /** `sentAt` is a second before now, as if the line took that long. */
-  beat(...holding: readonly { readonly holding: RunLease }[]): Promise<void> {
-    return this.say(heartbeat(this.#yarn, ...holding))
+  sendHeartbeat(...holding: readonly { readonly holding: RunLease }[]): Promise<void> {
+    return this.send(heartbeat(this.#host, ...holding))
   }
 
   async drop(): Promise<void> {
     if (this.closed !== undefined) return
     this.closed = { code: 1006, reason: 'dropped' }
-    this.#yarn.write(`the wire of ${this.#name} breaks`)
-    this.#line.closed()
-    await this.#yarn.settle()
+    this.#host.write(`the wire of ${this.#name} breaks`)
+    this.#sender.breakOff()
+    await this.#host.settle()
   }
 
-  last<T extends HostFrameType>(type: T): HostFrameOf<T> {
-    const found = this.heard.findLast((frame) => frame.type === type)
+  lastReceived<T extends HostFrameType>(type: T): HostFrameOf<T> {
+    const found = this.received.findLast((frame) => frame.type === type)
     if (found === undefined)
-      throw new Error(`the host never said ${type}: ${this.heard.map((frame) => frame.type).join(', ')}`)
+      throw new Error(`the host never said ${type}: ${this.received.map((frame) => frame.type).join(', ')}`)
     return found as HostFrameOf<T>
   }
 
-  has(type: HostFrameType): boolean {
-    return this.heard.some((frame) => frame.type === type)
+  hasReceived(type: HostFrameType): boolean {
+    return this.received.some((frame) => frame.type === type)
   }
 
-  count(type: HostFrameType): number {
-    return this.heard.filter((frame) => frame.type === type).length
+  countReceived(type: HostFrameType): number {
+    return this.received.filter((frame) => frame.type === type).length
   }
 
   /** Up to where its latest acknowledgement says that this work is on disk. */
   acknowledged(work: Work): number | undefined {
-    return this.last('lease-ack').leases.find(({ leaseId }) => leaseId === work.id)?.seq
+    return this.lastReceived('lease-ack').leases.find(({ leaseId }) => leaseId === work.id)?.seq
   }
 }
 
-function inTheHand(desk: FrontDesk, ears: WireEars & { takes(): boolean }): WireMouth {
+function connectInMemory(
+  hostApi: HostApi,
+  ears: ScriptedConnectionListener & { takes(): boolean },
+): ScriptedConnectionSender {
   let over = false
-  const line = desk.workerConnected({
+  const line = hostApi.connectWorker({
     address: '127.0.0.1',
     send: (text) => {
       if (!ears.takes()) return false
-      ears.heard(text)
+      ears.onText(text)
       return true
     },
     close: (code, reason) => {
       if (over) return
       over = true
-      ears.closed(code, reason)
+      ears.onClose(code, reason)
       hangUp()
     },
   })
   if (!line.ok) throw new Error(line.refusal.message)
-  const hangUp = () => line.value.closed()
+  const hangUp = () => line.value.onClosed()
   return {
-    receive: (text) => line.value.receive(text),
-    closed: () => {
+    send: (text) => line.value.onText(text),
+    breakOff: () => {
       over = true
-      line.value.closed()
+      line.value.onClosed()
     },
   }
 }
 
 export function heartbeat(
-  yarn: Yarn,
-  ...holding: readonly { readonly holding: RunLease }[]
+  host: HostConversation,
+  ...describeLeases: readonly { readonly holding: RunLease }[]
 ): { readonly type: 'heartbeat'; readonly sentAt: number; readonly [field: string]: unknown } {
-  const leases = holding.map((one) => one.holding)
-  return { type: 'heartbeat', leases, attachSessions: 0, sentAt: yarn.clock.monotonic() + 7 }
+  const leases = describeLeases.map((one) => one.holding)
+  return { type: 'heartbeat', leases, attachSessions: 0, sentAt: host.clock.monotonic() + 7 }
 }
 
-function brief(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
-  const lease = 'leaseId' in frame && frame.leaseId !== undefined ? ` ${yarn.named(frame.leaseId)}` : ''
+function describeFrame(host: HostConversation, frame: WorkerFrame | HostFrame): string {
+  const lease = 'leaseId' in frame && frame.leaseId !== undefined ? ` ${host.leaseLabel(frame.leaseId)}` : ''
   const seq = 'seq' in frame && typeof frame.seq === 'number' ? ` #${frame.seq}` : ''
-  return `${frame.type}${lease}${seq}${detail(yarn, frame)}`
+  return `${frame.type}${lease}${seq}${describeDetails(host, frame)}`
 }
 
-function detail(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
+function describeDetails(host: HostConversation, frame: WorkerFrame | HostFrame): string {
   switch (frame.type) {
     case 'register':
-      return holding(yarn, frame.activeLeases)
+      return holding(host, frame.activeLeases)
     case 'heartbeat':
-      return holding(yarn, frame.leases)
+      return holding(host, frame.leases)
     case 'registered':
       return `${frame.state === 'draining' ? ', draining' : ''}${frame.credential === undefined ? '' : ', with a credential'}`
     case 'heartbeat-ack':
     case 'worker-state':
       return ` ${frame.state}`
     case 'dispatch':
-      return ` ${yarn.named(frame.lease.id)}`
+      return ` ${host.leaseLabel(frame.lease.id)}`
     case 'lease-ack':
       return frame.leases.length === 0
         ? ' of nothing'
-        : frame.leases.map(({ leaseId, seq }) => ` ${yarn.named(leaseId)} up to ${seq}`).join(',')
+        : frame.leases.map(({ leaseId, seq }) => ` ${host.leaseLabel(leaseId)} up to ${seq}`).join(',')
     case 'rejected':
       return ` ${frame.code}: ${frame.reason}`
     case 'dispatch-rejected':
@@ -617,9 +627,9 @@ function detail(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
     case 'discard':
     case 'sandbox-boot':
     case 'sandbox-release':
-      return ` ${yarn.runNamed(frame.runId)}`
+      return ` ${host.runLabel(frame.runId)}`
     case 'attach-open':
-      return ` ${yarn.runNamed(frame.runId)} ${frame.cols}×${frame.rows}`
+      return ` ${host.runLabel(frame.runId)} ${frame.cols}×${frame.rows}`
     case 'attach-resize':
       return ` ${frame.cols}×${frame.rows}`
     case 'attach-input':
@@ -637,26 +647,26 @@ function detail(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
   }
 }
 
-const holding = (yarn: Yarn, leases: readonly RunLease[]): string =>
-  leases.length === 0 ? '' : `, holding ${leases.map(({ id }) => yarn.named(id)).join(', ')}`
+const holding = (host: HostConversation, leases: readonly RunLease[]): string =>
+  leases.length === 0 ? '' : `, holding ${leases.map(({ id }) => host.leaseLabel(id)).join(', ')}`
 
 // ---- workers ---------------------------------------------------------------------------------------------------
 
-export interface Enrolled {
-  readonly wire: Wire
+export interface EnrolledScriptedWorker {
+  readonly connection: ScriptedConnection
   readonly workerId: string
   readonly credential: string
   readonly concurrency: number
   readonly name: string
 }
 
-export function token(yarn: Yarn): string {
-  const minted = yarn.desk.mintPairingToken()
+export function pairingToken(host: HostConversation): string {
+  const minted = host.hostApi.mintPairingToken()
   if (!minted.ok) throw new Error(minted.refusal.message)
   return minted.value.token
 }
 
-export const pairing = (pairingToken: string, name = 'worker', concurrency = 2) => ({
+export const registerWithToken = (pairingToken: string, name = 'worker', concurrency = 2) => ({
   type: 'register',
   protocolVersion: 1,
   auth: { kind: 'pairing', token: pairingToken },
@@ -665,16 +675,24 @@ export const pairing = (pairingToken: string, name = 'worker', concurrency = 2) 
   activeLeases: [],
 })
 
-export async function enroll(yarn: Yarn, name = 'worker', concurrency = 2): Promise<Enrolled> {
-  const wire = yarn.connect(name)
-  await wire.say(pairing(token(yarn), name, concurrency))
-  const { workerId, credential } = wire.last('registered')
+export async function enroll(
+  host: HostConversation,
+  name = 'worker',
+  concurrency = 2,
+): Promise<EnrolledScriptedWorker> {
+  const connection = host.connect(name)
+  await connection.send(registerWithToken(pairingToken(host), name, concurrency))
+  const { workerId, credential } = connection.lastReceived('registered')
   if (credential === undefined) throw new Error('no credential')
-  return { wire, workerId, credential, concurrency, name }
+  return { connection, workerId, credential, concurrency, name }
 }
 
-export const rejoin = (
-  { workerId, credential, concurrency = 2 }: Pick<Enrolled, 'workerId' | 'credential'> & Partial<Enrolled>,
+export const registerWithCredential = (
+  {
+    workerId,
+    credential,
+    concurrency = 2,
+  }: Pick<EnrolledScriptedWorker, 'workerId' | 'credential'> & Partial<EnrolledScriptedWorker>,
   activeLeases: readonly object[] = [],
 ) => ({
   type: 'register',
@@ -686,15 +704,19 @@ export const rejoin = (
 })
 
 /** On a new line, holding these. */
-export async function back(yarn: Yarn, worker: Enrolled, ...works: readonly Work[]): Promise<Wire> {
-  const wire = yarn.connect(worker.name)
-  await wire.say(
-    rejoin(
+export async function reconnect(
+  host: HostConversation,
+  worker: EnrolledScriptedWorker,
+  ...works: readonly Work[]
+): Promise<ScriptedConnection> {
+  const connection = host.connect(worker.name)
+  await connection.send(
+    registerWithCredential(
       worker,
-      works.map((work) => work.holding),
+      works.map((work) => work.describeLeases),
     ),
   )
-  return wire
+  return connection
 }
 
 /** A run in the hands of a worker: makes its frames, each with the next number. */
@@ -712,7 +734,7 @@ export class Work {
     this.#expiresAt = lease.expiresAt
   }
 
-  get holding(): RunLease {
+  get describeLeases(): RunLease {
     return { id: this.id, runId: this.runId, expiresAt: this.#expiresAt, lastSeq: this.#seq }
   }
 
@@ -766,30 +788,38 @@ export class Work {
   }
 }
 
-export interface Busy {
-  readonly worker: Enrolled
-  readonly wire: Wire
+export interface LeasedScriptedWorker {
+  readonly worker: EnrolledScriptedWorker
+  readonly connection: ScriptedConnection
   readonly work: Work
   readonly runId: string
 }
 
 /** A worker that has just been given the run of a ticket, and has not answered. */
-export async function offered(yarn: Yarn, identifier = 'ENG-1', concurrency = 2): Promise<Busy> {
-  return yarn.quietly(async () => {
-    const worker = await enroll(yarn, 'worker', concurrency)
-    yarn.tracker.put(ticket(identifier))
-    await yarn.settle()
-    const work = new Work(worker.wire.last('dispatch'))
-    return { worker, wire: worker.wire, work, runId: work.runId }
+export async function offerRun(
+  host: HostConversation,
+  identifier = 'ENG-1',
+  concurrency = 2,
+): Promise<LeasedScriptedWorker> {
+  return host.withoutTranscript(async () => {
+    const worker = await enroll(host, 'worker', concurrency)
+    host.tracker.put(ticket(identifier))
+    await host.settle()
+    const work = new Work(worker.connection.lastReceived('dispatch'))
+    return { worker, connection: worker.connection, work, runId: work.runId }
   })
 }
 
 /** The same once it has accepted, and sent a heartbeat. */
-export async function busy(yarn: Yarn, identifier = 'ENG-1', concurrency = 2): Promise<Busy> {
-  const given = await offered(yarn, identifier, concurrency)
-  await yarn.quietly(async () => {
-    await given.wire.say(given.work.accept())
-    await given.wire.beat(given.work)
+export async function acceptRun(
+  host: HostConversation,
+  identifier = 'ENG-1',
+  concurrency = 2,
+): Promise<LeasedScriptedWorker> {
+  const given = await offerRun(host, identifier, concurrency)
+  await host.withoutTranscript(async () => {
+    await given.connection.send(given.work.accept())
+    await given.connection.sendHeartbeat(given.work)
   })
   return given
 }

@@ -2,141 +2,147 @@
 import { expect, test } from '@jest/globals'
 import { no, type RefusalKind, yes } from '../../core/result.ts'
 import { HandBucket, HandPulls, handPullUrl } from '../support/manual-code-host.ts'
-import { busy, configWith, yarn as plainYarn, type Yarn, Yarn as YarnOf } from './host-conversation.ts'
+import {
+  acceptRun,
+  configWith,
+  type HostConversation,
+  startHost as plainYarn,
+  HostConversation as YarnOf,
+} from './host-conversation.ts'
 
 const URL = handPullUrl('owner/name', 1)
 const STORAGE = { bucket: 'files', publicBaseUrl: 'https://files.example/x/' }
 
-async function opened(config: object = {}) {
-  const y: Yarn = new YarnOf(configWith(config))
+async function startWithOpenPull(config: object = {}) {
+  const host: HostConversation = new YarnOf(configWith(config))
   const pulls = new HandPulls()
   const bucket = new HandBucket()
-  y.around = { pulls: () => yes(pulls), bucket }
-  await y.start()
+  host.overrides = { pulls: () => yes(pulls), bucket }
+  await host.start()
   pulls.pulls.set(URL, 'open')
-  return { y, pulls, bucket }
+  return { host, pulls, bucket }
 }
 
-async function finished(config: object = {}) {
-  const made = await opened(config)
-  const { wire, work, runId } = await busy(made.y)
-  await wire.say(work.patch({ prUrl: URL, prState: 'open' }), work.artifact('shot 1.png', 'pixels'))
-  await wire.say(work.artifact('log.txt', 'lines'))
-  await wire.say(
+async function startWithFinishedRun(config: object = {}) {
+  const made = await startWithOpenPull(config)
+  const { connection, work, runId } = await acceptRun(made.host)
+  await connection.send(work.patch({ prUrl: URL, prState: 'open' }), work.artifact('shot 1.png', 'pixels'))
+  await connection.send(work.artifact('log.txt', 'lines'))
+  await connection.send(
     work.complete({
       prUrl: URL,
       prState: 'open',
       result: { prUrl: URL, artifacts: ['shot 1.png', 'log.txt'] },
     }),
   )
-  return { ...made, wire, work, runId }
+  return { ...made, connection, work, runId }
 }
 
 // ---- watching ----------------------------------------------------------------------------------------------------
 
 test('a pull request that was merged elsewhere is noticed within two minutes, and told', async () => {
-  const { y, pulls, runId } = await finished()
-  const pushes = y.watch()
+  const { host, pulls, runId } = await startWithFinishedRun()
+  const pushes = host.recordPushes()
   pulls.pulls.set(URL, 'merged')
-  await y.pass(121)
-  expect(y.run(runId).prState).toBe('merged')
+  await host.advance(121)
+  expect(host.run(runId).prState).toBe('merged')
   expect(pushes.filter(({ type }) => type === 'run-updated')).toMatchObject([
     { run: { id: runId, prState: 'merged' } },
   ])
   pulls.asked = []
-  await y.pass(600)
+  await host.advance(600)
   expect(pulls.asked).toEqual([])
 })
 
 test('all runs of a repository are asked about in one question, in the background', async () => {
-  const { y, pulls } = await finished()
+  const { host, pulls } = await startWithFinishedRun()
   pulls.asked = []
-  await y.pass(121)
+  await host.advance(121)
   expect(pulls.asked).toEqual(['states owner/name 1 background'])
 })
 
 test('opening a run asks for a person, once however often the page is loaded', async () => {
-  const { y, pulls, runId } = await finished()
+  const { host, pulls, runId } = await startWithFinishedRun()
   pulls.asked = []
   pulls.pulls.set(URL, 'draft')
-  for (let times = 0; times < 5; times++) y.desk.run(runId)
-  await y.settle()
+  for (let times = 0; times < 5; times++) host.hostApi.run(runId)
+  await host.settle()
   expect(pulls.asked).toEqual(['states owner/name 1 person'])
-  expect(y.run(runId).prState).toBe('draft')
+  expect(host.run(runId).prState).toBe('draft')
 })
 
 test('a code host that is away leaves everything as it was', async () => {
-  const { y, pulls, runId } = await finished()
+  const { host, pulls, runId } = await startWithFinishedRun()
   pulls.refusal = no('unavailable', 'GitHub wants fewer requests')
-  await y.pass(600)
-  expect(y.run(runId).prState).toBe('open')
+  await host.advance(600)
+  expect(host.run(runId).prState).toBe('open')
   pulls.refusal = undefined
   pulls.pulls.set(URL, 'closed')
-  await y.pass(121)
-  expect(y.run(runId).prState).toBe('closed')
+  await host.advance(121)
+  expect(host.run(runId).prState).toBe('closed')
 })
 
 test('the state of a run that is queued again is noticed, too', async () => {
-  const { y, pulls, runId } = await finished()
-  await y.done(y.desk.retryRun(runId))
+  const { host, pulls, runId } = await startWithFinishedRun()
+  await host.succeeded(host.hostApi.retryRun(runId))
   pulls.pulls.set(URL, 'closed')
-  await y.pass(121)
-  expect(y.run(runId)).toMatchObject({ prState: 'closed' })
+  await host.advance(121)
+  expect(host.run(runId)).toMatchObject({ prState: 'closed' })
 })
 
 test("a run's pull request is asked for right now", async () => {
-  const { y, pulls, runId } = await finished()
+  const { host, pulls, runId } = await startWithFinishedRun()
   pulls.pulls.set(URL, 'merged')
-  expect(await y.done(y.desk.runPull(runId))).toEqual({ url: URL, number: 1, state: 'merged' })
-  expect(y.run(runId).prState).toBe('merged')
+  expect(await host.succeeded(host.hostApi.runPull(runId))).toEqual({ url: URL, number: 1, state: 'merged' })
+  expect(host.run(runId).prState).toBe('merged')
 })
 
 test('what cannot be said of it says why', async () => {
-  const { y, pulls, runId } = await finished()
-  expect(await y.ask(y.desk.runPull('run-x'))).toMatchObject({ refusal: { kind: 'unknown' } })
+  const { host, pulls, runId } = await startWithFinishedRun()
+  expect(await host.settled(host.hostApi.runPull('run-x'))).toMatchObject({ refusal: { kind: 'unknown' } })
   pulls.pulls.clear()
-  expect(await y.ask(y.desk.runPull(runId))).toMatchObject({ refusal: { kind: 'unknown' } })
+  expect(await host.settled(host.hostApi.runPull(runId))).toMatchObject({ refusal: { kind: 'unknown' } })
   pulls.refusal = no('failed', 'GitHub answered 502')
-  expect(await y.ask(y.desk.runPull(runId))).toMatchObject({ refusal: { kind: 'invalid' } })
+  expect(await host.settled(host.hostApi.runPull(runId))).toMatchObject({ refusal: { kind: 'invalid' } })
 })
 
 test('a run without a pull request has none to show', async () => {
-  const { y } = await opened()
-  const { runId } = await busy(y)
-  expect(await y.ask(y.desk.runPull(runId))).toMatchObject({ refusal: { kind: 'unknown' } })
+  const { host } = await startWithOpenPull()
+  const { runId } = await acceptRun(host)
+  expect(await host.settled(host.hostApi.runPull(runId))).toMatchObject({ refusal: { kind: 'unknown' } })
 })
 
 test('merged here, the run knows it at once', async () => {
-  const { y, runId } = await finished({ repos: { web: { remote: 'owner/name' } } })
-  expect(await y.done(y.desk.mergePull('web', 1, { method: 'squash' }))).toEqual({
+  const { host, runId } = await startWithFinishedRun({ repos: { web: { remote: 'owner/name' } } })
+  expect(await host.succeeded(host.hostApi.mergePull('web', 1, { method: 'squash' }))).toEqual({
     merged: true,
     message: 'merged it',
   })
-  await y.settle()
-  expect(y.run(runId).prState).toBe('merged')
+  await host.settle()
+  expect(host.run(runId).prState).toBe('merged')
 })
 
 test('merged here, the run knows it at once, however the repository is spelled in the configuration', async () => {
-  const { y, pulls, runId } = await finished({ repos: { web: { remote: 'Owner/Name' } } })
+  const { host, pulls, runId } = await startWithFinishedRun({ repos: { web: { remote: 'Owner/Name' } } })
   pulls.merge = async () => {
     pulls.pulls.set(URL, 'merged')
     return yes('merged it')
   }
-  await y.done(y.desk.mergePull('web', 1, { method: 'squash' }))
-  await y.settle()
-  expect(y.run(runId).prState).toBe('merged')
+  await host.succeeded(host.hostApi.mergePull('web', 1, { method: 'squash' }))
+  await host.settle()
+  expect(host.run(runId).prState).toBe('merged')
 })
 
 // ---- the routes' questions -----------------------------------------------------------------------------------------
 
 test('a repository that cannot be asked is named beside the others', async () => {
-  const { y, pulls } = await opened({
+  const { host, pulls } = await startWithOpenPull({
     repos: { web: { remote: 'owner/name' }, again: { remote: 'owner/name' }, api: { remote: 'owner/api' } },
   })
   const list = pulls.list.bind(pulls)
   pulls.list = async (remote, urgency) =>
     remote === 'owner/api' ? no('failed', 'GitHub answered 502') : list(remote, urgency)
-  expect(await y.done(y.desk.pulls())).toMatchObject({
+  expect(await host.succeeded(host.hostApi.pulls())).toMatchObject({
     pulls: [
       { repo: 'web', remote: 'owner/name', number: 1 },
       { repo: 'again', remote: 'owner/name', number: 1 },
@@ -155,84 +161,91 @@ test.each<[RefusalKind, RefusalKind]>([
   ['unavailable', 'invalid'],
   ['failed', 'invalid'],
 ])('what the code host refuses as %s is told as %s by every route', async (kind, told) => {
-  const { y, pulls } = await opened({ repos: { web: { remote: 'owner/name' } } })
+  const { host, pulls } = await startWithOpenPull({ repos: { web: { remote: 'owner/name' } } })
   pulls.refusal = no(kind, 'no')
-  const { desk } = y
+  const { hostApi } = host
   const all = [
-    desk.codehostRepos(),
-    desk.pull('web', 1),
-    desk.mergePull('web', 1, { method: 'merge' }),
-    desk.closePull('web', 1),
-    desk.reopenPull('web', 1),
-    desk.readyPull('web', 1),
-    desk.commentPull('web', 1, { body: 'hm' }),
-    desk.reviewPull('web', 1, { event: 'COMMENT', body: 'hm' }),
-    desk.replyPull('web', 1, { commentId: '1', body: 'hm' }),
-    desk.resolveThread('web', 1, { threadId: '1', resolved: true }),
+    hostApi.codehostRepos(),
+    hostApi.pull('web', 1),
+    hostApi.mergePull('web', 1, { method: 'merge' }),
+    hostApi.closePull('web', 1),
+    hostApi.reopenPull('web', 1),
+    hostApi.readyPull('web', 1),
+    hostApi.commentPull('web', 1, { body: 'hm' }),
+    hostApi.reviewPull('web', 1, { event: 'COMMENT', body: 'hm' }),
+    hostApi.replyPull('web', 1, { commentId: '1', body: 'hm' }),
+    hostApi.resolveThread('web', 1, { threadId: '1', resolved: true }),
   ]
   for (const answer of await Promise.all(all)) expect(answer).toMatchObject({ refusal: { kind: told } })
 })
 
 test('every pull route says that nothing is connected before it says anything else', async () => {
-  const y = await plainYarn()
-  const { desk } = y
-  const all = [desk.codehostRepos(), desk.pulls(), desk.pull('nothing', 1), desk.closePull('nothing', 1)]
+  const host = await plainYarn()
+  const { hostApi } = host
+  const all = [
+    hostApi.codehostRepos(),
+    hostApi.pulls(),
+    hostApi.pull('nothing', 1),
+    hostApi.closePull('nothing', 1),
+  ]
   for (const answer of await Promise.all(all))
     expect(answer).toMatchObject({ refusal: { kind: 'invalid', message: 'the code host is not connected' } })
 })
 
 test('a key that is not configured is unknown', async () => {
-  const { y } = await opened()
-  expect(await y.ask(y.desk.pull('constructor', 1))).toMatchObject({ refusal: { kind: 'unknown' } })
+  const { host } = await startWithOpenPull()
+  expect(await host.settled(host.hostApi.pull('constructor', 1))).toMatchObject({
+    refusal: { kind: 'unknown' },
+  })
 })
 
 // ---- links ---------------------------------------------------------------------------------------------------------
 
 test('a pull request is linked in its ticket, also when the tracker was away and the host was started again', async () => {
-  const { y } = await opened()
+  const { host } = await startWithOpenPull()
   const links: string[] = []
   let isAway = true
-  y.tracker.linkPull = async (id, { url }) => {
+  host.tracker.linkPull = async (id, { url }) => {
     if (isAway) return no('unavailable', 'no route to it')
     links.push(`${id} ${url}`)
     return yes(undefined)
   }
-  const { wire, work } = await busy(y)
-  await wire.say(work.patch({ prUrl: URL, prState: 'open' }))
-  await y.pass(10)
-  await y.crash()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.patch({ prUrl: URL, prState: 'open' }))
+  await host.advance(10)
+  await host.crash()
   isAway = false
-  await y.pass(10)
+  await host.advance(10)
   expect(links).toEqual([`ENG-1 ${URL}`])
-  await y.crash()
-  await y.pass(60)
+  await host.crash()
+  await host.advance(60)
   expect(links).toHaveLength(1)
 })
 
 test('a link waits for a tracker that is away, however long, and not for one that forbids it', async () => {
-  const { y } = await opened()
+  const { host } = await startWithOpenPull()
   const asked: string[] = []
   let isAway = true
-  y.tracker.linkPull = async (id) => {
+  host.tracker.linkPull = async (id) => {
     asked.push(id)
     return isAway ? no('unavailable', 'no route to it') : no('forbidden', 'the key may only read')
   }
-  const { wire, work } = await busy(y)
-  await wire.say(work.patch({ prUrl: URL, prState: 'open' }))
-  await wire.say(work.complete())
-  await y.pass(60 * 3_600)
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.patch({ prUrl: URL, prState: 'open' }))
+  await connection.send(work.complete())
+  await host.advance(60 * 3_600)
   isAway = false
   const before = asked.length
-  await y.pass(24 * 3_600)
+  await host.advance(24 * 3_600)
   expect(asked).toHaveLength(before + 1)
 })
 
 // ---- evidence ------------------------------------------------------------------------------------------------------
 
 test('artifacts go to the bucket and are linked in the pull request, once', async () => {
-  const { y, pulls, bucket, runId } = await finished({ storage: STORAGE })
-  await y.pass(1)
-  const folder = `${runId}/${y.run(runId).finishedAt?.replace(/\W/g, '')}`
+  const { host, pulls, bucket, runId } = await startWithFinishedRun({ storage: STORAGE })
+  await host.advance(1)
+  const folder = `${runId}/${host.run(runId).finishedAt?.replace(/\W/g, '')}`
   expect(bucket.uploads).toEqual([
     `files ${folder}/shot 1.png image/png pixels`,
     `files ${folder}/log.txt text/plain; charset=utf-8 lines`,
@@ -247,18 +260,20 @@ test('artifacts go to the bucket and are linked in the pull request, once', asyn
       `<!-- switchyard:evidence ${folder} -->`,
     ].join('\n'),
   ])
-  await y.crash()
-  await y.pass(60)
+  await host.crash()
+  await host.advance(60)
   expect(pulls.comments).toHaveLength(1)
 })
 
 test('a bucket or a code host that is away is asked again, and the comment is made once', async () => {
-  const other = await opened({ storage: STORAGE })
+  const other = await startWithOpenPull({ storage: STORAGE })
   other.bucket.refusal = no('unavailable', 'the bucket does not answer')
-  const { wire, work } = await busy(other.y)
-  await wire.say(work.artifact('a.txt', 'a'))
-  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
-  await other.y.pass(20)
+  const { connection, work } = await acceptRun(other.host)
+  await connection.send(work.artifact('a.txt', 'a'))
+  await connection.send(
+    work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+  )
+  await other.host.advance(20)
   expect(other.pulls.comments).toEqual([])
   other.bucket.refusal = undefined
   const { comment } = other.pulls
@@ -270,43 +285,47 @@ test('a bucket or a code host that is away is asked again, and the comment is ma
     // It came through, and nobody heard of it.
     return no('failed', 'the line was cut')
   }
-  await other.y.pass(600)
+  await other.host.advance(600)
   expect(other.pulls.comments).toHaveLength(1)
-  expect(other.y.census().evidence).toBe(0)
+  expect(other.host.census().evidence).toBe(0)
 })
 
 test.each<RefusalKind>(['unavailable', 'unauthorized'])(
   'a code host that is %s for hours costs no evidence, and nothing is uploaded meanwhile',
   async (kind) => {
-    const other = await opened({ storage: STORAGE })
+    const other = await startWithOpenPull({ storage: STORAGE })
     const { detail } = other.pulls
     other.pulls.detail = async () => no(kind, 'come back later')
-    const { wire, work } = await busy(other.y)
-    await wire.say(work.artifact('a.txt', 'a'))
-    await wire.say(
+    const { connection, work } = await acceptRun(other.host)
+    await connection.send(work.artifact('a.txt', 'a'))
+    await connection.send(
       work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
     )
-    await other.y.pass(6 * 3_600)
+    await other.host.advance(6 * 3_600)
     expect([other.bucket.uploads, other.pulls.comments]).toEqual([[], []])
     other.pulls.detail = detail.bind(other.pulls)
-    await other.y.pass(900)
+    await other.host.advance(900)
     expect(other.pulls.comments).toHaveLength(1)
   },
 )
 
 test('a code host that takes no comment for hours does not have everything uploaded again for as long', async () => {
-  const other = await opened({ storage: STORAGE })
+  const other = await startWithOpenPull({ storage: STORAGE })
   other.pulls.comment = async () => no('unavailable', 'come back later')
-  const { wire, work, runId } = await busy(other.y)
-  await wire.say(work.artifact('a.txt', 'a'))
-  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
-  await other.y.pass(24 * 3_600)
+  const { connection, work, runId } = await acceptRun(other.host)
+  await connection.send(work.artifact('a.txt', 'a'))
+  await connection.send(
+    work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+  )
+  await other.host.advance(24 * 3_600)
   expect(other.bucket.uploads).toHaveLength(12)
-  expect(await other.y.events(runId)).toContain('system its artifacts are not in the bucket: come back later')
+  expect(await other.host.events(runId)).toContain(
+    'system its artifacts are not in the bucket: come back later',
+  )
 })
 
 test('a token that is known not to be taken is not shown again for evidence', async () => {
-  const other = await opened({ storage: STORAGE })
+  const other = await startWithOpenPull({ storage: STORAGE })
   // As the couriers do it: in the background nobody is asked with such a token, for a person it is tried anew.
   other.pulls.states = async () => no('unauthorized', 'the token is dead')
   let shown = 0
@@ -314,40 +333,46 @@ test('a token that is known not to be taken is not shown again for evidence', as
     shown += 1
     return no('unauthorized', 'the token is dead')
   }
-  const { wire, work } = await busy(other.y)
-  await wire.say(work.artifact('a.txt', 'a'))
-  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
-  await other.y.pass(6 * 3_600)
+  const { connection, work } = await acceptRun(other.host)
+  await connection.send(work.artifact('a.txt', 'a'))
+  await connection.send(
+    work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+  )
+  await other.host.advance(6 * 3_600)
   expect(shown).toBe(0)
 })
 
 test('a bucket that stays away is given up after a while, and the run says so', async () => {
-  const other = await opened({ storage: STORAGE })
+  const other = await startWithOpenPull({ storage: STORAGE })
   other.bucket.refusal = no('unavailable', 'the bucket does not answer')
-  const { wire, work, runId } = await busy(other.y)
-  await wire.say(work.artifact('a.txt', 'a'))
-  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
-  await other.y.pass(6 * 3_600)
-  expect(await other.y.events(runId)).toContain(
+  const { connection, work, runId } = await acceptRun(other.host)
+  await connection.send(work.artifact('a.txt', 'a'))
+  await connection.send(
+    work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+  )
+  await other.host.advance(6 * 3_600)
+  expect(await other.host.events(runId)).toContain(
     'system its artifacts are not in the bucket: the bucket does not answer',
   )
 })
 
 test('nobody logged in to the bucket: the run says so, and nothing else suffers', async () => {
-  const made = await opened({ storage: STORAGE })
+  const made = await startWithOpenPull({ storage: STORAGE })
   made.bucket.is = { installed: true, loggedIn: false }
-  const { wire, work, runId } = await busy(made.y)
-  await wire.say(work.artifact('a.txt', 'a'))
-  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
-  await made.y.pass(1)
-  expect(await made.y.events(runId)).toContain(
+  const { connection, work, runId } = await acceptRun(made.host)
+  await connection.send(work.artifact('a.txt', 'a'))
+  await connection.send(
+    work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+  )
+  await made.host.advance(1)
+  expect(await made.host.events(runId)).toContain(
     'system its artifacts are not in the bucket: nobody is logged in to the bucket; connect storage',
   )
-  expect(made.y.run(runId).status).toBe('completed')
+  expect(made.host.run(runId).status).toBe('completed')
 })
 
 test('without a bucket in the configuration nothing is uploaded', async () => {
-  const { y, bucket, pulls } = await finished()
-  await y.pass(60)
+  const { host, bucket, pulls } = await startWithFinishedRun()
+  await host.advance(60)
   expect([bucket.uploads, pulls.comments]).toEqual([[], []])
 })

@@ -1,36 +1,38 @@
 /** What waits, in which order it is taken, and the reason that a person is given. */
 import { expect, test } from '@jest/globals'
 import {
-  busy,
+  acceptRun,
   config,
   configWith,
   enroll,
-  offered,
+  type HostConversation,
+  offerRun,
+  startHost,
   ticket,
   Work,
-  type Yarn,
-  yarn,
 } from './host-conversation.ts'
 
-const reason = (y: Yarn, identifier: string) => y.runOf(identifier).queueReason
+const reason = (host: HostConversation, identifier: string) => host.runOf(identifier).queueReason
 
-function placed(y: Yarn, identifier: string) {
-  const answer = y.desk.placement(y.runOf(identifier).id)
+function placementOf(host: HostConversation, identifier: string) {
+  const answer = host.hostApi.placement(host.runOf(identifier).id)
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
-async function taken(y: Yarn, count: number): Promise<string[]> {
-  const { wire } = await enroll(y, 'worker', 1)
+async function dispatchedInOrder(host: HostConversation, count: number): Promise<string[]> {
+  const { connection } = await enroll(host, 'worker', 1)
   for (let at = 0; at < count; at++) {
-    const work = new Work(wire.last('dispatch'))
-    await wire.say(work.accept(), work.complete())
+    const work = new Work(connection.lastReceived('dispatch'))
+    await connection.send(work.accept(), work.complete())
   }
-  return wire.heard.flatMap((frame) => (frame.type === 'dispatch' ? [frame.job.run.ticket.identifier] : []))
+  return connection.received.flatMap((frame) =>
+    frame.type === 'dispatch' ? [frame.job.run.ticket.identifier] : [],
+  )
 }
 
 test('runs are ordered by priority (1, 2, 3, 4, 0), then by the age of their tickets', async () => {
-  const y = await yarn()
+  const host = await startHost()
   const made = [
     ['none', 0, 1],
     ['low', 4, 1],
@@ -40,220 +42,229 @@ test('runs are ordered by priority (1, 2, 3, 4, 0), then by the age of their tic
     ['urgent, older', 1, 2],
   ] as const
   for (const [name, priority, day] of made) {
-    y.tracker.put(ticket(name, { priority, createdAt: `2025-12-0${day}T00:00:00.000Z` }))
-    await y.pass(1)
+    host.tracker.put(ticket(name, { priority, createdAt: `2025-12-0${day}T00:00:00.000Z` }))
+    await host.advance(1)
   }
-  expect(await taken(y, 6)).toEqual(['urgent, older', 'urgent, newer', 'high', 'normal', 'low', 'none'])
+  expect(await dispatchedInOrder(host, 6)).toEqual([
+    'urgent, older',
+    'urgent, newer',
+    'high',
+    'normal',
+    'low',
+    'none',
+  ])
 })
 
 test('the eligible tickets are shown in the order in which they are taken', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('low', { priority: 4 }), ticket('none'), ticket('urgent', { priority: 1 }))
-  await y.settle()
-  expect(y.desk.tickets().map(({ identifier }) => identifier)).toEqual(['urgent', 'low', 'none'])
+  const host = await startHost()
+  host.tracker.put(ticket('low', { priority: 4 }), ticket('none'), ticket('urgent', { priority: 1 }))
+  await host.settle()
+  expect(host.hostApi.tickets().map(({ identifier }) => identifier)).toEqual(['urgent', 'low', 'none'])
 })
 
 test('a retried run takes its place by its ticket’s priority and age', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('old'))
-  await y.settle()
-  const { id } = y.runOf('old')
-  await y.done(y.desk.cancelRun(id))
-  y.tracker.put(ticket('new', { createdAt: '2025-12-09T00:00:00.000Z' }))
-  await y.pass(5)
-  await y.done(y.desk.retryRun(id))
-  expect(await taken(y, 2)).toEqual(['old', 'new'])
+  const host = await startHost()
+  host.tracker.put(ticket('old'))
+  await host.settle()
+  const { id } = host.runOf('old')
+  await host.succeeded(host.hostApi.cancelRun(id))
+  host.tracker.put(ticket('new', { createdAt: '2025-12-09T00:00:00.000Z' }))
+  await host.advance(5)
+  await host.succeeded(host.hostApi.retryRun(id))
+  expect(await dispatchedInOrder(host, 2)).toEqual(['old', 'new'])
 })
 
 test('work spreads: the worker with the most room is asked first', async () => {
-  const y = await yarn()
-  const small = await enroll(y, 'small', 1)
-  const big = await enroll(y, 'big', 3)
-  y.tracker.put(...['1', '2', '3', '4'].map((n) => ticket(`ENG-${n}`)))
-  await y.settle()
-  expect([small.wire.count('dispatch'), big.wire.count('dispatch')]).toEqual([1, 3])
+  const host = await startHost()
+  const small = await enroll(host, 'small', 1)
+  const big = await enroll(host, 'big', 3)
+  host.tracker.put(...['1', '2', '3', '4'].map((n) => ticket(`ENG-${n}`)))
+  await host.settle()
+  expect([small.connection.countReceived('dispatch'), big.connection.countReceived('dispatch')]).toEqual([
+    1, 3,
+  ])
 })
 
 test('`no workers connected`', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y, 'away')
-  await wire.drop()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(reason(y, 'ENG-1')).toBe('no workers connected')
-  expect(placed(y, 'ENG-1')).toMatchObject({
+  const host = await startHost()
+  const { connection } = await enroll(host, 'away')
+  await connection.drop()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(reason(host, 'ENG-1')).toBe('no workers connected')
+  expect(placementOf(host, 'ENG-1')).toMatchObject({
     reason: 'no workers connected',
     workers: [{ name: 'away', free: 2, reason: 'not connected' }],
   })
 })
 
 test('`all workers are draining`', async () => {
-  const y = await yarn()
-  const { workerId } = await enroll(y)
-  await y.done(y.desk.drainWorker(workerId))
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(reason(y, 'ENG-1')).toBe('all workers are draining')
-  expect(placed(y, 'ENG-1').workers).toMatchObject([{ reason: 'draining' }])
+  const host = await startHost()
+  const { workerId } = await enroll(host)
+  await host.succeeded(host.hostApi.drainWorker(workerId))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(reason(host, 'ENG-1')).toBe('all workers are draining')
+  expect(placementOf(host, 'ENG-1').workers).toMatchObject([{ reason: 'draining' }])
 })
 
 test('`fleet at capacity`', async () => {
-  const y = await yarn()
-  await busy(y, 'ENG-1', 1)
-  y.tracker.put(ticket('ENG-2'))
-  await y.settle()
-  expect(reason(y, 'ENG-2')).toBe('fleet at capacity')
-  expect(placed(y, 'ENG-2').workers).toMatchObject([{ free: 0, reason: 'all 1 slots taken' }])
+  const host = await startHost()
+  await acceptRun(host, 'ENG-1', 1)
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  expect(reason(host, 'ENG-2')).toBe('fleet at capacity')
+  expect(placementOf(host, 'ENG-2').workers).toMatchObject([{ free: 0, reason: 'all 1 slots taken' }])
 })
 
 test('`fleet at capacity` beside a worker that drains', async () => {
-  const y = await yarn()
-  await busy(y, 'ENG-1', 1)
-  const other = await enroll(y, 'other')
-  await y.done(y.desk.drainWorker(other.workerId))
-  y.tracker.put(ticket('ENG-2'))
-  await y.settle()
-  expect(reason(y, 'ENG-2')).toBe('fleet at capacity')
+  const host = await startHost()
+  await acceptRun(host, 'ENG-1', 1)
+  const other = await enroll(host, 'other')
+  await host.succeeded(host.hostApi.drainWorker(other.workerId))
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  expect(reason(host, 'ENG-2')).toBe('fleet at capacity')
 })
 
 test('`waiting for <ticket identifiers>`', async () => {
-  const y = await yarn()
-  await enroll(y, 'worker', 9)
-  y.tracker.put(
+  const host = await startHost()
+  await enroll(host, 'worker', 9)
+  host.tracker.put(
     ticket('ENG-1', { state: 'In Progress' }),
     ticket('ENG-2', { id: 'uuid-2', state: 'In Progress' }),
     ticket('ENG-3', { blockedBy: ['ENG-1', 'uuid-2'] }),
   )
-  await y.settle()
-  expect(reason(y, 'ENG-3')).toBe('waiting for ENG-1, ENG-2')
-  expect(placed(y, 'ENG-3').reason).toBe('waiting for ENG-1, ENG-2')
+  await host.settle()
+  expect(reason(host, 'ENG-3')).toBe('waiting for ENG-1, ENG-2')
+  expect(placementOf(host, 'ENG-3').reason).toBe('waiting for ENG-1, ENG-2')
 })
 
 test('a blocked run is dispatched when its blockers are closed, and not before the last of them', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y)
-  y.tracker.put(
+  const host = await startHost()
+  const { connection } = await enroll(host)
+  host.tracker.put(
     ticket('ENG-1', { state: 'In Progress' }),
     ticket('ENG-2', { state: 'In Progress' }),
     ticket('ENG-3', { blockedBy: ['ENG-1', 'ENG-2'] }),
   )
-  await y.settle()
-  y.tracker.close(ticket('ENG-1', { state: 'Done' }))
-  await y.settle()
-  expect(reason(y, 'ENG-3')).toBe('waiting for ENG-2')
-  expect(wire.has('dispatch')).toBe(false)
-  y.tracker.close(ticket('ENG-2', { state: 'Done' }))
-  await y.settle()
-  expect(wire.last('dispatch').job.run.ticket.identifier).toBe('ENG-3')
+  await host.settle()
+  host.tracker.close(ticket('ENG-1', { state: 'Done' }))
+  await host.settle()
+  expect(reason(host, 'ENG-3')).toBe('waiting for ENG-2')
+  expect(connection.hasReceived('dispatch')).toBe(false)
+  host.tracker.close(ticket('ENG-2', { state: 'Done' }))
+  await host.settle()
+  expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
 })
 
 test('a blocked run holds up nobody behind it', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y, 'worker', 1)
-  y.tracker.put(
+  const host = await startHost()
+  const { connection } = await enroll(host, 'worker', 1)
+  host.tracker.put(
     ticket('ENG-1', { state: 'In Progress' }),
     ticket('ENG-2', { priority: 1, blockedBy: ['ENG-1'] }),
     ticket('ENG-3', { priority: 4 }),
   )
-  await y.settle()
-  expect(wire.last('dispatch').job.run.ticket.identifier).toBe('ENG-3')
+  await host.settle()
+  expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
 })
 
 test('a run that is blocked only after it was queued waits from then on', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }), ticket('ENG-2'))
-  await y.settle()
-  y.tracker.put(ticket('ENG-2', { blockedBy: ['ENG-1'] }))
-  await y.settle()
-  const { wire } = await enroll(y)
-  expect(reason(y, 'ENG-2')).toBe('waiting for ENG-1')
-  expect(wire.has('dispatch')).toBe(false)
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }), ticket('ENG-2'))
+  await host.settle()
+  host.tracker.put(ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  const { connection } = await enroll(host)
+  expect(reason(host, 'ENG-2')).toBe('waiting for ENG-1')
+  expect(connection.hasReceived('dispatch')).toBe(false)
 })
 
 test('tickets that wait for each other say so', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { blockedBy: ['ENG-2'] }), ticket('ENG-2', { blockedBy: ['ENG-1'] }))
-  await y.settle()
-  expect(reason(y, 'ENG-1')).toMatch(/^waiting for ENG-2; .*circle/)
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { blockedBy: ['ENG-2'] }), ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  expect(reason(host, 'ENG-1')).toMatch(/^waiting for ENG-2; .*circle/)
 })
 
 test('a ticket without a repository waits with a sentence that says what to do, until it is done', async () => {
-  const y = await yarn(config.replace('"remote":"owner/name"', '"remote":"owner/name","label":"web"'))
-  const { wire } = await enroll(y)
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(reason(y, 'ENG-1')).toMatch(/^no repository is for ENG-1: give it a label/)
-  await y.done(y.desk.changeSettings({ repos: { all: { remote: 'owner/all' } } }))
-  await y.settle()
-  expect(wire.last('dispatch').job.repo.remote).toBe('owner/all')
+  const host = await startHost(config.replace('"remote":"owner/name"', '"remote":"owner/name","label":"web"'))
+  const { connection } = await enroll(host)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(reason(host, 'ENG-1')).toMatch(/^no repository is for ENG-1: give it a label/)
+  await host.succeeded(host.hostApi.changeSettings({ repos: { all: { remote: 'owner/all' } } }))
+  await host.settle()
+  expect(connection.lastReceived('dispatch').job.repo.remote).toBe('owner/all')
 })
 
 test('`interrupted: <why>`', async () => {
-  const y = await yarn()
-  await busy(y)
-  await y.pass(165)
-  expect(reason(y, 'ENG-1')).toMatch(/^interrupted: the worker did not come back in time/)
+  const host = await startHost()
+  await acceptRun(host)
+  await host.advance(165)
+  expect(reason(host, 'ENG-1')).toMatch(/^interrupted: the worker did not come back in time/)
 })
 
 test('a follow-up reason is nobody’s who runs for the first time: a worker that comes takes the run, and the reason goes', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  await enroll(y)
-  expect(y.runOf('ENG-1')).not.toHaveProperty('queueReason')
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await enroll(host)
+  expect(host.runOf('ENG-1')).not.toHaveProperty('queueReason')
 })
 
 test('placement of a run that was dispatched names its worker', async () => {
-  const y = await yarn()
-  const { worker } = await offered(y)
-  expect(placed(y, 'ENG-1')).toMatchObject({ worker: worker.workerId })
-  expect(placed(y, 'ENG-1')).not.toHaveProperty('reason')
+  const host = await startHost()
+  const { worker } = await offerRun(host)
+  expect(placementOf(host, 'ENG-1')).toMatchObject({ worker: worker.workerId })
+  expect(placementOf(host, 'ENG-1')).not.toHaveProperty('reason')
 })
 
 test('placement of a run that is over says so', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  await wire.say(work.complete())
-  expect(placed(y, 'ENG-1').reason).toBe('the run is completed: it waits for no worker')
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete())
+  expect(placementOf(host, 'ENG-1').reason).toBe('the run is completed: it waits for no worker')
 })
 
 test('who is eligible is decided anew when the configuration changes', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { state: 'Ready' }))
-  await y.settle()
-  expect(y.allRuns()).toEqual([])
-  await y.done(y.desk.changeSettings({ tracker: { eligible: { states: ['ready'] } } }))
-  await y.settle()
-  expect(y.runOf('ENG-1').status).toBe('queued')
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { state: 'Ready' }))
+  await host.settle()
+  expect(host.allRuns()).toEqual([])
+  await host.succeeded(host.hostApi.changeSettings({ tracker: { eligible: { states: ['ready'] } } }))
+  await host.settle()
+  expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
 test('a queued run leaves the queue when somebody takes its ticket out of the eligible ones', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  await y.restart()
-  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
-  await y.settle()
-  expect(y.runOf('ENG-1')).toMatchObject({
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await host.restart()
+  host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await host.settle()
+  expect(host.runOf('ENG-1')).toMatchObject({
     status: 'cancelled',
     error: 'ENG-1 was taken out of the eligible tickets (it is in Backlog)',
   })
-  expect(y.desk.tickets()).toEqual([])
-  await y.pass(1)
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(y.runOf('ENG-1').status).toBe('queued')
+  expect(host.hostApi.tickets()).toEqual([])
+  await host.advance(1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
 test('a person who takes up a ticket himself, where the host would have put it, has taken it out of the queue', async () => {
-  const y = await yarn(
+  const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
   )
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
-  await y.settle()
-  expect(y.runOf('ENG-1').status).toBe('cancelled')
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await host.settle()
+  expect(host.runOf('ENG-1').status).toBe('cancelled')
 })
 
 test('other states for the host to move tickets to are nothing that happened to those it has moved', async () => {
@@ -263,62 +274,62 @@ test('other states for the host to move tickets to are nothing that happened to 
     startedState: 'In Progress',
     whenTicketLeaves: 'stop',
   }
-  const y = await yarn(configWith({ tracker }))
-  const { wire, work } = await busy(y)
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
-  await y.beating(200, [wire, work])
-  await y.done(y.desk.changeSettings({ tracker: { startedState: 'Doing' } }))
-  await y.beating(60, [wire, work])
-  expect(wire.heard.filter(({ type }) => type === 'cancel')).toEqual([])
-  y.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
-  await y.settle()
-  expect(wire.heard.filter(({ type }) => type === 'cancel')).toHaveLength(1)
+  const host = await startHost(configWith({ tracker }))
+  const { connection, work } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await host.advanceWithHeartbeats(200, [connection, work])
+  await host.succeeded(host.hostApi.changeSettings({ tracker: { startedState: 'Doing' } }))
+  await host.advanceWithHeartbeats(60, [connection, work])
+  expect(connection.received.filter(({ type }) => type === 'cancel')).toEqual([])
+  host.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
+  await host.settle()
+  expect(connection.received.filter(({ type }) => type === 'cancel')).toHaveLength(1)
 })
 
 test('a run that a person queued for a ticket that is not eligible stays in the queue', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
-  await y.settle()
-  await y.done(y.desk.runTicket('ENG-1'))
-  y.tracker.put(ticket('ENG-1', { state: 'Icebox' }))
-  await y.settle()
-  expect(y.runOf('ENG-1').status).toBe('queued')
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await host.settle()
+  await host.succeeded(host.hostApi.runTicket('ENG-1'))
+  host.tracker.put(ticket('ENG-1', { state: 'Icebox' }))
+  await host.settle()
+  expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
 test('a run that was interrupted waits on although its ticket is where the host itself has put it', async () => {
-  const y = await yarn(
+  const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
   )
-  const { wire } = await busy(y)
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
-  await y.settle()
-  await wire.drop()
-  await y.pass(300)
-  expect(y.runOf('ENG-1').status).toBe('queued')
-  y.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
-  await y.settle()
-  expect(y.runOf('ENG-1').status).toBe('cancelled')
+  const { connection } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await host.settle()
+  await connection.drop()
+  await host.advance(300)
+  expect(host.runOf('ENG-1').status).toBe('queued')
+  host.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
+  await host.settle()
+  expect(host.runOf('ENG-1').status).toBe('cancelled')
 })
 
 test.each([
   ['finish', []],
   ['stop', ['cancel']],
 ] as const)('with whenTicketLeaves %s, the worker of a running run is told %j', async (policy, told) => {
-  const y = await yarn(
+  const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', whenTicketLeaves: policy } }),
   )
-  const { wire } = await busy(y)
-  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
-  await y.settle()
-  expect(wire.heard.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(told)
+  const { connection } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await host.settle()
+  expect(connection.received.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(told)
 })
 
 test('a hundred runs go to a fleet with room for all of them in one go, each once', async () => {
-  const y = await yarn(configWith({}))
-  const wires = [(await enroll(y, 'a', 64)).wire, (await enroll(y, 'b', 64)).wire]
-  y.tracker.put(...Array.from({ length: 100 }, (_, at) => ticket(`ENG-${at}`)))
-  await y.settle()
-  const runs = wires.flatMap(({ heard }) =>
+  const host = await startHost(configWith({}))
+  const wires = [(await enroll(host, 'a', 64)).connection, (await enroll(host, 'b', 64)).connection]
+  host.tracker.put(...Array.from({ length: 100 }, (_, at) => ticket(`ENG-${at}`)))
+  await host.settle()
+  const runs = wires.flatMap(({ received: heard }) =>
     heard.flatMap((frame) => (frame.type === 'dispatch' ? [frame.lease.runId] : [])),
   )
   expect([runs.length, new Set(runs).size]).toEqual([100, 100])

@@ -1,39 +1,39 @@
 /** The host goes away and comes back: the queue and the leases are as they were, and nobody does anything twice. */
 import { expect, test } from '@jest/globals'
 import {
-  type Busy,
-  back,
-  busy,
+  acceptRun,
   enroll,
-  inHand,
-  offered,
-  pairing,
+  type HostConversation,
+  inMemoryOnly,
+  type LeasedScriptedWorker,
+  offerRun,
+  pairingToken,
+  reconnect,
+  registerWithToken,
+  startHost,
   ticket,
-  token,
   Work,
-  type Yarn,
-  yarn,
 } from './host-conversation.ts'
 
 const ends = [
-  ['stops', (y: Yarn) => y.restart()],
-  ['is killed', (y: Yarn) => y.crash()],
+  ['stops', (host: HostConversation) => host.restart()],
+  ['is killed', (host: HostConversation) => host.crash()],
 ] as const
 
 /** Runs as people see them, and the leases as they are on disk. */
-const picture = (y: Yarn) => ({
-  runs: y.allRuns().map((run) => ({ ...run, queueReason: undefined })),
-  leases: [...y.store.database.snapshots.all('lease')].map(([id]) => id),
+const stateOf = (host: HostConversation) => ({
+  runs: host.allRuns().map((run) => ({ ...run, queueReason: undefined })),
+  leases: [...host.store.database.snapshots.all('lease')].map(([id]) => id),
 })
 
 /** Brings a lease into this state. */
-async function leaseThatIs(state: string, y: Yarn): Promise<Busy> {
-  if (state === 'offered') return offered(y)
-  const given = state === 'unconfirmed' ? await offered(y) : await busy(y)
-  const { wire, work, runId } = given
-  if (state === 'held' || state === 'adrift') await wire.say(work.running(), work.event('one'))
-  if (state === 'unconfirmed' || state === 'adrift') await wire.drop()
-  if (state === 'cancelling') await y.done(y.desk.cancelRun(runId))
+async function leaseInState(state: string, host: HostConversation): Promise<LeasedScriptedWorker> {
+  if (state === 'offered') return offerRun(host)
+  const given = state === 'unconfirmed' ? await offerRun(host) : await acceptRun(host)
+  const { connection, work, runId } = given
+  if (state === 'held' || state === 'adrift') await connection.send(work.running(), work.event('one'))
+  if (state === 'unconfirmed' || state === 'adrift') await connection.drop()
+  if (state === 'cancelling') await host.succeeded(host.hostApi.cancelRun(runId))
   return given
 }
 
@@ -41,16 +41,16 @@ const states = ['offered', 'unconfirmed', 'held', 'adrift', 'cancelling']
 
 for (const [how, end] of ends)
   test.each(states)(`the host ${how} while a lease is %s: queue and leases are equal`, async (state) => {
-    const y = await yarn()
-    await leaseThatIs(state, y)
-    y.tracker.put(
+    const host = await startHost()
+    await leaseInState(state, host)
+    host.tracker.put(
       ticket('ENG-2', { blockedBy: ['ENG-1'] }),
       ticket('ENG-3', { priority: 1, blockedBy: ['ENG-1'] }),
     )
-    await y.settle()
-    const before = picture(y)
-    await end(y)
-    expect(picture(y)).toEqual(before)
+    await host.settle()
+    const before = stateOf(host)
+    await end(host)
+    expect(stateOf(host)).toEqual(before)
     expect(before.leases).toHaveLength(1)
   })
 
@@ -58,22 +58,22 @@ for (const [how, end] of ends)
   test.each(states)(
     `the host ${how} while a lease is %s: its worker comes back with it and finishes the run, once`,
     async (state) => {
-      const y = await yarn()
-      const { worker, work } = await leaseThatIs(state, y)
-      await end(y)
-      const other = await enroll(y, 'other')
-      expect(other.wire.has('dispatch')).toBe(false)
-      const wire = await back(y, worker, work)
-      await wire.say(
+      const host = await startHost()
+      const { worker, work } = await leaseInState(state, host)
+      await end(host)
+      const other = await enroll(host, 'other')
+      expect(other.connection.hasReceived('dispatch')).toBe(false)
+      const connection = await reconnect(host, worker, work)
+      await connection.send(
         work.accept(),
         work.event('last'),
         work.complete({ status: state === 'cancelling' ? 'cancelled' : 'completed' }),
       )
-      expect(wire.last('run-complete-ack').leaseId).toBe(work.id)
-      expect(y.run(work.runId).status).toBe(state === 'cancelling' ? 'cancelled' : 'completed')
-      expect(y.allRuns()).toHaveLength(1)
-      expect(other.wire.has('dispatch')).toBe(false)
-      expect([...y.store.database.snapshots.all('lease')]).toEqual([])
+      expect(connection.lastReceived('run-complete-ack').leaseId).toBe(work.id)
+      expect(host.run(work.runId).status).toBe(state === 'cancelling' ? 'cancelled' : 'completed')
+      expect(host.allRuns()).toHaveLength(1)
+      expect(other.connection.hasReceived('dispatch')).toBe(false)
+      expect([...host.store.database.snapshots.all('lease')]).toEqual([])
     },
   )
 
@@ -85,288 +85,290 @@ test.each([
 ])(
   'the host is killed while a lease is %s, and its worker never returns: queued again when all that was promised has run out, after %i s',
   async (state, seconds) => {
-    const y = await yarn()
-    const { work } = await leaseThatIs(state, y)
-    await y.crash()
-    const other = await enroll(y, 'other')
-    await y.beating(seconds - 1, [other.wire])
-    expect(other.wire.has('dispatch')).toBe(false)
-    await y.beating(2, [other.wire])
-    expect(other.wire.last('dispatch').lease.runId).toBe(work.runId)
-    expect(other.wire.count('dispatch')).toBe(1)
+    const host = await startHost()
+    const { work } = await leaseInState(state, host)
+    await host.crash()
+    const other = await enroll(host, 'other')
+    await host.advanceWithHeartbeats(seconds - 1, [other.connection])
+    expect(other.connection.hasReceived('dispatch')).toBe(false)
+    await host.advanceWithHeartbeats(2, [other.connection])
+    expect(other.connection.lastReceived('dispatch').lease.runId).toBe(work.runId)
+    expect(other.connection.countReceived('dispatch')).toBe(1)
   },
 )
 
 test.each(['offered', 'unconfirmed'])(
   'the host is killed while a lease is %s, and its worker comes back without it: dispatched anew',
   async (state) => {
-    const y = await yarn()
-    const { worker, work } = await leaseThatIs(state, y)
-    await y.crash()
-    const wire = await back(y, worker)
-    expect(wire.last('dispatch').lease).toMatchObject({ runId: work.runId })
-    expect(wire.last('dispatch').lease.id).not.toBe(work.id)
+    const host = await startHost()
+    const { worker, work } = await leaseInState(state, host)
+    await host.crash()
+    const connection = await reconnect(host, worker)
+    expect(connection.lastReceived('dispatch').lease).toMatchObject({ runId: work.runId })
+    expect(connection.lastReceived('dispatch').lease.id).not.toBe(work.id)
   },
 )
 
 test('the host is killed while a lease is held, and its worker comes back without it: lost at once', async () => {
-  const y = await yarn()
-  const { worker, runId } = await busy(y)
-  await y.crash()
-  await back(y, worker)
-  expect((await y.events(runId)).at(-1)).toBe('status queued')
+  const host = await startHost()
+  const { worker, runId } = await acceptRun(host)
+  await host.crash()
+  await reconnect(host, worker)
+  expect((await host.events(runId)).at(-1)).toBe('status queued')
 })
 
 test('a lease that was on disk when the host was killed before its dispatch: no second lease, and the run is not lost', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  await worker.wire.beat()
-  y.tracker.put(ticket('ENG-1'))
-  y.beforeLanding('lease', () => y.fill())
-  await y.settle()
-  await y.crash()
-  await y.drain()
-  expect([...y.store.database.snapshots.all('lease')].length).toBeLessThanOrEqual(1)
-  const wire = await back(y, worker)
-  await y.pass(1)
-  expect(wire.count('dispatch')).toBe(1)
-  expect(y.allRuns()).toHaveLength(1)
+  const host = await startHost()
+  const worker = await enroll(host)
+  await worker.connection.sendHeartbeat()
+  host.tracker.put(ticket('ENG-1'))
+  host.beforeCommit('lease', () => host.fillDisk())
+  await host.settle()
+  await host.crash()
+  await host.freeDisk()
+  expect([...host.store.database.snapshots.all('lease')].length).toBeLessThanOrEqual(1)
+  const connection = await reconnect(host, worker)
+  await host.advance(1)
+  expect(connection.countReceived('dispatch')).toBe(1)
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test('a restored lease is authoritative over the run’s recorded status', async () => {
-  const y = await yarn()
-  const { worker, work, runId } = await busy(y)
-  const record = y.store.database.snapshots.get('run', runId)
+  const host = await startHost()
+  const { worker, work, runId } = await acceptRun(host)
+  const record = host.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no life of the run on disk')
   // As an older record would say it: queued, and no lease known.
   const stale = { ...record, s: 'q', c: { ...(record.c as object), lease: null } }
-  const { startedAt: _, ...run } = y.run(runId)
-  await y.restart()
-  void y.store.database.commit([
+  const { startedAt: _, ...run } = host.run(runId)
+  await host.restart()
+  void host.store.database.commit([
     { table: 'snapshot', kind: 'run', key: runId, record: stale },
     { table: 'run', id: runId, run: { ...run, status: 'queued' } },
   ])
-  await y.settle()
-  await y.crash()
-  const other = await enroll(y, 'other')
-  expect(other.wire.has('dispatch')).toBe(false)
-  const wire = await back(y, worker, work)
-  await wire.say(work.running(), work.complete())
-  expect(wire.last('run-complete-ack').leaseId).toBe(work.id)
-  expect(y.run(runId).status).toBe('completed')
+  await host.settle()
+  await host.crash()
+  const other = await enroll(host, 'other')
+  expect(other.connection.hasReceived('dispatch')).toBe(false)
+  const connection = await reconnect(host, worker, work)
+  await connection.send(work.running(), work.complete())
+  expect(connection.lastReceived('run-complete-ack').leaseId).toBe(work.id)
+  expect(host.run(runId).status).toBe('completed')
 })
 
 test('a lease whose run is over, or no more, is no lease after a restart', async () => {
-  const y = await yarn()
-  const { work, runId } = await busy(y)
-  await y.restart()
-  void y.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
-  void y.store.database.commit([{ table: 'run', id: runId, run: { ...y.run(runId), status: 'failed' } }])
-  await y.settle()
-  await y.crash()
-  expect([...y.store.database.snapshots.all('lease')]).toEqual([])
-  expect(y.run(runId).status).toBe('failed')
+  const host = await startHost()
+  const { work, runId } = await acceptRun(host)
+  await host.restart()
+  void host.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
+  void host.store.database.commit([
+    { table: 'run', id: runId, run: { ...host.run(runId), status: 'failed' } },
+  ])
+  await host.settle()
+  await host.crash()
+  expect([...host.store.database.snapshots.all('lease')]).toEqual([])
+  expect(host.run(runId).status).toBe('failed')
   expect(work.runId).toBe(runId)
 })
 
 test('a run whose lease is gone after a restart is queued again', async () => {
-  const y = await yarn()
-  const { work, runId } = await busy(y)
-  await y.restart()
-  void y.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
-  await y.settle()
-  await y.crash()
-  expect(y.run(runId).status).toBe('queued')
+  const host = await startHost()
+  const { work, runId } = await acceptRun(host)
+  await host.restart()
+  void host.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
+  await host.settle()
+  await host.crash()
+  expect(host.run(runId).status).toBe('queued')
 })
 
 test('the queue’s order survives a restart', async () => {
-  const y = await yarn()
-  y.tracker.put(
+  const host = await startHost()
+  host.tracker.put(
     ticket('low', { priority: 4 }),
     ticket('urgent', { priority: 1 }),
     ticket('high', { priority: 2 }),
   )
-  await y.settle()
-  await y.crash()
-  const { wire } = await enroll(y, 'worker', 1)
+  await host.settle()
+  await host.crash()
+  const { connection } = await enroll(host, 'worker', 1)
   for (let at = 0; at < 3; at++) {
-    const work = new Work(wire.last('dispatch'))
-    await wire.say(work.accept(), work.complete())
+    const work = new Work(connection.lastReceived('dispatch'))
+    await connection.send(work.accept(), work.complete())
   }
-  const taken = wire.heard.flatMap((frame) =>
+  const taken = connection.received.flatMap((frame) =>
     frame.type === 'dispatch' ? [frame.job.run.ticket.identifier] : [],
   )
   expect(taken).toEqual(['urgent', 'high', 'low'])
 })
 
 test('a restart forgets no interruption', async () => {
-  const y = await yarn()
-  const { worker, runId } = await busy(y)
+  const host = await startHost()
+  const { worker, runId } = await acceptRun(host)
   for (let times = 2; times <= 3; times++) {
-    await y.crash()
-    await y.pass(220)
-    const wire = await back(y, worker)
-    await wire.say(new Work(wire.last('dispatch')).accept())
+    await host.crash()
+    await host.advance(220)
+    const connection = await reconnect(host, worker)
+    await connection.send(new Work(connection.lastReceived('dispatch')).accept())
   }
-  await y.crash()
-  await y.pass(220)
-  expect(y.run(runId).status).toBe('failed')
+  await host.crash()
+  await host.advance(220)
+  expect(host.run(runId).status).toBe('failed')
 })
 
 test('a restart makes no ticket run that has run', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  await wire.say(work.complete())
-  await y.crash()
-  y.tracker.touch()
-  await y.pass(60)
-  expect(y.allRuns()).toHaveLength(1)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete())
+  await host.crash()
+  host.tracker.announceChange()
+  await host.advance(60)
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test('a ticket that changed state while the host was away runs again', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  await wire.say(work.complete())
-  y.tracker.put(ticket('ENG-1', { state: 'In Review' }))
-  await y.pass(1)
-  await y.restart()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(y.allRuns()).toHaveLength(2)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete())
+  host.tracker.put(ticket('ENG-1', { state: 'In Review' }))
+  await host.advance(1)
+  await host.restart()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(host.allRuns()).toHaveLength(2)
 })
 
 test('a completion is acknowledged again after a restart', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.say(work.complete())
-  await y.crash()
-  const again = await back(y, worker, work)
-  await again.say(work.at(1).complete())
-  expect(again.count('run-complete-ack')).toBe(2)
-  expect(y.run(runId).status).toBe('completed')
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete())
+  await host.crash()
+  const again = await reconnect(host, worker, work)
+  await again.send(work.at(1).complete())
+  expect(again.countReceived('run-complete-ack')).toBe(2)
+  expect(host.run(runId).status).toBe('completed')
 })
 
 test('late frames of a lease that ended before a restart are answered with `lease-lost`', async () => {
-  const y = await yarn()
-  const { worker, wire, work } = await busy(y)
-  await wire.beat()
-  await y.crash()
-  const again = await back(y, worker, work)
-  await again.say(work.complete())
-  expect(again.last('lease-lost').reason).toBe('this lease has ended: lost')
-  expect(again.has('run-complete-ack')).toBe(false)
+  const host = await startHost()
+  const { worker, connection, work } = await acceptRun(host)
+  await connection.sendHeartbeat()
+  await host.crash()
+  const again = await reconnect(host, worker, work)
+  await again.send(work.complete())
+  expect(again.lastReceived('lease-lost').reason).toBe('this lease has ended: lost')
+  expect(again.hasReceived('run-complete-ack')).toBe(false)
 })
 
 test('a cancel goes on across a restart: told again, fenced after 15 s', async () => {
-  const y = await yarn()
-  const { worker, work, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await y.crash()
-  const wire = await back(y, worker, work)
-  expect(wire.last('cancel').leaseId).toBe(work.id)
-  await y.pass(15)
-  expect(wire.last('lease-lost').leaseId).toBe(work.id)
-  expect(y.run(runId).status).toBe('cancelled')
+  const host = await startHost()
+  const { worker, work, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.crash()
+  const connection = await reconnect(host, worker, work)
+  expect(connection.lastReceived('cancel').leaseId).toBe(work.id)
+  await host.advance(15)
+  expect(connection.lastReceived('lease-lost').leaseId).toBe(work.id)
+  expect(host.run(runId).status).toBe('cancelled')
 })
 
 test('frames that were lost with the host are recorded as lost no more than once', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.say(work.gap(1, 4))
-  await y.crash()
-  const again = await back(y, worker, work)
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.gap(1, 4))
+  await host.crash()
+  const again = await reconnect(host, worker, work)
   expect(again.acknowledged(work)).toBe(4)
-  await again.say(work.gap(1, 4), work.complete())
-  expect((await y.events(runId)).slice(2)).toEqual(['gap 1–4', 'status completed'])
+  await again.send(work.gap(1, 4), work.complete())
+  expect((await host.events(runId)).slice(2)).toEqual(['gap 1–4', 'status completed'])
 })
 
 test('a drained worker is drained after a restart', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  await y.done(y.desk.drainWorker(worker.workerId))
-  await y.restart()
-  y.tracker.put(ticket('ENG-1'))
-  const wire = await back(y, worker)
-  expect(wire.last('registered').state).toBe('draining')
-  expect(wire.has('dispatch')).toBe(false)
+  const host = await startHost()
+  const worker = await enroll(host)
+  await host.succeeded(host.hostApi.drainWorker(worker.workerId))
+  await host.restart()
+  host.tracker.put(ticket('ENG-1'))
+  const connection = await reconnect(host, worker)
+  expect(connection.lastReceived('registered').state).toBe('draining')
+  expect(connection.hasReceived('dispatch')).toBe(false)
 })
 
 test('what a worker was to be told of a discarded sandbox is told after a restart', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.say(work.complete({ sandbox: { provider: 'bwrap', id: 'box' } }))
-  await wire.drop()
-  await y.done(y.desk.discardRun(runId))
-  await y.crash()
-  expect((await back(y, worker)).last('discard').runId).toBe(runId)
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ sandbox: { provider: 'bwrap', id: 'box' } }))
+  await connection.drop()
+  await host.succeeded(host.hostApi.discardRun(runId))
+  await host.crash()
+  expect((await reconnect(host, worker)).lastReceived('discard').runId).toBe(runId)
 })
 
-inHand('the doors turn whoever comes then away before the desk hears of it')(
+inMemoryOnly('the doors turn whoever comes then away before the desk hears of it')(
   'while the host stops nobody is let in and nothing is promised',
   async () => {
-    const y = await yarn()
-    const { runId } = await busy(y)
-    const { desk } = y
-    const given = token(y)
-    const early = y.connect('early')
-    await y.restart()
-    expect(desk.open()).toBe(false)
-    expect(await desk.cancelRun(runId)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-    expect(desk.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-    expect(desk.workerConnected({ address: '', send: () => true, close: () => {} })).toMatchObject({
+    const host = await startHost()
+    const { runId } = await acceptRun(host)
+    const { hostApi } = host
+    const given = pairingToken(host)
+    const early = host.connect('early')
+    await host.restart()
+    expect(hostApi.isOpen()).toBe(false)
+    expect(await hostApi.cancelRun(runId)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(hostApi.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(hostApi.connectWorker({ address: '', send: () => true, close: () => {} })).toMatchObject({
       ok: false,
       refusal: { kind: 'unavailable' },
     })
-    await early.say(pairing(given))
-    expect(early.has('registered')).toBe(false)
+    await early.send(registerWithToken(given))
+    expect(early.hasReceived('registered')).toBe(false)
   },
 )
 
 test('ten restarts in a row change nothing', async () => {
-  const y = await yarn()
-  const { worker, work, runId } = await busy(y)
-  y.tracker.put(ticket('ENG-2', { blockedBy: ['ENG-1'] }))
-  await y.settle()
-  const before = picture(y)
+  const host = await startHost()
+  const { worker, work, runId } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  const before = stateOf(host)
   for (let times = 0; times < 10; times++) {
-    if (times % 2 === 0) await y.crash()
-    else await y.restart()
-    await y.pass(20)
+    if (times % 2 === 0) await host.crash()
+    else await host.restart()
+    await host.advance(20)
   }
-  expect(picture(y)).toEqual(before)
-  const wire = await back(y, worker, work)
-  await wire.say(work.complete())
-  expect(y.run(runId).status).toBe('completed')
+  expect(stateOf(host)).toEqual(before)
+  const connection = await reconnect(host, worker, work)
+  await connection.send(work.complete())
+  expect(host.run(runId).status).toBe('completed')
 })
 
 test('a run’s events are numbered without a hole or a repeat, however often the host was killed', async () => {
-  const y = await yarn()
-  const { worker, work, runId } = await busy(y)
+  const host = await startHost()
+  const { worker, work, runId } = await acceptRun(host)
   for (let times = 0; times < 5; times++) {
-    const wire = await back(y, worker, work)
-    const next = (wire.acknowledged(work) ?? 0) + 1
-    await wire.say(work.at(next).event(`${next}`))
-    y.fill()
-    await wire.say(work.event('lost'))
-    await y.crash()
-    await y.drain()
+    const connection = await reconnect(host, worker, work)
+    const next = (connection.acknowledged(work) ?? 0) + 1
+    await connection.send(work.at(next).event(`${next}`))
+    host.fillDisk()
+    await connection.send(work.event('lost'))
+    await host.crash()
+    await host.freeDisk()
   }
-  const events = await y.done(y.desk.runEvents(runId, {}))
+  const events = await host.succeeded(host.hostApi.runEvents(runId, {}))
   expect(events.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6])
 })
 
 test('what was lost with a killed host is exactly what was never acknowledged: a retry, a drain, a cancel', async () => {
-  const y = await yarn()
-  const { worker, runId, wire, work } = await busy(y)
-  await wire.say(work.complete({ status: 'failed' }))
-  y.beforeLanding('worker', () => y.fill())
+  const host = await startHost()
+  const { worker, runId, connection, work } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed' }))
+  host.beforeCommit('worker', () => host.fillDisk())
   let answered = 0
-  void y.desk.drainWorker(worker.workerId).then(() => answered++)
-  void y.desk.retryRun(runId).then(() => answered++)
-  await y.settle()
-  await y.crash()
-  await y.drain()
+  void host.hostApi.drainWorker(worker.workerId).then(() => answered++)
+  void host.hostApi.retryRun(runId).then(() => answered++)
+  await host.settle()
+  await host.crash()
+  await host.freeDisk()
   expect(answered).toBe(0)
-  expect(y.desk.fleet().workers[0]?.state).toBe('active')
-  expect(y.run(runId).status).toBe('failed')
+  expect(host.hostApi.fleet().workers[0]?.state).toBe('active')
+  expect(host.run(runId).status).toBe('failed')
 })

@@ -2,15 +2,25 @@
 import { expect, test } from '@jest/globals'
 import type { Result } from '../../core/result.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
-import { back, busy, cost, enroll, inHand, offered, ticket, Work, yarn } from './host-conversation.ts'
+import {
+  acceptRun,
+  cost,
+  enroll,
+  inMemoryOnly,
+  offerRun,
+  reconnect,
+  startHost,
+  ticket,
+  Work,
+} from './host-conversation.ts'
 
 const prUrl = 'https://example.com/owner/name/pull/7'
 
 test('a ticket becomes eligible: a new run, queued', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(y.runOf('ENG-1')).toEqual({
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(host.runOf('ENG-1')).toEqual({
     id: expect.stringMatching(/^run-[0-9a-f]{32}$/),
     ticket: ticket('ENG-1'),
     status: 'queued',
@@ -23,64 +33,64 @@ test('a ticket becomes eligible: a new run, queued', async () => {
 })
 
 test('a ticket that is not eligible becomes none', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
-  await y.settle()
-  expect(y.allRuns()).toEqual([])
-  expect(y.desk.tickets()).toEqual([])
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await host.settle()
+  expect(host.allRuns()).toEqual([])
+  expect(host.hostApi.tickets()).toEqual([])
 })
 
 test('a ticket with an active run gets no second one, however often the tracker is looked at', async () => {
-  const y = await yarn()
-  await busy(y)
+  const host = await startHost()
+  await acceptRun(host)
   for (let times = 0; times < 3; times++) {
-    y.tracker.touch()
-    await y.settle()
+    host.tracker.announceChange()
+    await host.settle()
   }
-  expect(y.allRuns()).toHaveLength(1)
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test.each([['completed'], ['failed'], ['cancelled']] as const)(
   'a ticket whose run has %s gets no other run before it changes state',
   async (status) => {
-    const y = await yarn()
-    const { wire, work } = await busy(y)
-    await wire.say(work.complete({ status }))
-    y.tracker.put(ticket('ENG-1', { title: 'another title', updatedAt: '2026-01-02T00:00:00.000Z' }))
-    await y.pass(60)
-    expect(y.allRuns()).toHaveLength(1)
-    y.tracker.put(ticket('ENG-1', { state: 'In Review' }))
-    await y.pass(60)
-    expect(y.allRuns()).toHaveLength(1)
-    y.tracker.put(ticket('ENG-1'))
-    await y.settle()
-    expect(y.allRuns().map((run) => run.status)).toEqual(['queued', status])
+    const host = await startHost()
+    const { connection, work } = await acceptRun(host)
+    await connection.send(work.complete({ status }))
+    host.tracker.put(ticket('ENG-1', { title: 'another title', updatedAt: '2026-01-02T00:00:00.000Z' }))
+    await host.advance(60)
+    expect(host.allRuns()).toHaveLength(1)
+    host.tracker.put(ticket('ENG-1', { state: 'In Review' }))
+    await host.advance(60)
+    expect(host.allRuns()).toHaveLength(1)
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
+    expect(host.allRuns().map((run) => run.status)).toEqual(['queued', status])
   },
 )
 
 test('a ticket that left its state and came back while its run was active gets no second run after it', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
-  await y.pass(1)
-  y.tracker.put(ticket('ENG-1'))
-  await y.pass(1)
-  await wire.say(work.complete())
-  y.tracker.touch()
-  await y.settle()
-  expect(y.allRuns()).toHaveLength(1)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await host.advance(1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.advance(1)
+  await connection.send(work.complete())
+  host.tracker.announceChange()
+  await host.settle()
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test('`run-patch` with a status moves the run only forward', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
   const seen: string[] = []
   for (const status of ['running', 'preparing', 'running', 'finalizing', 'running'] as const) {
-    await wire.say(work.patch({ status }))
-    seen.push(y.run(runId).status)
+    await connection.send(work.patch({ status }))
+    seen.push(host.run(runId).status)
   }
   expect(seen).toEqual(['running', 'running', 'running', 'finalizing', 'finalizing'])
-  expect(await y.events(runId)).toEqual([
+  expect(await host.events(runId)).toEqual([
     'status queued',
     'status preparing',
     'status running',
@@ -89,20 +99,20 @@ test('`run-patch` with a status moves the run only forward', async () => {
 })
 
 test('`run-patch` may skip running', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.patch({ status: 'finalizing' }))
-  expect(y.run(runId).status).toBe('finalizing')
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.patch({ status: 'finalizing' }))
+  expect(host.run(runId).status).toBe('finalizing')
 })
 
 test('`run-patch` tells of session, pull request, sandbox and costs', async () => {
-  const y = await yarn()
-  const { wire, work, worker, runId } = await busy(y)
-  await wire.say(
+  const host = await startHost()
+  const { connection, work, worker, runId } = await acceptRun(host)
+  await connection.send(
     work.patch({ agentSessionId: 's-1', sandbox: { provider: 'bwrap', id: 'box-1' } }),
     work.patch({ prUrl, prState: 'draft', costs: [cost(1)] }),
   )
-  expect(y.run(runId)).toMatchObject({
+  expect(host.run(runId)).toMatchObject({
     agentSessionId: 's-1',
     prUrl,
     prState: 'draft',
@@ -113,17 +123,17 @@ test('`run-patch` tells of session, pull request, sandbox and costs', async () =
 })
 
 test('`run-patch` cannot end a run', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  await wire.say({ ...work.running(), patch: { status: 'completed' } })
-  expect(wire.last('rejected').code).toBe('malformed')
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await connection.send({ ...work.running(), patch: { status: 'completed' } })
+  expect(connection.lastReceived('rejected').code).toBe('malformed')
 })
 
 test('`run-complete`: its status; finishedAt, result, costs, prUrl, prState, sandbox.retainedUntil set', async () => {
-  const y = await yarn()
-  const { wire, work, worker, runId } = await busy(y)
-  await y.pass(20)
-  await wire.say(
+  const host = await startHost()
+  const { connection, work, worker, runId } = await acceptRun(host)
+  await host.advance(20)
+  await connection.send(
     work.running(),
     work.complete({
       result: { branch: 'eng-1', summary: 'did it', artifacts: ['a.txt'] },
@@ -134,7 +144,7 @@ test('`run-complete`: its status; finishedAt, result, costs, prUrl, prState, san
       sandbox: { provider: 'bwrap', id: 'box-1' },
     }),
   )
-  expect(y.run(runId)).toMatchObject({
+  expect(host.run(runId)).toMatchObject({
     status: 'completed',
     startedAt: '2026-01-01T00:00:01.000Z',
     finishedAt: '2026-01-01T00:00:21.000Z',
@@ -150,183 +160,191 @@ test('`run-complete`: its status; finishedAt, result, costs, prUrl, prState, san
       retainedUntil: '2026-01-02T00:00:21.000Z',
     },
   })
-  expect(y.desk.fleet().workers[0]?.activeRuns).toBe(0)
+  expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(0)
 })
 
 test('`run-complete` with failure: failed, with its error', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete({ status: 'failed', error: 'the tests do not pass' }))
-  expect(y.run(runId)).toMatchObject({ status: 'failed', error: 'the tests do not pass' })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed', error: 'the tests do not pass' }))
+  expect(host.run(runId)).toMatchObject({ status: 'failed', error: 'the tests do not pass' })
 })
 
 test('costs that are reported on the way and again at the end count once', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(
     work.patch({ costs: [cost(1)] }),
     work.patch({ costs: [cost(1), cost(2)] }),
     work.complete({ costs: [cost(1), cost(2)] }),
   )
-  expect(y.run(runId).costTotals?.costUsd).toBe(3)
+  expect(host.run(runId).costTotals?.costUsd).toBe(3)
 })
 
 test('a first execution’s costs are labelled `run`, an attempt’s after it `attempt N`, whatever the worker calls them', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.say(work.patch({ costs: [cost(1)] }))
-  await y.pass(165)
-  const again = await back(y, worker)
-  const second = new Work(again.last('dispatch'))
-  await again.say(second.accept(), second.complete({ status: 'failed', costs: [cost(2)] }))
-  await y.done(y.desk.retryRun(runId))
-  const third = new Work(again.last('dispatch'))
-  await again.say(third.accept(), third.complete({ costs: [cost(4)] }))
-  expect(y.run(runId).costs.map(({ label, costUsd }) => [label, costUsd])).toEqual([
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.patch({ costs: [cost(1)] }))
+  await host.advance(165)
+  const again = await reconnect(host, worker)
+  const second = new Work(again.lastReceived('dispatch'))
+  await again.send(second.accept(), second.complete({ status: 'failed', costs: [cost(2)] }))
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const third = new Work(again.lastReceived('dispatch'))
+  await again.send(third.accept(), third.complete({ costs: [cost(4)] }))
+  expect(host.run(runId).costs.map(({ label, costUsd }) => [label, costUsd])).toEqual([
     ['run', 1],
     ['attempt 2', 2],
     ['attempt 3', 4],
   ])
-  expect(y.run(runId).costTotals?.costUsd).toBe(7)
+  expect(host.run(runId).costTotals?.costUsd).toBe(7)
 })
 
 // ---- cancel ------------------------------------------------------------------------------------------------------
 
 test('cancel of a queued run takes effect immediately', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  const run = await y.done(y.desk.cancelRun(y.runOf('ENG-1').id))
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const run = await host.succeeded(host.hostApi.cancelRun(host.runOf('ENG-1').id))
   expect(run).toMatchObject({ status: 'cancelled', finishedAt: '2026-01-01T00:00:01.000Z' })
   expect(run).not.toHaveProperty('queueReason')
-  const { wire } = await enroll(y)
-  expect(wire.has('dispatch')).toBe(false)
+  const { connection } = await enroll(host)
+  expect(connection.hasReceived('dispatch')).toBe(false)
 })
 
 test('cancel of a run whose dispatch is unanswered takes effect immediately, and the worker is told', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await offered(y)
-  expect((await y.done(y.desk.cancelRun(runId))).status).toBe('cancelled')
-  await wire.say(work.accept(), work.complete())
-  expect(y.said[0]).toBe('host → worker  lease-lost ENG-1: cancelled by a person')
-  expect(wire.has('run-complete-ack')).toBe(false)
-  expect(y.run(runId).status).toBe('cancelled')
+  const host = await startHost()
+  const { connection, work, runId } = await offerRun(host)
+  expect((await host.succeeded(host.hostApi.cancelRun(runId))).status).toBe('cancelled')
+  await connection.send(work.accept(), work.complete())
+  expect(host.transcript[0]).toBe('host → worker  lease-lost ENG-1: cancelled by a person')
+  expect(connection.hasReceived('run-complete-ack')).toBe(false)
+  expect(host.run(runId).status).toBe('cancelled')
 })
 
 test('a run that is cancelled between its grant and its dispatch is never dispatched', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  const { id } = y.runOf('ENG-1')
-  y.beforeLanding('lease', () => void y.desk.cancelRun(id))
-  const { wire } = await enroll(y)
-  expect(wire.has('dispatch')).toBe(false)
-  expect(y.run(id).status).toBe('cancelled')
-  expect(y.desk.fleet().workers[0]?.activeRuns).toBe(0)
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const { id } = host.runOf('ENG-1')
+  host.beforeCommit('lease', () => void host.hostApi.cancelRun(id))
+  const { connection } = await enroll(host)
+  expect(connection.hasReceived('dispatch')).toBe(false)
+  expect(host.run(id).status).toBe('cancelled')
+  expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(0)
 })
 
 test('cancel of an active run: `cancel` is sent, and the run stays in its status until the worker’s run-complete', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.running())
-  expect((await y.done(y.desk.cancelRun(runId))).status).toBe('running')
-  await y.pass(10)
-  await wire.say(work.event('stopping'), work.complete({ status: 'cancelled', costs: [cost(1)] }))
-  expectRecorded(y.said.slice(1))
-  expect(y.run(runId)).toMatchObject({ status: 'cancelled', costs: [{ costUsd: 1 }] })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.running())
+  expect((await host.succeeded(host.hostApi.cancelRun(runId))).status).toBe('running')
+  await host.advance(10)
+  await connection.send(work.event('stopping'), work.complete({ status: 'cancelled', costs: [cost(1)] }))
+  expectRecorded(host.transcript.slice(1))
+  expect(host.run(runId)).toMatchObject({ status: 'cancelled', costs: [{ costUsd: 1 }] })
 })
 
-inHand('the answer to the first of two frames comes before the second is said')(
+inMemoryOnly('the answer to the first of two frames comes before the second is said')(
   'a worker that does not end a cancelled run within 15 s is fenced off, and the run is cancelled',
   async () => {
-    const y = await yarn()
-    const { wire, work, runId } = await busy(y)
-    await y.done(y.desk.cancelRun(runId))
-    await y.pass(14)
-    expect(y.run(runId).status).toBe('preparing')
-    await y.pass(1)
-    expect(y.run(runId).status).toBe('cancelled')
-    await wire.say(work.running(), work.complete())
-    expectRecorded(y.said)
-    expect(y.run(runId).status).toBe('cancelled')
+    const host = await startHost()
+    const { connection, work, runId } = await acceptRun(host)
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    await host.advance(14)
+    expect(host.run(runId).status).toBe('preparing')
+    await host.advance(1)
+    expect(host.run(runId).status).toBe('cancelled')
+    await connection.send(work.running(), work.complete())
+    expectRecorded(host.transcript)
+    expect(host.run(runId).status).toBe('cancelled')
   },
 )
 
 test('a worker that finishes while it is being cancelled is believed', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await wire.say(work.complete({ prUrl }))
-  expect(y.run(runId)).toMatchObject({ status: 'completed', prUrl })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await connection.send(work.complete({ prUrl }))
+  expect(host.run(runId)).toMatchObject({ status: 'completed', prUrl })
 })
 
 test('cancelling twice sends one `cancel`, and the 15 s begin with the first', async () => {
-  const y = await yarn()
-  const { wire, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(10)
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(5)
-  expect(wire.count('cancel')).toBe(1)
-  expect(y.run(runId).status).toBe('cancelled')
+  const host = await startHost()
+  const { connection, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(10)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(5)
+  expect(connection.countReceived('cancel')).toBe(1)
+  expect(host.run(runId).status).toBe('cancelled')
 })
 
 test('cancel while the worker is away: told when it is back, cancelled after 15 s in any case', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.drop()
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(10)
-  const again = await back(y, worker, work)
-  expect(again.last('cancel').leaseId).toBe(work.id)
-  await y.pass(5)
-  expect(y.run(runId).status).toBe('cancelled')
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.drop()
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(10)
+  const again = await reconnect(host, worker, work)
+  expect(again.lastReceived('cancel').leaseId).toBe(work.id)
+  await host.advance(5)
+  expect(host.run(runId).status).toBe('cancelled')
 })
 
 test('a worker that comes back without the lease it was to cancel: the run is cancelled at once', async () => {
-  const y = await yarn()
-  const { worker, wire, runId } = await busy(y)
-  await wire.drop()
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(1)
-  await back(y, worker)
-  expect(y.run(runId).status).toBe('cancelled')
+  const host = await startHost()
+  const { worker, connection, runId } = await acceptRun(host)
+  await connection.drop()
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(1)
+  await reconnect(host, worker)
+  expect(host.run(runId).status).toBe('cancelled')
 })
 
 test('a worker whose cancelled run is not over when its line breaks: cancelled after 15 s, not queued again', async () => {
-  const y = await yarn()
-  const { wire, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await wire.drop()
-  await y.pass(400)
-  expect(y.run(runId).status).toBe('cancelled')
-  expect(y.allRuns()).toHaveLength(1)
+  const host = await startHost()
+  const { connection, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await connection.drop()
+  await host.advance(400)
+  expect(host.run(runId).status).toBe('cancelled')
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test('cancel of a run that is already terminal is a no-op; the run is returned unchanged', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete())
-  const before = y.run(runId)
-  await y.pass(5)
-  expect(await y.done(y.desk.cancelRun(runId))).toEqual(before)
-  expect(wire.has('cancel')).toBe(false)
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete())
+  const before = host.run(runId)
+  await host.advance(5)
+  expect(await host.succeeded(host.hostApi.cancelRun(runId))).toEqual(before)
+  expect(connection.hasReceived('cancel')).toBe(false)
 })
 
 test('cancel, retry and discard of an unknown run', async () => {
-  const y = await yarn()
-  for (const asked of [y.desk.cancelRun('run-0'), y.desk.retryRun('run-0'), y.desk.discardRun('run-0')])
-    expect(await y.ask(asked)).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
-  for (const answer of [y.desk.run('run-0'), y.desk.placement('run-0'), await y.desk.runEvents('run-0', {})])
+  const host = await startHost()
+  for (const asked of [
+    host.hostApi.cancelRun('run-0'),
+    host.hostApi.retryRun('run-0'),
+    host.hostApi.discardRun('run-0'),
+  ])
+    expect(await host.settled(asked)).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+  for (const answer of [
+    host.hostApi.run('run-0'),
+    host.hostApi.placement('run-0'),
+    await host.hostApi.runEvents('run-0', {}),
+  ])
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
 })
 
 // ---- retry -------------------------------------------------------------------------------------------------------
 
 test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; prUrl, prState, costs kept', async () => {
-  const y = await yarn()
-  const { wire, work, runId, worker } = await busy(y)
-  await wire.say(
+  const host = await startHost()
+  const { connection, work, runId, worker } = await acceptRun(host)
+  await connection.send(
     work.complete({
       status: 'failed',
       error: 'no luck',
@@ -336,9 +354,9 @@ test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; 
       prState: 'draft',
     }),
   )
-  await y.done(y.desk.drainWorker(worker.workerId))
-  await y.pass(5)
-  const run = await y.done(y.desk.retryRun(runId))
+  await host.succeeded(host.hostApi.drainWorker(worker.workerId))
+  await host.advance(5)
+  const run = await host.succeeded(host.hostApi.retryRun(runId))
   expect(run).toMatchObject({
     id: runId,
     status: 'queued',
@@ -349,75 +367,78 @@ test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; 
     costs: [{ costUsd: 1 }],
   })
   for (const gone of ['result', 'error', 'startedAt', 'finishedAt']) expect(run).not.toHaveProperty(gone)
-  expect(y.allRuns()).toHaveLength(1)
+  expect(host.allRuns()).toHaveLength(1)
 })
 
 test.each([['queued'], ['preparing'], ['running'], ['finalizing']])(
   'retry: conflict unless terminal: %s',
   async (status) => {
-    const y = await yarn()
-    const { wire, work, runId } = await offered(y)
-    if (status !== 'queued') await wire.say(work.accept())
-    if (status === 'running' || status === 'finalizing') await wire.say(work.patch({ status }))
-    expect(y.run(runId).status).toBe(status)
-    expect(await y.ask(y.desk.retryRun(runId))).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+    const host = await startHost()
+    const { connection, work, runId } = await offerRun(host)
+    if (status !== 'queued') await connection.send(work.accept())
+    if (status === 'running' || status === 'finalizing') await connection.send(work.patch({ status }))
+    expect(host.run(runId).status).toBe(status)
+    expect(await host.settled(host.hostApi.retryRun(runId))).toMatchObject({
+      ok: false,
+      refusal: { kind: 'conflict' },
+    })
   },
 )
 
 test('retry: conflict when the ticket has another active run', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete({ status: 'failed' }))
-  await y.done(y.desk.runTicket('ENG-1'))
-  const refused = await y.ask(y.desk.retryRun(runId))
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed' }))
+  await host.succeeded(host.hostApi.runTicket('ENG-1'))
+  const refused = await host.settled(host.hostApi.retryRun(runId))
   expect(refused).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
 })
 
 test('two retries in one moment make one', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete({ status: 'failed' }))
-  const answers = [y.desk.retryRun(runId), y.desk.retryRun(runId)]
-  await y.settle()
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed' }))
+  const answers = [host.hostApi.retryRun(runId), host.hostApi.retryRun(runId)]
+  await host.settle()
   expect((await Promise.all(answers)).map(({ ok }) => ok)).toEqual([true, false])
-  expect(wire.count('dispatch')).toBe(2)
+  expect(connection.countReceived('dispatch')).toBe(2)
 })
 
 test.each([['completed'], ['failed'], ['cancelled']] as const)(
   'a run that has %s can be retried',
   async (status) => {
-    const y = await yarn()
-    const { wire, work, runId } = await busy(y)
-    await wire.say(work.complete({ status }))
-    await y.done(y.desk.retryRun(runId))
-    const next = new Work(wire.last('dispatch'))
+    const host = await startHost()
+    const { connection, work, runId } = await acceptRun(host)
+    await connection.send(work.complete({ status }))
+    await host.succeeded(host.hostApi.retryRun(runId))
+    const next = new Work(connection.lastReceived('dispatch'))
     expect([next.runId, next.id === work.id]).toEqual([runId, false])
-    await wire.say(next.accept(), next.complete())
-    expect(y.run(runId).status).toBe('completed')
+    await connection.send(next.accept(), next.complete())
+    expect(host.run(runId).status).toBe('completed')
   },
 )
 
 test('a retried run refuses the frames of its earlier lease: the lease id is the fencing token', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(15)
-  await y.done(y.desk.retryRun(runId))
-  const next = new Work(wire.last('dispatch'))
-  await wire.say(next.accept())
-  await wire.say(work.running(), work.complete({ status: 'failed', error: 'from the past' }))
-  expect(y.run(runId).status).toBe('preparing')
-  await wire.say(next.running(), next.complete())
-  expect(y.run(runId)).toMatchObject({ status: 'completed' })
-  expect(y.run(runId)).not.toHaveProperty('error')
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(15)
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const next = new Work(connection.lastReceived('dispatch'))
+  await connection.send(next.accept())
+  await connection.send(work.running(), work.complete({ status: 'failed', error: 'from the past' }))
+  expect(host.run(runId).status).toBe('preparing')
+  await connection.send(next.running(), next.complete())
+  expect(host.run(runId)).toMatchObject({ status: 'completed' })
+  expect(host.run(runId)).not.toHaveProperty('error')
 })
 
 test('the events of a retried run go on where those of its first life ended', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete({ status: 'failed', error: 'x' }))
-  await y.done(y.desk.retryRun(runId))
-  const events = await y.done(y.desk.runEvents(runId, {}))
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed', error: 'x' }))
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const events = await host.succeeded(host.hostApi.runEvents(runId, {}))
   expect(events.map(({ index }) => index)).toEqual([0, 1, 2, 3])
   expect(events.at(-1)).toMatchObject({ type: 'status', from: 'failed', to: 'queued' })
 })
@@ -425,35 +446,41 @@ test('the events of a retried run go on where those of its first life ended', as
 // ---- start by hand -----------------------------------------------------------------------------------------------
 
 test('a ticket can be run by hand, by its id or its identifier, also when it is not eligible', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { id: 'uuid-1', state: 'Backlog' }))
-  await y.settle()
-  const run = await y.done(y.desk.runTicket('ENG-1'))
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { id: 'uuid-1', state: 'Backlog' }))
+  await host.settle()
+  const run = await host.succeeded(host.hostApi.runTicket('ENG-1'))
   expect(run).toMatchObject({ status: 'queued', queueReason: 'no workers connected' })
-  await y.done(y.desk.cancelRun(run.id))
-  expect((await y.done(y.desk.runTicket('uuid-1'))).id).not.toBe(run.id)
+  await host.succeeded(host.hostApi.cancelRun(run.id))
+  expect((await host.succeeded(host.hostApi.runTicket('uuid-1'))).id).not.toBe(run.id)
 })
 
 test('run by hand: conflict if the ticket already has an active run', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  expect(await y.ask(y.desk.runTicket('ENG-1'))).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
-  await wire.say(work.complete())
-  expect((await y.ask(y.desk.runTicket('ENG-1'))).ok).toBe(true)
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  expect(await host.settled(host.hostApi.runTicket('ENG-1'))).toMatchObject({
+    ok: false,
+    refusal: { kind: 'conflict' },
+  })
+  await connection.send(work.complete())
+  expect((await host.settled(host.hostApi.runTicket('ENG-1'))).ok).toBe(true)
 })
 
 test('of two who run a ticket in one moment, one gets a run', async () => {
-  const y = await yarn()
-  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
-  await y.settle()
-  const asked = [y.desk.runTicket('ENG-1'), y.desk.runTicket('ENG-1')]
-  await y.settle()
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await host.settle()
+  const asked = [host.hostApi.runTicket('ENG-1'), host.hostApi.runTicket('ENG-1')]
+  await host.settle()
   expect((await Promise.all(asked)).map(({ ok }) => ok)).toEqual([true, false])
 })
 
 test('run by hand: an unknown ticket', async () => {
-  const y = await yarn()
-  expect(await y.ask(y.desk.runTicket('ENG-9'))).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+  const host = await startHost()
+  expect(await host.settled(host.hostApi.runTicket('ENG-9'))).toMatchObject({
+    ok: false,
+    refusal: { kind: 'unknown' },
+  })
 })
 
 // ---- discard -----------------------------------------------------------------------------------------------------
@@ -461,106 +488,106 @@ test('run by hand: an unknown ticket', async () => {
 const withSandbox = { sandbox: { provider: 'bwrap', id: 'box-1' } } as const
 
 test('discard: the worker that holds the sandbox is told', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete(withSandbox))
-  await y.beating(60, [wire])
-  const run = await y.done(y.desk.discardRun(runId))
-  expect(wire.last('discard')).toEqual({ type: 'discard', runId })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete(withSandbox))
+  await host.advanceWithHeartbeats(60, [connection])
+  const run = await host.succeeded(host.hostApi.discardRun(runId))
+  expect(connection.lastReceived('discard')).toEqual({ type: 'discard', runId })
   expect(run.sandbox).not.toHaveProperty('id')
   expect(run.sandbox.retainedUntil).toBe('2026-01-01T00:01:01.000Z')
 })
 
 test('discard: a worker that is away is told when it is back, once', async () => {
-  const y = await yarn()
-  const { worker, wire, work, runId } = await busy(y)
-  await wire.say(work.complete(withSandbox))
-  await wire.drop()
-  await y.done(y.desk.discardRun(runId))
-  const again = await back(y, worker)
-  expect(again.last('discard').runId).toBe(runId)
-  await y.pass(1)
-  const third = await back(y, worker)
-  expect(third.has('discard')).toBe(false)
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete(withSandbox))
+  await connection.drop()
+  await host.succeeded(host.hostApi.discardRun(runId))
+  const again = await reconnect(host, worker)
+  expect(again.lastReceived('discard').runId).toBe(runId)
+  await host.advance(1)
+  const third = await reconnect(host, worker)
+  expect(third.hasReceived('discard')).toBe(false)
 })
 
 test('discard: conflict while the run is active or without a sandbox, gone the second time', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  expect(await y.ask(y.desk.discardRun(runId))).toMatchObject({ refusal: { kind: 'conflict' } })
-  await wire.say(work.complete(withSandbox))
-  expect((await y.ask(y.desk.discardRun(runId))).ok).toBe(true)
-  expect(await y.ask(y.desk.discardRun(runId))).toMatchObject({ refusal: { kind: 'gone' } })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  expect(await host.settled(host.hostApi.discardRun(runId))).toMatchObject({ refusal: { kind: 'conflict' } })
+  await connection.send(work.complete(withSandbox))
+  expect((await host.settled(host.hostApi.discardRun(runId))).ok).toBe(true)
+  expect(await host.settled(host.hostApi.discardRun(runId))).toMatchObject({ refusal: { kind: 'gone' } })
 })
 
 test('discard: conflict when the run left no sandbox', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(work.complete())
-  expect(await y.ask(y.desk.discardRun(runId))).toMatchObject({ refusal: { kind: 'conflict' } })
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete())
+  expect(await host.settled(host.hostApi.discardRun(runId))).toMatchObject({ refusal: { kind: 'conflict' } })
 })
 
 // ---- while nothing can be written --------------------------------------------------------------------------------
 
 test('while the disk is full nothing is promised', async () => {
-  const y = await yarn()
-  const { runId, worker } = await busy(y)
-  y.fill()
+  const host = await startHost()
+  const { runId, worker } = await acceptRun(host)
+  host.fillDisk()
   const all: readonly Promise<Result<unknown>>[] = [
-    y.desk.cancelRun(runId),
-    y.desk.retryRun(runId),
-    y.desk.runTicket('ENG-1'),
-    y.desk.drainWorker(worker.workerId),
+    host.hostApi.cancelRun(runId),
+    host.hostApi.retryRun(runId),
+    host.hostApi.runTicket('ENG-1'),
+    host.hostApi.drainWorker(worker.workerId),
   ]
   for (const asked of all)
-    expect(await y.ask(asked)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-  expect(y.desk.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(await host.settled(asked)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+  expect(host.hostApi.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
 })
 
 test('an answer is given only when what it says is on disk', async () => {
-  const y = await yarn()
-  const { runId, wire } = await busy(y)
-  y.beforeLanding('lease', () => y.fill())
+  const host = await startHost()
+  const { runId, connection } = await acceptRun(host)
+  host.beforeCommit('lease', () => host.fillDisk())
   let answered = false
-  const asked = y.desk.cancelRun(runId).then((answer) => {
+  const asked = host.hostApi.cancelRun(runId).then((answer) => {
     answered = true
     return answer
   })
-  await y.settle()
-  expect([answered, wire.has('cancel')]).toEqual([false, false])
-  await y.drain()
-  expect(wire.has('cancel')).toBe(true)
+  await host.settle()
+  expect([answered, connection.hasReceived('cancel')]).toEqual([false, false])
+  await host.freeDisk()
+  expect(connection.hasReceived('cancel')).toBe(true)
   expect((await asked).ok).toBe(true)
 })
 
 // ---- lists -------------------------------------------------------------------------------------------------------
 
 test('runs are listed newest first, by page, status and ticket', async () => {
-  const y = await yarn()
+  const host = await startHost()
   for (const name of ['ENG-1', 'ENG-2', 'ENG-3']) {
-    y.tracker.put(ticket(name))
-    await y.pass(1)
+    host.tracker.put(ticket(name))
+    await host.advance(1)
   }
-  await y.done(y.desk.cancelRun(y.runOf('ENG-2').id))
-  const names = (query: Parameters<typeof y.desk.runs>[0]) => {
-    const found = y.desk.runs(query)
+  await host.succeeded(host.hostApi.cancelRun(host.runOf('ENG-2').id))
+  const names = (query: Parameters<typeof host.hostApi.runs>[0]) => {
+    const found = host.hostApi.runs(query)
     if (!found.ok) throw new Error(found.refusal.message)
     return [found.value.runs.map((run) => run.ticket.identifier).join(' '), found.value.more]
   }
   expect(names({})).toEqual(['ENG-3 ENG-2 ENG-1', false])
   expect(names({ limit: 2 })).toEqual(['ENG-3 ENG-2', true])
-  expect(names({ limit: 2, before: y.runOf('ENG-2').id })).toEqual(['ENG-1', false])
+  expect(names({ limit: 2, before: host.runOf('ENG-2').id })).toEqual(['ENG-1', false])
   expect(names({ status: ['queued'] })).toEqual(['ENG-3 ENG-1', false])
   expect(names({ status: ['queued', 'cancelled'], limit: 2 })).toEqual(['ENG-3 ENG-2', true])
   expect(names({ ticket: 'ENG-1' })).toEqual(['ENG-1', false])
 })
 
 test('a run’s events are read from any index on, as many as asked for', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await wire.say(...Array.from({ length: 10 }, () => work.event()))
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(...Array.from({ length: 10 }, () => work.event()))
   const indexes = async (query: { after?: number; limit?: number }) =>
-    (await y.done(y.desk.runEvents(runId, query))).map(({ index }) => index)
+    (await host.succeeded(host.hostApi.runEvents(runId, query))).map(({ index }) => index)
   expect(await indexes({ after: 8 })).toEqual([9, 10, 11])
   expect(await indexes({ after: 3, limit: 2 })).toEqual([4, 5])
   expect(await indexes({ limit: 1 })).toEqual([0])

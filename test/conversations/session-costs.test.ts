@@ -1,8 +1,16 @@
 /** What a person's session cost appears on its run, once, however often it is exported. */
 import { describe, expect, test } from '@jest/globals'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { back, cost, enroll, type Wire, Work, type Yarn, yarn } from './host-conversation.ts'
-import { type Retained, retained, visited, withAgent } from './terminal-conversation.ts'
+import {
+  cost,
+  enroll,
+  type HostConversation,
+  reconnect,
+  type ScriptedConnection,
+  startHost,
+  Work,
+} from './host-conversation.ts'
+import { type RetainedRun, resumeAndRelease, retainRun, withAgent } from './terminal-conversation.ts'
 
 const entry = (id: string, minute: number, more: Partial<UsageEntry> = {}): UsageEntry => ({
   id,
@@ -27,20 +35,20 @@ const RUN = entry('run', 1)
 const SUB = entry('sub', 2)
 
 /** The run's own execution used two entries, one of them a subagent's, and both are in its costs. */
-async function ended(): Promise<Retained & { readonly y: Yarn }> {
-  const y = await yarn(withAgent)
-  const given = await retained(y, { costs: [cost(0.5)] }, (work) => [
+async function startWithFinishedRun(): Promise<RetainedRun & { readonly host: HostConversation }> {
+  const host = await startHost(withAgent)
+  const given = await retainRun(host, { costs: [cost(0.5)] }, (work) => [
     work.usage(snapshot([RUN])),
     work.usage(snapshot([SUB], 'sub-1')),
   ])
-  return { y, ...given }
+  return { host, ...given }
 }
 
-const exported = (wire: Wire, entries: readonly UsageEntry[], subagentId?: string) =>
-  wire.say({ type: 'run-usage-snapshot', snapshot: snapshot(entries, subagentId) })
+const exportUsage = (connection: ScriptedConnection, entries: readonly UsageEntry[], subagentId?: string) =>
+  connection.send({ type: 'run-usage-snapshot', snapshot: snapshot(entries, subagentId) })
 
-const costsOf = (y: Yarn, runId: string): string[] =>
-  y
+const costsOf = (host: HostConversation, runId: string): string[] =>
+  host
     .run(runId)
     .costs.map(({ label, inputTokens, costUsd }) => `${label}: ${inputTokens} tokens, ${costUsd} USD`)
 
@@ -48,13 +56,13 @@ const OWN = 'run: 10 tokens, 0.5 USD'
 
 describe('after a session', () => {
   test('its cost is one more of the run’s, and what the run itself used is not in it', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await exported(wire, [RUN, entry('a', 10), entry('b', 11)])
-    await exported(wire, [SUB], 'sub-1')
-    await exported(wire, [entry('c', 9, { model: 'other', costUsd: 1 })], 'sub-2')
-    const { costs, costTotals } = y.run(runId)
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 300 tokens, 1.5 USD'])
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN, entry('a', 10), entry('b', 11)])
+    await exportUsage(connection, [SUB], 'sub-1')
+    await exportUsage(connection, [entry('c', 9, { model: 'other', costUsd: 1 })], 'sub-2')
+    const { costs, costTotals } = host.run(runId)
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 300 tokens, 1.5 USD'])
     expect(costs[1]?.breakdown?.map(({ model, costUsd }) => `${model} ${costUsd}`)).toEqual([
       'm 0.5',
       'other 1',
@@ -63,38 +71,38 @@ describe('after a session', () => {
   })
 
   test('an export that comes twice changes nothing, and one that says more takes its place', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await exported(wire, [RUN, entry('a', 10)])
-    await exported(wire, [RUN, entry('a', 10)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
-    await exported(wire, [RUN, entry('a', 10), entry('b', 11)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    await exportUsage(connection, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
   })
 
   test('exports that come in one breath are all accounted', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await wire.say(
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await connection.send(
       ...Array.from({ length: 30 }, (_, at) => ({
         type: 'run-usage-snapshot',
         snapshot: snapshot([entry(`e${at}`, 20)], `sub-${at + 10}`),
       })),
       { type: 'run-usage-snapshot', snapshot: snapshot([RUN, entry('a', 30)]) },
     )
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 3100 tokens, 7.75 USD'])
-    expect(await y.store.usage.list('-work')).toHaveLength(32)
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 3100 tokens, 7.75 USD'])
+    expect(await host.store.usage.list('-work')).toHaveLength(32)
   })
 
   test('a second one is another, and does not count the first again', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await exported(wire, [RUN, entry('a', 10)])
-    await visited(y, wire, runId)
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    await resumeAndRelease(host, connection, runId)
     // A replay of the first, late.
-    await exported(wire, [RUN, entry('a', 10)])
-    await exported(wire, [RUN, entry('a', 10), entry('b', 20)])
-    expect(costsOf(y, runId)).toEqual([
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    await exportUsage(connection, [RUN, entry('a', 10), entry('b', 20)])
+    expect(costsOf(host, runId)).toEqual([
       OWN,
       'attach 1: 100 tokens, 0.25 USD',
       'attach 2: 100 tokens, 0.25 USD',
@@ -102,105 +110,109 @@ describe('after a session', () => {
   })
 
   test('one in which nothing was asked costs nothing', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await exported(wire, [RUN])
-    expect(costsOf(y, runId)).toEqual([OWN])
-    await visited(y, wire, runId)
-    await exported(wire, [RUN, entry('a', 10)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN])
+    expect(costsOf(host, runId)).toEqual([OWN])
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 
   test('a host that is killed in between counts it once', async () => {
-    const { y, wire, worker, runId } = await ended()
-    await visited(y, wire, runId)
-    await exported(wire, [RUN, entry('a', 10)])
-    await y.crash()
-    const again = await back(y, worker)
-    await exported(again, [RUN, entry('a', 10), entry('b', 11)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+    const { host, connection, worker, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    await host.crash()
+    const again = await reconnect(host, worker)
+    await exportUsage(again, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
   })
 
   test('what was never archived counts from the end of the run', async () => {
-    const y = await yarn(withAgent)
-    const { wire, runId } = await retained(y, { costs: [cost(0.5)] })
-    const end = Date.parse(y.run(runId).finishedAt ?? '')
+    const host = await startHost(withAgent)
+    const { connection, runId } = await retainRun(host, { costs: [cost(0.5)] })
+    const end = Date.parse(host.run(runId).finishedAt ?? '')
     const at = (ms: number) => ({ at: new Date(end + ms).toISOString() })
-    await visited(y, wire, runId)
-    await exported(wire, [entry('before', 0, at(-1_000)), entry('after', 0, at(1_000))])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    await resumeAndRelease(host, connection, runId)
+    await exportUsage(connection, [entry('before', 0, at(-1_000)), entry('after', 0, at(1_000))])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 })
 
 test('costs that come while the run is being tried again are written when that has ended', async () => {
-  const { y, wire, runId } = await ended()
-  await visited(y, wire, runId)
-  await y.done(y.desk.retryRun(runId))
-  await exported(wire, [RUN, entry('a', 10)])
-  expect(costsOf(y, runId)).toEqual([OWN])
-  const work = new Work(wire.last('dispatch'))
-  await wire.say(work.accept(), work.complete({ costs: [cost(1)] }))
+  const { host, connection, runId } = await startWithFinishedRun()
+  await resumeAndRelease(host, connection, runId)
+  await host.succeeded(host.hostApi.retryRun(runId))
+  await exportUsage(connection, [RUN, entry('a', 10)])
+  expect(costsOf(host, runId)).toEqual([OWN])
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.complete({ costs: [cost(1)] }))
   const attempts = [OWN, 'attempt 2: 10 tokens, 1 USD']
-  expect(costsOf(y, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
-  await y.crash()
-  expect(costsOf(y, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
+  expect(costsOf(host, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
+  await host.crash()
+  expect(costsOf(host, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
 })
 
 describe('usage that comes without a lease', () => {
-  const archivedIn = async (y: Yarn, sessionId = 'session-1'): Promise<string[]> => {
+  const archivedIn = async (host: HostConversation, sessionId = 'session-1'): Promise<string[]> => {
     const { entries } = JSON.parse(
-      (await y.store.usage.read({ projectKey: '-work', sessionId })) ?? '{"entries":[]}',
+      (await host.store.usage.read({ projectKey: '-work', sessionId })) ?? '{"entries":[]}',
     )
     return entries.map(({ id }: UsageEntry) => id)
   }
-  const refusals = (y: Yarn) =>
-    y.log.lines.filter(({ message }) => message === 'a usage snapshot was not kept').length
+  const refusals = (host: HostConversation) =>
+    host.log.lines.filter(({ message }) => message === 'a usage snapshot was not kept').length
 
   test('of a session that the host has not had booted on that worker is not kept, and costs nobody anything', async () => {
-    const { y, wire, runId } = await ended()
-    await exported(wire, [RUN, entry('a', 10)])
-    expect([costsOf(y, runId), await archivedIn(y), refusals(y)]).toEqual([[OWN], ['run'], 1])
-    await visited(y, wire, runId)
-    await wire.say({
+    const { host, connection, runId } = await startWithFinishedRun()
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    expect([costsOf(host, runId), await archivedIn(host), refusals(host)]).toEqual([[OWN], ['run'], 1])
+    await resumeAndRelease(host, connection, runId)
+    await connection.send({
       type: 'run-usage-snapshot',
       snapshot: { ...snapshot([entry('a', 10)]), sessionId: 'session-2' },
     })
-    expect([costsOf(y, runId), await archivedIn(y, 'session-2'), refusals(y)]).toEqual([[OWN], [], 2])
+    expect([costsOf(host, runId), await archivedIn(host, 'session-2'), refusals(host)]).toEqual([
+      [OWN],
+      [],
+      2,
+    ])
     // What was not kept was not taken for accounted either.
-    await exported(wire, [RUN, entry('a', 10)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 
   test('from a worker that has nothing to do with it is not kept', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    const stranger = await enroll(y, 'stranger')
-    await exported(stranger.wire, [entry('forged', 10, { costUsd: 1_000 })])
-    await exported(stranger.wire, [entry('forged', 10)], 'sub-1')
-    expect(stranger.wire.closed).toBeUndefined()
-    expect([costsOf(y, runId), await archivedIn(y), refusals(y)]).toEqual([[OWN], ['run'], 2])
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    const stranger = await enroll(host, 'stranger')
+    await exportUsage(stranger.connection, [entry('forged', 10, { costUsd: 1_000 })])
+    await exportUsage(stranger.connection, [entry('forged', 10)], 'sub-1')
+    expect(stranger.connection.closed).toBeUndefined()
+    expect([costsOf(host, runId), await archivedIn(host), refusals(host)]).toEqual([[OWN], ['run'], 2])
   })
 
   test('is kept when the host was started again meanwhile, and when the worker was', async () => {
-    const { y, wire, worker, runId } = await ended()
-    await visited(y, wire, runId)
-    await y.crash()
-    const again = await back(y, worker)
-    await exported(again, [RUN, entry('a', 10)])
+    const { host, connection, worker, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await host.crash()
+    const again = await reconnect(host, worker)
+    await exportUsage(again, [RUN, entry('a', 10)])
     again.drop()
-    await y.settle()
-    const newer = await back(y, worker)
-    await exported(newer, [RUN, entry('a', 10), entry('b', 11)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
-    expect([await archivedIn(y), refusals(y)]).toEqual([['run', 'a', 'b'], 0])
+    await host.settle()
+    const newer = await reconnect(host, worker)
+    await exportUsage(newer, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+    expect([await archivedIn(host), refusals(host)]).toEqual([['run', 'a', 'b'], 0])
   })
 
   test('is kept when the run was discarded meanwhile', async () => {
-    const { y, wire, runId } = await ended()
-    await visited(y, wire, runId)
-    await y.done(y.desk.discardRun(runId))
-    await exported(wire, [RUN, entry('a', 10)])
-    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
-    expect([await archivedIn(y), refusals(y)]).toEqual([['run', 'a'], 0])
+    const { host, connection, runId } = await startWithFinishedRun()
+    await resumeAndRelease(host, connection, runId)
+    await host.succeeded(host.hostApi.discardRun(runId))
+    await exportUsage(connection, [RUN, entry('a', 10)])
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    expect([await archivedIn(host), refusals(host)]).toEqual([['run', 'a'], 0])
   })
 })

@@ -7,11 +7,11 @@
  * round is over when everything said has arrived, so nobody sleeps, and a frame that the doors lose ends the test.
  */
 import { createConnection, type Socket } from 'node:net'
-import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import type { HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
 import type { Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'
-import { type Doors, openDoors } from '../../transport/server.ts'
+import { type HostServer, openHostServer } from '../../transport/server.ts'
 import { promisesSettled } from '../support/manual-clock.ts'
 import { clientFrame } from '../support/socket-client.ts'
 import { afterwards, partsFor } from '../support/test-resources.ts'
@@ -25,181 +25,187 @@ const PING = 9
 const PONG = 10
 
 /** What a test's wire is told by its connection. */
-export interface WireEars {
-  heard(text: string): void
-  closed(code: number, reason: string): void
+export interface ScriptedConnectionListener {
+  onText(text: string): void
+  onClose(code: number, reason: string): void
 }
 
 /** What a test's wire may do with its connection. */
-export interface WireMouth {
-  receive(text: string): void
+export interface ScriptedConnectionSender {
+  send(text: string): void
   /** Breaks the connection without a word. */
-  closed(): void
+  breakOff(): void
 }
 
 /** The doors of one host, from its start to its end, and everybody who came to them. */
-export class SocketHouse {
+export class SocketTransport {
   /** What the host said and nobody has heard yet, over all lines. */
-  #spoken: Line[] = []
+  #sentByHost: ClientSocket[] = []
   /** How often the host was told anything by its doors. */
-  #told = 0
-  #errands: (() => Promise<void>)[] = []
-  #lines = new Set<Line>()
-  #opening: Line | undefined
-  #doors: Doors | undefined
+  #hostCalls = 0
+  #steps: (() => Promise<void>)[] = []
+  #sockets = new Set<ClientSocket>()
+  #opening: ClientSocket | undefined
+  #listeners: HostServer | undefined
   #closing: Promise<void> | undefined
-  #dead = false
+  #isKilled = false
 
-  static async open(desk: FrontDesk, log: Log): Promise<SocketHouse> {
-    const house = new SocketHouse()
-    const workerConnected = (link: WorkerLink) => house.#connected(desk, link)
-    const opened = await openDoors(partsFor({ ...desk, workerConnected }, { log }))
+  static async open(hostApi: HostApi, log: Log): Promise<SocketTransport> {
+    const transport = new SocketTransport()
+    const workerConnected = (link: WorkerSender) => transport.#onConnected(hostApi, link)
+    const opened = await openHostServer(partsFor({ ...hostApi, connectWorker: workerConnected }, { log }))
     if (!opened.ok) throw new Error(opened.refusal.message)
-    house.#doors = opened.value
-    afterwards(() => house.kill())
-    return house
+    transport.#listeners = opened.value
+    afterwards(() => transport.kill())
+    return transport
   }
 
-  dial(ears: WireEars): WireMouth {
-    const line = new Line(ears)
-    this.#lines.add(line)
-    this.#errands.push(() => this.#open(line))
+  dial(listener: ScriptedConnectionListener): ScriptedConnectionSender {
+    const socket = new ClientSocket(listener)
+    this.#sockets.add(socket)
+    this.#steps.push(() => this.#open(socket))
     return {
-      receive: (text) => void this.#errands.push(() => line.say(text)),
-      closed: () => void this.#errands.push(() => line.break()),
+      send: (text) => void this.#steps.push(() => socket.send(text)),
+      breakOff: () => void this.#steps.push(() => socket.breakOff()),
     }
   }
 
   /** Does what is to be done and turns the host's clock, until nobody has anything more to say. */
   async settle(turn: () => Promise<void>): Promise<void> {
     for (let idle = 0; idle < ROUNDS_MAX; idle++) {
-      for (const errand of this.#errands.splice(0)) await errand()
-      const told = this.#told
+      for (const step of this.#steps.splice(0)) await step()
+      const hostCalls = this.#hostCalls
       await turn()
       await this.#closing
-      if (this.#dead) return
-      if (this.#spoken.length > 0) await Promise.all([...new Set(this.#spoken)].map((line) => line.reached()))
-      const brought = this.#deliver()
-      if (brought) idle = 0
-      if (!brought && this.#spoken.length + this.#errands.length === 0 && this.#told === told) return
+      if (this.#isKilled) return
+      if (this.#sentByHost.length > 0)
+        await Promise.all([...new Set(this.#sentByHost)].map((socket) => socket.flushed()))
+      const hasDelivered = this.#deliver()
+      if (hasDelivered) idle = 0
+      if (
+        !hasDelivered &&
+        this.#sentByHost.length + this.#steps.length === 0 &&
+        this.#hostCalls === hostCalls
+      )
+        return
     }
-    throw new Error(`said by the host and never arrived: ${this.#spoken.length} frames`)
+    throw new Error(`said by the host and never arrived: ${this.#sentByHost.length} frames`)
   }
 
   /** As the host wishes it: with a goodbye for everybody. */
   close(reason: string): Promise<void> {
-    this.#closing ??= this.#doors?.close(reason) ?? Promise.resolve()
+    this.#closing ??= this.#listeners?.close(reason) ?? Promise.resolve()
     return this.#closing
   }
 
   /** Nothing of it is heard, or hears, any more. */
   async kill(): Promise<void> {
-    this.#dead = true
-    this.#errands = []
-    for (const line of this.#lines) line.abandon()
+    this.#isKilled = true
+    this.#steps = []
+    for (const socket of this.#sockets) socket.abandon()
     await this.close('killed')
   }
 
-  #connected(desk: FrontDesk, link: WorkerLink): Result<WorkerLine> {
-    const line = this.#opening
-    if (line === undefined) throw new Error('nobody is connecting')
-    let over = false
-    const spoke = (): void => void this.#spoken.push(line)
-    const joined = desk.workerConnected({
+  #onConnected(hostApi: HostApi, link: WorkerSender): Result<WorkerReceiver> {
+    const socket = this.#opening
+    if (socket === undefined) throw new Error('nobody is connecting')
+    let isClosed = false
+    const noteSent = (): void => void this.#sentByHost.push(socket)
+    const joined = hostApi.connectWorker({
       address: link.address,
       send: (text) => {
-        const taken = !over && link.send(text)
-        if (taken) spoke()
-        return taken
+        const isAccepted = !isClosed && link.send(text)
+        if (isAccepted) noteSent()
+        return isAccepted
       },
       close: (code, reason) => {
-        if (over) return
-        over = true
-        spoke()
+        if (isClosed) return
+        isClosed = true
+        noteSent()
         link.close(code, reason)
       },
     })
     if (!joined.ok) return joined
-    const tell = (does: () => void): void => {
-      this.#told += 1
-      if (!this.#dead) does()
+    const callHost = (does: () => void): void => {
+      this.#hostCalls += 1
+      if (!this.#isKilled) does()
     }
     const { value } = joined
     return {
       ok: true,
       value: {
-        receive: (text) => tell(() => value.receive(text)),
-        unreadable: (reason) => tell(() => value.unreadable(reason)),
-        closed: () => {
-          over = true
-          tell(() => value.closed())
-          line.hostKnows()
+        onText: (text) => callHost(() => value.onText(text)),
+        onUnreadable: (reason) => callHost(() => value.onUnreadable(reason)),
+        onClosed: () => {
+          isClosed = true
+          callHost(() => value.onClosed())
+          socket.onHostNoticed()
         },
         frameBytesMax: () => value.frameBytesMax(),
       },
     }
   }
 
-  async #open(line: Line): Promise<void> {
-    this.#opening = line
-    await line.open(this.#doors?.fleetPort ?? 0)
+  async #open(socket: ClientSocket): Promise<void> {
+    this.#opening = socket
+    await socket.open(this.#listeners?.fleetPort ?? 0)
     this.#opening = undefined
-    this.#told += 1
+    this.#hostCalls += 1
     // The doors may have sent it away at once.
-    await line.reached()
+    await socket.flushed()
   }
 
   /** In the order in which it was said, as far as it has arrived. */
   #deliver(): boolean {
-    let brought = false
-    while (this.#spoken[0]?.next()) {
-      this.#spoken.shift()
-      brought = true
+    let hasDelivered = false
+    while (this.#sentByHost[0]?.deliverNext()) {
+      this.#sentByHost.shift()
+      hasDelivered = true
     }
     // A goodbye of the doors themselves is none of the host's words.
-    for (const line of this.#lines) {
-      if (this.#spoken.includes(line)) continue
-      while (line.arrived > 0 && line.next()) brought = true
-      if (line.gone) this.#lines.delete(line)
+    for (const socket of this.#sockets) {
+      if (this.#sentByHost.includes(socket)) continue
+      while (socket.arrivedCount > 0 && socket.deliverNext()) hasDelivered = true
+      if (socket.isGone) this.#sockets.delete(socket)
     }
-    return brought
+    return hasDelivered
   }
 }
 
 /** One connection, as its client sees it. */
-class Line {
-  readonly #ears: WireEars
+class ClientSocket {
+  readonly #listener: ScriptedConnectionListener
   /** Arrived, and not heard yet: it waits for what was said before it on other lines. */
-  readonly #news: (() => void)[] = []
+  readonly #arrivals: (() => void)[] = []
   readonly #pongs: (() => void)[] = []
   #socket: Socket | undefined
   #rest: Buffer = Buffer.alloc(0)
-  #lost = false
+  #isBroken = false
   /** Nothing more will arrive. */
-  #ended = false
-  #known: () => void = () => {}
-  readonly #left: Promise<void>
+  #isEnded = false
+  #resolveHostNoticed: () => void = () => {}
+  readonly #hostNoticed: Promise<void>
 
-  constructor(ears: WireEars) {
-    this.#ears = ears
-    this.#left = new Promise((resolve) => {
-      this.#known = resolve
+  constructor(ears: ScriptedConnectionListener) {
+    this.#listener = ears
+    this.#hostNoticed = new Promise((resolve) => {
+      this.#resolveHostNoticed = resolve
     })
   }
 
-  get arrived(): number {
-    return this.#news.length
+  get arrivedCount(): number {
+    return this.#arrivals.length
   }
 
-  get gone(): boolean {
-    return this.#lost || (this.#ended && this.#news.length === 0)
+  get isGone(): boolean {
+    return this.#isBroken || (this.#isEnded && this.#arrivals.length === 0)
   }
 
   /** The next that arrived is heard. What was said to a line that is gone counts as heard: nobody ever will. */
-  next(): boolean {
-    const news = this.#news.shift()
-    if (!this.#lost) news?.()
-    return news !== undefined || this.gone
+  deliverNext(): boolean {
+    const news = this.#arrivals.shift()
+    if (!this.#isBroken) news?.()
+    return news !== undefined || this.isGone
   }
 
   open(port: number): Promise<void> {
@@ -207,38 +213,38 @@ class Line {
       const socket = createConnection({ host: '127.0.0.1', port, noDelay: true })
       this.#socket = socket
       let head = Buffer.alloc(0)
-      const shake = (bytes: Buffer): void => {
+      const onHandshakeBytes = (bytes: Buffer): void => {
         head = Buffer.concat([head, bytes])
         const end = head.indexOf('\r\n\r\n')
         if (end < 0) return
-        socket.off('data', shake)
+        socket.off('data', onHandshakeBytes)
         const status = head.toString('latin1', 0, head.indexOf('\r\n'))
         if (!status.startsWith('HTTP/1.1 101 ')) reject(new Error(`no socket: ${status}`))
-        socket.on('data', (chunk) => this.#take(chunk))
-        this.#take(head.subarray(end + 4))
+        socket.on('data', (chunk) => this.#onBytes(chunk))
+        this.#onBytes(head.subarray(end + 4))
         resolve()
       }
-      socket.on('data', shake)
+      socket.on('data', onHandshakeBytes)
       socket.on('error', () => {})
       socket.on('close', () => {
         reject(new Error('the doors hung up'))
-        this.#end(1006, '')
+        this.#onEnd(1006, '')
       })
-      socket.write(HELLO)
+      socket.write(UPGRADE_REQUEST)
     })
   }
 
-  async say(text: string): Promise<void> {
-    if (this.#ended || this.#lost) return
+  async send(text: string): Promise<void> {
+    if (this.#isEnded || this.#isBroken) return
     this.#socket?.write(clientFrame(TEXT, text))
-    await this.reached()
+    await this.flushed()
   }
 
   /** Once the host has read everything that was sent, and what it said before that is here. */
-  async reached(): Promise<void> {
+  async flushed(): Promise<void> {
     // What the host says in one breath leaves at the breath's end.
     await promisesSettled()
-    if (this.#ended || this.#lost) return
+    if (this.#isEnded || this.#isBroken) return
     await new Promise<void>((resolve) => {
       this.#pongs.push(resolve)
       this.#socket?.write(clientFrame(PING, ''))
@@ -246,55 +252,55 @@ class Line {
   }
 
   /** Once the host has noticed. */
-  async break(): Promise<void> {
-    if (this.#ended || this.#lost) return
+  async breakOff(): Promise<void> {
+    if (this.#isEnded || this.#isBroken) return
     this.abandon()
-    await this.#left
+    await this.#hostNoticed
   }
 
   abandon(): void {
-    this.#lost = true
+    this.#isBroken = true
     this.#socket?.destroy()
   }
 
-  hostKnows(): void {
-    this.#known()
+  onHostNoticed(): void {
+    this.#resolveHostNoticed()
   }
 
-  #end(code: number, reason: string): void {
-    if (this.#ended) return
-    this.#ended = true
-    this.#news.push(() => this.#ears.closed(code, reason))
+  #onEnd(code: number, reason: string): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#arrivals.push(() => this.#listener.onClose(code, reason))
     for (const go of this.#pongs.splice(0)) go()
   }
 
-  #take(chunk: Buffer): void {
+  #onBytes(chunk: Buffer): void {
     const bytes = Buffer.concat([this.#rest, chunk])
     let at = 0
     for (;;) {
       const frame = frameAt(bytes, at)
       if (frame === undefined) break
       at = frame.end
-      this.#frame(frame.opcode, frame.payload)
+      this.#onFrame(frame.opcode, frame.payload)
     }
     this.#rest = bytes.subarray(at)
   }
 
-  #frame(opcode: number, payload: Buffer): void {
+  #onFrame(opcode: number, payload: Buffer): void {
     if (opcode === TEXT) {
       const text = payload.toString()
-      this.#news.push(() => this.#ears.heard(text))
+      this.#arrivals.push(() => this.#listener.onText(text))
     } else if (opcode === PONG) this.#pongs.shift()?.()
     else if (opcode === PING) this.#socket?.write(clientFrame(PONG, payload))
     else if (opcode === CLOSE) {
       const code = payload.length < 2 ? 1005 : payload.readUInt16BE(0)
-      this.#end(code, payload.toString('utf8', 2))
+      this.#onEnd(code, payload.toString('utf8', 2))
       this.#socket?.destroy()
     }
   }
 }
 
-const HELLO = [
+const UPGRADE_REQUEST = [
   `GET ${routes.workerSocket.path} HTTP/1.1`,
   'Host: 127.0.0.1',
   'Connection: Upgrade',

@@ -1,48 +1,60 @@
 /** People who look into a sandbox, held in the hand: what each of them sees is part of the transcript. */
-import type { ViewLine } from '../../actors/api/host-api.ts'
+import type { ViewReceiver } from '../../actors/api/host-api.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
-import { type Busy, busy, configWith, type Wire, type Work, type Yarn, yarn } from './host-conversation.ts'
+import {
+  acceptRun,
+  configWith,
+  type HostConversation,
+  type LeasedScriptedWorker,
+  type ScriptedConnection,
+  startHost,
+  type Work,
+} from './host-conversation.ts'
 
 export const withAgent = configWith({ agent: { agentAApiKey: 'sk-agent' }, codehost: { token: 'gh-token' } })
 
-export interface Retained extends Busy {
+export interface RetainedRun extends LeasedScriptedWorker {
   readonly workerName: string
 }
 
 /** A run that has ended, with its sandbox retained and a session in it. */
-export async function retained(
-  y: Yarn,
+export async function retainRun(
+  host: HostConversation,
   outcome: Partial<RunOutcome> = {},
   before: (work: Work) => readonly object[] = () => [],
-): Promise<Retained> {
-  const given = await busy(y)
-  await y.quietly(() =>
-    given.wire.say(
+): Promise<RetainedRun> {
+  const given = await acceptRun(host)
+  await host.withoutTranscript(() =>
+    given.connection.send(
       ...before(given.work),
       given.work.complete({ agentSessionId: 'session-1', sandbox: { id: 'sb-1' }, ...outcome }),
     ),
   )
-  y.fresh()
+  host.clearTranscript()
   return { ...given, workerName: 'worker' }
 }
 
-export const aRetainedRun = async () => {
-  const y = await yarn(withAgent)
-  return { y, ...(await retained(y)) }
+export const startWithRetainedRun = async () => {
+  const host = await startHost(withAgent)
+  return { host, ...(await retainRun(host)) }
 }
 
 /** The worker's answer to the last order to boot. */
-export const ready = (wire: Wire) =>
-  wire.say({ type: 'sandbox-ready', requestId: wire.last('sandbox-boot').requestId })
+export const reportReady = (connection: ScriptedConnection) =>
+  connection.send({ type: 'sandbox-ready', requestId: connection.lastReceived('sandbox-boot').requestId })
 
 /** A person looks in, and has left again. */
-export async function visited(y: Yarn, wire: Wire, runId: string): Promise<void> {
-  const asked = y.desk.resumeRun(runId)
-  await y.settle()
-  await ready(wire)
-  await y.done(asked)
-  await y.done(y.desk.releaseRun(runId))
+export async function resumeAndRelease(
+  host: HostConversation,
+  connection: ScriptedConnection,
+  runId: string,
+): Promise<void> {
+  const asked = host.hostApi.resumeRun(runId)
+  await host.settle()
+  await reportReady(connection)
+  await host.succeeded(asked)
+  await host.succeeded(host.hostApi.releaseRun(runId))
 }
 
 /** Somebody at a terminal. */
@@ -50,40 +62,40 @@ export class Person {
   readonly seen: AttachOutput[] = []
   closed: { readonly code: number; readonly reason: string } | undefined
   /** So many more frames until too much waits for one that does not read. */
-  takes = Number.POSITIVE_INFINITY
-  readonly #y: Yarn
-  readonly #line: ViewLine
+  framesUntilFull = Number.POSITIVE_INFINITY
+  readonly #host: HostConversation
+  readonly #view: ViewReceiver
 
-  constructor(y: Yarn, runId: string, name: string) {
-    this.#y = y
-    this.#line = y.desk.attachView(runId, {
+  constructor(host: HostConversation, runId: string, name: string) {
+    this.#host = host
+    this.#view = host.hostApi.attachView(runId, {
       send: (frame) => {
-        if (this.closed !== undefined || this.takes-- <= 0) return false
+        if (this.closed !== undefined || this.framesUntilFull-- <= 0) return false
         this.seen.push(frame)
-        y.write(`${name} sees  ${told(frame)}`)
+        host.write(`${name} sees  ${describeOutput(frame)}`)
         return true
       },
       close: (code, reason) => {
         this.closed ??= { code, reason }
-        y.write(`${name} is sent away  ${code}`)
+        host.write(`${name} is sent away  ${code}`)
       },
     })
   }
 
   async type(data: string): Promise<void> {
-    this.#line.input(data)
-    await this.#y.settle()
+    this.#view.onInput(data)
+    await this.#host.settle()
   }
 
   async resize(cols: number, rows: number): Promise<void> {
-    this.#line.resize(cols, rows)
-    await this.#y.settle()
+    this.#view.onResize(cols, rows)
+    await this.#host.settle()
   }
 
   async leave(): Promise<void> {
     this.closed ??= { code: 1000, reason: 'left' }
-    this.#line.closed()
-    await this.#y.settle()
+    this.#view.onClosed()
+    await this.#host.settle()
   }
 
   get screen(): string {
@@ -91,20 +103,27 @@ export class Person {
   }
 }
 
-function told(frame: AttachOutput): string {
+function describeOutput(frame: AttachOutput): string {
   if (frame.type === 'data') return JSON.stringify(frame.data)
   return frame.type === 'exit' ? `exit ${frame.code}` : `error: ${frame.message}`
 }
 
 /** Sits down at a terminal of this size. */
-export async function sits(y: Yarn, runId: string, name: string, cols = 100, rows = 30): Promise<Person> {
-  const person = new Person(y, runId, name)
+export async function openTerminal(
+  host: HostConversation,
+  runId: string,
+  name: string,
+  cols = 100,
+  rows = 30,
+): Promise<Person> {
+  const person = new Person(host, runId, name)
   await person.resize(cols, rows)
   return person
 }
 
 /** The session in which the worker was last asked to show the terminal. */
-export const sessionOf = (wire: Wire): string => wire.last('attach-open').sessionId
+export const sessionOf = (connection: ScriptedConnection): string =>
+  connection.lastReceived('attach-open').sessionId
 
-export const print = (wire: Wire, sessionId: string, data: string) =>
-  wire.say({ type: 'attach-data', sessionId, data })
+export const print = (connection: ScriptedConnection, sessionId: string, data: string) =>
+  connection.send({ type: 'attach-data', sessionId, data })

@@ -3,11 +3,11 @@
  * gone when it is over, but for what is bounded.
  */
 import { expect, test } from '@jest/globals'
-import type { FrontDesk, WorkerLine } from '../../actors/api/host-api.ts'
+import type { HostApi, WorkerReceiver } from '../../actors/api/host-api.ts'
 import { RunEventLog } from '../../actors/runs/run-event-log.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
-import { capabilities, config, HandTracker, ticket } from '../conversations/host-conversation.ts'
+import { capabilities, config, ScriptedTracker, ticket } from '../conversations/host-conversation.ts'
 import { hostInMemory } from '../support/host-in-memory.ts'
 import { firstSeed, Random } from '../support/random.ts'
 
@@ -20,7 +20,7 @@ const T = '2026-01-01T00:00:00.000Z'
 class Hand {
   readonly #fleet: Fleet
   readonly #name: string
-  #line: WorkerLine | undefined
+  #line: WorkerReceiver | undefined
   #identity: { readonly workerId: string; readonly secret: string } | undefined
   readonly held = new Map<string, { seq: number; readonly runId: string }>()
   readonly offered: string[] = []
@@ -31,7 +31,7 @@ class Hand {
   }
 
   connect(): void {
-    const line = this.#fleet.desk.workerConnected({
+    const line = this.#fleet.hostApi.connectWorker({
       address: '127.0.0.1',
       send: (text) => {
         this.#hear(JSON.parse(text) as HostFrame)
@@ -46,16 +46,16 @@ class Hand {
   drop(): void {
     const line = this.#line
     this.#line = undefined
-    line?.closed()
+    line?.onClosed()
   }
 
   async say(...frames: readonly object[]): Promise<void> {
-    for (const frame of frames) this.#line?.receive(JSON.stringify(frame))
+    for (const frame of frames) this.#line?.onText(JSON.stringify(frame))
     await this.#fleet.clock.turn()
   }
 
   async register(): Promise<void> {
-    const minted = this.#identity === undefined ? this.#fleet.desk.mintPairingToken() : undefined
+    const minted = this.#identity === undefined ? this.#fleet.hostApi.mintPairingToken() : undefined
     if (minted?.ok === false) throw new Error(minted.refusal.message)
     this.connect()
     await this.say({
@@ -104,24 +104,24 @@ class Hand {
 
 async function fleet() {
   const random = new Random(7)
-  const tracker = new HandTracker()
-  const doors: FrontDesk[] = []
+  const tracker = new ScriptedTracker()
+  const doors: HostApi[] = []
   const made = hostInMemory(config, {
     tracker: () => tracker,
     random: {
       bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
       fraction: () => random.fraction(),
     },
-    openDoors: async (desk) => {
-      doors.push(desk)
+    openListeners: async (hostApi) => {
+      doors.push(hostApi)
       return yes({ close: async () => {} })
     },
   })
   made.host.start()
   await made.clock.turn()
-  const [desk] = doors
-  if (desk === undefined) throw new Error('the host did not open its doors')
-  return { ...made, tracker, desk }
+  const [hostApi] = doors
+  if (hostApi === undefined) throw new Error('the host did not open its doors')
+  return { ...made, tracker, hostApi }
 }
 type Fleet = Awaited<ReturnType<typeof fleet>>
 
@@ -191,7 +191,7 @@ async function execute(
 }
 
 async function cancelled(y: Fleet, runId: string): Promise<void> {
-  const answer = y.desk.cancelRun(runId)
+  const answer = y.hostApi.cancelRun(runId)
   await y.clock.turn()
   await answer
 }
@@ -208,14 +208,14 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   const seed = firstSeed(1)
   const random = new Random(seed)
   const y = await fleet()
-  y.desk.onPush(() => {})
+  y.hostApi.onPush(() => {})
   const hands = ['anvil', 'hammer', 'tongs'].map((name) => new Hand(y, name))
   for (const hand of hands) await hand.register()
   await pass(y, hands, A_WHILE_MS)
   const census = (): Record<string, number> => ({
     run: 0,
     lease: 0,
-    ...y.host.census(),
+    ...y.host.countInMemory(),
     timers: y.clock.timers,
   })
   const before = census()
@@ -234,7 +234,7 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   for (const hand of hands) hand.held.clear()
   await pass(y, hands, 15_000)
   for (let round = 0; round < 10; round++) {
-    const open = y.desk.runs({ status: ['queued', 'preparing', 'running', 'finalizing'], limit: 500 })
+    const open = y.hostApi.runs({ status: ['queued', 'preparing', 'running', 'finalizing'], limit: 500 })
     for (const { id } of open.ok ? open.value.runs : []) await cancelled(y, id)
     for (const hand of hands) hand.held.clear()
     await pass(y, hands, 60_000)

@@ -103,7 +103,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   'host crash before flush': (strike) => crashAtCommit(strike, 'before flush'),
   'host crash after flush': (strike) => crashAtCommit(strike, 'after flush'),
   'host stop': ({ world, ms }) => {
-    if (world.host.desk === undefined) return false
+    if (world.host.hostApi === undefined) return false
     world.host.stop(ms)
     return true
   },
@@ -244,7 +244,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     const { world, fault } = strike
     const runId = runFor(strike, ['queued', 'preparing', 'running', 'finalizing'])
     if (runId === undefined) return false
-    world.ask({ what: 'cancel', runId }, (desk) => desk.cancelRun(runId))
+    world.ask({ what: 'cancel', runId }, (hostApi) => hostApi.cancelRun(runId))
     const soonMs = CANCEL_ANSWER_MS + fault.target * RELENTLESS_MS
     if (fault.size > 0.3) world.time.in(soonMs, () => discardCancelled(world, runId))
     return true
@@ -253,28 +253,28 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     const { world } = strike
     const runId = runFor(strike, ['completed', 'failed', 'cancelled'])
     if (runId === undefined) return false
-    world.ask({ what: 'retry', runId }, (desk) => desk.retryRun(runId))
+    world.ask({ what: 'retry', runId }, (hostApi) => hostApi.retryRun(runId))
     return true
   },
   discard: (strike) => {
     const { world } = strike
     const runId = runFor(strike, ['completed', 'failed', 'cancelled', 'running'])
     if (runId === undefined) return false
-    world.ask({ what: 'discard', runId }, (desk) => desk.discardRun(runId))
+    world.ask({ what: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
     return true
   },
   drain: ({ world, worker }) =>
     about(worker, (workerId) => {
-      world.ask({ what: 'drain', workerId }, (desk) => desk.drainWorker(workerId))
+      world.ask({ what: 'drain', workerId }, (hostApi) => hostApi.drainWorker(workerId))
     }),
   enable: ({ world, worker }) =>
     about(worker, (workerId) => {
-      world.ask({ what: 'enable', workerId }, (desk) => desk.enableWorker(workerId))
+      world.ask({ what: 'enable', workerId }, (hostApi) => hostApi.enableWorker(workerId))
     }),
   revoke: ({ world, fault, worker, ms }) =>
     about(worker, (workerId) => {
       const revoke = () => {
-        world.ask({ what: 'revoke', workerId }, (desk) => desk.revokeWorker(workerId))
+        world.ask({ what: 'revoke', workerId }, (hostApi) => hostApi.revokeWorker(workerId))
         world.time.in(ms, () => worker?.comeBack())
       }
       if (fault.met !== undefined || fault.size < 0.3) revoke()
@@ -283,23 +283,27 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   'own drain': ({ world, worker }) =>
     about(worker, (workerId) => {
       const secret = worker?.secret ?? ''
-      world.ask({ what: 'admit', workerId, genuine: true }, (desk) => desk.admitWorker(workerId, secret))
-      world.ask({ what: 'admit', workerId, genuine: false }, (desk) => desk.admitWorker(workerId, 'wc-wrong'))
-      world.ask({ what: 'own drain', workerId }, (desk) => desk.changeWorkerState(workerId, 'draining'))
+      world.ask({ what: 'admit', workerId, genuine: true }, (hostApi) =>
+        hostApi.admitWorker(workerId, secret),
+      )
+      world.ask({ what: 'admit', workerId, genuine: false }, (hostApi) =>
+        hostApi.admitWorker(workerId, 'wc-wrong'),
+      )
+      world.ask({ what: 'own drain', workerId }, (hostApi) => hostApi.changeWorkerState(workerId, 'draining'))
     }),
   'own enable': ({ world, worker }) =>
     about(worker, (workerId) => {
-      world.ask({ what: 'own enable', workerId }, (desk) => desk.changeWorkerState(workerId, 'active'))
+      world.ask({ what: 'own enable', workerId }, (hostApi) => hostApi.changeWorkerState(workerId, 'active'))
     }),
   'token race': ({ world, fault }) => {
     const dice = diceOf(world.plan.seed, `race ${fault.id}`)
     const model = world.plan.workers[0]
-    if (model === undefined || world.host.desk === undefined) return false
+    if (model === undefined || world.host.hostApi === undefined) return false
     const racers = ['a', 'b'].map((letter) =>
       world.addWorker({ ...model, id: `${fault.id}${letter}`, at: Number.POSITIVE_INFINITY }),
     )
-    world.ask({ what: 'token' }, (desk) => {
-      const minted = desk.mintPairingToken()
+    world.ask({ what: 'token' }, (hostApi) => {
+      const minted = hostApi.mintPairingToken()
       for (const racer of minted.ok ? racers : []) {
         world.time.in(dice.fraction() * 30, () => {
           racer.takeToken(minted.ok ? minted.value.token : '')
@@ -369,7 +373,7 @@ function whenFiling(world: World, worker: SimWorker | undefined, then: () => voi
 
 function discardCancelled(world: World, runId: string): void {
   if (world.time.now < CALM && world.disk.run(runId)?.status === 'cancelled')
-    world.ask({ what: 'discard', runId }, (desk) => desk.discardRun(runId))
+    world.ask({ what: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
 }
 
 const lineOf = (world: World, worker: SimWorker | undefined) => world.lines.get(worker?.plan.id ?? '')

@@ -3,8 +3,8 @@
  * product's own builder out of this world's clock, disk, tracker and door.
  */
 
-import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
-import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
+import type { HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
@@ -63,8 +63,8 @@ export interface HostMachineParts {
 interface Life {
   readonly process: Process
   readonly store: SimStore
-  readonly host: BuiltHost
-  desk: FrontDesk | undefined
+  readonly host: Host
+  hostApi: HostApi | undefined
 }
 
 /** Figures that only a bug raises. */
@@ -91,12 +91,12 @@ export class HostMachine {
 
   /** How much of each kind it holds in memory. */
   get census(): Readonly<Record<string, number>> {
-    return this.#life?.host.census() ?? {}
+    return this.#life?.host.countInMemory() ?? {}
   }
 
   /** While the doors are open. */
-  get desk(): FrontDesk | undefined {
-    return this.#life?.desk
+  get hostApi(): HostApi | undefined {
+    return this.#life?.hostApi
   }
 
   boot(): void {
@@ -157,17 +157,17 @@ export class HostMachine {
   }
 
   /** Does something in the host's own time, as a door does. */
-  visit(run: (desk: FrontDesk) => void): void {
+  visit(run: (hostApi: HostApi) => void): void {
     const life = this.#life
     if (life === undefined) return
-    this.#parts.time.in(0, () => life.desk !== undefined && run(life.desk), life.process)
+    this.#parts.time.in(0, () => life.hostApi !== undefined && run(life.hostApi), life.process)
   }
 
   /** Somebody calls: answers with the process that took the call, and the line if it is let in. */
-  call(link: WorkerLink): { host: Process; end: WorkerLine | undefined } | undefined {
+  call(link: WorkerSender): { host: Process; end: WorkerReceiver | undefined } | undefined {
     const life = this.#life
-    if (life?.desk === undefined || life.process.pausedUntil > this.#parts.time.now) return undefined
-    const answer = life.desk.workerConnected(link)
+    if (life?.hostApi === undefined || life.process.pausedUntil > this.#parts.time.now) return undefined
+    const answer = life.hostApi.connectWorker(link)
     return { host: life.process, end: answer.ok ? answer.value : undefined }
   }
 
@@ -201,7 +201,7 @@ export class HostMachine {
       },
     })
     const pulls = pullsFor(process)
-    const parts: HostParts & { tracker: () => Tracker } = {
+    const parts: HostDependencies & { tracker: () => Tracker } = {
       clock,
       random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
@@ -213,19 +213,19 @@ export class HostMachine {
       tracker: () => trackerFor(process),
       ...noNeighbours,
       pulls: () => yes(pulls),
-      openDoors: async (desk) => {
+      openListeners: async (hostApi) => {
         if (process.dead) return new Promise(() => {})
-        life.desk = desk
+        life.hostApi = hostApi
         watch.serving(process)
         return yes({
           close: async () => {
-            life.desk = undefined
+            life.hostApi = undefined
           },
         })
       },
       finish: (exitCode, reason) => this.#finished(life, exitCode, reason),
     }
-    const life: Life = { process, store, host: buildHost(parts), desk: undefined }
+    const life: Life = { process, store, host: createHost(parts), hostApi: undefined }
     return life
   }
 

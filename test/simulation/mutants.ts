@@ -575,7 +575,7 @@ const followUps: readonly Mutant[] = [
   {
     name: 'every follow-up of a run is the same one',
     file: 'actors/api/follow-ups.ts',
-    find: 'followUp: { id: rooms.newFollowUpId(), number: nextFollowUpNumber(run.costs) },',
+    find: 'followUp: { id: modules.newFollowUpId(), number: nextFollowUpNumber(run.costs) },',
     replace: 'followUp: { id: run.id, number: nextFollowUpNumber(run.costs) },',
   },
 ]

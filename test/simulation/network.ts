@@ -6,7 +6,7 @@
  * is said meanwhile arrives afterwards, if the connection still stands), be slow, or, as no real connection does,
  * repeat, reorder, drop and invent single frames.
  */
-import type { WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { Happening, Process, Timeline } from './timeline.ts'
@@ -71,8 +71,8 @@ export interface WireParts {
   readonly rogue: boolean
   /** What the host makes of somebody calling; undefined when nobody answers. */
   readonly call: (
-    link: WorkerLink,
-  ) => { readonly host: Process; readonly end: WorkerLine | undefined } | undefined
+    link: WorkerSender,
+  ) => { readonly host: Process; readonly end: WorkerReceiver | undefined } | undefined
 }
 
 interface UnderWay {
@@ -83,7 +83,7 @@ export class Wire {
   readonly number: number
   readonly #parts: WireParts
   #host: Process | undefined
-  #end: WorkerLine | undefined
+  #end: WorkerReceiver | undefined
   #hostOpen = false
   #workerOpen = true
   #broken = false
@@ -159,7 +159,7 @@ export class Wire {
       settled(this.#up, flight)
       if (!this.#hostOpen) return
       watch.hostHears(this, frame, text)
-      this.#end?.receive(text)
+      this.#end?.onText(text)
     }
     const flight = { happening: time.at(at, deliver, this.#host) }
     this.#up.push(flight)
@@ -245,7 +245,7 @@ export class Wire {
   #endHost(): void {
     this.#hostOpen = false
     this.#parts.watch.hostEnds(this)
-    this.#parts.time.in(0, () => this.#end?.closed(), this.#host)
+    this.#parts.time.in(0, () => this.#end?.onClosed(), this.#host)
   }
 
   #workerLoses(): void {

@@ -61,16 +61,17 @@ class Guest {
   }
 
   readonly #deeds: Readonly<Record<Doing, (runId: string, size: number) => void>> = {
-    resume: (runId) => this.#world.ask({ what: 'resume', runId }, (desk) => desk.resumeRun(runId)),
+    resume: (runId) => this.#world.ask({ what: 'resume', runId }, (hostApi) => hostApi.resumeRun(runId)),
     attach: (runId, size) => this.#sits(runId, size),
-    type: (_, size) => this.#at(size, (seat) => seat.line?.input(this.#word())),
+    type: (_, size) => this.#at(size, (seat) => seat.line?.onInput(this.#word())),
     resize: (_, size) =>
-      this.#at(size, (seat) => seat.line?.resize(20 + Math.floor(size * 200), 10 + Math.floor(size * 50))),
-    'leave the session': (_, size) => this.#at(size, (seat) => seat.line?.input(LEAVE)),
+      this.#at(size, (seat) => seat.line?.onResize(20 + Math.floor(size * 200), 10 + Math.floor(size * 50))),
+    'leave the session': (_, size) => this.#at(size, (seat) => seat.line?.onInput(LEAVE)),
     detach: (_, size) => this.#at(size, (seat) => seat.leave()),
-    release: (runId) => this.#world.ask({ what: 'release', runId }, (desk) => desk.releaseRun(runId)),
-    discard: (runId) => this.#world.ask({ what: 'discard', runId }, (desk) => desk.discardRun(runId)),
-    'follow up': (runId) => this.#world.ask({ what: 'follow up', runId }, (desk) => desk.followUpRun(runId)),
+    release: (runId) => this.#world.ask({ what: 'release', runId }, (hostApi) => hostApi.releaseRun(runId)),
+    discard: (runId) => this.#world.ask({ what: 'discard', runId }, (hostApi) => hostApi.discardRun(runId)),
+    'follow up': (runId) =>
+      this.#world.ask({ what: 'follow up', runId }, (hostApi) => hostApi.followUpRun(runId)),
     comment: (runId, size) => this.#comments(runId, size),
     'turn the pull request': (runId, size) => {
       const url = this.#world.disk.run(runId)?.prUrl
@@ -112,7 +113,7 @@ class Guest {
   #sits(runId: string, size: number): void {
     const world = this.#world
     if (this.#open.length >= SEATS_MAX) return
-    world.ask({ what: 'attach', runId }, (desk) => {
+    world.ask({ what: 'attach', runId }, (hostApi) => {
       const seat = new Seat({
         runId,
         person: this.#visit.id,
@@ -122,8 +123,8 @@ class Guest {
       })
       this.#seats.push(seat)
       world.view.seats.add(seat)
-      seat.line = desk.attachView(runId, seat)
-      if (size > 0.1) seat.line.resize(80, 24)
+      seat.line = hostApi.attachView(runId, seat)
+      if (size > 0.1) seat.line.onResize(80, 24)
       return yes(undefined)
     })
   }

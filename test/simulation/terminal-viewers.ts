@@ -3,7 +3,7 @@
  *
  * A seat outlives no life of the host: whoever sat there when it went sees that, and sits down anew, or does not.
  */
-import type { ViewLine, ViewLink } from '../../actors/api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../../actors/api/host-api.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 
 /** How the picture of a simulated terminal begins: its size, then all that was printed. */
@@ -18,10 +18,10 @@ export interface SeatParts {
   readonly onPicture: (again: boolean) => void
 }
 
-export class Seat implements ViewLink {
+export class Seat implements ViewSender {
   readonly runId: string
   readonly person: string
-  line: ViewLine | undefined
+  line: ViewReceiver | undefined
   readonly openedAt: number
   /** Since then it has not been told that its worker is away, and has had its picture. */
   shownAt: number | undefined
@@ -77,7 +77,7 @@ export class Seat implements ViewLink {
   leave(): void {
     if (!this.isOpen) return
     this.close()
-    this.line?.closed()
+    this.line?.onClosed()
   }
 
   #draw(data: string): void {

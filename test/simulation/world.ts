@@ -8,7 +8,7 @@
  * What it does not tell yet: changes of the configuration, machines that sleep with their monotonic clock standing
  * still, a disk that answers with read errors.
  */
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
@@ -218,15 +218,15 @@ export class World {
 
   /** That a run was interrupted says why it waits again, not what for. */
   #queueReason(runId: string): string | undefined {
-    const run = this.host.desk?.run(runId)
+    const run = this.host.hostApi?.run(runId)
     const reason = run?.ok === true ? run.value.queueReason : undefined
     if (reason?.startsWith('interrupted') !== true) return reason
-    const placement = this.host.desk?.placement(runId)
+    const placement = this.host.hostApi?.placement(runId)
     return placement?.ok === true ? placement.value.reason : reason
   }
 
   #attachSessions(workerId: string): number | undefined {
-    const demand = this.host.desk?.demand(workerId)
+    const demand = this.host.hostApi?.demand(workerId)
     return demand?.ok === true ? demand.value.worker.attachSessions : undefined
   }
 
@@ -241,13 +241,13 @@ export class World {
   // ---- people ------------------------------------------------------------------------------------------------------
 
   /** Somebody asks the host for something; the answer, if it ever comes, is shown to the laws. */
-  ask(request: Request, run: (desk: FrontDesk) => unknown): void {
-    this.host.visit((desk) => {
+  ask(request: Request, run: (hostApi: HostApi) => unknown): void {
+    this.host.visit((hostApi) => {
       const { process } = this.host
       this.note(`asked: ${request.what} ${request.workerId ?? request.runId ?? ''}`)
       if (request.what === 'discard') this.view.discardAsked(request.runId ?? '')
       for (const watch of this.#watches) watch.asked?.(request)
-      void Promise.resolve(run(desk)).then((answer) => {
+      void Promise.resolve(run(hostApi)).then((answer) => {
         if (process?.dead !== false) return
         const { ok, value, refusal } = { ok: false, value: undefined, refusal: {}, ...Object(answer) }
         const verdict = ok ? 'yes' : `no ${JSON.stringify(refusal)}`
@@ -275,9 +275,9 @@ export class World {
 
   #askForToken(worker: string, typeIn: (token: string) => void): void {
     const ask = () => {
-      if (this.host.desk === undefined) return void this.time.in(5_000, ask)
-      this.ask({ what: 'token' }, (desk) => {
-        const minted = desk.mintPairingToken()
+      if (this.host.hostApi === undefined) return void this.time.in(5_000, ask)
+      this.ask({ what: 'token' }, (hostApi) => {
+        const minted = hostApi.mintPairingToken()
         if (minted.ok) this.time.in(2_000, () => typeIn(minted.value.token))
         else this.time.in(5_000, ask)
         return minted

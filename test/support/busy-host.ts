@@ -8,13 +8,13 @@
  */
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { buildHost } from '../../actors/root/create-host.ts'
+import { createHost } from '../../actors/root/create-host.ts'
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
-import { openDoors } from '../../transport/server.ts'
+import { openHostServer } from '../../transport/server.ts'
 import { putRun, sampleRun } from '../adapters/store/samples.ts'
 import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
 import { noNeighbours } from './no-providers.ts'
@@ -60,7 +60,7 @@ const counting: ActorSystem = new ActorSystem({
   onFatal: (reason) => fail(reason),
 })
 
-const host = buildHost({
+const host = createHost({
   clock: realClock,
   random: realChance,
   log,
@@ -71,10 +71,10 @@ const host = buildHost({
   tracker: () => undefined,
   ...noNeighbours,
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
-  openDoors: async (desk) => {
+  openListeners: async (hostApi) => {
     const { port } = configuration.value.effective.server
-    const doors = await openDoors({
-      desk,
+    const doors = await openHostServer({
+      hostApi,
       token,
       clock: realClock,
       log,

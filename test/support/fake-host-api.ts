@@ -3,7 +3,7 @@
  *
  * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
  */
-import type { ArtifactFile, FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import type { ArtifactFile, HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
@@ -20,8 +20,8 @@ export const LISTED_ORIGIN = 'https://dash.example'
 type Listener = (push: DashboardPush, text?: string) => void
 
 /** One connected worker, as the desk sees it, and everything that its door has told. */
-export interface FakeLine extends WorkerLine {
-  readonly link: WorkerLink
+export interface FakeLine extends WorkerReceiver {
+  readonly link: WorkerSender
   readonly frames: string[]
   readonly unreadables: string[]
   isClosed: boolean
@@ -30,7 +30,7 @@ export interface FakeLine extends WorkerLine {
 }
 
 /** A desk whose answers a test sets, and through which it pushes. */
-export interface FakeDesk extends FrontDesk, NeighbourAnswers {
+export interface FakeDesk extends HostApi, NeighbourAnswers {
   healthAnswer: HealthResponse
   helloAnswer: HelloFrame
   changed(
@@ -39,7 +39,7 @@ export interface FakeDesk extends FrontDesk, NeighbourAnswers {
   push(push: DashboardPush, text?: string): void
   /** What the next connection of a worker is answered instead of a line. */
   turnAway: string | undefined
-  isOpen: boolean
+  acceptsWork: boolean
   /** Questions about runs, as they came. */
   readonly asked: unknown[]
   readonly patches: Record<string, unknown>[]
@@ -53,7 +53,7 @@ export interface FakeDesk extends FrontDesk, NeighbourAnswers {
 }
 
 export function fakeDesk(): FakeDesk {
-  const desk: FakeDesk = {
+  const hostApi: FakeDesk = {
     healthAnswer: {
       ok: true,
       version: '0.1.0',
@@ -70,7 +70,7 @@ export function fakeDesk(): FakeDesk {
     },
     changed: () => yes({ config: configDefaults, applied: 'live' }),
     turnAway: undefined,
-    isOpen: true,
+    acceptsWork: true,
     asked: [],
     patches: [],
     listeners: new Set(),
@@ -83,35 +83,35 @@ export function fakeDesk(): FakeDesk {
     workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
     lines: [],
     push: (push, text) => {
-      for (const listener of desk.listeners) listener(push, text)
+      for (const listener of hostApi.listeners) listener(push, text)
     },
-    health: () => desk.healthAnswer,
+    health: () => hostApi.healthAnswer,
     config: () => configDefaults,
     changeSettings: async (patch) => {
-      desk.patches.push(patch)
-      return desk.changed(patch)
+      hostApi.patches.push(patch)
+      return hostApi.changed(patch)
     },
-    hello: () => desk.helloAnswer,
+    hello: () => hostApi.helloAnswer,
     onPush: (listener) => {
-      desk.listeners.add(listener)
-      return () => void desk.listeners.delete(listener)
+      hostApi.listeners.add(listener)
+      return () => void hostApi.listeners.delete(listener)
     },
     allowedOrigins: () => [LISTED_ORIGIN],
     admitWorker: (workerId, secret) =>
       workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
-    open: () => desk.isOpen,
+    isOpen: () => hostApi.acceptsWork,
     storeState: () => ({ is: 'ready' }),
-    measure: () => {},
+    updateGauges: () => {},
     actorsByKind: () => new Map([['run', 3]]),
-    ...runDesk(() => desk),
-    ...memoryDesk(() => desk),
-    ...workerDesk(() => desk),
-    ...neighbourDesk(() => desk),
+    ...runDesk(() => hostApi),
+    ...memoryDesk(() => hostApi),
+    ...workerDesk(() => hostApi),
+    ...neighbourDesk(() => hostApi),
   }
-  return desk
+  return hostApi
 }
 
-type Part<N extends keyof FrontDesk> = Pick<FrontDesk, N>
+type Part<N extends keyof HostApi> = Pick<HostApi, N>
 
 // ---- runs --------------------------------------------------------------------------------------------------------
 
@@ -151,9 +151,9 @@ export function fakeRun(id: string, status: Run['status'] = 'queued', identifier
 
 const TERMINAL = ['completed', 'failed', 'cancelled']
 
-function runDesk(desk: () => FakeDesk): Part<RunPart> {
+function runDesk(hostApi: () => FakeDesk): Part<RunPart> {
   const found = (id: string): Result<Run> => {
-    const run = desk().runsById.get(id)
+    const run = hostApi().runsById.get(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
   const moved = (id: string, to: Run['status'], when: (run: Run) => boolean): Result<Run> => {
@@ -161,37 +161,37 @@ function runDesk(desk: () => FakeDesk): Part<RunPart> {
     if (!run.ok) return run
     if (!when(run.value)) return no('conflict', `the run is ${run.value.status}`)
     const next = { ...run.value, status: to }
-    desk().runsById.set(id, next)
+    hostApi().runsById.set(id, next)
     return yes(next)
   }
   return {
     tickets: () => [fakeTicket('ENG-1'), fakeTicket('ENG-2')],
     runTicket: async (ticket) => {
       if (!['t-ENG-1', 'ENG-1', 'ENG-2'].includes(ticket)) return no('unknown', `no ticket ${ticket}`)
-      const active = [...desk().runsById.values()].some(
+      const active = [...hostApi().runsById.values()].some(
         (run) => !TERMINAL.includes(run.status) && [run.ticket.id, run.ticket.identifier].includes(ticket),
       )
       if (active) return no('conflict', 'the ticket has an active run')
-      const run = fakeRun(`run-${desk().runsById.size}`, 'queued', ticket.replace('t-', ''))
-      desk().runsById.set(run.id, run)
+      const run = fakeRun(`run-${hostApi().runsById.size}`, 'queued', ticket.replace('t-', ''))
+      hostApi().runsById.set(run.id, run)
       return yes(run)
     },
     runs: (query) => {
-      desk().asked.push(query)
+      hostApi().asked.push(query)
       const { before, limit, status, ticket } = query
-      const runs = [...desk().runsById.values()]
+      const runs = [...hostApi().runsById.values()]
         .sort((a, b) => (a.id < b.id ? 1 : -1))
         .filter((run) => before === undefined || run.id < before)
         .filter((run) => status === undefined || status.includes(run.status))
         .filter((run) => ticket === undefined || run.ticket.identifier === ticket)
-      if (before !== undefined && !desk().runsById.has(before)) return no('invalid', `no run ${before}`)
+      if (before !== undefined && !hostApi().runsById.has(before)) return no('invalid', `no run ${before}`)
       return yes({ runs: runs.slice(0, limit), more: limit !== undefined && runs.length > limit })
     },
     run: found,
     runEvents: async (id, query) => {
       const run = found(id)
       if (!run.ok) return run
-      const events = desk().eventsById.get(id) ?? []
+      const events = hostApi().eventsById.get(id) ?? []
       const { after = -1, limit } = query
       return yes(events.filter(({ index }) => index > after).slice(0, limit))
     },
@@ -199,7 +199,7 @@ function runDesk(desk: () => FakeDesk): Part<RunPart> {
       const run = found(id)
       if (!run.ok) return run
       if (/[/\\\0]|^\.\.?$/.test(name)) return no('invalid', 'the name is not that of a file')
-      const file = desk().artifacts.get(name)
+      const file = hostApi().artifacts.get(name)
       return file === undefined ? no('unknown', `the run has no artifact ${name}`) : yes(file)
     },
     cancelRun: async (id) => {
@@ -234,21 +234,21 @@ export const fakeMemory = (id: string): RepoMemory => ({
   hits: 1,
 })
 
-function memoryDesk(desk: () => FakeDesk): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
-  const memories = () => ({ repos: Object.fromEntries(desk().memoriesByRepo) })
+function memoryDesk(hostApi: () => FakeDesk): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
+  const memories = () => ({ repos: Object.fromEntries(hostApi().memoriesByRepo) })
   return {
     memories,
     forgetMemory: async (repo, id) => {
-      const kept = desk().memoriesByRepo.get(repo) ?? []
+      const kept = hostApi().memoriesByRepo.get(repo) ?? []
       if (!kept.some((one) => one.id === id)) return no('unknown', `nothing to drop in ${repo}`)
-      desk().memoriesByRepo.set(
+      hostApi().memoriesByRepo.set(
         repo,
         kept.filter((one) => one.id !== id),
       )
       return yes(memories())
     },
     clearMemories: async (repo) =>
-      desk().memoriesByRepo.delete(repo) ? yes(memories()) : no('unknown', `nothing to drop in ${repo}`),
+      hostApi().memoriesByRepo.delete(repo) ? yes(memories()) : no('unknown', `nothing to drop in ${repo}`),
   }
 }
 
@@ -263,7 +263,7 @@ type WorkerPart =
   | 'mintPairingToken'
   | 'demand'
   | 'changeWorkerState'
-  | 'workerConnected'
+  | 'connectWorker'
 
 export const fakeWorker = (id: string): WorkerView => ({
   id,
@@ -274,18 +274,18 @@ export const fakeWorker = (id: string): WorkerView => ({
   enrolledAt: at,
 })
 
-function workerDesk(desk: () => FakeDesk): Part<WorkerPart> {
-  const fleet = () => ({ workers: [...desk().workersById.values()] })
+function workerDesk(hostApi: () => FakeDesk): Part<WorkerPart> {
+  const fleet = () => ({ workers: [...hostApi().workersById.values()] })
   const change = (id: string, made: (worker: WorkerView) => Result<WorkerView>) => {
-    const worker = desk().workersById.get(id)
+    const worker = hostApi().workersById.get(id)
     const next = worker === undefined ? no('unknown', `no worker ${id} is enrolled`) : made(worker)
     if (!next.ok) return next
-    desk().workersById.set(id, next.value)
+    hostApi().workersById.set(id, next.value)
     return yes(fleet())
   }
   const turned = (id: string, state: WorkerState) => change(id, (worker) => yes({ ...worker, state }))
-  const demand: FrontDesk['demand'] = (id) => {
-    const worker = desk().workersById.get(id)
+  const demand: HostApi['demand'] = (id) => {
+    const worker = hostApi().workersById.get(id)
     if (worker === undefined) return no('forbidden', 'no')
     const own = { id, connected: false, state: worker.state, activeRuns: 0, attachSessions: 0 }
     return yes({ queuedRuns: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0, worker: own })
@@ -300,10 +300,10 @@ function workerDesk(desk: () => FakeDesk): Part<WorkerPart> {
     drainWorker: async (id) => turned(id, 'draining'),
     enableWorker: async (id) => turned(id, 'active'),
     revokeWorker: async (id) => {
-      const worker = desk().workersById.get(id)
+      const worker = hostApi().workersById.get(id)
       if (worker === undefined) return no('unknown', `no worker ${id} is enrolled`)
       if (worker.local === true) return no('invalid', 'the local worker cannot be revoked')
-      desk().workersById.delete(id)
+      hostApi().workersById.delete(id)
       return yes(fleet())
     },
     mintPairingToken: () => yes({ token: 'wp-test', expiresAt: at }),
@@ -312,17 +312,17 @@ function workerDesk(desk: () => FakeDesk): Part<WorkerPart> {
       turned(id, state)
       return demand(id)
     },
-    workerConnected: (link) => {
-      const { turnAway } = desk()
+    connectWorker: (link) => {
+      const { turnAway } = hostApi()
       if (turnAway !== undefined) return no('unavailable', turnAway)
       const line = fakeLine(link)
-      desk().lines.push(line)
+      hostApi().lines.push(line)
       return yes(line)
     },
   }
 }
 
-function fakeLine(link: WorkerLink): FakeLine {
+function fakeLine(link: WorkerSender): FakeLine {
   let bytesMax = WORKER_UNREGISTERED_FRAME_BYTES_MAX
   const line: FakeLine = {
     link,
@@ -332,13 +332,13 @@ function fakeLine(link: WorkerLink): FakeLine {
     register: () => {
       bytesMax = WORKER_FRAME_BYTES_MAX
     },
-    receive: (text) => void line.frames.push(text),
-    unreadable: (reason) => {
+    onText: (text) => void line.frames.push(text),
+    onUnreadable: (reason) => {
       line.unreadables.push(reason)
       link.send(JSON.stringify({ type: 'rejected', code: 'malformed', reason }))
       link.close(1008, reason)
     },
-    closed: () => {
+    onClosed: () => {
       line.isClosed = true
     },
     frameBytesMax: () => bytesMax,

@@ -1,5 +1,5 @@
 /** The fake desk's part about neighbours: what is asked is kept, and a test says what is answered. */
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { no, type Result } from '../../core/result.ts'
 
 export interface NeighbourAnswers {
@@ -36,13 +36,13 @@ type NeighbourPart =
 
 const NOT_CONNECTED = no('invalid', 'nothing is connected')
 
-export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, NeighbourPart> {
+export function neighbourDesk(hostApi: () => NeighbourAnswers): Pick<HostApi, NeighbourPart> {
   const asked =
     (name: NeighbourPart) =>
     async (...args: readonly unknown[]) => {
-      desk().neighbourly.push({ name, args })
+      hostApi().neighbourly.push({ name, args })
       // Whoever sets an answer says of which type it is by the question's name.
-      return (desk().answers.get(name) ?? NOT_CONNECTED) as Result<never>
+      return (hostApi().answers.get(name) ?? NOT_CONNECTED) as Result<never>
     }
   return {
     runPull: asked('runPull'),
@@ -50,7 +50,7 @@ export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, Nei
     connect: asked('connect'),
     pollCodehost: async () => ({ status: 'pending' }),
     trackerCallback: async (query) => {
-      desk().neighbourly.push({ name: 'trackerCallback', args: [query] })
+      hostApi().neighbourly.push({ name: 'trackerCallback', args: [query] })
       return { status: 400, html: '<!doctype html><title>no</title>' }
     },
     pasteTrackerAddress: asked('pasteTrackerAddress'),
@@ -73,7 +73,7 @@ export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, Nei
     releaseRun: asked('releaseRun'),
     attachView: (_, view) => {
       view.close(1011, 'nothing is connected')
-      return { input: () => {}, resize: () => {}, closed: () => {} }
+      return { onInput: () => {}, onResize: () => {}, onClosed: () => {} }
     },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * A whole host on a hand-wound clock and a store in memory: the production lives, without doors.
  */
-import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
+import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { createMemoryStore } from '../../store/memory-store.ts'
@@ -9,14 +9,14 @@ import { ManualClock } from './manual-clock.ts'
 import { noNeighbours } from './no-providers.ts'
 import { keptLog, noMeters } from './recording-log.ts'
 
-export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}) {
+export function hostInMemory(configText?: string, parts: Partial<HostDependencies> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
   const store = createMemoryStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
   const configuration = readConfig(configText)
   if (!configuration.ok) throw new Error(configuration.refusal.message)
   const ended: { exitCode: number; reason: string }[] = []
-  const host: BuiltHost = buildHost({
+  const host: Host = createHost({
     clock,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     log,
@@ -27,7 +27,7 @@ export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}
     tracker: () => undefined,
     ...noNeighbours,
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
-    openDoors: async () => yes({ close: async () => {} }),
+    openListeners: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),
     ...parts,
   })

@@ -1,10 +1,10 @@
 /** Neighbours of a host that has none: nobody gives out credentials, no code host is connected, no bucket is there. */
-import type { HostParts } from '../../actors/root/create-host.ts'
+import type { HostDependencies } from '../../actors/root/create-host.ts'
 import { no } from '../../core/result.ts'
 
 const nobody = no('invalid', 'there is nobody to ask in this test')
 
-export const noNeighbours: Pick<HostParts, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
+export const noNeighbours: Pick<HostDependencies, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
   accounts: {
     authorizeTracker: () => nobody,
     exchangeTrackerCode: async () => nobody,

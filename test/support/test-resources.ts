@@ -3,11 +3,11 @@
  * test run from ending, and nothing says why.
  */
 import { afterEach } from '@jest/globals'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
-import { type Doors, type DoorsParts, openDoors } from '../../transport/server.ts'
+import { type HostServer, type HostServerOptions, openHostServer } from '../../transport/server.ts'
 import { type FakeDesk, fakeDesk } from './fake-host-api.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
@@ -74,8 +74,8 @@ export function countingMeters(): Meters & { readonly counts: Map<string, number
 }
 
 export interface TestDoors {
-  readonly doors: Doors
-  readonly desk: FakeDesk
+  readonly doors: HostServer
+  readonly hostApi: FakeDesk
   readonly log: ReturnType<typeof listeningLog>
   readonly meters: ReturnType<typeof countingMeters>
   readonly port: number
@@ -84,7 +84,7 @@ export interface TestDoors {
 }
 
 /** On a hand-wound clock nothing ends by itself. */
-export async function closeSoon(doors: Doors, clock: Clock | undefined): Promise<void> {
+export async function closeSoon(doors: HostServer, clock: Clock | undefined): Promise<void> {
   let over = false
   const closing = doors.close('the test is over').then(() => {
     over = true
@@ -96,9 +96,9 @@ export async function closeSoon(doors: Doors, clock: Clock | undefined): Promise
   await closing
 }
 
-export function partsFor(desk: FrontDesk, given: Partial<DoorsParts> = {}): DoorsParts {
+export function partsFor(hostApi: HostApi, given: Partial<HostServerOptions> = {}): HostServerOptions {
   return {
-    desk,
+    hostApi,
     token: TOKEN,
     version: '0.1.0',
     clock: realClock,
@@ -112,14 +112,22 @@ export function partsFor(desk: FrontDesk, given: Partial<DoorsParts> = {}): Door
   }
 }
 
-export async function openTestDoors(given: Partial<DoorsParts> = {}): Promise<TestDoors> {
-  const desk = fakeDesk()
+export async function openTestDoors(given: Partial<HostServerOptions> = {}): Promise<TestDoors> {
+  const hostApi = fakeDesk()
   const log = listeningLog()
   const meters = countingMeters()
-  const opened = await openDoors(partsFor(desk, { log, meters, ...given }))
+  const opened = await openHostServer(partsFor(hostApi, { log, meters, ...given }))
   if (!opened.ok) throw new Error(opened.refusal.message)
   const doors = opened.value
   afterwards(() => closeSoon(doors, given.clock))
   const port = doors.managementPort
-  return { doors, desk, log, meters, port, fleetPort: doors.fleetPort ?? 0, url: `http://127.0.0.1:${port}` }
+  return {
+    doors,
+    hostApi,
+    log,
+    meters,
+    port,
+    fleetPort: doors.fleetPort ?? 0,
+    url: `http://127.0.0.1:${port}`,
+  }
 }

@@ -1,6 +1,6 @@
 /** Connecting accounts, in the order of the specification's table. */
-import type { CallbackPage, FrontDesk } from '../../actors/api/host-api.ts'
-import { answered, json, page, type Reply } from '../reply.ts'
+import type { CallbackPage, HostApi } from '../../actors/api/host-api.ts'
+import { htmlPage, json, type Reply, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
 type ConnectRoute =
@@ -12,20 +12,20 @@ type ConnectRoute =
   | 'pasteTrackerAddress'
   | 'connectProvider'
 
-export function connectHandlers(desk: FrontDesk): Pick<Handlers, ConnectRoute> {
+export function connectHandlers(hostApi: HostApi): Pick<Handlers, ConnectRoute> {
   return {
-    changeCredentials: async ({ body }) => answered(await desk.changeCredentials(body)),
-    pollCodehost: async () => json(await desk.pollCodehost()),
-    readStorage: async () => json(await desk.storage()),
-    connectStorage: async () => answered(await desk.connectStorage()),
-    trackerCallback: async ({ query }) => shown(await desk.trackerCallback(query)),
-    pasteTrackerAddress: async ({ body }) => answered(await desk.pasteTrackerAddress(body.address)),
-    connectProvider: async ({ params }) => answered(await desk.connect(params.provider)),
+    changeCredentials: async ({ body }) => resultReply(await hostApi.changeCredentials(body)),
+    pollCodehost: async () => json(await hostApi.pollCodehost()),
+    readStorage: async () => json(await hostApi.storage()),
+    connectStorage: async () => resultReply(await hostApi.connectStorage()),
+    trackerCallback: async ({ query }) => callbackReply(await hostApi.trackerCallback(query)),
+    pasteTrackerAddress: async ({ body }) => resultReply(await hostApi.pasteTrackerAddress(body.address)),
+    connectProvider: async ({ params }) => resultReply(await hostApi.connect(params.provider)),
   }
 }
 
 /** The address that led here holds a code: no page that is opened from this one may hear of it. */
-const SHUT_IN = [
+const ISOLATED = [
   [
     'content-security-policy',
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -34,4 +34,4 @@ const SHUT_IN = [
   ['cross-origin-opener-policy', 'same-origin'],
 ] as const
 
-const shown = ({ status, html }: CallbackPage): Reply => page(status, html, SHUT_IN)
+const callbackReply = ({ status, html }: CallbackPage): Reply => htmlPage(status, html, ISOLATED)

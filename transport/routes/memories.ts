@@ -1,14 +1,14 @@
 /** What runs have recorded about each repository, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/api/host-api.ts'
-import { answered, json } from '../reply.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
+import { json, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
 type MemoryRoute = 'listMemories' | 'forgetMemory' | 'clearMemories'
 
-export function memoryHandlers(desk: FrontDesk): Pick<Handlers, MemoryRoute> {
+export function memoryHandlers(hostApi: HostApi): Pick<Handlers, MemoryRoute> {
   return {
-    listMemories: () => json(desk.memories()),
-    forgetMemory: async ({ params, body }) => answered(await desk.forgetMemory(params.repo, body.id)),
-    clearMemories: async ({ params }) => answered(await desk.clearMemories(params.repo)),
+    listMemories: () => json(hostApi.memories()),
+    forgetMemory: async ({ params, body }) => resultReply(await hostApi.forgetMemory(params.repo, body.id)),
+    clearMemories: async ({ params }) => resultReply(await hostApi.clearMemories(params.repo)),
   }
 }

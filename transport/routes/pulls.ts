@@ -1,7 +1,7 @@
 /** Code host, pull requests and tracker, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Result } from '../../core/result.ts'
-import { answered, json, type Reply, refused } from '../reply.ts'
+import { json, type Reply, refusalReply, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
 type PullRoute =
@@ -19,23 +19,27 @@ type PullRoute =
   | 'resolvePullThread'
   | 'listTrackerProjects'
 
-export function pullHandlers(desk: FrontDesk): Pick<Handlers, PullRoute> {
+export function pullHandlers(hostApi: HostApi): Pick<Handlers, PullRoute> {
   return {
-    readRunPull: async ({ params }) => answered(await desk.runPull(params.id)),
-    listCodehostRepos: async () => answered(await desk.codehostRepos()),
-    listPulls: async () => answered(await desk.pulls()),
-    readPull: async ({ params }) => answered(await desk.pull(params.repo, params.number)),
-    mergePull: async ({ params, body }) => answered(await desk.mergePull(params.repo, params.number, body)),
-    closePull: async ({ params }) => done(await desk.closePull(params.repo, params.number)),
-    reopenPull: async ({ params }) => done(await desk.reopenPull(params.repo, params.number)),
-    readyPull: async ({ params }) => done(await desk.readyPull(params.repo, params.number)),
-    commentPull: async ({ params, body }) => done(await desk.commentPull(params.repo, params.number, body)),
-    reviewPull: async ({ params, body }) => done(await desk.reviewPull(params.repo, params.number, body)),
-    replyPull: async ({ params, body }) => done(await desk.replyPull(params.repo, params.number, body)),
+    readRunPull: async ({ params }) => resultReply(await hostApi.runPull(params.id)),
+    listCodehostRepos: async () => resultReply(await hostApi.codehostRepos()),
+    listPulls: async () => resultReply(await hostApi.pulls()),
+    readPull: async ({ params }) => resultReply(await hostApi.pull(params.repo, params.number)),
+    mergePull: async ({ params, body }) =>
+      resultReply(await hostApi.mergePull(params.repo, params.number, body)),
+    closePull: async ({ params }) => okReply(await hostApi.closePull(params.repo, params.number)),
+    reopenPull: async ({ params }) => okReply(await hostApi.reopenPull(params.repo, params.number)),
+    readyPull: async ({ params }) => okReply(await hostApi.readyPull(params.repo, params.number)),
+    commentPull: async ({ params, body }) =>
+      okReply(await hostApi.commentPull(params.repo, params.number, body)),
+    reviewPull: async ({ params, body }) =>
+      okReply(await hostApi.reviewPull(params.repo, params.number, body)),
+    replyPull: async ({ params, body }) => okReply(await hostApi.replyPull(params.repo, params.number, body)),
     resolvePullThread: async ({ params, body }) =>
-      done(await desk.resolveThread(params.repo, params.number, body)),
-    listTrackerProjects: async () => answered(await desk.trackerProjects()),
+      okReply(await hostApi.resolveThread(params.repo, params.number, body)),
+    listTrackerProjects: async () => resultReply(await hostApi.trackerProjects()),
   }
 }
 
-const done = (answer: Result<void>): Reply => (answer.ok ? json({ ok: true }) : refused(answer.refusal))
+const okReply = (answer: Result<void>): Reply =>
+  answer.ok ? json({ ok: true }) : refusalReply(answer.refusal)

@@ -19,7 +19,7 @@ import { type Download, type Reply, refusal } from '../reply.ts'
 import type { Params } from '../router.ts'
 import { unbuilt } from './unbuilt.ts'
 
-export interface Ask<N extends RouteName> {
+export interface RouteRequest<N extends RouteName> {
   readonly params: ParamsOf<N>
   readonly query: QueryOf<N>
   readonly body: BodyOf<N>
@@ -27,22 +27,22 @@ export interface Ask<N extends RouteName> {
   readonly workerId: string | undefined
 }
 
-export type Handler<N extends RouteName> = (ask: Ask<N>) => Reply | Promise<Reply | Download>
+export type Handler<N extends RouteName> = (ask: RouteRequest<N>) => Reply | Promise<Reply | Download>
 
-export type Unbuilt = (typeof unbuilt)[number]
+export type UnbuiltRoute = (typeof unbuilt)[number]
 type SocketName = { [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never }[RouteName]
 /** One for each HTTP route that works; a route is here or in the list of those that do not, never in both. */
-export type Handlers = { readonly [N in Exclude<RouteName, Unbuilt | SocketName>]: Handler<N> }
+export type Handlers = { readonly [N in Exclude<RouteName, UnbuiltRoute | SocketName>]: Handler<N> }
 /** Every socket that works. */
-export type BuiltSocket = Exclude<SocketName, Unbuilt>
+export type BuiltSocket = Exclude<SocketName, UnbuiltRoute>
 
 /** What a path and its query said, of the row's schemas. */
-export interface Placed {
+export interface RouteParameters {
   readonly params: unknown
   readonly query: unknown
 }
 
-export interface Row {
+export interface ServedRoute {
   readonly name: RouteName | HelperRouteName
   readonly method: string
   readonly path: string
@@ -50,33 +50,37 @@ export interface Row {
   readonly listeners: readonly ListenerName[]
   readonly socket: boolean
   readonly takesBody: boolean
-  place(params: Params, query: string): Parsed<Placed>
+  readParameters(params: Params, query: string): Parsed<RouteParameters>
   /** Of the route's schema, or the sentence that says why not. */
   readBody(value: unknown): Parsed<unknown>
   /** With what `place` and `readBody` answered. */
-  run(placed: Placed, body: unknown, workerId: string | undefined): Reply | Promise<Reply | Download>
+  run(placed: RouteParameters, body: unknown, workerId: string | undefined): Reply | Promise<Reply | Download>
 }
 
 const UPGRADE_REQUIRED = refusal(426, 'this path speaks WebSocket: ask with an Upgrade', [
   ['upgrade', 'websocket'],
 ])
 
-export function rows(handlers: Handlers): Row[] {
+export function createRoutes(handlers: Handlers): ServedRoute[] {
   const byName: { readonly [N in RouteName]?: Handler<N> } = handlers
-  return names().map((name) => rowOf(name, byName[name]))
+  return routeNames().map((name) => createRoute(name, byName[name]))
 }
 
-function names(): RouteName[] {
+function routeNames(): RouteName[] {
   // Object.keys forgets that the keys of a constant are known.
   return Object.keys(routes) as RouteName[]
 }
 
-function rowOf<N extends RouteName>(name: N, handler: Handler<N> | undefined): Row {
-  return servedRow(name, routes[name], handler === undefined ? () => withoutHandler(name) : running(handler))
+function createRoute<N extends RouteName>(name: N, handler: Handler<N> | undefined): ServedRoute {
+  return serveRoute(
+    name,
+    routes[name],
+    handler === undefined ? () => replyWithoutHandler(name) : runHandler(handler),
+  )
 }
 
 /** A row of any of the protocol's tables; `run` is given only what the row's schemas let through. */
-export function servedRow(name: Row['name'], route: Route, run: Row['run']): Row {
+export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedRoute['run']): ServedRoute {
   return {
     name,
     method: route.method,
@@ -85,36 +89,36 @@ export function servedRow(name: Row['name'], route: Route, run: Row['run']): Row
     listeners: route.listeners,
     socket: route.socket === true,
     takesBody: route.body !== undefined,
-    place: (params, query) =>
-      both(
-        route.params === undefined ? NOTHING : readParams(route.params, params),
-        route.query === undefined ? NOTHING : readQuery(route.query, query),
+    readParameters: (params, query) =>
+      combine(
+        route.params === undefined ? NO_VALUE : readParams(route.params, params),
+        route.query === undefined ? NO_VALUE : readQuery(route.query, query),
       ),
-    readBody: route.body === undefined ? nothing : createChecker(route.body),
+    readBody: route.body === undefined ? noBody : createChecker(route.body),
     run,
   }
 }
 
-function running<N extends RouteName>(handler: Handler<N>): Row['run'] {
+function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'] {
   return (placed, body, workerId) => {
     // Both were read with the very schemas that Ask<N> is derived from.
-    const ask = { params: placed.params, query: placed.query, body, workerId } as Ask<N>
+    const ask = { params: placed.params, query: placed.query, body, workerId } as RouteRequest<N>
     return handler(ask)
   }
 }
 
 /** A socket that works still answers an ordinary request for its path. */
-function withoutHandler(name: RouteName): Reply {
+function replyWithoutHandler(name: RouteName): Reply {
   if (!isUnbuilt(name)) return UPGRADE_REQUIRED
   return refusal(501, `${routes[name].method} ${routes[name].path} is not built yet in this version`)
 }
 
-function both(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<Placed> {
+function combine(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<RouteParameters> {
   if (!params.ok) return params
   return query.ok ? { ok: true, value: { params: params.value, query: query.value } } : query
 }
 
 export const isUnbuilt = (name: RouteName): boolean => (unbuilt as readonly RouteName[]).includes(name)
 
-const NOTHING = { ok: true, value: undefined } as const
-const nothing: Checker<undefined> = () => NOTHING
+const NO_VALUE = { ok: true, value: undefined } as const
+const noBody: Checker<undefined> = () => NO_VALUE

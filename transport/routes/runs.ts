@@ -1,8 +1,8 @@
 /** Tickets and runs, in the order of the specification's table. */
-import type { ArtifactFile, FrontDesk } from '../../actors/api/host-api.ts'
+import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
-import { answered, type Download, download, type Headers, json, refused } from '../reply.ts'
+import { type Download, download, type Headers, json, refusalReply, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
 type RunRoute =
@@ -20,29 +20,29 @@ type RunRoute =
   | 'resumeRun'
   | 'releaseRun'
 
-export function runHandlers(desk: FrontDesk): Pick<Handlers, RunRoute> {
+export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
   return {
-    listTickets: () => json(desk.tickets()),
-    runTicket: async ({ params }) => answered(await desk.runTicket(params.id)),
+    listTickets: () => json(hostApi.tickets()),
+    runTicket: async ({ params }) => resultReply(await hostApi.runTicket(params.id)),
     listRuns: ({ query }) => {
-      const page = desk.runs(query)
-      if (!page.ok) return refused(page.refusal)
+      const page = hostApi.runs(query)
+      if (!page.ok) return refusalReply(page.refusal)
       const { runs, more } = page.value
       return json(runs, 200, more ? nextPage(query, runs.at(-1)) : undefined)
     },
-    readRun: ({ params }) => answered(desk.run(params.id)),
-    readRunEvents: async ({ params, query }) => answered(await desk.runEvents(params.id, query)),
-    readPlacement: ({ params }) => answered(desk.placement(params.id)),
+    readRun: ({ params }) => resultReply(hostApi.run(params.id)),
+    readRunEvents: async ({ params, query }) => resultReply(await hostApi.runEvents(params.id, query)),
+    readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
     readArtifact: async ({ params }) => {
-      const found = await desk.artifact(params.id, params.name)
-      return found.ok ? artifact(found.value, params.name) : refused(found.refusal)
+      const found = await hostApi.artifact(params.id, params.name)
+      return found.ok ? artifactDownload(found.value, params.name) : refusalReply(found.refusal)
     },
-    cancelRun: async ({ params }) => answered(await desk.cancelRun(params.id)),
-    retryRun: async ({ params }) => answered(await desk.retryRun(params.id)),
-    discardRun: async ({ params }) => answered(await desk.discardRun(params.id)),
-    followUpRun: async ({ params }) => answered(await desk.followUpRun(params.id)),
-    resumeRun: async ({ params }) => answered(await desk.resumeRun(params.id)),
-    releaseRun: async ({ params }) => answered(await desk.releaseRun(params.id)),
+    cancelRun: async ({ params }) => resultReply(await hostApi.cancelRun(params.id)),
+    retryRun: async ({ params }) => resultReply(await hostApi.retryRun(params.id)),
+    discardRun: async ({ params }) => resultReply(await hostApi.discardRun(params.id)),
+    followUpRun: async ({ params }) => resultReply(await hostApi.followUpRun(params.id)),
+    resumeRun: async ({ params }) => resultReply(await hostApi.resumeRun(params.id)),
+    releaseRun: async ({ params }) => resultReply(await hostApi.releaseRun(params.id)),
   }
 }
 
@@ -58,12 +58,12 @@ function nextPage(query: QueryOf<'listRuns'>, last: Run | undefined): Headers | 
 }
 
 /** An agent made it, so a browser that shows it must neither guess what it is nor let it run or load anything. */
-const SHUT_IN: Headers = [['content-security-policy', "sandbox; default-src 'none'"]]
+const SANDBOXED: Headers = [['content-security-policy', "sandbox; default-src 'none'"]]
 
-function artifact(file: ArtifactFile, name: string): Download {
-  const saved: Headers = file.download ? [['content-disposition', `attachment; ${fileName(name)}`]] : []
+function artifactDownload(file: ArtifactFile, name: string): Download {
+  const saved: Headers = file.download ? [['content-disposition', `attachment; ${encodeFileName(name)}`]] : []
   return download({ type: file.contentType, size: file.size, read: () => file.read() }, [
-    ...SHUT_IN,
+    ...SANDBOXED,
     ...saved,
   ])
 }
@@ -72,7 +72,7 @@ function artifact(file: ArtifactFile, name: string): Download {
  * RFC 8187: everything but a few letters percent-encoded, so that no name can end the header or begin another. It came
  * percent-decoded, and so holds no half of a surrogate pair, which could not be encoded again.
  */
-function fileName(name: string): string {
+function encodeFileName(name: string): string {
   const encoded = encodeURIComponent(name)
   return `filename*=UTF-8''${encoded.replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)}`
 }

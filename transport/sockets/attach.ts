@@ -5,7 +5,7 @@
  * a frame, as everything is.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
@@ -16,12 +16,12 @@ import {
 import type { ParamsOf } from '../../protocol/routes.ts'
 import { refusal } from '../reply.ts'
 import { CLOSE } from './bounded-sender.ts'
-import type { SocketRoom } from './socket-group.ts'
-import { type Showing, Terminal } from './terminal.ts'
-import type { Seat, Upgrade } from './upgrade.ts'
+import type { SocketGroup } from './socket-group.ts'
+import { TerminalSocket, type TerminalSocketData } from './terminal.ts'
+import type { AdmitSocket, Upgrade } from './upgrade.ts'
 
-export interface AttachParts {
-  readonly desk: FrontDesk
+export interface AttachSocketOptions {
+  readonly hostApi: HostApi
   readonly clock: Clock
   readonly meters: Meters
   readonly log: Log
@@ -32,43 +32,43 @@ const FRAME_BYTES_READ_MAX = 2 * ATTACH_FRAME_BYTES_MAX
 /** Those on their way out count too, so there is room for some of them besides. */
 const SOCKETS_MAX = 2 * ATTACH_VIEWS_MAX
 const LABELS = { socket: 'attach' }
-const FULL = refusal(503, 'too many terminals are open; close one')
+const TOO_MANY_TERMINALS = refusal(503, 'too many terminals are open; close one')
 
 /** Registers the socket with the listener. `upgradeFor` has the last word before a connection becomes a socket. */
 export function serveAttach(
   app: TemplatedApp,
   path: string,
-  upgradeFor: (seat: Seat) => Upgrade,
-  { desk, clock, meters, log }: AttachParts,
-): SocketRoom {
-  const terminals = new Set<Terminal>()
+  upgradeFor: (admitSocket: AdmitSocket) => Upgrade,
+  { hostApi, clock, meters, log }: AttachSocketOptions,
+): SocketGroup {
+  const terminals = new Set<TerminalSocket>()
   const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
   const tooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
-  const seat: Seat = (params) => {
-    if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: FULL }
+  const admitSocket: AdmitSocket = (params) => {
+    if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: TOO_MANY_TERMINALS }
     // The row of this path has read them.
-    const data: Showing = { runId: (params as ParamsOf<'attachSocket'>).id }
+    const data: TerminalSocketData = { runId: (params as ParamsOf<'attachSocket'>).id }
     return { ok: true, data }
   }
 
-  function opened(socket: WebSocket<Showing>): void {
+  function opened(socket: WebSocket<TerminalSocketData>): void {
     const data = socket.getUserData()
-    const terminal = new Terminal(socket, clock, tooSlow)
+    const terminal = new TerminalSocket(socket, clock, tooSlow)
     data.terminal = terminal
     terminals.add(terminal)
     report()
-    guarded(terminal, () => terminal.join(desk.attachView(data.runId, terminal)))
+    guarded(terminal, () => terminal.connect(hostApi.attachView(data.runId, terminal)))
   }
 
-  function closed(terminal: Terminal): void {
+  function closed(terminal: TerminalSocket): void {
     terminals.delete(terminal)
     report()
-    guarded(terminal, () => terminal.closed())
+    guarded(terminal, () => terminal.onClosed())
   }
 
   /** Nothing may escape to the listener: it ends the process over an exception in a callback of its own. */
-  function guarded(terminal: Terminal, run: () => void): void {
+  function guarded(terminal: TerminalSocket, run: () => void): void {
     try {
       run()
     } catch (err) {
@@ -77,22 +77,25 @@ export function serveAttach(
     }
   }
 
-  const withTerminal = (socket: WebSocket<Showing>, run: (terminal: Terminal) => void): void => {
+  const withTerminal = (
+    socket: WebSocket<TerminalSocketData>,
+    run: (terminal: TerminalSocket) => void,
+  ): void => {
     const { terminal } = socket.getUserData()
     if (terminal !== undefined) guarded(terminal, () => run(terminal))
   }
 
-  app.ws<Showing>(path, {
+  app.ws<TerminalSocketData>(path, {
     maxPayloadLength: FRAME_BYTES_READ_MAX,
     maxBackpressure: ATTACH_BACKLOG_BYTES_MAX,
     idleTimeout: SOCKET_IDLE_SECONDS,
     sendPingsAutomatically: true,
-    upgrade: upgradeFor(seat),
+    upgrade: upgradeFor(admitSocket),
     open: opened,
     message: (socket, bytes, isBinary) =>
-      withTerminal(socket, (terminal) => terminal.receive(bytes, isBinary)),
-    ping: (socket) => withTerminal(socket, (terminal) => terminal.pinged()),
-    drain: (socket) => withTerminal(socket, (terminal) => terminal.drained()),
+      withTerminal(socket, (terminal) => terminal.onMessage(bytes, isBinary)),
+    ping: (socket) => withTerminal(socket, (terminal) => terminal.onPing()),
+    drain: (socket) => withTerminal(socket, (terminal) => terminal.onDrained()),
     close: (socket) => withTerminal(socket, closed),
   })
 

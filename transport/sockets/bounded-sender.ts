@@ -27,23 +27,23 @@ export const CLOSE = {
   tryAgainLater: 1013,
 } as const
 
-export class Outlet {
+export class BoundedSender {
   readonly #socket: WebSocket<unknown>
   readonly #clock: Clock
-  readonly #whenLeaving: () => void
+  readonly #onClosing: () => void
   #state: 'open' | 'leaving' | 'closed' = 'open'
   #code = 1000
   #reason = ''
-  #cancelCut: Cancel | undefined
+  #cancelTermination: Cancel | undefined
 
   /** `whenLeaving` takes the socket off whatever is sent to it from elsewhere. */
   constructor(socket: WebSocket<unknown>, clock: Clock, whenLeaving: () => void) {
     this.#socket = socket
     this.#clock = clock
-    this.#whenLeaving = whenLeaving
+    this.#onClosing = whenLeaving
   }
 
-  get open(): boolean {
+  get isOpen(): boolean {
     return this.#state === 'open'
   }
 
@@ -53,29 +53,29 @@ export class Outlet {
   }
 
   /** Says goodbye once everything sent before has been read, or cuts the line when that takes too long. */
-  leave(code: number, reason: string): void {
+  closeAfterDrain(code: number, reason: string): void {
     if (this.#state !== 'open') return
     this.#state = 'leaving'
     this.#code = code
-    this.#reason = fitting(reason)
-    this.#whenLeaving()
+    this.#reason = truncateReason(reason)
+    this.#onClosing()
     if (this.#socket.getBufferedAmount() === 0) this.#end()
-    else this.#cancelCut = this.#clock.after(DRAIN_MS_MAX, () => this.cut())
+    else this.#cancelTermination = this.#clock.after(DRAIN_MS_MAX, () => this.terminate())
   }
 
   /** The listener's word that more has left the buffer. */
-  drained(): void {
+  onDrained(): void {
     if (this.#state === 'leaving' && this.#socket.getBufferedAmount() === 0) this.#end()
   }
 
-  cut(): void {
+  terminate(): void {
     if (this.#state !== 'closed') this.#socket.close()
   }
 
   /** The listener's word that the socket is gone; it must not be touched any more. */
-  closed(): void {
+  onClosed(): void {
     this.#state = 'closed'
-    this.#cancelCut?.()
+    this.#cancelTermination?.()
   }
 
   #end(): void {
@@ -84,7 +84,7 @@ export class Outlet {
 }
 
 /** Cut at a character's border, so that the client can still read it. */
-function fitting(reason: string): string {
+function truncateReason(reason: string): string {
   const bytes = new TextEncoder().encode(reason)
   if (bytes.byteLength <= REASON_BYTES_MAX) return reason
   return new TextDecoder().decode(bytes.subarray(0, REASON_BYTES_MAX - 3)).replace(/\uFFFD+$/, '')

@@ -8,93 +8,96 @@
 import type { WebSocket } from 'uWebSockets.js'
 import type { Clock } from '../../core/ports.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX, DASHBOARD_FRAMES_PER_10_SECONDS_MAX } from '../../protocol/limits.ts'
-import { CLOSE, Outlet } from './bounded-sender.ts'
+import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** A push as it goes over the wire. `runId`: only for those who follow that run's events. */
-export interface Told {
+export interface EncodedPush {
   readonly runId: string | undefined
   readonly text: Uint8Array
 }
 
 /** What the listener carries for each socket. */
-export interface Seated {
-  viewer?: Viewer
+export interface DashboardSocketData {
+  dashboard?: DashboardSocket
 }
 
 /** Everything but run events; every run's events; one run's events. */
 export const TOPIC_ALL = 'all'
 export const TOPIC_EVENTS = 'events'
-export const topicOf = (runId: string): string => `run:${runId}`
+export const runTopic = (runId: string): string => `run:${runId}`
 
 const WINDOW_MS = 10_000
 
-export class Viewer {
-  readonly outlet: Outlet
-  readonly runs = new Set<string>()
-  readonly #socket: WebSocket<Seated>
+export class DashboardSocket {
+  readonly sender: BoundedSender
+  readonly subscribedRuns = new Set<string>()
+  readonly #socket: WebSocket<DashboardSocketData>
   readonly #clock: Clock
-  #joined = false
-  #missed: Told[] = []
-  #missedBytes = 0
+  #isLive = false
+  #queued: EncodedPush[] = []
+  #queuedBytes = 0
   #windowFrom: number
   #framesInWindow = 0
 
-  constructor(socket: WebSocket<Seated>, clock: Clock) {
+  constructor(socket: WebSocket<DashboardSocketData>, clock: Clock) {
     this.#socket = socket
     this.#clock = clock
     this.#windowFrom = clock.monotonic()
-    this.outlet = new Outlet(socket, clock, () => {
+    this.sender = new BoundedSender(socket, clock, () => {
       for (const topic of socket.getTopics()) socket.unsubscribe(topic)
     })
   }
 
   /** Pushes reach it by the listener's topics. */
-  get joined(): boolean {
-    return this.#joined
+  get isLive(): boolean {
+    return this.#isLive
   }
 
-  greet(hello: string): void {
-    this.outlet.send(hello)
-    if (this.#socket.getBufferedAmount() === 0) this.#join()
+  sendHello(hello: string): void {
+    this.sender.send(hello)
+    if (this.#socket.getBufferedAmount() === 0) this.#subscribeToTopics()
   }
 
   /** For one who has not joined yet. Answers whether there was room for it. */
-  keep(told: Told): boolean {
-    this.#missedBytes += told.text.byteLength
-    if (this.#missedBytes > DASHBOARD_BACKLOG_BYTES_MAX) return false
-    this.#missed.push(told)
+  queuePush(push: EncodedPush): boolean {
+    this.#queuedBytes += push.text.byteLength
+    if (this.#queuedBytes > DASHBOARD_BACKLOG_BYTES_MAX) return false
+    this.#queued.push(push)
     return true
   }
 
   /** The listener's word that more has left the buffer. */
-  drained(): void {
-    this.outlet.drained()
-    if (this.#joined || !this.outlet.open || this.#socket.getBufferedAmount() > 0) return
-    for (const { runId, text } of this.#missed) {
-      if (runId === undefined || this.#follows(runId)) this.outlet.send(text)
+  onDrained(): void {
+    this.sender.onDrained()
+    if (this.#isLive || !this.sender.isOpen || this.#socket.getBufferedAmount() > 0) return
+    for (const { runId, text } of this.#queued) {
+      if (runId === undefined || this.#receivesEventsOf(runId)) this.sender.send(text)
     }
-    this.#join()
+    this.#subscribeToTopics()
   }
 
-  tooSlow(): void {
-    this.outlet.leave(CLOSE.tryAgainLater, 'too slow: more than the backlog limit was waiting; connect again')
+  closeAsTooSlow(): void {
+    this.sender.closeAfterDrain(
+      CLOSE.tryAgainLater,
+      'too slow: more than the backlog limit was waiting; connect again',
+    )
   }
 
-  follow(runId: string): void {
-    if (this.#joined && this.runs.size === 0) this.#socket.unsubscribe(TOPIC_EVENTS)
-    this.runs.add(runId)
-    if (this.#joined) this.#socket.subscribe(topicOf(runId))
+  subscribe(runId: string): void {
+    if (this.#isLive && this.subscribedRuns.size === 0) this.#socket.unsubscribe(TOPIC_EVENTS)
+    this.subscribedRuns.add(runId)
+    if (this.#isLive) this.#socket.subscribe(runTopic(runId))
   }
 
-  unfollow(runId: string): void {
-    this.runs.delete(runId)
-    if (!this.#joined) return
-    this.#socket.unsubscribe(topicOf(runId))
-    if (this.runs.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
+  unsubscribe(runId: string): void {
+    this.subscribedRuns.delete(runId)
+    if (!this.#isLive) return
+    this.#socket.unsubscribe(runTopic(runId))
+    if (this.subscribedRuns.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
   }
 
   /** Counts one more frame; pings are frames too. */
-  tooOften(): boolean {
+  exceedsFrameRate(): boolean {
     const now = this.#clock.monotonic()
     if (now - this.#windowFrom >= WINDOW_MS) {
       this.#windowFrom = now
@@ -103,19 +106,19 @@ export class Viewer {
     this.#framesInWindow += 1
     if (this.#framesInWindow <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX) return false
     const reason = `more than ${DASHBOARD_FRAMES_PER_10_SECONDS_MAX} frames within 10 seconds`
-    this.outlet.leave(CLOSE.policy, reason)
+    this.sender.closeAfterDrain(CLOSE.policy, reason)
     return true
   }
 
-  #follows(runId: string): boolean {
-    return this.runs.size === 0 || this.runs.has(runId)
+  #receivesEventsOf(runId: string): boolean {
+    return this.subscribedRuns.size === 0 || this.subscribedRuns.has(runId)
   }
 
-  #join(): void {
-    this.#joined = true
-    this.#missed = []
+  #subscribeToTopics(): void {
+    this.#isLive = true
+    this.#queued = []
     this.#socket.subscribe(TOPIC_ALL)
-    if (this.runs.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
-    for (const runId of this.runs) this.#socket.subscribe(topicOf(runId))
+    if (this.subscribedRuns.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
+    for (const runId of this.subscribedRuns) this.#socket.subscribe(runTopic(runId))
   }
 }

@@ -6,7 +6,7 @@
  * arrives twice.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { type DashboardPush, DashboardRequest } from '../../protocol/dashboard.ts'
 import {
@@ -18,20 +18,27 @@ import {
 } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { CLOSE } from './bounded-sender.ts'
-import { type Seated, TOPIC_ALL, TOPIC_EVENTS, type Told, topicOf, Viewer } from './dashboard-socket.ts'
-import type { SocketRoom } from './socket-group.ts'
+import {
+  DashboardSocket,
+  type DashboardSocketData,
+  type EncodedPush,
+  runTopic,
+  TOPIC_ALL,
+  TOPIC_EVENTS,
+} from './dashboard-socket.ts'
+import type { SocketGroup } from './socket-group.ts'
 import type { Upgrade } from './upgrade.ts'
 
-export interface DashboardParts {
-  readonly desk: FrontDesk
+export interface DashboardSocketsOptions {
+  readonly hostApi: HostApi
   readonly clock: Clock
   readonly meters: Meters
   readonly log: Log
 }
 
-export interface DashboardSockets extends SocketRoom {
+export interface DashboardSockets extends SocketGroup {
   /** Whether one more fits. */
-  room(): boolean
+  hasCapacity(): boolean
 }
 
 /** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
@@ -43,135 +50,142 @@ export function serveDashboard(
   app: TemplatedApp,
   path: string,
   upgrade: Upgrade,
-  { desk, clock, meters, log }: DashboardParts,
+  { hostApi, clock, meters, log }: DashboardSocketsOptions,
 ): DashboardSockets {
-  const viewers = new Set<Viewer>()
+  const dashboards = new Set<DashboardSocket>()
   /** Those whose hello is still on its way. */
-  const joining = new Set<Viewer>()
+  const awaitingHello = new Set<DashboardSocket>()
   /** How many follow each run, so that nothing is published to nobody. */
-  const followers = new Map<string, number>()
+  const subscriberCounts = new Map<string, number>()
 
-  function opened(socket: WebSocket<Seated>): void {
-    const viewer = new Viewer(socket, clock)
-    socket.getUserData().viewer = viewer
-    viewers.add(viewer)
-    report()
+  function onOpen(socket: WebSocket<DashboardSocketData>): void {
+    const dashboard = new DashboardSocket(socket, clock)
+    socket.getUserData().dashboard = dashboard
+    dashboards.add(dashboard)
+    reportCount()
     try {
-      viewer.greet(JSON.stringify(desk.hello()))
-      if (!viewer.joined) joining.add(viewer)
+      dashboard.sendHello(JSON.stringify(hostApi.hello()))
+      if (!dashboard.isLive) awaitingHello.add(dashboard)
     } catch (err) {
       log.error({ err }, 'a dashboard could not be told what there is')
-      viewer.outlet.leave(CLOSE.failed, 'the service failed; its log says why')
+      dashboard.sender.closeAfterDrain(CLOSE.failed, 'the service failed; its log says why')
     }
   }
 
-  function closed(viewer: Viewer): void {
-    viewer.outlet.closed()
-    viewers.delete(viewer)
-    joining.delete(viewer)
-    for (const runId of viewer.runs) forget(runId)
-    report()
+  function onClose(dashboard: DashboardSocket): void {
+    dashboard.sender.onClosed()
+    dashboards.delete(dashboard)
+    awaitingHello.delete(dashboard)
+    for (const runId of dashboard.subscribedRuns) removeSubscriber(runId)
+    reportCount()
   }
 
-  function message(viewer: Viewer, bytes: ArrayBuffer, isBinary: boolean): void {
-    if (!viewer.outlet.open || viewer.tooOften()) return
+  function onMessage(dashboard: DashboardSocket, bytes: ArrayBuffer, isBinary: boolean): void {
+    if (!dashboard.sender.isOpen || dashboard.exceedsFrameRate()) return
     const request = readFrame(bytes, isBinary)
-    if (!request.ok) viewer.outlet.leave(request.code, request.error)
-    else if (request.value.type === 'subscribe') subscribe(viewer, request.value.runId)
-    else unsubscribe(viewer, request.value.runId)
+    if (!request.ok) dashboard.sender.closeAfterDrain(request.code, request.error)
+    else if (request.value.type === 'subscribe') subscribe(dashboard, request.value.runId)
+    else unsubscribe(dashboard, request.value.runId)
   }
 
-  function subscribe(viewer: Viewer, runId: string): void {
-    if (viewer.runs.has(runId)) return
-    if (viewer.runs.size >= DASHBOARD_SUBSCRIPTIONS_MAX) {
-      viewer.outlet.leave(CLOSE.policy, `at most ${DASHBOARD_SUBSCRIPTIONS_MAX} runs can be subscribed to`)
+  function subscribe(dashboard: DashboardSocket, runId: string): void {
+    if (dashboard.subscribedRuns.has(runId)) return
+    if (dashboard.subscribedRuns.size >= DASHBOARD_SUBSCRIPTIONS_MAX) {
+      dashboard.sender.closeAfterDrain(
+        CLOSE.policy,
+        `at most ${DASHBOARD_SUBSCRIPTIONS_MAX} runs can be subscribed to`,
+      )
       return
     }
-    followers.set(runId, (followers.get(runId) ?? 0) + 1)
-    viewer.follow(runId)
+    subscriberCounts.set(runId, (subscriberCounts.get(runId) ?? 0) + 1)
+    dashboard.subscribe(runId)
   }
 
-  function unsubscribe(viewer: Viewer, runId: string): void {
-    if (!viewer.runs.has(runId)) return
-    forget(runId)
-    viewer.unfollow(runId)
+  function unsubscribe(dashboard: DashboardSocket, runId: string): void {
+    if (!dashboard.subscribedRuns.has(runId)) return
+    removeSubscriber(runId)
+    dashboard.unsubscribe(runId)
   }
 
-  function forget(runId: string): void {
-    const left = (followers.get(runId) ?? 0) - 1
-    if (left > 0) followers.set(runId, left)
-    else followers.delete(runId)
+  function removeSubscriber(runId: string): void {
+    const left = (subscriberCounts.get(runId) ?? 0) - 1
+    if (left > 0) subscriberCounts.set(runId, left)
+    else subscriberCounts.delete(runId)
   }
 
   function publish(push: DashboardPush, text?: string): void {
-    if (viewers.size === 0) return
+    if (dashboards.size === 0) return
     const runId = push.type === 'run-event' ? push.event.runId : undefined
     const told = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
     app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, told.text)
-    if (runId !== undefined && followers.has(runId)) app.publish(topicOf(runId), told.text)
-    for (const viewer of joining) keep(viewer, told)
+    if (runId !== undefined && subscriberCounts.has(runId)) app.publish(runTopic(runId), told.text)
+    for (const dashboard of awaitingHello) queuePush(dashboard, told)
   }
 
-  function keep(viewer: Viewer, told: Told): void {
-    if (viewer.keep(told)) return
-    joining.delete(viewer)
-    cutOff(viewer)
+  function queuePush(dashboard: DashboardSocket, told: EncodedPush): void {
+    if (dashboard.queuePush(told)) return
+    awaitingHello.delete(dashboard)
+    closeAsTooSlow(dashboard)
   }
 
   /** The listener dropped something for want of room. Not a moment to touch topics: it is walking through them. */
-  function dropped(viewer: Viewer): void {
-    clock.endOfTick(() => cutOff(viewer))
+  function onDropped(dashboard: DashboardSocket): void {
+    clock.endOfTick(() => closeAsTooSlow(dashboard))
   }
 
-  function cutOff(viewer: Viewer): void {
-    if (!viewer.outlet.open) return
+  function closeAsTooSlow(dashboard: DashboardSocket): void {
+    if (!dashboard.sender.isOpen) return
     meters.count('sockets_cut_off_total', LABELS)
-    viewer.tooSlow()
+    dashboard.closeAsTooSlow()
   }
 
-  function drained(viewer: Viewer): void {
-    viewer.drained()
-    if (viewer.joined) joining.delete(viewer)
+  function onDrained(dashboard: DashboardSocket): void {
+    dashboard.onDrained()
+    if (dashboard.isLive) awaitingHello.delete(dashboard)
   }
 
-  const report = (): void => meters.gauge('sockets', viewers.size, LABELS)
-  const withViewer = (socket: WebSocket<Seated>, run: (viewer: Viewer) => void): void => {
-    const { viewer } = socket.getUserData()
-    if (viewer !== undefined) run(viewer)
+  const reportCount = (): void => meters.gauge('sockets', dashboards.size, LABELS)
+  const withDashboard = (
+    socket: WebSocket<DashboardSocketData>,
+    run: (dashboard: DashboardSocket) => void,
+  ): void => {
+    const { dashboard } = socket.getUserData()
+    if (dashboard !== undefined) run(dashboard)
   }
 
-  app.ws<Seated>(path, {
+  app.ws<DashboardSocketData>(path, {
     maxPayloadLength: FRAME_BYTES_READ_MAX,
     maxBackpressure: DASHBOARD_BACKLOG_BYTES_MAX,
     idleTimeout: SOCKET_IDLE_SECONDS,
     sendPingsAutomatically: true,
     upgrade,
-    open: opened,
-    message: (socket, bytes, isBinary) => withViewer(socket, (viewer) => message(viewer, bytes, isBinary)),
-    ping: (socket) => withViewer(socket, (viewer) => void viewer.tooOften()),
-    dropped: (socket) => withViewer(socket, dropped),
-    drain: (socket) => withViewer(socket, drained),
-    close: (socket) => withViewer(socket, closed),
+    open: onOpen,
+    message: (socket, bytes, isBinary) =>
+      withDashboard(socket, (dashboard) => onMessage(dashboard, bytes, isBinary)),
+    ping: (socket) => withDashboard(socket, (dashboard) => void dashboard.exceedsFrameRate()),
+    dropped: (socket) => withDashboard(socket, onDropped),
+    drain: (socket) => withDashboard(socket, onDrained),
+    close: (socket) => withDashboard(socket, onClose),
   })
-  const stop = desk.onPush(publish)
+  const stop = hostApi.onPush(publish)
 
   return {
-    room: () => viewers.size < DASHBOARD_SOCKETS_MAX,
-    count: () => viewers.size,
+    hasCapacity: () => dashboards.size < DASHBOARD_SOCKETS_MAX,
+    count: () => dashboards.size,
     closeAll: (code, reason) => {
-      for (const viewer of [...viewers]) viewer.outlet.leave(code, reason)
+      for (const dashboard of [...dashboards]) dashboard.sender.closeAfterDrain(code, reason)
     },
     stop,
   }
 }
 
-type FrameRead =
+type RequestResult =
   | { readonly ok: true; readonly value: DashboardRequest }
   | { readonly ok: false; readonly code: number; readonly error: string }
 
 const readRequest = createChecker(DashboardRequest)
 
-function readFrame(bytes: ArrayBuffer, isBinary: boolean): FrameRead {
+function readFrame(bytes: ArrayBuffer, isBinary: boolean): RequestResult {
   if (isBinary) return { ok: false, code: CLOSE.badData, error: 'frames are JSON text, not binary' }
   if (bytes.byteLength > DASHBOARD_FRAME_BYTES_MAX) {
     return { ok: false, code: CLOSE.tooBig, error: `a frame has at most ${DASHBOARD_FRAME_BYTES_MAX} bytes` }

@@ -1,5 +1,5 @@
 /** All sockets of one kind on one listener, as whoever opens and closes the doors sees them. */
-export interface SocketRoom {
+export interface SocketGroup {
   count(): number
   /** Says goodbye to each; those that do not read it are cut a while later. */
   closeAll(code: number, reason: string): void

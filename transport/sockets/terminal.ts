@@ -5,7 +5,7 @@
  * one terminal can keep a worker's line busy.
  */
 import type { WebSocket } from 'uWebSockets.js'
-import type { ViewLine, ViewLink } from '../../actors/api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../../actors/api/host-api.ts'
 import type { Clock } from '../../core/ports.ts'
 import { AttachInput, type AttachOutput } from '../../protocol/dashboard.ts'
 import {
@@ -17,55 +17,55 @@ import {
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
-import { CLOSE, Outlet } from './bounded-sender.ts'
+import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** What the listener carries for each socket. */
-export interface Showing {
+export interface TerminalSocketData {
   readonly runId: string
-  terminal?: Terminal
+  terminal?: TerminalSocket
 }
 
 const TOO_SLOW = 'too slow: more than the backlog limit was waiting; connect again'
 const TOO_FAST = 'too fast: more was typed than a terminal may send; connect again'
 
-export class Terminal implements ViewLink {
-  readonly #outlet: Outlet
-  readonly #frames: Bucket
-  readonly #bytes: Bucket
-  readonly #tooSlow: () => void
-  #line: ViewLine | undefined
+export class TerminalSocket implements ViewSender {
+  readonly #sender: BoundedSender
+  readonly #frames: FrameRateBucket
+  readonly #bytes: FrameRateBucket
+  readonly #onTooSlow: () => void
+  #receiver: ViewReceiver | undefined
 
   /** `tooSlow` is told when it is cut off for its backlog. */
-  constructor(socket: WebSocket<Showing>, clock: Clock, tooSlow: () => void) {
-    this.#outlet = new Outlet(socket, clock, () => {})
-    this.#frames = new Bucket(clock, ATTACH_FRAMES_PER_SECOND, ATTACH_FRAMES_AT_ONCE)
-    this.#bytes = new Bucket(clock, ATTACH_INPUT_BYTES_PER_SECOND, ATTACH_INPUT_BYTES_AT_ONCE)
-    this.#tooSlow = tooSlow
+  constructor(socket: WebSocket<TerminalSocketData>, clock: Clock, tooSlow: () => void) {
+    this.#sender = new BoundedSender(socket, clock, () => {})
+    this.#frames = new FrameRateBucket(clock, ATTACH_FRAMES_PER_SECOND, ATTACH_FRAMES_AT_ONCE)
+    this.#bytes = new FrameRateBucket(clock, ATTACH_INPUT_BYTES_PER_SECOND, ATTACH_INPUT_BYTES_AT_ONCE)
+    this.#onTooSlow = tooSlow
   }
 
   // ---- as the host sees it
 
   send(frame: AttachOutput, text = JSON.stringify(frame)): boolean {
-    if (!this.#outlet.open) return false
-    if (this.#outlet.send(text)) return true
-    this.#tooSlow()
-    this.#outlet.leave(CLOSE.tryAgainLater, TOO_SLOW)
+    if (!this.#sender.isOpen) return false
+    if (this.#sender.send(text)) return true
+    this.#onTooSlow()
+    this.#sender.closeAfterDrain(CLOSE.tryAgainLater, TOO_SLOW)
     return false
   }
 
   close(code: number, reason: string): void {
-    this.#outlet.leave(code, reason)
+    this.#sender.closeAfterDrain(code, reason)
   }
 
   // ---- as the listener sees it
 
-  join(line: ViewLine): void {
-    this.#line = line
+  connect(receiver: ViewReceiver): void {
+    this.#receiver = receiver
   }
 
-  receive(bytes: ArrayBuffer, isBinary: boolean): void {
-    if (!this.#outlet.open) return
-    if (!this.#frames.takes(1) || !this.#bytes.takes(bytes.byteLength)) this.#refuse(CLOSE.policy, TOO_FAST)
+  onMessage(bytes: ArrayBuffer, isBinary: boolean): void {
+    if (!this.#sender.isOpen) return
+    if (!this.#frames.take(1) || !this.#bytes.take(bytes.byteLength)) this.#refuse(CLOSE.policy, TOO_FAST)
     else if (isBinary) this.#refuse(CLOSE.badData, 'frames are JSON text, not binary')
     else if (bytes.byteLength > ATTACH_FRAME_BYTES_MAX)
       this.#refuse(CLOSE.tooBig, `a frame has at most ${ATTACH_FRAME_BYTES_MAX} bytes`)
@@ -73,62 +73,65 @@ export class Terminal implements ViewLink {
   }
 
   /** The listener answers pings by itself; they count all the same. */
-  pinged(): void {
-    if (this.#outlet.open && !this.#frames.takes(1)) this.#refuse(CLOSE.policy, TOO_FAST)
+  onPing(): void {
+    if (this.#sender.isOpen && !this.#frames.take(1)) this.#refuse(CLOSE.policy, TOO_FAST)
   }
 
-  drained(): void {
-    this.#outlet.drained()
+  onDrained(): void {
+    this.#sender.onDrained()
   }
 
-  closed(): void {
-    this.#outlet.closed()
-    this.#letGo()
+  onClosed(): void {
+    this.#sender.onClosed()
+    this.#releaseReceiver()
   }
 
   #read(text: string): void {
     const parsed = parseJson(text)
     const frame = parsed.ok ? readInput(parsed.value) : parsed
     if (!frame.ok) this.#refuse(CLOSE.policy, frame.error.replace(/^\/: /, 'a frame '))
-    else if (frame.value.type === 'input') this.#line?.input(frame.value.data)
-    else this.#line?.resize(frame.value.cols, frame.value.rows)
+    else if (frame.value.type === 'input') this.#receiver?.onInput(frame.value.data)
+    else this.#receiver?.onResize(frame.value.cols, frame.value.rows)
   }
 
   #refuse(code: number, reason: string): void {
-    this.#outlet.send(JSON.stringify({ type: 'error', message: reason.slice(0, TEXT_CHARS_MAX) }))
-    this.#outlet.leave(code, reason)
-    this.#letGo()
+    this.#sender.send(JSON.stringify({ type: 'error', message: reason.slice(0, TEXT_CHARS_MAX) }))
+    this.#sender.closeAfterDrain(code, reason)
+    this.#releaseReceiver()
   }
 
-  #letGo(): void {
-    const line = this.#line
-    this.#line = undefined
-    line?.closed()
+  #releaseReceiver(): void {
+    const receiver = this.#receiver
+    this.#receiver = undefined
+    receiver?.onClosed()
   }
 }
 
 const readInput = createChecker(AttachInput)
 
-class Bucket {
+class FrameRateBucket {
   readonly #clock: Clock
   readonly #perSecond: number
-  readonly #most: number
-  #left: number
-  #at: number
+  readonly #burstMax: number
+  #tokens: number
+  #refilledAt: number
 
   constructor(clock: Clock, perSecond: number, most: number) {
     this.#clock = clock
     this.#perSecond = perSecond
-    this.#most = most
-    this.#left = most
-    this.#at = clock.monotonic()
+    this.#burstMax = most
+    this.#tokens = most
+    this.#refilledAt = clock.monotonic()
   }
 
-  takes(count: number): boolean {
+  take(count: number): boolean {
     const now = this.#clock.monotonic()
-    this.#left = Math.min(this.#most, this.#left + ((now - this.#at) / 1000) * this.#perSecond)
-    this.#at = now
-    this.#left -= count
-    return this.#left >= 0
+    this.#tokens = Math.min(
+      this.#burstMax,
+      this.#tokens + ((now - this.#refilledAt) / 1000) * this.#perSecond,
+    )
+    this.#refilledAt = now
+    this.#tokens -= count
+    return this.#tokens >= 0
   }
 }

@@ -9,64 +9,64 @@
  * to the system for each frame would cost more than making the frame.
  */
 import type { WebSocket } from 'uWebSockets.js'
-import type { WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
 import type { Clock } from '../../core/ports.ts'
 import { WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
-import { CLOSE, Outlet } from './bounded-sender.ts'
+import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** What the listener carries for each socket. */
-export interface Wired {
-  wire?: Wire
+export interface WorkerSocketData {
+  workerSocket?: WorkerSocket
 }
 
-export class Wire implements WorkerLink {
+export class WorkerSocket implements WorkerSender {
   readonly address: string
-  readonly #socket: WebSocket<Wired>
+  readonly #socket: WebSocket<WorkerSocketData>
   /** Said in this breath. Mostly nothing, so nothing is kept for it. */
-  #breath: string[] | undefined
-  #breathChars = 0
-  readonly #outlet: Outlet
-  readonly #tooSlow: () => void
-  #line: WorkerLine | undefined
+  #batch: string[] | undefined
+  #batchChars = 0
+  readonly #sender: BoundedSender
+  readonly #onTooSlow: () => void
+  #receiver: WorkerReceiver | undefined
 
   /** `tooSlow` is told of each line that is cut for its backlog; one function for all wires. */
-  constructor(socket: WebSocket<Wired>, clock: Clock, tooSlow: () => void) {
-    this.address = addressOf(socket.getRemoteAddressAsText())
+  constructor(socket: WebSocket<WorkerSocketData>, clock: Clock, tooSlow: () => void) {
+    this.address = formatAddress(socket.getRemoteAddressAsText())
     this.#socket = socket
-    this.#outlet = new Outlet(socket, clock, nothing)
-    this.#tooSlow = tooSlow
+    this.#sender = new BoundedSender(socket, clock, doNothing)
+    this.#onTooSlow = tooSlow
   }
 
   // ---- as the host sees it
 
   send(text: string): boolean {
-    if (!this.#outlet.open) return false
-    if (this.#breath === undefined) {
-      this.#breath = [text]
-      queueMicrotask(() => this.#exhale())
-    } else this.#breath.push(text)
-    this.#breathChars += text.length
-    if (this.#breathChars >= BREATH_CHARS_MAX) this.#exhale()
-    return this.#outlet.open
+    if (!this.#sender.isOpen) return false
+    if (this.#batch === undefined) {
+      this.#batch = [text]
+      queueMicrotask(() => this.#sendBatch())
+    } else this.#batch.push(text)
+    this.#batchChars += text.length
+    if (this.#batchChars >= BATCH_CHARS_MAX) this.#sendBatch()
+    return this.#sender.isOpen
   }
 
   close(code: number, reason: string): void {
-    this.#exhale()
-    this.#outlet.leave(code, reason)
+    this.#sendBatch()
+    this.#sender.closeAfterDrain(code, reason)
   }
 
-  #exhale(): void {
-    const breath = this.#breath
-    this.#breath = undefined
-    this.#breathChars = 0
-    if (breath === undefined || !this.#outlet.open) return
+  #sendBatch(): void {
+    const batch = this.#batch
+    this.#batch = undefined
+    this.#batchChars = 0
+    if (batch === undefined || !this.#sender.isOpen) return
     let taken = true
     this.#socket.cork(() => {
-      for (const text of breath) taken = taken && this.#outlet.send(text)
+      for (const text of batch) taken = taken && this.#sender.send(text)
     })
     if (taken) return
-    this.#tooSlow()
-    this.#outlet.leave(
+    this.#onTooSlow()
+    this.#sender.closeAfterDrain(
       CLOSE.tryAgainLater,
       'too slow: more than the backlog limit was waiting; connect again',
     )
@@ -74,45 +74,45 @@ export class Wire implements WorkerLink {
 
   // ---- as the listener sees it
 
-  join(line: WorkerLine): void {
-    this.#line = line
+  connect(receiver: WorkerReceiver): void {
+    this.#receiver = receiver
   }
 
   /** Whether nobody knows yet who is at the other end. */
-  get stranger(): boolean {
-    return (this.#line?.frameBytesMax() ?? 0) <= WORKER_UNREGISTERED_FRAME_BYTES_MAX
+  get isUnregistered(): boolean {
+    return (this.#receiver?.frameBytesMax() ?? 0) <= WORKER_UNREGISTERED_FRAME_BYTES_MAX
   }
 
   /** The listener has made sure that a text frame is UTF-8; it hangs up on one that is not. */
-  receive(bytes: ArrayBuffer, isBinary: boolean): void {
-    const line = this.#line
-    if (line === undefined || !this.#outlet.open) return
-    const bytesMax = line.frameBytesMax()
-    if (isBinary) line.unreadable('frames are JSON text, not binary')
-    else if (bytes.byteLength > bytesMax) line.unreadable(`a frame has at most ${bytesMax} bytes`)
-    else line.receive(Buffer.from(bytes).toString())
+  onMessage(bytes: ArrayBuffer, isBinary: boolean): void {
+    const receiver = this.#receiver
+    if (receiver === undefined || !this.#sender.isOpen) return
+    const bytesMax = receiver.frameBytesMax()
+    if (isBinary) receiver.onUnreadable('frames are JSON text, not binary')
+    else if (bytes.byteLength > bytesMax) receiver.onUnreadable(`a frame has at most ${bytesMax} bytes`)
+    else receiver.onText(Buffer.from(bytes).toString())
   }
 
-  drained(): void {
-    this.#outlet.drained()
+  onDrained(): void {
+    this.#sender.onDrained()
   }
 
-  closed(): void {
-    this.#outlet.closed()
-    this.#line?.closed()
-    this.#line = undefined
+  onClosed(): void {
+    this.#sender.onClosed()
+    this.#receiver?.onClosed()
+    this.#receiver = undefined
   }
 }
 
 /** A longer breath leaves in several pieces, so that what waits is counted against the backlog. */
-const BREATH_CHARS_MAX = 256 * 1024
+const BATCH_CHARS_MAX = 256 * 1024
 
-const nothing = (): void => {}
+const doNothing = (): void => {}
 
 const MAPPED_IPV4 = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/
 
 /** As people write it: IPv6 without its zeros, and IPv4 as IPv4 however it arrived. */
-export function addressOf(text: ArrayBuffer): string {
+export function formatAddress(text: ArrayBuffer): string {
   const said = Buffer.from(text).toString('latin1')
   if (!said.includes(':') || !URL.canParse(`http://[${said}]`)) return said
   const short = new URL(`http://[${said}]`).hostname.slice(1, -1)

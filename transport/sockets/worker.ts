@@ -5,7 +5,7 @@
  * who has registered, and for each listener before the upgrade, so that a crowd of them costs as little as possible.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import {
   WORKER_BACKLOG_BYTES_MAX,
@@ -16,12 +16,12 @@ import {
 } from '../../protocol/limits.ts'
 import { refusal } from '../reply.ts'
 import { CLOSE } from './bounded-sender.ts'
-import type { SocketRoom } from './socket-group.ts'
-import type { Seat, Upgrade } from './upgrade.ts'
-import { Wire, type Wired } from './worker-socket.ts'
+import type { SocketGroup } from './socket-group.ts'
+import type { AdmitSocket, Upgrade } from './upgrade.ts'
+import { WorkerSocket, type WorkerSocketData } from './worker-socket.ts'
 
-export interface WorkerParts {
-  readonly desk: FrontDesk
+export interface WorkerSocketsOptions {
+  readonly hostApi: HostApi
   readonly clock: Clock
   readonly meters: Meters
   readonly log: Log
@@ -32,109 +32,110 @@ const FRAME_BYTES_READ_MAX = WORKER_FRAME_BYTES_MAX + WORKER_UNREGISTERED_FRAME_
 const LABELS = { socket: 'worker' }
 
 const STOPPING = refusal(503, 'the service takes no workers now; connect again later')
-const TOO_MANY_STRANGERS = refusal(
+const TOO_MANY_UNREGISTERED = refusal(
   503,
   'too many connections have not said who they are; connect again later',
 )
 
 export class WorkerSockets {
-  readonly #parts: WorkerParts
+  readonly #parts: WorkerSocketsOptions
   /** Over all listeners. */
-  #open = 0
+  #openCount = 0
 
-  constructor(parts: WorkerParts) {
+  constructor(parts: WorkerSocketsOptions) {
     this.#parts = parts
   }
 
   /** Registers the socket with one listener. `upgrade` has the last word before a connection becomes a socket. */
-  serve(app: TemplatedApp, path: string, upgradeFor: (seat: Seat) => Upgrade): SocketRoom {
-    const { desk, clock, meters, log } = this.#parts
-    const wires = new Set<Wire>()
+  serve(app: TemplatedApp, path: string, upgradeFor: (admitSocket: AdmitSocket) => Upgrade): SocketGroup {
+    const { hostApi, clock, meters, log } = this.#parts
+    const workerSockets = new Set<WorkerSocket>()
     /** Those of whom nobody has asked lately whether they still are strangers. */
-    const strangers = new Set<Wire>()
+    const unregistered = new Set<WorkerSocket>()
     const tooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
-    const seat: Seat = () => {
-      if (!desk.open()) return { ok: false, reply: STOPPING }
-      return hasRoom() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_STRANGERS }
+    const admitSocket: AdmitSocket = () => {
+      if (!hostApi.isOpen()) return { ok: false, reply: STOPPING }
+      return hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_UNREGISTERED }
     }
 
-    function hasRoom(): boolean {
-      if (strangers.size < WORKERS_UNREGISTERED_MAX) return true
-      for (const wire of strangers) if (!wire.stranger) strangers.delete(wire)
-      return strangers.size < WORKERS_UNREGISTERED_MAX
+    function hasCapacity(): boolean {
+      if (unregistered.size < WORKERS_UNREGISTERED_MAX) return true
+      for (const workerSocket of unregistered)
+        if (!workerSocket.isUnregistered) unregistered.delete(workerSocket)
+      return unregistered.size < WORKERS_UNREGISTERED_MAX
     }
 
-    function join(wire: Wire): void {
-      const joined = desk.workerConnected(wire)
-      if (joined.ok) wire.join(joined.value)
-      else wire.close(CLOSE.tryAgainLater, joined.refusal.message)
+    function connect(workerSocket: WorkerSocket): void {
+      const joined = hostApi.connectWorker(workerSocket)
+      if (joined.ok) workerSocket.connect(joined.value)
+      else workerSocket.close(CLOSE.tryAgainLater, joined.refusal.message)
     }
 
-    const opened = (socket: WebSocket<Wired>): void => {
-      const wire = new Wire(socket, clock, tooSlow)
-      socket.getUserData().wire = wire
-      wires.add(wire)
-      strangers.add(wire)
+    const onOpen = (socket: WebSocket<WorkerSocketData>): void => {
+      const workerSocket = new WorkerSocket(socket, clock, tooSlow)
+      socket.getUserData().workerSocket = workerSocket
+      workerSockets.add(workerSocket)
+      unregistered.add(workerSocket)
       this.#count(1)
       try {
-        join(wire)
+        connect(workerSocket)
       } catch (err) {
-        failed(wire, err)
+        onError(workerSocket, err)
       }
     }
 
-    function message(socket: WebSocket<Wired>, bytes: ArrayBuffer, isBinary: boolean): void {
-      const { wire } = socket.getUserData()
+    function onMessage(socket: WebSocket<WorkerSocketData>, bytes: ArrayBuffer, isBinary: boolean): void {
+      const { workerSocket } = socket.getUserData()
       try {
-        wire?.receive(bytes, isBinary)
+        workerSocket?.onMessage(bytes, isBinary)
       } catch (err) {
-        failed(wire, err)
+        onError(workerSocket, err)
       }
     }
 
-    const closed = (socket: WebSocket<Wired>): void => {
-      const { wire } = socket.getUserData()
-      if (wire === undefined) return
-      wires.delete(wire)
-      strangers.delete(wire)
+    const onClose = (socket: WebSocket<WorkerSocketData>): void => {
+      const { workerSocket } = socket.getUserData()
+      if (workerSocket === undefined) return
+      workerSockets.delete(workerSocket)
+      unregistered.delete(workerSocket)
       this.#count(-1)
       try {
-        wire.closed()
+        workerSocket.onClosed()
       } catch (err) {
-        failed(wire, err)
+        onError(workerSocket, err)
       }
     }
 
     /** Nothing may escape to the listener: it ends the process over an exception in a callback of its own. */
-    function failed(wire: Wire | undefined, err: unknown): void {
+    function onError(workerSocket: WorkerSocket | undefined, err: unknown): void {
       log.error({ err }, "a worker's socket failed")
-      wire?.close(CLOSE.failed, 'the service failed; its log says why')
+      workerSocket?.close(CLOSE.failed, 'the service failed; its log says why')
     }
 
-    app.ws<Wired>(path, {
+    app.ws<WorkerSocketData>(path, {
       maxPayloadLength: FRAME_BYTES_READ_MAX,
       maxBackpressure: WORKER_BACKLOG_BYTES_MAX,
       idleTimeout: WORKER_SOCKET_IDLE_SECONDS,
       sendPingsAutomatically: true,
-      upgrade: upgradeFor(seat),
-      open: opened,
-      message,
-      drain: (socket) => socket.getUserData().wire?.drained(),
-      close: closed,
+      upgrade: upgradeFor(admitSocket),
+      open: onOpen,
+      message: onMessage,
+      drain: (socket) => socket.getUserData().workerSocket?.onDrained(),
+      close: onClose,
     })
 
     return {
-      count: () => wires.size,
+      count: () => workerSockets.size,
       closeAll: (code, reason) => {
-        for (const wire of [...wires]) wire.close(code, reason)
+        for (const workerSocket of [...workerSockets]) workerSocket.close(code, reason)
       },
       stop: () => {},
     }
   }
 
   #count(by: number): void {
-    this.#open += by
-    this.#parts.meters.gauge('sockets', this.#open, LABELS)
+    this.#openCount += by
+    this.#parts.meters.gauge('sockets', this.#openCount, LABELS)
   }
 }

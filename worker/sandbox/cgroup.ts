@@ -1,11 +1,10 @@
 /**
- * A control group for each sandbox, where this worker may make some: it counts processes and memory exactly, and ends
- * everything in it at once.
+ * Creates a control group (cgroup v2) for each sandbox: it limits processes and memory, and kills all members at once.
  *
- * Root makes them below a folder of its own at the top; anybody else only in a group that was handed over to the
- * worker (`Delegate=yes`), from which the worker itself has to step aside first, for a group with members can't share
- * out its controllers. Only the second hierarchy (v2) is used. Where it counts nothing there are no groups: joining one
- * costs as much as the whole rest of a start. The launcher then falls back to what processes can be limited to.
+ * A root worker creates its groups below a folder of its own at the top. Any other worker needs a delegated group
+ * (`Delegate=yes`), and first moves itself into a subgroup, because a group with members cannot enable controllers for
+ * its children. Without controllers no groups are created, since joining one doubles the start time; the launcher then
+ * falls back to per-process limits.
  */
 import {
   accessSync,
@@ -20,7 +19,7 @@ import { join } from 'node:path'
 import { isOwnerGone, ownerTag } from './owner-tag.ts'
 
 export interface Cgroup {
-  /** Before it has children. False: it stays where it is. */
+  /** Moves a process that has no children yet into the group. Returns false when that failed. */
   addProcess(pid: number): boolean
   kill(): void
   isEmpty(): boolean
@@ -42,14 +41,14 @@ export class Cgroups {
   readonly #controllers: ReadonlySet<Controller>
   #createdCount = 0
 
-  /** Below a group that is ours, and has no members of its own. */
+  /** `base` is a group of this worker without members of its own. */
   constructor(base: string) {
     this.#base = base
     const shared = readOrEmpty(join(base, 'cgroup.subtree_control')).split(/\s+/)
     this.#controllers = new Set(CONTROLLERS.filter((name) => shared.includes(name)))
   }
 
-  /** undefined: this worker may make none. */
+  /** Returns undefined when this worker may not create control groups. */
   static find(euid: number): Cgroups | undefined {
     const top = mountPoint()
     if (top === undefined) return undefined
@@ -76,7 +75,7 @@ export class Cgroups {
     }
   }
 
-  /** One more than asked for: bubblewrap's own process inside; and one for its monitor outside. */
+  /** Allows two processes more than requested: bubblewrap's own inside the sandbox, and its monitor outside. */
   #settings({ processes, memoryMib }: CgroupLimits): [file: string, value: string][] {
     const pids: [string, string] = ['pids.max', String(processes + 2)]
     const memory: [string, string][] = [['memory.oom.group', '1']]
@@ -94,7 +93,7 @@ function cgroupAt(folder: string): Cgroup {
   }
 }
 
-// ---- finding a place -----------------------------------------------------------------------------------------------
+// ---- finding the base group ------------------------------------------------------------------------------------------
 
 function mountPoint(): string | undefined {
   const line = readOrEmpty('/proc/self/mountinfo')
@@ -129,20 +128,20 @@ function prepareDelegatedGroup(top: string): string | undefined {
   }
   tryWrite(join(workerGroup, 'cgroup.procs'), String(process.pid))
   if (enableControllers(base)) return base
-  // Others are still in there, or there is nothing to share out: as before.
+  // Other processes are still members, or no controller is available: undo the move.
   tryWrite(join(base, 'cgroup.procs'), String(process.pid))
   tryRemove(workerGroup)
   return undefined
 }
 
-/** One at a time: one that is missing must not keep the other away. */
+/** Enables each controller with its own write, so that a missing one does not prevent the other. */
 function enableControllers(folder: string): boolean {
   return CONTROLLERS.map((name) => tryWrite(join(folder, 'cgroup.subtree_control'), `+${name}`)).includes(
     true,
   )
 }
 
-// ---- what a dead worker left ---------------------------------------------------------------------------------------
+// ---- groups of dead workers ------------------------------------------------------------------------------------------
 
 function removeStaleGroups(base: string): void {
   for (const name of readdirSync(base).filter(isOwnerGone)) {
@@ -168,7 +167,7 @@ function tryWrite(path: string, value: string): boolean {
   }
 }
 
-/** Goes only when nothing is in it any more; what stays is swept at a later start. */
+/** The kernel refuses to remove a group with members; a later start removes it. */
 function tryRemove(folder: string): void {
   try {
     rmdirSync(folder)

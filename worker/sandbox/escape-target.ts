@@ -1,4 +1,4 @@
-/** What is outside, looked at while a trial runs inside; with a listener that the trial must not be able to reach. */
+/** Collects the host facts that an escape test is compared with, and opens a listener that it must not reach. */
 import { once } from 'node:events'
 import { readlinkSync, statSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -10,7 +10,7 @@ export interface OpenEscapeTarget extends EscapeTarget {
 }
 
 export async function openEscapeTarget(): Promise<OpenEscapeTarget> {
-  // First, for a listener that nobody closes would keep the process from ending.
+  // Collect these before listening: if they throw, an unclosed listener would keep the process alive.
   const { home, inode } = homeOrRoot()
   const namespaces = NAMESPACES.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
   const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
@@ -19,7 +19,7 @@ export async function openEscapeTarget(): Promise<OpenEscapeTarget> {
   return { pid: process.pid, port, home, inode, namespaces, close: () => server.close() }
 }
 
-/** Users of services often have no home, or one that is not there; then the host's root is looked for inside. */
+/** Service users often have no home folder; the test then looks for the host's root folder instead. */
 function homeOrRoot(): { readonly home: string; readonly inode: string } {
   try {
     return inspectFolder(homedir())

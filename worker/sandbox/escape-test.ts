@@ -1,20 +1,20 @@
 /**
- * A sandbox that tries to get out, once, before any agent gets to: the five ways that matter most, and what the kernel
- * says about the process that tried.
+ * The escape test: a script that runs once in a sandbox and tries the five most important ways out of it.
  *
- * It harms nothing where it should succeed: a file is opened and not written, a process is asked for and not ended.
+ * The test also checks the namespaces and the process status as the kernel reports them. A successful attempt changes
+ * nothing: files are opened but not written, and a process is probed but not ended.
  */
 import { limitedCommand } from './wrapper-commands.ts'
 
-/** What is outside, for comparing with what there is inside. */
+/** Facts about the host that the test compares with what it finds inside. */
 export interface EscapeTarget {
   readonly pid: number
-  /** Of a listener on the host's loopback. */
+  /** Port of a listener on the host's loopback. */
   readonly port: number
   readonly home: string
   /** Device and inode of the home folder. */
   readonly inode: string
-  /** As the links below /proc/self/ns read. */
+  /** The link targets below /proc/self/ns. */
   readonly namespaces: readonly string[]
 }
 
@@ -41,7 +41,7 @@ try home sh -c '[ "$(stat -c %d:%i "$1")" = "$2" ]' sh "$home" "$inode"
 for kind in ${NAMESPACES.join(' ')}; do echo "namespace $(readlink /proc/self/ns/$kind)"; done
 cat /proc/self/status
 `
-/** Below, a number outside may well be somebody else's inside: then the namespace alone has to tell. */
+/** A lower pid may exist inside the sandbox too, so the `kill` attempt would prove nothing; the namespace check must do. */
 const UNAMBIGUOUS_PID_MIN = 100
 const PROCESSES_MAX = 64
 
@@ -53,18 +53,18 @@ export function escapeTestCommand({ pid, port, home, inode }: EscapeTarget): str
   )
 }
 
-/** What is wrong with a sandbox in which this was said; undefined when nothing is. */
+/** Describes the gaps that this test output shows; undefined when the sandbox isolates completely. */
 export function findEscapes(output: string, target: EscapeTarget): string | undefined {
   const lines = output.split('\n')
   const missing = lines.filter((line) => line.startsWith('missing ')).map((line) => line.slice(8))
   if (missing.length > 0)
-    return `it can't be tried without ${missing.join(', ')}; install util-linux and coreutils`
+    return `it cannot be tested without ${missing.join(', ')}; install util-linux and coreutils`
   const escapes = [
     ...findSuccessfulAttempts(lines),
     ...findSharedNamespaces(lines, target),
     ...findMissingGuards(output),
   ]
-  return escapes.length === 0 ? undefined : `its walls have holes: ${escapes.join(', ')}`
+  return escapes.length === 0 ? undefined : `it does not isolate: ${escapes.join(', ')}`
 }
 
 function findSuccessfulAttempts(lines: readonly string[]): string[] {

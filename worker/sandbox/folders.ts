@@ -1,9 +1,9 @@
 /**
- * Host folders that a sandbox gets to write to: made for one user, looked at before they are shown, taken away whole.
+ * Creates, checks and deletes the host folders that a sandbox may write to.
  *
- * bubblewrap takes folders by their path and walks it as the sandbox's user. Between our look and its walk nobody but
- * the worker could put anything else there: every folder on the way belongs to root or to the worker, and no one else
- * may write in it. So the look is enough, and a link anywhere on the way is refused by it.
+ * bubblewrap resolves each folder by its path after the check. The check suffices, because nobody but the worker can
+ * replace anything in between: every parent folder belongs to root or the worker, and is not writable by others. A path
+ * through a symbolic link is refused.
  */
 import { randomUUID } from 'node:crypto'
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from 'node:fs'
@@ -13,32 +13,35 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { SandboxUser } from './sandbox-process.ts'
 
 const WRITE_BY_OTHERS = 0o022
-/** Node has no name for it: an open file that is only pointed at, so no right to read it is needed. */
+/** Missing in Node's constants. Opens a file as a reference only, without the need to read it. */
 const O_PATH = 0o10000000
 const STICKY = 0o1000
-/** Far enough from the longest path that the kernel takes for one more name. */
+/** The kernel's limit is 4096; this leaves space for one more name. */
 const PATH_BYTES_MAX = 2_048
-/** Folders in folders, each of which is held open meanwhile. */
+/** Nested folders, each of which stays open during the deletion. */
 const DEPTH_MAX = 64
 const AT_ONCE_MAX = 32
-/** Names that are no text come as they are. */
+/** Reads names as bytes, since they need not be valid UTF-8. */
 const AS_BYTES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
-/** Owner-only, and the slot's. The folders above must let its user pass. */
+/** Creates a folder with mode 0700 that belongs to the sandbox's user. The user must be able to pass all parents. */
 export async function createOwnedFolder(folder: string, user: SandboxUser): Promise<Result<void>> {
   const isOwnUser = process.geteuid?.() === user.uid
   const impassable = isOwnUser ? undefined : findImpassableAncestor(folder, user)
   if (impassable !== undefined) {
-    const fix = `keep the worker's data where other users may pass, such as below /var/lib, or: chmod o+x ${impassable}`
-    return no('failed', `${impassable} can't be passed by the user that sandboxes run as; ${fix}`)
+    const fix = `keep the worker's data below a folder that other users may enter, such as /var/lib, or: chmod o+x ${impassable}`
+    return no('failed', `the user that sandboxes run as cannot enter ${impassable}; ${fix}`)
   }
   await mkdir(folder, { mode: 0o700 })
   if (!isOwnUser) await chown(folder, user.uid, user.gid)
   return yes(undefined)
 }
 
-/** The slot's folder and no other: not reached through a link, and in no folder that the slot could rename it in. */
+/**
+ * Checks that the folder belongs to the sandbox's user, is not reached through a link, and that the user cannot rename
+ * it in its parent.
+ */
 export function findFolderProblem(path: string, { uid }: SandboxUser): string | undefined {
   try {
     const fd = openSync(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
@@ -50,18 +53,18 @@ export function findFolderProblem(path: string, { uid }: SandboxUser): string | 
     }
     return findParentProblem(dirname(path), uid)
   } catch (error) {
-    return `${path} is no folder that can be shown: ${(error as Error).message}`
+    return `${path} cannot be mounted: ${(error as Error).message}`
   }
 }
 
 export function findSocketProblem(path: string): string | undefined {
   const found = lstatSync(path, { throwIfNoEntry: false })
-  return found?.isSocket() === true ? undefined : `${path} is no socket`
+  return found?.isSocket() === true ? undefined : `${path} is not a socket`
 }
 
 /**
- * Deletes all of it, whatever an agent made of it: folders that may not be entered, names that are no text, trees
- * deeper than a path can be long. Links are deleted, never followed. Only when nothing runs in it any more.
+ * Deletes a whole tree, whatever an agent put there: folders without permissions, names that are not text, paths longer
+ * than the kernel accepts. Links are deleted, never followed. Call it only when no process uses the tree any more.
  */
 export async function removeFolderTree(folder: string): Promise<void> {
   const top = Buffer.from(folder)
@@ -72,8 +75,8 @@ export async function removeFolderTree(folder: string): Promise<void> {
 }
 
 /**
- * Neither what is remembered nor a path grows with what an agent made: names are read a few at a time, and what lies
- * deep is hung right below the top, where it is found again.
+ * Memory and path lengths stay bounded for any tree: names are read in small batches, and deep folders are moved right
+ * below the top, where a later pass finds them.
  */
 async function removeTree(folder: Buffer, top: Buffer, depth = 0): Promise<void> {
   await chmod(folder, 0o700)
@@ -85,13 +88,13 @@ async function removeTree(folder: Buffer, top: Buffer, depth = 0): Promise<void>
   }
 }
 
-/** How many names were seen: what is hung below it while it is read may be seen the next time only. */
+/** Returns how many names the pass saw. Folders moved here during the pass may show up only in the next one. */
 async function emptyFolder(folder: Buffer, top: Buffer, depth: number): Promise<number> {
   let seen = 0
   const files: Buffer[] = []
   for await (const entry of await opendir(folder, { encoding: AS_BYTES })) {
     seen += 1
-    // As it was asked for, which the types don't know.
+    // A buffer, as requested by `encoding`; the types say string.
     const name = entry.name as unknown as Buffer
     const path = Buffer.concat([folder, SLASH, name])
     if (!entry.isDirectory()) files.push(path)
@@ -107,10 +110,10 @@ async function unlinkAll(files: readonly Buffer[]): Promise<void> {
   await Promise.all(files.map((file) => unlink(file)))
 }
 
-/** Right below the top, under a name that no agent can have taken before. */
+/** Moves a folder right below the top, under a random name that an agent cannot have used. */
 async function moveBelowTop(folder: Buffer, top: Buffer): Promise<void> {
   const target = Buffer.concat([top, SLASH, Buffer.from(`.deep-${randomUUID()}`)])
-  // A folder changes its parent only when its owner may write in it.
+  // Moving a folder to another parent requires write permission on the folder itself.
   await chmod(folder, 0o700)
   await rename(folder, target)
 }
@@ -125,11 +128,11 @@ function findParentProblem(parent: string, uid: number): string | undefined {
   const belongsToSandbox = found.uid === uid && uid !== process.geteuid?.()
   const isWritableByOthers = (found.mode & WRITE_BY_OTHERS) !== 0 && (found.mode & STICKY) === 0
   return belongsToSandbox || isWritableByOthers
-    ? `${parent} can be written by others than the worker`
+    ? `${parent} is writable by others than the worker`
     : undefined
 }
 
-/** The first folder above that the slot's user can't pass. */
+/** Finds the topmost parent folder that the sandbox's user cannot enter. */
 function findImpassableAncestor(folder: string, user: SandboxUser): string | undefined {
   const above = dirname(folder)
   if (above === folder) return undefined

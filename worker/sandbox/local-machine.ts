@@ -1,9 +1,9 @@
 /**
- * The machine as the sandbox sees it: which programs there are, what the kernel's switches say, and running a program
- * for a short while with something to read on descriptors 3, 4, 5 ….
+ * The machine as the sandbox probe sees it: installed programs, kernel settings, and short program runs.
  *
- * A started program gets an empty environment, the root folder to stand in, and no more of the output than a person
- * would read. It is killed when its time is up, and what it left open is not waited for.
+ * A program runs with an empty environment, in the root folder, with inputs on descriptors 3, 4, 5 …. Its output is
+ * truncated to what a person would read. A timeout kills the program; pipes that its children keep open are not
+ * awaited.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { access, constants, readFile } from 'node:fs/promises'
@@ -14,9 +14,9 @@ import { type OpenEscapeTarget, openEscapeTarget } from './escape-target.ts'
 export interface ProbeCommand {
   readonly program: string
   readonly args: readonly string[]
-  /** Written to descriptors 3, 4, 5 …, each followed by its end. */
+  /** Contents written to descriptors 3, 4, 5 …; each descriptor is closed after its content. */
   readonly inputs?: readonly (string | Uint8Array)[]
-  /** Whom to run as, when that is somebody else. */
+  /** The user to run as; absent for the worker's own. */
   readonly as?: { readonly uid: number; readonly gid: number }
   readonly timeoutMs: number
 }
@@ -35,7 +35,7 @@ export interface LocalMachine {
   readonly euid: number
   readonly egid: number
   isProgram(path: string): Promise<boolean>
-  /** undefined when there is no such file, or it can't be read. */
+  /** Returns undefined when the file is missing or unreadable. */
   read(path: string): Promise<string | undefined>
   run(command: ProbeCommand): Promise<CommandOutcome>
   openEscapeTarget(): Promise<OpenEscapeTarget>
@@ -43,7 +43,7 @@ export interface LocalMachine {
 
 export function thisMachine(): LocalMachine {
   const { platform, arch } = process
-  // Only Windows has no user ids, and no sandbox either.
+  // Only Windows has no user ids, and it has no sandbox either.
   const [euid, egid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
   return { platform, arch, euid, egid, isProgram, read, run, openEscapeTarget }
 }
@@ -68,7 +68,7 @@ async function run(command: ProbeCommand): Promise<CommandOutcome> {
     writeInputs(child, command.inputs ?? [])
     return await awaitOutcome(child)
   } catch (error) {
-    // Most failures to start arrive as events, some (no right to change the user) are thrown.
+    // Most start failures arrive as events; some, such as a forbidden change of user, are thrown.
     return { is: 'not started', reason: isNativeError(error) ? error.message : String(error) }
   }
 }
@@ -84,10 +84,10 @@ function start({ program, args, inputs = [], as, timeoutMs }: ProbeCommand): Chi
   })
 }
 
-/** A program that ends before it has read everything is its own affair, and shows in how it ended. */
+/** Ignores write errors: a program may exit before it has read everything, and its outcome shows why. */
 function writeInputs(child: ChildProcess, inputs: readonly (string | Uint8Array)[]): void {
   for (const [index, text] of inputs.entries()) {
-    // Descriptors from 3 on were asked for as pipes, and Node makes those two-way streams.
+    // Descriptors from 3 on were requested as pipes, which Node implements as duplex streams.
     const pipe = child.stdio[index + 3] as Writable | null | undefined
     pipe?.on('error', () => {}).end(text)
   }
@@ -102,7 +102,7 @@ async function awaitOutcome(child: ChildProcess): Promise<CommandOutcome> {
     child.on('exit', (code, signal) => {
       if (signal !== null)
         resolve(child.killed ? { is: 'too slow' } : { is: 'killed', signal, stderr: stderr() })
-      // What it left running may hold its pipes open for ever.
+      // Background children may hold the pipes open forever.
       else setTimeout(exited, LEFTOVERS_MS_MAX, code ?? -1).unref()
     })
   })

@@ -1,8 +1,8 @@
 /**
- * One sandbox that was started: the gate is opened for its command, it is interrupted, killed, and watched to its end.
+ * RunningSandbox follows one started sandbox: opens the gate for its command, interrupts or kills it, awaits its end.
  *
- * The end is told when it is certain: bubblewrap is gone, and so is the first process of the sandbox, which the kernel
- * lets go only after all others; the control group, where there is one, is empty; both streams have ended.
+ * `ended` resolves only when nothing of the sandbox is left: bubblewrap has exited, the sandbox's init process is gone
+ * (the kernel ends init after all others), the control group is empty if there is one, and both streams have ended.
  */
 import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
@@ -37,17 +37,17 @@ export interface RunningSandboxOptions {
 }
 
 const POLL_MS = 1
-/** All in all it takes a few milliseconds. */
+/** All these checks together take a few milliseconds. */
 const STOP_CHECKS_MAX = 400
-/** Tens of milliseconds is usual. */
+/** A sandbox is usually ready after tens of milliseconds. */
 const READY_MS_MAX = 20_000
 const POLL_MS_MAX = 50
 const STDERR_CHARS_MAX = 4_096
-/** After a kill nobody waits longer for a reader that does not read. */
+/** After a kill, streams whose reader does not read are destroyed after this time. */
 const READ_AFTER_KILL_MS_MAX = 2_000
-/** By a shell's convention a program that a signal ended has 128 and its number for an exit code. */
+/** By shell convention, a program ended by signal N exits with 128 + N. */
 const SIGNAL_EXIT_CODE_BASE = 128
-/** Those that end programs. Others of such codes are a program's own: git says 129 for wrong use. */
+/** Signals that end programs. Programs use other codes above 128 themselves: git exits with 129 on wrong usage. */
 const COMMON_FATAL_SIGNALS = [
   'SIGINT',
   'SIGILL',
@@ -68,26 +68,26 @@ export class RunningSandbox implements SandboxProcess {
   readonly ended: Promise<SandboxEnd>
   readonly #options: RunningSandboxOptions
   readonly #stderrHead: () => string
-  /** What is written before the gate is open. */
+  /** Holds what is written before the gate opens. */
   readonly #pendingInput = new PassThrough()
-  /** The sandbox's first process, as soon as there is one. */
+  /** The sandbox's init process, once known. */
   #init: ProcessIdentity | undefined
   #isGateOpen = false
   #isKilled = false
-  /** Why it is not made, although bubblewrap did not say so. */
+  /** Why the sandbox failed to start when bubblewrap itself reported no error. */
   #startFailure: string | undefined
 
   constructor(options: RunningSandboxOptions) {
     const { child, statusFd } = options
     this.#options = options
-    const [stderr, complaint] = keepHead(child.stderr as Readable)
+    const [stderr, stderrHead] = keepHead(child.stderr as Readable)
     this.stdout = child.stdout as Readable
     this.stderr = stderr
-    this.#stderrHead = complaint
+    this.#stderrHead = stderrHead
     if (options.openInput) this.input = this.#pendingInput
     for (const stream of [child.stdin, child.stdout]) stream?.on('error', () => {})
     const exited = awaitExit(child)
-    // Asked for as a pipe, which Node makes a two-way stream.
+    // Requested as a pipe, which Node implements as a duplex stream.
     const status = readBwrapStatus(child.stdio[statusFd] as Readable, ({ childPid }) =>
       this.#onChildPid(childPid),
     )
@@ -104,7 +104,7 @@ export class RunningSandbox implements SandboxProcess {
   kill(): void {
     const { child, group } = this.#options
     this.#isKilled = true
-    // Whatever is still being made comes to a gate that nobody opens.
+    // A command that is still being started stops at the closed gate.
     child.stdin?.destroy()
     group?.kill()
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
@@ -113,9 +113,9 @@ export class RunningSandbox implements SandboxProcess {
   }
 
   /**
-   * Before bubblewrap reports, it alone knows of its child, and may just be making it: the kernel takes its time for
-   * that. Once it stands still, it has the child or never will. That is mostly so before this returns: should the worker
-   * end right then, nobody would end what stands still.
+   * Before bubblewrap reports its child's pid, the child may exist or may still be in creation. So bubblewrap is stopped
+   * first: a stopped bubblewrap either has its child or never gets one. The synchronous checks mostly see the stop
+   * before this method returns; otherwise a worker that exits now would leave a stopped bubblewrap behind.
    */
   #killBeforeReport(bwrapPid: number, checks = STOP_CHECKS_MAX): void {
     const { child, clock } = this.#options
@@ -135,7 +135,7 @@ export class RunningSandbox implements SandboxProcess {
     if (init !== undefined) sendSignal(init.pid, 'SIGKILL')
   }
 
-  // ---- the beginning -----------------------------------------------------------------------------------------------
+  // ---- start -----------------------------------------------------------------------------------------------
 
   #onChildPid(childPid: number | undefined): void {
     if (childPid === undefined || this.#init !== undefined) return
@@ -144,7 +144,7 @@ export class RunningSandbox implements SandboxProcess {
     else this.#openGateWhenReady(this.#options.clock.monotonic() + READY_MS_MAX)
   }
 
-  /** The first process asks for its death signal right before it puts the filter over itself. */
+  /** init requests its death signal just before it installs the seccomp filter, so a filtered init is ready. */
   #openGateWhenReady(until: number): void {
     const { clock, child, stdin = '', openInput } = this.#options
     const init = this.#init
@@ -167,13 +167,13 @@ export class RunningSandbox implements SandboxProcess {
     if (stdin !== null) this.#pendingInput.pipe(stdin)
   }
 
-  // ---- the end -----------------------------------------------------------------------------------------------------
+  // ---- end -----------------------------------------------------------------------------------------------------
 
   async #awaitEnd(exit: ProcessExit, reported: Promise<BwrapStatus>): Promise<SandboxEnd> {
     const { child, group } = this.#options
     child.stdin?.destroy()
     const status = await reported
-    // Should it have been too early for a death signal of its own.
+    // bubblewrap may have died before init requested its death signal.
     if (this.#init !== undefined && !isGone(this.#init)) sendSignal(this.#init.pid, 'SIGKILL')
     await this.#waitUntil(() => this.#init === undefined || isGone(this.#init))
     group?.kill()
@@ -188,7 +188,7 @@ export class RunningSandbox implements SandboxProcess {
     { exitCode }: BwrapStatus,
   ): Promise<SandboxEnd> {
     if (this.#startFailure !== undefined) return { startFailure: this.#startFailure }
-    // At a gate that stayed closed it was not the command that ended.
+    // Behind a closed gate, the exit code is the gate's and not the command's.
     if (exitCode !== undefined && (this.#isGateOpen || !this.#isKilled)) return endFromExitCode(exitCode)
     if (this.#isKilled) return { signal: 'SIGKILL' }
     if (signalName !== undefined) return { signal: signalName }
@@ -233,7 +233,7 @@ function becomesStopped(pid: number, checks: number): boolean {
 interface ProcessExit {
   readonly code?: number
   readonly signal?: string
-  /** It did not even start. */
+  /** The error when the process did not even start. */
   readonly failure?: string
 }
 
@@ -253,7 +253,7 @@ function endFromExitCode(code: number): SandboxEnd {
   return signalName === undefined ? { code } : { signal: signalName }
 }
 
-/** Passes everything on, and keeps the first of it: what bubblewrap says when it fails. */
+/** Forwards the stream and keeps its beginning, which holds bubblewrap's message when it fails. */
 function keepHead(stream: Readable): [Readable, () => string] {
   let head = ''
   const passing = new Transform({

@@ -1,26 +1,23 @@
 /**
- * The programs between the worker and the command: `setpriv`, bubblewrap, and inside `prlimit` and the gate.
+ * Builds the chain of programs around a command: `setpriv` and bubblewrap outside, `prlimit` and the gate inside.
  *
- * setpriv gives up what rights are left over, and bubblewrap is then unable to gain any. prlimit sets the limits
- * inside: the number of processes counts within the sandbox's own user namespace from there on, and not together with
- * whatever else the same user runs.
- *
- * The gate is why nothing outlives a worker that dies early. bubblewrap's own processes ask for the death signal one
- * after the other while the sandbox is being made, and whoever asks when its parent is already gone never gets it. So
- * the command waits for a word of the worker, who says it only when every such signal is in place; should the worker
- * be gone by then, the gate reads an end, and ends.
+ * setpriv drops remaining privileges. prlimit limits the processes in the sandbox's own user namespace, separately from
+ * the user's other processes. The gate guarantees that no command outlives a worker that dies early: bubblewrap's
+ * processes request their death signals one by one, and a request after the parent's death has no effect. So the
+ * command waits until the worker, which knows that all signals are in place, writes `GATE_WORD`; at end of input the
+ * gate exits.
  */
 import { readFileSync } from 'node:fs'
 
 export const SETPRIV = '/usr/bin/setpriv'
 const PRLIMIT = '/usr/bin/prlimit'
 const SHELL = '/bin/sh'
-/** What has to be on the machine besides bubblewrap. */
+/** Programs that must be installed besides bubblewrap. */
 export const REQUIRED_PROGRAMS: readonly string[] = [SETPRIV, PRLIMIT, SHELL]
 
 const OPEN_FILES_MAX = 8_192
 const FILE_BYTES_MAX = 4 * 1024 ** 3
-/** bubblewrap's own process inside, which no limit of ours is about. */
+/** bubblewrap's own process inside the sandbox, which the limit must not count. */
 const INIT_PROCESSES = 1
 
 export const GATE_WORD = 'go\n'
@@ -37,7 +34,7 @@ export function outerCommand(
   }
 }
 
-/** `processes`: absent when somebody else counts them. No limit on address space: it breaks WebAssembly. */
+/** Omit `processes` when a control group counts them. Address space stays unlimited: a limit breaks WebAssembly. */
 export function limitedCommand(command: readonly string[], processes?: number): string[] {
   const limits: readonly (readonly [option: string, name: string, value: number])[] = [
     ['core', 'Max core file size', 0],
@@ -53,13 +50,13 @@ export function limitedCommand(command: readonly string[], processes?: number): 
   return [PRLIMIT, ...options, '--', ...command]
 }
 
-/** Of this process, and so of all that it starts: nobody inside may ask for more. */
+/** A child of this process cannot raise a limit above this process's own hard limit. */
 function readHardLimit(limits: string, name: string): number {
   const [, hard] = new RegExp(`^${name} +\\S+ +(\\d+) `, 'm').exec(limits) ?? []
   return hard === undefined ? Number.POSITIVE_INFINITY : Number(hard)
 }
 
-/** The word is one line of standard input; what follows it is the command's. `owner` is only there to be seen. */
+/** The gate reads one line of standard input and leaves the rest to the command. `owner` only marks the command line. */
 export function gatedCommand(command: readonly string[], hasInput: boolean, owner: string): string[] {
   return [SHELL, '-c', hasInput ? GATE : `${GATE} </dev/null`, owner, ...command]
 }

@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import type { ViewLink } from '../../../actors/api/host-api.ts'
+import type { ViewSender } from '../../../actors/api/host-api.ts'
 import { yes } from '../../../core/result.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
@@ -356,20 +356,20 @@ describe('before it begins', () => {
 })
 
 test('through the real door, a long text in one go gets in whole, and much that is drawn gets out', async () => {
-  const { desk, url } = await openTestDoors()
+  const { hostApi, url } = await openTestDoors()
   const one = fakeRun('run-1', 'completed')
-  desk.runsById.set(one.id, one)
-  desk.answers.set('releaseRun', yes(one))
+  hostApi.runsById.set(one.id, one)
+  hostApi.answers.set('releaseRun', yes(one))
   const typed: string[] = []
   const sizes: string[] = []
-  let link: ViewLink | undefined
+  let link: ViewSender | undefined
   let closed = 0
-  desk.attachView = (_, view) => {
+  hostApi.attachView = (_, view) => {
     link = view
     return {
-      input: (data) => void typed.push(data),
-      resize: (cols, rows) => void sizes.push(`${cols}x${rows}`),
-      closed: () => {
+      onInput: (data) => void typed.push(data),
+      onResize: (cols, rows) => void sizes.push(`${cols}x${rows}`),
+      onClosed: () => {
         closed += 1
       },
     }
@@ -388,7 +388,7 @@ test('through the real door, a long text in one go gets in whole, and much that 
   await expectGivenBack(person, 0)
   // The door hears of it in its own time.
   await until('the end of the line', () => closed === 1)
-  expect(desk.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
+  expect(hostApi.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
 })
 
 test('the real host is found by its data directory, and refuses a run that it does not have', async () => {

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { realChance } from '../../../bin/clock.ts'
 import { launchToken } from '../../../bin/token.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../../../protocol/limits.ts'
-import { bearerOf } from '../../../transport/authentication.ts'
+import { readBearer } from '../../../transport/authentication.ts'
 
 const given = (token: string | undefined) => launchToken(token, realChance)
 
@@ -11,7 +11,7 @@ test('a token of a length within the bounds is taken, and the door can read it',
   for (const length of [LAUNCH_TOKEN_CHARS_MIN, LAUNCH_TOKEN_CHARS_MAX]) {
     const token = '~'.repeat(length)
     expect(given(token)).toEqual({ token })
-    expect(bearerOf(`Bearer ${token}`)).toBe(token)
+    expect(readBearer(`Bearer ${token}`)).toBe(token)
   }
 })
 

@@ -60,10 +60,10 @@ async function* failing(why: string): AsyncGenerator<Uint8Array> {
 
 async function open() {
   const doors = await openTestDoors()
-  doors.desk.runsById.set('run-1', fakeRun('run-1', 'completed'))
+  doors.hostApi.runsById.set('run-1', fakeRun('run-1', 'completed'))
   const reading: Reading = { pieces: 0, ended: false }
   const put = (name: string, file: Parameters<typeof fileOf>[0]): void =>
-    void doors.desk.artifacts.set(name, fileOf(file, reading))
+    void doors.hostApi.artifacts.set(name, fileOf(file, reading))
   const get = (name: string) => fetch(`${doors.url}/api/runs/run-1/artifacts/${name}`, { headers })
   return { ...doors, reading, put, get }
 }
@@ -226,15 +226,15 @@ test('the next request on the same connection gets its own answer', async () => 
 })
 
 test('a client that hangs up before the artifact is found leaves no reading open', async () => {
-  const { put, port, reading, desk } = await open()
+  const { put, port, reading, hostApi } = await open()
   put('log.txt', { size: MIB, of: () => counting(MIB) })
-  const find = desk.artifact
+  const find = hostApi.artifact
   let [asked, answered] = [false, false]
   let answer = (): void => {}
   const hungUp = new Promise<void>((resolve) => {
     answer = resolve
   })
-  desk.artifact = async (id, name) => {
+  hostApi.artifact = async (id, name) => {
     asked = true
     await hungUp
     answered = true

@@ -1,6 +1,6 @@
 /** The attach socket: a terminal's frames to the letter, in both directions, within their bounds. */
 import { expect, test } from '@jest/globals'
-import type { ViewLink } from '../../../actors/api/host-api.ts'
+import type { ViewSender } from '../../../actors/api/host-api.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
   ATTACH_DATA_CHARS_MAX,
@@ -18,7 +18,7 @@ const PATH = '/ws/runs/run-1/attach'
 /** One view as the desk sees it, and everything that its door has told. */
 interface Seen {
   readonly runId: string
-  readonly link: ViewLink
+  readonly link: ViewSender
   readonly told: string[]
   closed: number
 }
@@ -28,13 +28,13 @@ type Given = Parameters<typeof openTestDoors>[0]
 async function doorsWithViews(given: Given = {}): Promise<TestDoors & { readonly views: Seen[] }> {
   const doors = await openTestDoors(given)
   const views: Seen[] = []
-  doors.desk.attachView = (runId, link) => {
+  doors.hostApi.attachView = (runId, link) => {
     const view: Seen = { runId, link, told: [], closed: 0 }
     views.push(view)
     return {
-      input: (data) => void view.told.push(`input ${data}`),
-      resize: (cols, rows) => void view.told.push(`resize ${cols}×${rows}`),
-      closed: () => {
+      onInput: (data) => void view.told.push(`input ${data}`),
+      onResize: (cols, rows) => void view.told.push(`resize ${cols}×${rows}`),
+      onClosed: () => {
         view.closed += 1
       },
     }
@@ -210,8 +210,8 @@ test('a service that stops says goodbye to every terminal', async () => {
 })
 
 test('a desk that throws costs a terminal, and not the process', async () => {
-  const { port, desk, log } = await openTestDoors()
-  desk.attachView = () => {
+  const { port, hostApi, log } = await openTestDoors()
+  hostApi.attachView = () => {
     throw new Error('a bug')
   }
   const client = socketClient(port, PATH)

@@ -3,7 +3,12 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { completeConfig } from '../../../protocol/config.ts'
 import { LAUNCH_TOKEN_CHARS_MAX } from '../../../protocol/limits.ts'
-import { bearerOf, isLoopbackHost, isTrustedOrigin, secretCheck } from '../../../transport/authentication.ts'
+import {
+  createSecretCheck,
+  isLoopbackHost,
+  isTrustedOrigin,
+  readBearer,
+} from '../../../transport/authentication.ts'
 
 const hosts: readonly (readonly [string, boolean])[] = [
   ['localhost', true],
@@ -123,16 +128,16 @@ describe('a bearer token is taken from its header', () => {
   ]
   for (const [header, token] of headers) {
     test(`${JSON.stringify(header.slice(0, 30))}, ${header.length} characters`, () => {
-      expect(bearerOf(header)).toBe(token)
+      expect(readBearer(header)).toBe(token)
     })
   }
 })
 
 test('a secret is itself and nothing else', () => {
-  const isSecret = secretCheck('s3cret')
+  const isSecret = createSecretCheck('s3cret')
   expect(isSecret('s3cret')).toBe(true)
   for (const other of [undefined, '', 's3cre', 's3cret ', 'S3cret', 's3crets'])
     expect(isSecret(other)).toBe(false)
   // An empty secret is never what somebody presented by not presenting one.
-  expect(secretCheck('')(undefined)).toBe(false)
+  expect(createSecretCheck('')(undefined)).toBe(false)
 })

@@ -5,7 +5,7 @@ import { expect, test } from '@jest/globals'
 import { HTTP_BODY_BYTES_MAX } from '../../../protocol/limits.ts'
 import { type Body, type BodyUse, readBody } from '../../../transport/body.ts'
 import { Exchange } from '../../../transport/exchange.ts'
-import type { Head } from '../../../transport/request-head.ts'
+import type { RequestHead } from '../../../transport/request-head.ts'
 import { handClock } from '../../support/test-resources.ts'
 
 const PIECE = 64 * 1024
@@ -20,7 +20,7 @@ function reading(use: BodyUse, contentLength = '') {
       return response
     },
   })
-  const head: Head = Object({ contentLength })
+  const head: RequestHead = Object({ contentLength })
   const bodies: Body[] = []
   let copies = 0
   readBody(response, head, use, handClock(), new Exchange(response, undefined), (body) => bodies.push(body))

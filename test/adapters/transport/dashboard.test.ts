@@ -33,32 +33,32 @@ const workers: DashboardPush = { type: 'workers', workers: [] }
 const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
 
 test('hello comes first, then every push in order', async () => {
-  const { desk, port } = await openTestDoors()
+  const { hostApi, port } = await openTestDoors()
   const client = socketClient(port)
   await client.opened
   const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
-  for (const push of pushes) desk.push(push)
-  expect(await client.first(7)).toEqual([desk.helloAnswer, ...pushes])
+  for (const push of pushes) hostApi.push(push)
+  expect(await client.first(7)).toEqual([hostApi.helloAnswer, ...pushes])
 })
 
 test('a push that is text already is sent as that text', async () => {
-  const { desk, port } = await openTestDoors()
+  const { hostApi, port } = await openTestDoors()
   const client = socketClient(port)
   await client.first(1)
-  desk.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
+  hostApi.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
   expect(await client.first(2)).toEqual([
-    desk.helloAnswer,
+    hostApi.helloAnswer,
     { type: 'tickets', tickets: [], made: 'elsewhere' },
   ])
 })
 
 test('nothing is lost or doubled between hello and the first push', async () => {
-  const { desk, port } = await openTestDoors()
+  const { hostApi, port } = await openTestDoors()
   let pushed = 0
   // Each hello names the last push it already knows, as the real one does by its content.
-  Object.defineProperty(desk, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
+  Object.defineProperty(hostApi, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
   const pushing = setInterval(() => {
-    for (let i = 0; i < 20; i++) desk.push(event('run-1', ++pushed))
+    for (let i = 0; i < 20; i++) hostApi.push(event('run-1', ++pushed))
   }, 1)
   afterwards(() => clearInterval(pushing))
   for (let round = 0; round < 20; round++) {
@@ -73,14 +73,14 @@ test('nothing is lost or doubled between hello and the first push', async () => 
 })
 
 test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
-  const { desk, port } = await openTestDoors()
+  const { hostApi, port } = await openTestDoors()
   const client = socketClient(port)
   await client.first(1)
   const hear = async (): Promise<string[]> => {
     await client.caughtUp()
     const before = client.frames.length
-    for (const run of ['run-1', 'run-2', 'run-3']) desk.push(event(run, 0))
-    desk.push(tickets)
+    for (const run of ['run-1', 'run-2', 'run-3']) hostApi.push(event(run, 0))
+    hostApi.push(tickets)
     await client.caughtUp()
     return client.frames
       .slice(before)
@@ -100,7 +100,7 @@ test('without a subscription all run events come; with one, only those; after th
 })
 
 test('the subscriptions of one dashboard are not those of another', async () => {
-  const { desk, port } = await openTestDoors()
+  const { hostApi, port } = await openTestDoors()
   const [one, two] = [socketClient(port), socketClient(port)]
   await Promise.all([one.first(1), two.first(1)])
   one.send({ type: 'subscribe', runId: 'run-1' })
@@ -108,8 +108,8 @@ test('the subscriptions of one dashboard are not those of another', async () => 
   await Promise.all([one.caughtUp(), two.caughtUp()])
   one.close()
   await one.closed
-  desk.push(event('run-1', 0))
-  desk.push(event('run-2', 0))
+  hostApi.push(event('run-1', 0))
+  hostApi.push(event('run-2', 0))
   await two.caughtUp()
   expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
 })
@@ -215,7 +215,7 @@ test('there are only so many subscriptions', async () => {
 
 test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
   const clock = handClock()
-  const { port, desk, meters } = await openTestDoors({ clock })
+  const { port, hostApi, meters } = await openTestDoors({ clock })
   const slow = await rawSocket(port)
   const ended = new Promise((resolve) => slow.on('close', resolve))
   slow.on('error', () => {})
@@ -223,7 +223,7 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
   const text = 'x'.repeat(64 * 1024)
   for (let mib = 0; mib < 512; mib++) {
     for (let i = 0; i < 16; i++)
-      desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+      hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
     await new Promise((resolve) => setImmediate(resolve))
   }
   const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024
@@ -238,20 +238,20 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
 })
 
 test('a slow reader does not hold up a quick one', async () => {
-  const { port, desk } = await openTestDoors()
+  const { port, hostApi } = await openTestDoors()
   await rawSocket(port)
   const quick = socketClient(port)
   await quick.first(1)
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 256; i++) {
-    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
     if (i % 8 === 7) await quick.first(2 + i)
   }
   expect(await quick.first(257)).toHaveLength(257)
 })
 
 test('a reader that was too slow and catches up is told 1013 and why', async () => {
-  const { port, desk, meters } = await openTestDoors({ clock: handClock() })
+  const { port, hostApi, meters } = await openTestDoors({ clock: handClock() })
   const slow = await rawSocket(port)
   const chunks: Buffer[] = []
   slow.on('data', (bytes) => chunks.push(bytes))
@@ -260,7 +260,7 @@ test('a reader that was too slow and catches up is told 1013 and why', async () 
   const text = 'x'.repeat(64 * 1024)
   const needed = Math.ceil((DASHBOARD_BACKLOG_BYTES_MAX * 4) / text.length)
   for (let i = 0; i < needed; i++) {
-    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
     if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
   }
   await until('it is cut off', () => meters.counts.get('sockets_cut_off_total dashboard') === 1)
@@ -314,35 +314,35 @@ test('no compression is agreed to, and a protocol offered is not chosen', async 
 })
 
 test('pushes cost nothing while nobody watches, and the desk is left alone after the end', async () => {
-  const { desk, doors } = await openTestDoors()
-  expect(desk.listeners.size).toBe(1)
-  desk.push(tickets)
+  const { hostApi, doors } = await openTestDoors()
+  expect(hostApi.listeners.size).toBe(1)
+  hostApi.push(tickets)
   await doors.close('done')
-  expect(desk.listeners.size).toBe(0)
+  expect(hostApi.listeners.size).toBe(0)
 })
 
 test('when the hello cannot be made, the socket ends with 1011 and the host goes on', async () => {
-  const { desk, port, log } = await openTestDoors()
-  const good = desk.hello
-  desk.hello = () => {
+  const { hostApi, port, log } = await openTestDoors()
+  const good = hostApi.hello
+  hostApi.hello = () => {
     throw new Error('a bug')
   }
   expect(await socketClient(port).closed).toMatchObject({ code: 1011 })
   expect(log.lines.join()).toContain('a bug')
-  desk.hello = good
-  expect(await socketClient(port).first(1)).toEqual([desk.helloAnswer])
+  hostApi.hello = good
+  expect(await socketClient(port).first(1)).toEqual([hostApi.helloAnswer])
 })
 
 test('a hello larger than any backlog costs nobody his place: what happens meanwhile comes right after it', async () => {
-  const { desk, port, meters } = await openTestDoors()
+  const { hostApi, port, meters } = await openTestDoors()
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
-  desk.helloAnswer = { ...desk.helloAnswer, linearStatus: { state: 'auth-error', error } }
+  hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
   const client = socketClient(port)
   client.opened.then(() => client.send({ type: 'subscribe', runId: 'run-2' }))
   const pushed: DashboardPush[] = []
   const say = (push: DashboardPush) => {
     pushed.push(push)
-    desk.push(push)
+    hostApi.push(push)
   }
   while (meters.counts.get('sockets dashboard') !== 1) await new Promise((resolve) => setImmediate(resolve))
   for (let i = 0; i < 500; i++) {
@@ -358,14 +358,14 @@ test('a hello larger than any backlog costs nobody his place: what happens meanw
 
 test('but one that lets the hello lie is cut off like any slow reader', async () => {
   const clock = handClock()
-  const { desk, port, meters } = await openTestDoors({ clock })
+  const { hostApi, port, meters } = await openTestDoors({ clock })
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
-  desk.helloAnswer = { ...desk.helloAnswer, linearStatus: { state: 'auth-error', error } }
+  hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
   const slow = await rawSocket(port)
   slow.on('error', () => {})
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 128; i++)
-    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
   clock.wind(DRAIN_MS_MAX)
   expect(meters.counts.get('sockets dashboard')).toBe(0)

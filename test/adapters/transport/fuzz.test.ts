@@ -187,7 +187,7 @@ test.each([
 ])(
   `frames of nonsense at %s, seed ${SEED}`,
   async (path, kind) => {
-    const { port, url, log, desk, meters } = await openTestDoors()
+    const { port, url, log, hostApi, meters } = await openTestDoors()
     const roll = dice(SEED + 1)
     for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
       const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(port, path)))
@@ -196,7 +196,7 @@ test.each([
         socket.resume()
         for (let i = 0; i < 10; i++) socket.write(frame(roll))
       }
-      desk.push({
+      hostApi.push({
         type: 'run-event',
         event: { runId: 'run-1', index: 0, at: '2026-01-31T12:00:00.000Z', type: 'status', to: 'queued' },
       })

@@ -27,7 +27,7 @@ const put = (headers: readonly string[], body: string): string =>
 const errorOf = (body: string): string => JSON.parse(body).error
 
 test('a body over the cap is refused with 413 before it is read, and the client gets to see it', async () => {
-  const { client, desk, port } = await open()
+  const { client, hostApi, port } = await open()
   const body = 'x'.repeat(HTTP_BODY_BYTES_MAX + 1)
   expect((await client.ask(put(JSON_AUTH, body))).status).toBe(413)
   const reply = await fetch(`http://127.0.0.1:${port}/api/settings`, {
@@ -37,7 +37,7 @@ test('a body over the cap is refused with 413 before it is read, and the client 
   })
   expect(reply.status).toBe(413)
   expect(await reply.json()).toEqual({ error: `the body is larger than ${HTTP_BODY_BYTES_MAX} bytes` })
-  expect(desk.patches).toEqual([])
+  expect(hostApi.patches).toEqual([])
 })
 
 test('a streamed body is counted as it comes', async () => {
@@ -48,11 +48,11 @@ test('a streamed body is counted as it comes', async () => {
 })
 
 test('a body of exactly the cap is read', async () => {
-  const { client, desk } = await open()
+  const { client, hostApi } = await open()
   const body = '{"patch":{}}'.padEnd(HTTP_BODY_BYTES_MAX)
   expect(body.length).toBe(HTTP_BODY_BYTES_MAX)
   expect((await client.ask(put(JSON_AUTH, body))).status).toBe(200)
-  expect(desk.patches).toHaveLength(1)
+  expect(hostApi.patches).toHaveLength(1)
 })
 
 test('who goes on sending what was refused is hung up on', async () => {
@@ -66,12 +66,12 @@ test('who goes on sending what was refused is hung up on', async () => {
 
 test('a body that does not come is waited for so long and no longer', async () => {
   const clock = handClock()
-  const { client, desk } = await open({ clock })
+  const { client, hostApi } = await open({ clock })
   const asked = client.ask(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 20'])}{"pa`)
   await until('its body is waited for', () => clock.alarms() === 1)
   clock.wind(HTTP_BODY_SECONDS_MAX * 1000)
   expect(await asked).toMatchObject({ status: 408 })
-  expect(desk.patches).toEqual([])
+  expect(hostApi.patches).toEqual([])
 })
 
 test('a body needs the content type of JSON, and the refusal says which header to send', async () => {
@@ -170,30 +170,30 @@ test('the answer to HEAD has no body, so the next answer on the connection is th
 
 test('a client that hangs up in the middle of a body, or before its answer, is forgotten', async () => {
   const clock = handClock()
-  const { port, desk, log } = await open({ clock })
+  const { port, hostApi, log } = await open({ clock })
   let let_go = (): void => {}
-  desk.changed = () =>
+  hostApi.changed = () =>
     new Promise((resolve) => (let_go = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
   const half = connect(port, '127.0.0.1')
   half.write(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 50'])}{"pa`)
   const whole = connect(port, '127.0.0.1')
   whole.write(put(JSON_AUTH, '{"patch":{}}'))
-  await until('a half and a whole', () => desk.patches.length === 1 && clock.alarms() === 1)
+  await until('a half and a whole', () => hostApi.patches.length === 1 && clock.alarms() === 1)
   half.destroy()
   whole.destroy()
   await until('the half is forgotten', () => clock.alarms() === 0)
   let_go()
   await promisesSettled()
-  expect(desk.patches).toEqual([{}])
+  expect(hostApi.patches).toEqual([{}])
   expect(log.lines).toEqual([])
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
 })
 
 test('a handler that fails answers 500 without saying why, and the log says why', async () => {
-  const { client, desk, log } = await open()
-  desk.changed = () => Promise.reject(new Error('a secret reason'))
+  const { client, hostApi, log } = await open()
+  hostApi.changed = () => Promise.reject(new Error('a secret reason'))
   const late = await client.ask(put(JSON_AUTH, '{"patch":{}}'))
-  desk.health = () => {
+  hostApi.health = () => {
     throw new Error('another reason')
   }
   const now = await client.ask(requestText('GET', '/api/health', AUTH))
@@ -240,8 +240,8 @@ test('what the parser answers before anybody else is asked', async () => {
 })
 
 test('nothing that a request carries in secret is logged', async () => {
-  const { client, log, desk } = await open()
-  desk.changed = () => Promise.reject(new Error('failed'))
+  const { client, log, hostApi } = await open()
+  hostApi.changed = () => Promise.reject(new Error('failed'))
   await client.ask(put([...JSON_AUTH, 'Cookie: c00kie'], '{"patch":{"b0dy":1}}'))
   await client.ask(requestText('GET', '/api/config?token=qu3ry', AUTH))
   for (const secret of [TOKEN, 'c00kie', 'b0dy', 'qu3ry']) expect(log.lines.join()).not.toContain(secret)

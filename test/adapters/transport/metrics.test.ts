@@ -1,9 +1,9 @@
 /** What Prometheus gets to read. */
 import { expect, test } from '@jest/globals'
-import { prometheusMetrics } from '../../../transport/metrics.ts'
+import { createPrometheusMetrics } from '../../../transport/metrics.ts'
 
 test('figures carry the names and labels that were declared', async () => {
-  const metrics = prometheusMetrics()
+  const metrics = createPrometheusMetrics()
   metrics.count('http_requests_total', { route: 'health', status: '2xx' }, 3)
   metrics.gauge('actors', 2, { kind: 'run' })
   metrics.observe('store_commit_seconds', 0.0004)
@@ -21,7 +21,7 @@ test('figures carry the names and labels that were declared', async () => {
 })
 
 test('a label that nobody declared makes no series', async () => {
-  const metrics = prometheusMetrics()
+  const metrics = createPrometheusMetrics()
   metrics.count('http_requests_total', { route: 'health', status: '2xx', path: '/secret' })
   expect(await metrics.text()).not.toContain('secret')
 })

@@ -41,9 +41,9 @@ async function statuses(ask: Ask, lines: readonly (readonly [string, unknown?])[
   return said
 }
 
-function withRuns({ desk }: TestDoors, count = 5): void {
+function withRuns({ hostApi }: TestDoors, count = 5): void {
   for (let i = 1; i <= count; i++)
-    desk.runsById.set(`run-${i}`, fakeRun(`run-${i}`, i % 2 === 0 ? 'completed' : 'queued', `ENG-${i}`))
+    hostApi.runsById.set(`run-${i}`, fakeRun(`run-${i}`, i % 2 === 0 ? 'completed' : 'queued', `ENG-${i}`))
 }
 
 test('a ticket is run once at a time', async () => {
@@ -70,7 +70,7 @@ test('runs come newest first, all of them without a limit', async () => {
   const all = await doors.ask('GET /api/runs')
   expect(idsOf(all.body)).toEqual(['run-5', 'run-4', 'run-3', 'run-2', 'run-1'])
   expect(all.link).toBeNull()
-  expect(doors.desk.asked).toEqual([{}])
+  expect(doors.hostApi.asked).toEqual([{}])
 })
 
 test('with more to come a Link leads on, and keeps what else was asked for', async () => {
@@ -87,13 +87,13 @@ test('with more to come a Link leads on, and keeps what else was asked for', asy
     link = next.link
   }
   expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `run-${9 - i}`))
-  expect(doors.desk.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
+  expect(doors.hostApi.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
 })
 
 test('a ticket in the Link is encoded, whatever it is called', async () => {
-  const { ask, desk } = await open()
+  const { ask, hostApi } = await open()
   const name = 'ä & "b"\r\n<x>;'
-  for (const id of ['run-1', 'run-2']) desk.runsById.set(id, fakeRun(id, 'queued', name))
+  for (const id of ['run-1', 'run-2']) hostApi.runsById.set(id, fakeRun(id, 'queued', name))
   const { link } = await ask(`GET /api/runs?limit=1&ticket=${encodeURIComponent(name)}`)
   expect(link).toBe('</api/runs?limit=1&ticket=%C3%A4+%26+%22b%22%0D%0A%3Cx%3E%3B&before=run-2>; rel="next"')
 })
@@ -123,7 +123,7 @@ test('one run, its events and why it waits', async () => {
   const doors = await open()
   withRuns(doors)
   const at = '2026-03-01T08:30:00.000Z'
-  doors.desk.eventsById.set(
+  doors.hostApi.eventsById.set(
     'run-1',
     [0, 1, 2].map((index) => ({
       runId: 'run-1',
@@ -185,8 +185,8 @@ test('cancel, retry and discard say what became of the run, or why not', async (
 })
 
 test('memories are told by repository, whose name has a slash, and dropped one by one or all at once', async () => {
-  const { ask, desk } = await open()
-  desk.memoriesByRepo.set('acme/lamps', [fakeMemory('m-1'), fakeMemory('m-2')])
+  const { ask, hostApi } = await open()
+  hostApi.memoriesByRepo.set('acme/lamps', [fakeMemory('m-1'), fakeMemory('m-2')])
   expect(await ask('GET /api/memories')).toMatchObject({
     body: { repos: { 'acme/lamps': [{ id: 'm-1' }, {}] } },
   })
@@ -205,14 +205,14 @@ test('memories are told by repository, whose name has a slash, and dropped one b
     body: { repos: {} },
   })
   expect(await ask('POST /api/memories/acme%2Flamps/clear')).toMatchObject({ status: 404 })
-  desk.clearMemories = async () => no('failed', 'the deletion could not be written')
+  hostApi.clearMemories = async () => no('failed', 'the deletion could not be written')
   expect(await ask('POST /api/memories/x/clear')).toMatchObject({ status: 500 })
 })
 
 test('workers are listed, renamed, drained, enabled and revoked', async () => {
-  const { ask, desk } = await open()
+  const { ask, hostApi } = await open()
   const one = `/api/workers/${WORKER_ID}`
-  desk.workersById.set('wk-local', { ...fakeWorker('wk-local'), local: true })
+  hostApi.workersById.set('wk-local', { ...fakeWorker('wk-local'), local: true })
   const workerAfter = async (line: string, body?: unknown) => {
     const { body: fleet } = await ask(line, body)
     return Object(fleet).workers[0]
@@ -300,15 +300,15 @@ test('demand is written by hand, as JSON would write it', () => {
 })
 
 test('a worker drains itself, and only itself', async () => {
-  const { ask, desk, fleetPort } = await open()
-  desk.workersById.set('wk-other', fakeWorker('wk-other'))
+  const { ask, hostApi, fleetPort } = await open()
+  hostApi.workersById.set('wk-other', fakeWorker('wk-other'))
   const base = `http://127.0.0.1:${fleetPort}`
   const drain = (query: string) => ask(`POST /api/worker/state?${query}`, undefined, CREDENTIAL, base)
   expect(await drain(`workerId=${WORKER_ID}&state=draining`)).toMatchObject({
     status: 200,
     body: { worker: { state: 'draining' } },
   })
-  expect(desk.workersById.get('wk-other')?.state).toBe('active')
+  expect(hostApi.workersById.get('wk-other')?.state).toBe('active')
   expect((await drain('workerId=wk-other&state=draining')).status).toBe(403)
   expect(await drain(`workerId=${WORKER_ID}&state=asleep`)).toMatchObject({
     status: 400,
@@ -317,26 +317,26 @@ test('a worker drains itself, and only itself', async () => {
 })
 
 test('a worker that was revoked between two of its questions is told so', async () => {
-  const { ask, desk } = await open()
-  desk.workersById.clear()
+  const { ask, hostApi } = await open()
+  hostApi.workersById.clear()
   expect((await ask(`GET /api/worker/demand?workerId=${WORKER_ID}`, undefined, CREDENTIAL)).status).toBe(403)
 })
 
 test('a follow-up is asked for by its run, and refused in its own words', async () => {
-  const { ask, desk } = await open()
-  desk.answers.set('followUpRun', yes(fakeRun('run-1', 'queued', 'ENG-1')))
+  const { ask, hostApi } = await open()
+  hostApi.answers.set('followUpRun', yes(fakeRun('run-1', 'queued', 'ENG-1')))
   expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({
     status: 200,
     body: { status: 'queued' },
   })
-  expect(desk.neighbourly).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
+  expect(hostApi.neighbourly).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
   for (const [kind, status] of [
     ['unknown', 404],
     ['conflict', 409],
     ['invalid', 400],
     ['unavailable', 503],
   ] as const) {
-    desk.answers.set('followUpRun', no(kind, 'not now'))
+    hostApi.answers.set('followUpRun', no(kind, 'not now'))
     expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({ status, body: { error: 'not now' } })
   }
 })

@@ -7,10 +7,10 @@ import { openTestDoors, TOKEN } from '../../support/test-resources.ts'
 const authorization = `Bearer ${TOKEN}`
 
 test('health is answered to anybody on this machine', async () => {
-  const { url, desk } = await openTestDoors()
+  const { url, hostApi } = await openTestDoors()
   const reply = await fetch(`${url}/api/health`)
   expect(reply.status).toBe(200)
-  expect(await reply.json()).toEqual(desk.healthAnswer)
+  expect(await reply.json()).toEqual(hostApi.healthAnswer)
   expect(reply.headers.get('content-type')).toBe('application/json')
   expect(reply.headers.get('cache-control')).toBe('no-store')
   expect(reply.headers.get('x-content-type-options')).toBe('nosniff')
@@ -18,33 +18,33 @@ test('health is answered to anybody on this machine', async () => {
 })
 
 test('a kept text goes as soon as its value does', async () => {
-  const { url, desk } = await openTestDoors()
+  const { url, hostApi } = await openTestDoors()
   await fetch(`${url}/api/health`)
-  desk.healthAnswer = { ...desk.healthAnswer, version: '9.9.9' }
+  hostApi.healthAnswer = { ...hostApi.healthAnswer, version: '9.9.9' }
   const reply = await fetch(`${url}/api/health`)
   expect(await reply.json()).toMatchObject({ version: '9.9.9' })
 })
 
 test('the configuration is answered to who holds the token', async () => {
-  const { url, desk } = await openTestDoors()
+  const { url, hostApi } = await openTestDoors()
   const reply = await fetch(`${url}/api/config`, { headers: { authorization } })
-  expect(await reply.json()).toEqual(desk.config())
+  expect(await reply.json()).toEqual(hostApi.config())
   expect((await fetch(`${url}/api/config`)).status).toBe(401)
 })
 
 test('a settings patch reaches the desk as it came, and the answer comes back', async () => {
-  const { url, desk } = await openTestDoors()
+  const { url, hostApi } = await openTestDoors()
   const body = JSON.stringify({ patch: { sandbox: { concurrency: 3 } } })
   const headers = { authorization, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body })
   expect(reply.status).toBe(200)
   expect(await reply.json()).toMatchObject({ applied: 'live' })
-  expect(desk.patches).toEqual([{ sandbox: { concurrency: 3 } }])
+  expect(hostApi.patches).toEqual([{ sandbox: { concurrency: 3 } }])
 })
 
 test('a refusal becomes its status and one sentence', async () => {
-  const { url, desk } = await openTestDoors()
-  desk.changed = () => no('invalid', '/sandbox/concurrency: must be at most 64')
+  const { url, hostApi } = await openTestDoors()
+  hostApi.changed = () => no('invalid', '/sandbox/concurrency: must be at most 64')
   const headers = { authorization, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body: '{"patch":{}}' })
   expect(reply.status).toBe(400)

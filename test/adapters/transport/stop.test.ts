@@ -10,7 +10,7 @@ import { expect, test } from '@jest/globals'
 import { Agent, fetch } from 'undici'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
-import { openDoors } from '../../../transport/server.ts'
+import { openHostServer } from '../../../transport/server.ts'
 import { CREDENTIAL, fakeDesk, WORKER_ID } from '../../support/fake-host-api.ts'
 import { freePort } from '../../support/free-ports.ts'
 import { rawClient, requestText } from '../../support/raw-client.ts'
@@ -37,16 +37,16 @@ test('sockets are told 1001 and why, and nothing listens any more', async () => 
 
 test('a reply under way is finished, and a new request on an open connection refused', async () => {
   const clock = handClock()
-  const { doors, port, desk } = await openTestDoors({ clock })
+  const { doors, port, hostApi } = await openTestDoors({ clock })
   let finish = (): void => {}
-  desk.changed = () =>
+  hostApi.changed = () =>
     new Promise((resolve) => (finish = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
   const [busy, idle] = [rawClient(port), rawClient(port)]
   afterwards(() => [busy.close(), idle.close()])
   await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const underWay = busy.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await until('it is under way', () => desk.patches.length === 1)
+  await until('it is under way', () => hostApi.patches.length === 1)
   void doors.close('stop')
   expect((await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(503)
   finish()
@@ -55,20 +55,20 @@ test('a reply under way is finished, and a new request on an open connection ref
 })
 
 test('a reply that never comes is not waited for without end', async () => {
-  const { doors, port, desk } = await openTestDoors()
-  desk.changed = () => new Promise(() => {})
+  const { doors, port, hostApi } = await openTestDoors()
+  hostApi.changed = () => new Promise(() => {})
   const client = rawClient(port)
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const asked = client.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await until('it is under way', () => desk.patches.length === 1)
+  await until('it is under way', () => hostApi.patches.length === 1)
   await doors.close('stop')
   expect(await asked).toMatchObject({ status: 0, closed: true })
 })
 
 test('an upgrade on an open connection is refused once the doors are closing', async () => {
   const clock = handClock()
-  const { doors, port, desk } = await openTestDoors({ clock })
-  desk.changed = () => new Promise(() => {})
+  const { doors, port, hostApi } = await openTestDoors({ clock })
+  hostApi.changed = () => new Promise(() => {})
   const [busy, late] = [rawClient(port), rawClient(port)]
   afterwards(() => [busy.close(), late.close()])
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
@@ -76,7 +76,7 @@ test('an upgrade on an open connection is refused once the doors are closing', a
     requestText('PUT', '/api/settings', [...headers, 'Content-Type: application/json'], '{"patch":{}}'),
   )
   await late.ask(requestText('GET', '/api/config', headers))
-  await until('the other is under way', () => desk.patches.length === 1)
+  await until('the other is under way', () => hostApi.patches.length === 1)
   void doors.close('stop')
   const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
   expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)
@@ -97,7 +97,7 @@ test('a port in use is a refusal that names it, whoever has it', async () => {
   const address = other.address()
   const taken = [port, typeof address === 'object' && address !== null ? address.port : 0]
   for (const one of taken) {
-    const again = await openDoors(partsFor(fakeDesk(), { management: { host: '127.0.0.1', port: one } }))
+    const again = await openHostServer(partsFor(fakeDesk(), { management: { host: '127.0.0.1', port: one } }))
     expect(again).toMatchObject({
       ok: false,
       refusal: { message: expect.stringContaining(`127.0.0.1:${one}`) },
@@ -107,10 +107,10 @@ test('a port in use is a refusal that names it, whoever has it', async () => {
 
 test('when the fleet port is taken, the management port is let go again, and the desk too', async () => {
   const { fleetPort, port } = await openTestDoors()
-  const desk = fakeDesk()
-  const refused = await openDoors(partsFor(desk, { fleet: { host: '127.0.0.1', port: fleetPort } }))
+  const hostApi = fakeDesk()
+  const refused = await openHostServer(partsFor(hostApi, { fleet: { host: '127.0.0.1', port: fleetPort } }))
   expect(refused.ok).toBe(false)
-  expect(desk.listeners.size).toBe(0)
+  expect(hostApi.listeners.size).toBe(0)
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
 })
 
@@ -134,7 +134,7 @@ test('localhost, ::1 and [::1] can be listened on; what is not loopback cannot',
     expect((await fetch(`http://${url}:${port}/api/health`)).status).toBe(200)
   }
   for (const host of ['0.0.0.0', '::', '192.168.0.1', 'example.org', '']) {
-    const refused = await openDoors(partsFor(fakeDesk(), { management: { host, port: 0 } }))
+    const refused = await openHostServer(partsFor(fakeDesk(), { management: { host, port: 0 } }))
     expect(refused).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   }
 })
@@ -157,7 +157,9 @@ test('fleet TLS with files that are no certificate is refused with their names',
   const folder = await mkdtemp(join(tmpdir(), 'switchyard-tls-'))
   const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
   const open = () =>
-    openDoors(partsFor(fakeDesk(), { fleet: { host: '127.0.0.1', port: 0, tls: { certFile, keyFile } } }))
+    openHostServer(
+      partsFor(fakeDesk(), { fleet: { host: '127.0.0.1', port: 0, tls: { certFile, keyFile } } }),
+    )
   expect(await open()).toMatchObject({ ok: false, refusal: { message: expect.stringContaining(certFile) } })
   writeFileSync(certFile, 'nonsense')
   writeFileSync(keyFile, 'nonsense')

@@ -9,7 +9,7 @@ import {
   WORKERS_UNREGISTERED_MAX,
 } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
-import { addressOf } from '../../../transport/sockets/worker-socket.ts'
+import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
 import type { FakeLine } from '../../support/fake-host-api.ts'
 import { type RawReply, rawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
@@ -20,9 +20,9 @@ const PATH = '/ws/worker'
 
 const dial = (port: number): SocketClient => socketClient(port, PATH, { authorization: '' })
 
-async function lineOf({ desk }: TestDoors, nth = 0): Promise<FakeLine> {
-  await until('the desk has been told of the connection', () => desk.lines[nth] !== undefined)
-  const line = desk.lines[nth]
+async function lineOf({ hostApi }: TestDoors, nth = 0): Promise<FakeLine> {
+  await until('the desk has been told of the connection', () => hostApi.lines[nth] !== undefined)
+  const line = hostApi.lines[nth]
   if (line === undefined) throw new Error('no line')
   return line
 }
@@ -204,35 +204,35 @@ test('what comes from a line that is on its way out is not handed on', async () 
 test('so many strangers and no more, for each listener; who has registered is none', async () => {
   const doors = await openTestDoors()
   await Promise.all(Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => rawSocket(doors.fleetPort, PATH)))
-  expect(doors.desk.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
+  expect(doors.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
   expect(await upgrade(doors.fleetPort)).toMatchObject({
     status: 503,
     body: expect.stringMatching(/have not said who they are/),
   })
   expect((await upgrade(doors.port)).status).toBe(101)
-  doors.desk.lines[7]?.register()
+  doors.hostApi.lines[7]?.register()
   expect((await upgrade(doors.fleetPort)).status).toBe(101)
 })
 
 test('while the host is stopping nobody comes in', async () => {
-  const { desk, port } = await openTestDoors()
-  desk.isOpen = false
+  const { hostApi, port } = await openTestDoors()
+  hostApi.acceptsWork = false
   expect((await upgrade(port)).status).toBe(503)
-  expect(desk.lines).toEqual([])
+  expect(hostApi.lines).toEqual([])
 })
 
 test('whom the desk turns away is told so', async () => {
-  const { desk, port } = await openTestDoors()
-  desk.turnAway = 'too many connections have not said who they are'
-  expect(await dial(port).closed).toEqual({ code: 1013, reason: desk.turnAway })
+  const { hostApi, port } = await openTestDoors()
+  hostApi.turnAway = 'too many connections have not said who they are'
+  expect(await dial(port).closed).toEqual({ code: 1013, reason: hostApi.turnAway })
 })
 
 test('a failure behind the desk ends one line, and not the host', async () => {
   const { client, line, log, url } = await joined()
-  line.receive = () => {
+  line.onText = () => {
     throw new Error('a bug')
   }
-  line.closed = () => {
+  line.onClosed = () => {
     throw new Error('another bug')
   }
   client.sendText('{}')
@@ -251,12 +251,12 @@ test('when the doors close, workers are told 1001 and why, on both listeners', a
 })
 
 test('pages get no socket: not from elsewhere, and on the fleet listener not at all', async () => {
-  const { port, fleetPort, desk } = await openTestDoors()
+  const { port, fleetPort, hostApi } = await openTestDoors()
   expect((await upgrade(port, ['Origin: https://evil.example'])).status).toBe(403)
   expect((await upgrade(port, ['Origin: null'])).status).toBe(403)
   expect((await upgrade(fleetPort, ['Origin: http://localhost'])).status).toBe(403)
   expect((await upgrade(fleetPort, ['Origin: null'])).status).toBe(403)
-  expect(desk.lines).toEqual([])
+  expect(hostApi.lines).toEqual([])
 })
 
 test('the fleet listener has this one socket', async () => {
@@ -283,7 +283,7 @@ test('pings are answered, and are no frames', async () => {
 })
 
 test('an address is written as people write it', () => {
-  const of = (text: string) => addressOf(new TextEncoder().encode(text).buffer)
+  const of = (text: string) => formatAddress(new TextEncoder().encode(text).buffer)
   expect(of('127.0.0.1')).toBe('127.0.0.1')
   expect(of('0000:0000:0000:0000:0000:ffff:c000:0207')).toBe('192.0.2.7')
   expect(of('0000:0000:0000:0000:0000:0000:0000:0001')).toBe('::1')
@@ -298,8 +298,8 @@ test('a silent worker costs little', async () => {
   const grow = async (count: number): Promise<void> => {
     for (let left = count; left > 0; left -= 50) {
       await Promise.all(Array.from({ length: Math.min(left, 50) }, () => rawSocket(doors.fleetPort, PATH)))
-      for (const line of doors.desk.lines.slice(connected)) line.register()
-      connected = doors.desk.lines.length
+      for (const line of doors.hostApi.lines.slice(connected)) line.register()
+      connected = doors.hostApi.lines.length
     }
   }
   await grow(200)

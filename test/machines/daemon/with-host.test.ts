@@ -4,7 +4,7 @@
  * what is told arrives once and in order, and no worker's disk keeps anything.
  */
 import { expect, test } from '@jest/globals'
-import type { WorkerLine } from '../../../actors/api/host-api.ts'
+import type { WorkerReceiver } from '../../../actors/api/host-api.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
@@ -22,7 +22,13 @@ import type { Clock } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { RunOutcome } from '../../../protocol/frames.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
-import { config, ticket, token, type Yarn, yarn } from '../../conversations/host-conversation.ts'
+import {
+  config,
+  type HostConversation,
+  pairingToken,
+  startHost,
+  ticket,
+} from '../../conversations/host-conversation.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { plainScreen } from '../../support/plain-screen.ts'
 import { firstSeed, Random } from '../../support/random.ts'
@@ -141,7 +147,7 @@ class ScriptedExecution implements Execution {
 
 interface Wire {
   readonly ear: ConnectionListener
-  line: WorkerLine | undefined
+  line: WorkerReceiver | undefined
   open: boolean
   mute: boolean
   leaks: boolean
@@ -158,17 +164,17 @@ class Machine {
   #leash: Leash | undefined
   #wire: Wire | undefined
   readonly #orders: ExecutionRequest[] = []
-  readonly #yarn: Yarn
+  readonly #host: HostConversation
   readonly #random: Random
   readonly #crowd: Crowd
   #cutOffUntil = 0
 
-  constructor(yarn: Yarn, random: Random, crowd: Crowd, pairingToken: string) {
-    this.#yarn = yarn
+  constructor(host: HostConversation, random: Random, crowd: Crowd, pairingToken: string) {
+    this.#yarn = host
     this.#random = random
     this.#crowd = crowd
     this.#token = pairingToken
-    this.disk = new MemoryControlDatabase(yarn.clock)
+    this.disk = new MemoryControlDatabase(host.clock)
   }
 
   start(): void {
@@ -235,7 +241,7 @@ class Machine {
     this.#wire = undefined
     if (wire === undefined || !wire.open) return
     wire.open = false
-    wire.line?.closed()
+    wire.line?.onClosed()
     wire.ear.onClose('the line broke')
   }
 
@@ -262,7 +268,7 @@ class Machine {
     const close = () => {
       if (!wire.open) return
       wire.open = false
-      wire.line?.closed()
+      wire.line?.onClosed()
     }
     const deliver = (run: () => void) => clock.after(5, () => wire.open && !wire.mute && run())
     clock.after(5, () => {
@@ -276,14 +282,14 @@ class Machine {
     })
     const send = (text: string) => {
       if (wire.leaks && text.includes('"seq":') && this.#random.random(0.3)) return
-      deliver(() => wire.line?.receive(text))
+      deliver(() => wire.line?.onText(text))
     }
     return { send, backlogBytes: () => 0, close }
   }
 
   #connect(wire: Wire, deliver: (run: () => void) => void, close: () => void): boolean {
     try {
-      const connected = this.#yarn.desk.workerConnected({
+      const connected = this.#yarn.hostApi.connectWorker({
         address: 'here',
         send: (text) => {
           deliver(() => wire.ear.onText(text))
@@ -309,9 +315,9 @@ const FAULTS = ['drop', 'drop', 'leak', 'mute', 'cut off', 'kill', 'host', 'canc
 
 async function told(seed: number): Promise<void> {
   const random = new Random(seed)
-  const world = await yarn(config)
+  const world = await startHost(config)
   const crowd = new Crowd()
-  const machines = [0, 1].map(() => new Machine(world, random, crowd, token(world)))
+  const machines = [0, 1].map(() => new Machine(world, random, crowd, pairingToken(world)))
   for (const machine of machines) machine.start()
   await world.clock.advance(2_000)
   world.tracker.put(...[1, 2, 3, 4, 5].map((n) => ticket(`ENG-${n}`)))
@@ -331,12 +337,12 @@ async function told(seed: number): Promise<void> {
       for (const each of machines) each.drop()
     } else {
       const [run] = world.allRuns().filter(({ status }) => status !== 'queued')
-      if (run !== undefined) void world.desk.cancelRun(run.id)
+      if (run !== undefined) void world.hostApi.cancelRun(run.id)
     }
   }
   await world.clock.advance(3_600_000)
   expect(crowd.complaints).toEqual([])
-  expect(world.said.filter((line) => line.startsWith('!!'))).toEqual([])
+  expect(world.transcript.filter((line) => line.startsWith('!!'))).toEqual([])
   for (const machine of machines) {
     expect(machine.ends).toEqual([])
     expect(machine.daemon?.status()).toMatchObject({ state: 'serving', online: true, executions: [] })

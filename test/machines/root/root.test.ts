@@ -7,16 +7,16 @@ describe('the root', () => {
   test('boots, opens the doors, serves, and ends with 0 when asked to', async () => {
     const steps: string[] = []
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async (desk) => {
-        steps.push(`doors opened, ${desk.open() ? 'ready' : 'not ready'} for the first request`)
+      openListeners: async (hostApi) => {
+        steps.push(`doors opened, ${hostApi.isOpen() ? 'ready' : 'not ready'} for the first request`)
         return yes({ close: async () => void steps.push('doors closed') })
       },
     })
     host.start()
     await clock.turn()
-    expect(host.desk.open()).toBe(true)
+    expect(host.hostApi.isOpen()).toBe(true)
     host.stop('enough')
-    expect(host.desk.open()).toBe(false)
+    expect(host.hostApi.isOpen()).toBe(false)
     await clock.turn()
     expect(steps).toEqual(['doors opened, ready for the first request', 'doors closed'])
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
@@ -24,7 +24,7 @@ describe('the root', () => {
 
   test('a port that is taken ends it with 69 and the sentence that names it', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async () => no('conflict', 'port 4400 is taken'),
+      openListeners: async () => no('conflict', 'port 4400 is taken'),
     })
     host.start()
     await clock.turn()
@@ -33,7 +33,7 @@ describe('the root', () => {
 
   test('doors that do not close are not waited for beyond their time', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async () => yes({ close: () => new Promise<void>(() => {}) }),
+      openListeners: async () => yes({ close: () => new Promise<void>(() => {}) }),
     })
     host.start()
     await clock.turn()
@@ -66,7 +66,7 @@ describe('the root', () => {
   test('a store that breaks ends it with 70 and the reason, at once', async () => {
     const closed: string[] = []
     const { host, clock, ended, store } = hostInMemory(undefined, {
-      openDoors: async () => yes({ close: async () => void closed.push('doors') }),
+      openListeners: async () => yes({ close: async () => void closed.push('doors') }),
     })
     host.start()
     await clock.turn()
@@ -81,12 +81,12 @@ describe('the root', () => {
     host.start()
     await clock.turn()
     store.database.fill('no room left')
-    expect(await host.desk.changeSettings({ sandbox: { concurrency: 3 } })).toMatchObject({
+    expect(await host.hostApi.changeSettings({ sandbox: { concurrency: 3 } })).toMatchObject({
       ok: false,
       refusal: { kind: 'unavailable', message: expect.stringContaining('no room left') },
     })
     store.database.drain()
-    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    const change = host.hostApi.changeSettings({ sandbox: { concurrency: 3 } })
     await clock.turn()
     expect(await change).toMatchObject({ ok: true })
     expect(ended).toEqual([])
@@ -97,14 +97,14 @@ describe('the root', () => {
     await store.config.replace('{}', '{"sandbox":{"concurrency":9}}')
     host.start()
     await clock.turn()
-    expect(host.desk.config().sandbox.concurrency).toBe(9)
+    expect(host.hostApi.config().sandbox.concurrency).toBe(9)
   })
 
   test('asked to stop while the doors are still opening, it closes them once they are', async () => {
     const steps: string[] = []
     let opened: () => void = () => {}
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async () => {
+      openListeners: async () => {
         await new Promise<void>((resolve) => {
           opened = resolve
         })
@@ -135,7 +135,7 @@ describe('the root', () => {
 
   test('doors that throw instead of answering end it with 70', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async () => {
+      openListeners: async () => {
         throw new Error('launch.json could not be written')
       },
     })
@@ -148,7 +148,7 @@ describe('the root', () => {
 
   test('doors that are configured wrong end it with 78', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
-      openDoors: async () => no('invalid', 'no certificate'),
+      openListeners: async () => no('invalid', 'no certificate'),
     })
     host.start()
     await clock.turn()
@@ -157,7 +157,7 @@ describe('the root', () => {
 
   test('stored lives that cannot be read end it with 70, before any door is open', async () => {
     const { host, clock, ended, store } = hostInMemory(undefined, {
-      openDoors: async () => {
+      openListeners: async () => {
         throw new Error('not to be opened')
       },
     })
@@ -182,11 +182,11 @@ describe('the root', () => {
     const heard: string[] = []
     host.start()
     await clock.turn()
-    host.desk.onPush(() => {
+    host.hostApi.onPush(() => {
       throw new Error('deaf')
     })
-    host.desk.onPush((push) => heard.push(push.type))
-    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    host.hostApi.onPush((push) => heard.push(push.type))
+    const change = host.hostApi.changeSettings({ sandbox: { concurrency: 3 } })
     await clock.turn()
     expect(await change).toMatchObject({ ok: true })
     expect(heard).toEqual(['config'])

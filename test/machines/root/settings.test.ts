@@ -10,7 +10,7 @@ import { hostInMemory } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** A file under the test's thumb: it says when a write happens, and edits it behind the host's back. */
-class FileInHand implements ConfigFile {
+class ScriptedConfigFile implements ConfigFile {
   readonly path = 'config.json'
   readonly copies: string[] = []
   writes = 0
@@ -45,29 +45,29 @@ class FileInHand implements ConfigFile {
   }
 }
 
-async function settings(text: string | undefined = '{"repos":{}}') {
-  const file = new FileInHand(text)
+async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
+  const file = new ScriptedConfigFile(text)
   const store = { ...createMemoryStore({ clock: new ManualClock() }), config: file }
   const stage = hostInMemory(text, { store })
   const pushes: DashboardPush[] = []
   stage.host.start()
   await stage.clock.turn()
   // What the start itself has to tell is not about settings.
-  stage.host.desk.onPush((push) => pushes.push(push))
+  stage.host.hostApi.onPush((push) => pushes.push(push))
   const change = async (patch: Record<string, unknown>) => {
-    const answer = stage.host.desk.changeSettings(patch)
+    const answer = stage.host.hostApi.changeSettings(patch)
     await stage.clock.turn()
     return answer
   }
-  const live = () => stage.host.desk.config()
+  const live = () => stage.host.hostApi.config()
   return { ...stage, file, pushes, change, live }
 }
 
-const stored = (file: FileInHand) => JSON.parse(file.text ?? 'null') as Record<string, unknown>
+const stored = (file: ScriptedConfigFile) => JSON.parse(file.text ?? 'null') as Record<string, unknown>
 
 describe('a patch', () => {
   test('is written, answered and announced', async () => {
-    const { file, pushes, change, live } = await settings()
+    const { file, pushes, change, live } = await startHostWithFile()
     const answer = await change({ sandbox: { concurrency: 5 } })
     expect(answer).toMatchObject({
       ok: true,
@@ -79,7 +79,7 @@ describe('a patch', () => {
   })
 
   test('that is refused leaves the file’s bytes alone and announces nothing', async () => {
-    const { file, pushes, change } = await settings('{ "repos" : {} }')
+    const { file, pushes, change } = await startHostWithFile('{ "repos" : {} }')
     expect(await change({ sandbox: { concurrency: 0 } })).toMatchObject({
       ok: false,
       refusal: { kind: 'invalid' },
@@ -89,7 +89,7 @@ describe('a patch', () => {
   })
 
   test('that changes nothing writes nothing', async () => {
-    const { file, pushes, change } = await settings('{ "sandbox" : {"concurrency":3} }')
+    const { file, pushes, change } = await startHostWithFile('{ "sandbox" : {"concurrency":3} }')
     expect(await change({ sandbox: { concurrency: 3 } })).toMatchObject({
       ok: true,
       value: { applied: 'live' },
@@ -99,9 +99,9 @@ describe('a patch', () => {
   })
 
   test('many at once are applied one after the other, none lost', async () => {
-    const { file, host, clock } = await settings()
+    const { file, host, clock } = await startHostWithFile()
     const answers = Array.from({ length: 20 }, (_, at) =>
-      host.desk.changeSettings({ repos: { [`r${at}`]: { remote: `o/r${at}` } } }),
+      host.hostApi.changeSettings({ repos: { [`r${at}`]: { remote: `o/r${at}` } } }),
     )
     await clock.turn()
     expect((await Promise.all(answers)).every((answer) => answer.ok)).toBe(true)
@@ -110,9 +110,9 @@ describe('a patch', () => {
   })
 
   test('too many at once are refused, and the others still done', async () => {
-    const { host, clock, file } = await settings()
+    const { host, clock, file } = await startHostWithFile()
     const answers = Array.from({ length: SETTINGS_CHANGES_WAITING_MAX + 10 }, (_, at) =>
-      host.desk.changeSettings({ repos: { [`r${at}`]: { remote: 'o/r' } } }),
+      host.hostApi.changeSettings({ repos: { [`r${at}`]: { remote: 'o/r' } } }),
     )
     await clock.turn()
     const all = await Promise.all(answers)
@@ -125,7 +125,7 @@ describe('a patch', () => {
   })
 
   test('a file that cannot be written is a failure that says so, and nothing has changed', async () => {
-    const { file, change, live } = await settings()
+    const { file, change, live } = await startHostWithFile()
     file.failWith = 'ENOSPC: no space left on device'
     expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
       ok: false,
@@ -137,7 +137,7 @@ describe('a patch', () => {
   })
 
   test('asked of a host that is stopping, it is refused rather than lost', async () => {
-    const { host, clock, change } = await settings()
+    const { host, clock, change } = await startHostWithFile()
     host.stop('enough')
     await clock.turn()
     expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
@@ -149,7 +149,7 @@ describe('a patch', () => {
 
 describe('a hand edit', () => {
   test('takes effect without a restart and is announced', async () => {
-    const { file, clock, pushes, live } = await settings()
+    const { file, clock, pushes, live } = await startHostWithFile()
     file.edit('{"sandbox":{"concurrency":7}}')
     await clock.turn()
     expect(live().sandbox.concurrency).toBe(7)
@@ -157,7 +157,7 @@ describe('a hand edit', () => {
   })
 
   test('may change credentials, and only the mask is shown', async () => {
-    const { file, clock, live, pushes } = await settings()
+    const { file, clock, live, pushes } = await startHostWithFile()
     file.edit('{"tracker":{"apiKey":"lin_api_planted_secret"}}')
     await clock.turn()
     expect(live().tracker.apiKey).toBe('***')
@@ -165,7 +165,7 @@ describe('a hand edit', () => {
   })
 
   test('that does not validate is logged by its field and ignored; the last good one stays', async () => {
-    const { file, clock, live, pushes, log } = await settings('{"sandbox":{"concurrency":7}}')
+    const { file, clock, live, pushes, log } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{"sandbox":{"concurrency":"many"}}')
     await clock.turn()
     expect(live().sandbox.concurrency).toBe(7)
@@ -174,14 +174,14 @@ describe('a hand edit', () => {
   })
 
   test('that is not JSON does not put the file’s text into the log', async () => {
-    const { file, clock, log } = await settings()
+    const { file, clock, log } = await startHostWithFile()
     file.edit('{"tracker":{"apiKey":"planted_secret_value"')
     await clock.turn()
     expect(JSON.stringify(log.lines)).not.toContain('planted_secret_value')
   })
 
   test('invalid, then patched over: the patch applies to the last good one, and the edit is kept in a copy', async () => {
-    const { file, clock, change } = await settings('{"sandbox":{"concurrency":7}}')
+    const { file, clock, change } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{ broken')
     await clock.turn()
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
@@ -190,7 +190,7 @@ describe('a hand edit', () => {
   })
 
   test('nobody has looked at yet is not lost under a patch: both are in the file', async () => {
-    const { file, change, live } = await settings('{}')
+    const { file, change, live } = await startHostWithFile('{}')
     file.edit('{"sandbox":{"concurrency":7}}', false)
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
     expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
@@ -198,7 +198,7 @@ describe('a hand edit', () => {
   })
 
   test('that lands in the very middle of a patch makes the patch be decided anew', async () => {
-    const { file, change } = await settings('{}')
+    const { file, change } = await startHostWithFile('{}')
     let edits = 1
     file.beforeReplace = () => {
       if (edits-- > 0) file.edit('{"sandbox":{"concurrency":7}}', false)
@@ -208,7 +208,7 @@ describe('a hand edit', () => {
   })
 
   test('that never stops does not make a patch wait for ever', async () => {
-    const { file, change } = await settings('{}')
+    const { file, change } = await startHostWithFile('{}')
     let n = 0
     file.beforeReplace = () => file.edit(`{"sandbox":{"concurrency":${1 + (n++ % 60)}}}`, false)
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({
@@ -218,7 +218,7 @@ describe('a hand edit', () => {
   })
 
   test('our own write, noticed by the watch, is not taken for a hand edit', async () => {
-    const { file, change, clock, pushes } = await settings()
+    const { file, change, clock, pushes } = await startHostWithFile()
     await change({ sandbox: { concurrency: 5 } })
     file.edit(file.text)
     await clock.turn()
@@ -226,7 +226,7 @@ describe('a hand edit', () => {
   })
 
   test('a deleted file is ignored until it is back', async () => {
-    const { file, clock, live } = await settings('{"sandbox":{"concurrency":7}}')
+    const { file, clock, live } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit(undefined)
     await clock.turn()
     expect(live().sandbox.concurrency).toBe(7)

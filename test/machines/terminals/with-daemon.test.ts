@@ -3,7 +3,7 @@
  * is typed, and each line that is typed is used up by its agent.
  */
 import { describe, expect, test } from '@jest/globals'
-import type { WorkerLine } from '../../../actors/api/host-api.ts'
+import type { WorkerReceiver } from '../../../actors/api/host-api.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
@@ -23,8 +23,13 @@ import { yes } from '../../../core/result.ts'
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
-import { ticket, token, type Yarn, yarn } from '../../conversations/host-conversation.ts'
-import { type Person, sits, withAgent } from '../../conversations/terminal-conversation.ts'
+import {
+  type HostConversation,
+  pairingToken,
+  startHost,
+  ticket,
+} from '../../conversations/host-conversation.ts'
+import { openTerminal, type Person, withAgent } from '../../conversations/terminal-conversation.ts'
 import { drawnSeed, Random } from '../../support/random.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
@@ -44,41 +49,41 @@ function screen(): Screen {
 }
 
 /** The sandbox, with its transcript on a disk that outlives the session. */
-class HandSandbox implements BootedSandbox {
-  ear: TerminalSessionListener | undefined
+class EchoSandbox implements BootedSandbox {
+  listener: TerminalSessionListener | undefined
   closed = 0
   /** Whatever reached the session. */
   typed = ''
-  readonly #used: UsageEntry[]
+  readonly #usage: UsageEntry[]
   readonly #now: () => number
 
   constructor(used: UsageEntry[], now: () => number) {
-    this.#used = used
+    this.#usage = used
     this.#now = now
   }
 
-  open(_: unknown, ear: TerminalSessionListener) {
-    this.ear = ear
-    ear.onOutput('$ ')
+  open(_: unknown, listener: TerminalSessionListener) {
+    this.listener = listener
+    listener.onOutput('$ ')
     const idle = { resize: () => {}, pause: () => {}, resume: () => {} }
     return { ...idle, input: (data: string) => this.#typed(data) }
   }
 
   async close() {
     this.closed += 1
-    return [{ projectKey: '-work', sessionId: 'session-1', entries: this.#used }]
+    return [{ projectKey: '-work', sessionId: 'session-1', entries: this.#usage }]
   }
 
   #typed(data: string): void {
     this.typed += data
-    this.ear?.onOutput(data)
-    if (data === 'exit\r') this.ear?.onExit(0)
-    else if (data.endsWith('\r')) this.#used.push(this.#entry())
+    this.listener?.onOutput(data)
+    if (data === 'exit\r') this.listener?.onExit(0)
+    else if (data.endsWith('\r')) this.#usage.push(this.#entry())
   }
 
   #entry(): UsageEntry {
     return {
-      id: `entry-${this.#used.length}`,
+      id: `entry-${this.#usage.length}`,
       at: new Date(this.#now()).toISOString(),
       model: 'm',
       inputTokens: 10,
@@ -90,7 +95,7 @@ class HandSandbox implements BootedSandbox {
   }
 }
 
-const quick: Execution = {
+const instantExecution: Execution = {
   prepare: async () => yes({ sandbox: { id: 'sb-1' }, agentSessionId: 'session-1' }),
   runAgent: async () => ({ verdict: 'done' }),
   finish: async () => ({
@@ -103,39 +108,39 @@ const quick: Execution = {
   whenExited: async () => {},
 }
 
-interface Wire {
-  readonly ear: ConnectionListener
-  line: WorkerLine | undefined
+interface SimulatedLink {
+  readonly listener: ConnectionListener
+  socket: WorkerReceiver | undefined
   open: boolean
   /** What is said on it goes nowhere, and nobody hears that: in neither direction, or in one. */
-  dead: 'not' | 'both' | 'to the worker' | 'to the host'
+  broken: 'not' | 'both' | 'to the worker' | 'to the host'
 }
 
-class Machine {
+class DaemonMachine {
   readonly boots: BootRequest[] = []
-  readonly sandboxes: HandSandbox[] = []
+  readonly sandboxes: EchoSandbox[] = []
   readonly daemon: Daemon
   /** Nobody is reached while it is not. */
-  reachable = true
+  isHostReachable = true
   /** Of an earlier release: it does not know how to say what it has had. */
-  counts = true
+  countsInput = true
   /** The next line dies as soon as it has carried a frame of this type. */
-  diesAfter: string | undefined
-  readonly #used: UsageEntry[] = []
-  readonly #y: Yarn
-  #wire: Wire | undefined
+  breaksAfter: string | undefined
+  readonly #usage: UsageEntry[] = []
+  readonly #host: HostConversation
+  #link: SimulatedLink | undefined
 
-  constructor(y: Yarn) {
-    this.#y = y
+  constructor(host: HostConversation) {
+    this.#host = host
     let kept: Parameters<WorkerIdentity['saveCredential']>[0] | undefined
-    const pairing = token(y)
+    const pairing = pairingToken(host)
     const executor: Executor = {
       refusalOf: async () => undefined,
-      start: () => quick,
+      start: () => instantExecution,
       recover: async () => ({}),
       boot: async (order) => {
         this.boots.push(order)
-        const sandbox = new HandSandbox(this.#used, () => y.clock.now())
+        const sandbox = new EchoSandbox(this.#usage, () => host.clock.now())
         this.sandboxes.push(sandbox)
         return yes(sandbox)
       },
@@ -143,11 +148,11 @@ class Machine {
       reclaim: async () => {},
     }
     this.daemon = createDaemon({
-      clock: y.clock,
+      clock: host.clock,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
       log: keptLog(),
       meters: noMeters,
-      database: new MemoryControlDatabase(y.clock),
+      database: new MemoryControlDatabase(host.clock),
       dialer: { dial: (ear) => this.#dial(ear) },
       identity: {
         credential: () => kept,
@@ -170,150 +175,152 @@ class Machine {
   }
 
   drop(): void {
-    const wire = this.#wire
-    this.#wire = undefined
+    const wire = this.#link
+    this.#link = undefined
     if (wire === undefined || !wire.open) return
     wire.open = false
-    wire.line?.closed()
-    wire.ear.onClose('the line broke')
+    wire.socket?.onClosed()
+    wire.listener.onClose('the line broke')
   }
 
   /** Without a sound: each end finds out by itself. A way that is dead stays so, for a line delivers all or the beginning. */
-  deaden(how: Wire['dead']): void {
-    const wire = this.#wire
-    if (wire !== undefined) wire.dead = wire.dead === 'not' ? how : 'both'
+  breakSilently(how: SimulatedLink['broken']): void {
+    const wire = this.#link
+    if (wire !== undefined) wire.broken = wire.broken === 'not' ? how : 'both'
   }
 
-  #dial(ear: ConnectionListener): DialledConnection {
-    const wire: Wire = { ear, line: undefined, open: true, dead: 'not' }
-    this.#wire = wire
-    const deliver = (run: () => void) => void this.#y.clock.after(1, () => wire.open && run())
+  #dial(listener: ConnectionListener): DialledConnection {
+    const wire: SimulatedLink = { listener, socket: undefined, open: true, broken: 'not' }
+    this.#link = wire
+    const deliver = (run: () => void) => void this.#host.clock.after(1, () => wire.open && run())
     deliver(() => this.#connect(wire, deliver))
     return {
       send: (text) =>
         deliver(() => {
-          if (!reaches(wire, 'to the host')) return
-          this.#carried(wire, text)
-          wire.line?.receive(text)
+          if (!isDelivered(wire, 'to the host')) return
+          this.#onCarried(wire, text)
+          wire.socket?.onText(text)
         }),
       backlogBytes: () => 0,
       close: () => {
         if (!wire.open) return
         wire.open = false
-        if (reaches(wire, 'to the host')) wire.line?.closed()
+        if (isDelivered(wire, 'to the host')) wire.socket?.onClosed()
       },
     }
   }
 
-  #carried(wire: Wire, text: string): void {
-    if (this.diesAfter === undefined || !text.startsWith(`{"type":"${this.diesAfter}"`)) return
-    this.diesAfter = undefined
-    wire.dead = 'both'
+  #onCarried(wire: SimulatedLink, text: string): void {
+    if (this.breaksAfter === undefined || !text.startsWith(`{"type":"${this.breaksAfter}"`)) return
+    this.breaksAfter = undefined
+    wire.broken = 'both'
   }
 
-  #connect(wire: Wire, deliver: (run: () => void) => void): void {
+  #connect(wire: SimulatedLink, deliver: (run: () => void) => void): void {
     const known = (text: string) =>
-      this.counts ? text : text.replace('"type":"attach-ask"', '"type":"of-a-later-host"')
-    const connected = this.reachable
-      ? this.#y.desk.workerConnected({
+      this.countsInput ? text : text.replace('"type":"attach-ask"', '"type":"of-a-later-host"')
+    const connected = this.isHostReachable
+      ? this.#host.hostApi.connectWorker({
           address: 'here',
           send: (text) => {
             deliver(() => {
-              if (!reaches(wire, 'to the worker')) return
-              this.#carried(wire, text)
-              wire.ear.onText(known(text))
+              if (!isDelivered(wire, 'to the worker')) return
+              this.#onCarried(wire, text)
+              wire.listener.onText(known(text))
             })
             return true
           },
           close: () =>
-            deliver(() => reaches(wire, 'to the worker') && wire.ear.onClose('the host closed the line')),
+            deliver(
+              () => isDelivered(wire, 'to the worker') && wire.listener.onClose('the host closed the line'),
+            ),
         })
       : undefined
     if (connected?.ok) {
-      wire.line = connected.value
-      wire.ear.onOpen()
+      wire.socket = connected.value
+      wire.listener.onOpen()
     } else {
       wire.open = false
-      wire.ear.onClose('the host is down')
+      wire.listener.onClose('the host is down')
     }
   }
 }
 
-const reaches = ({ dead }: Wire, way: 'to the worker' | 'to the host'): boolean =>
-  dead === 'not' || (dead !== 'both' && dead !== way)
+const isDelivered = ({ broken: dead }: SimulatedLink, direction: 'to the worker' | 'to the host'): boolean =>
+  dead === 'not' || (dead !== 'both' && dead !== direction)
 
-async function aRetainedRun() {
-  const y = await yarn(withAgent)
-  const machine = new Machine(y)
-  y.tracker.put(ticket('ENG-1'))
-  await y.clock.advance(5_000)
-  const run = y.runOf('ENG-1')
+async function startWithRetainedRun() {
+  const host = await startHost(withAgent)
+  const machine = new DaemonMachine(host)
+  host.tracker.put(ticket('ENG-1'))
+  await host.clock.advance(5_000)
+  const run = host.runOf('ENG-1')
   expect(run.status).toBe('completed')
-  return { y, machine, runId: run.id }
+  return { host, machine, runId: run.id }
 }
 
-const soon = (y: Yarn) => y.clock.advance(1_000)
+const aSecond = (host: HostConversation) => host.clock.advance(1_000)
 /** What is on a person's terminal: everything since it was cleared last. */
-const shownTo = ({ screen: all }: Person): string => all.slice(all.lastIndexOf(CLEAR) + CLEAR.length)
+const screenOf = ({ screen: all }: Person): string => all.slice(all.lastIndexOf(CLEAR) + CLEAR.length)
 
 test('two people share one session, see the same, and it is closed when both have left; what they used is on the run', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   await anna.type('hello\r')
-  await soon(y)
-  const ben = await sits(y, runId, 'Ben')
-  await soon(y)
+  await aSecond(host)
+  const ben = await openTerminal(host, runId, 'Ben')
+  await aSecond(host)
   await ben.type('me too\r')
-  await soon(y)
-  expect([shownTo(anna), shownTo(ben)]).toEqual(['$ hello\rme too\r', '$ hello\rme too\r'])
+  await aSecond(host)
+  expect([screenOf(anna), screenOf(ben)]).toEqual(['$ hello\rme too\r', '$ hello\rme too\r'])
   expect(machine.boots.map(({ credentials }) => credentials)).toEqual([
     { agent: { kind: 'api-key', value: 'sk-agent' } },
   ])
   const inDemand = () => {
-    const demand = y.desk.demand(y.run(runId).sandbox.workerId ?? '')
+    const demand = host.hostApi.demand(host.run(runId).sandbox.workerId ?? '')
     return demand.ok && demand.value.worker.attachSessions
   }
   // Also before its worker's next heartbeat tells of them.
   expect(inDemand()).toBe(2)
-  await y.clock.advance(20_000)
+  await host.clock.advance(20_000)
   expect(inDemand()).toBe(2)
   await anna.leave()
   await ben.leave()
-  await y.clock.advance(25_000)
+  await host.clock.advance(25_000)
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1])
-  expect(y.run(runId).costs.map(({ label, costUsd }) => `${label}: ${costUsd}`)).toEqual(['attach 1: 1'])
+  expect(host.run(runId).costs.map(({ label, costUsd }) => `${label}: ${costUsd}`)).toEqual(['attach 1: 1'])
 })
 
 test('a break of the line loses and doubles nothing', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   await anna.type('a')
-  await soon(y)
-  machine.reachable = false
+  await aSecond(host)
+  machine.isHostReachable = false
   machine.drop()
-  await soon(y)
-  machine.sandboxes[0]?.ear?.onOutput('(printed meanwhile)')
+  await aSecond(host)
+  machine.sandboxes[0]?.listener?.onOutput('(printed meanwhile)')
   await anna.type('b')
-  await y.clock.advance(20_000)
+  await host.clock.advance(20_000)
   expect(anna.screen).toContain('waiting for it to come back')
-  machine.reachable = true
-  await y.clock.advance(60_000)
-  expect(shownTo(anna)).toBe('$ a(printed meanwhile)b')
+  machine.isHostReachable = true
+  await host.clock.advance(60_000)
+  expect(screenOf(anna)).toBe('$ a(printed meanwhile)b')
   expect(machine.boots).toHaveLength(1)
 })
 
 test('who pastes more than a session takes loses the rest of it, and nobody loses the session', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
-  const ben = await sits(y, runId, 'Ben')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
+  const ben = await openTerminal(host, runId, 'Ben')
+  await aSecond(host)
   for (let n = 0; n < 20; n++) await anna.type('x'.repeat(64 * 1024))
-  await soon(y)
+  await aSecond(host)
   await ben.type('b')
-  await soon(y)
+  await aSecond(host)
   expect([anna.closed, ben.closed, machine.sandboxes[0]?.closed]).toEqual([undefined, undefined, 0])
   expect(anna.screen).toContain('\u0007')
   expect(ben.screen).not.toContain('\u0007')
@@ -321,59 +328,59 @@ test('who pastes more than a session takes loses the rest of it, and nobody lose
 })
 
 test('the end of the session is everybody’s, and the next one begins anew', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   await anna.type('exit\r')
-  await soon(y)
+  await aSecond(host)
   expect(anna.seen.at(-1)).toEqual({ type: 'exit', code: 0 })
-  const again = await sits(y, runId, 'Anna')
-  await soon(y)
-  expect(shownTo(again)).toBe('$ ')
+  const again = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
+  expect(screenOf(again)).toBe('$ ')
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
 })
 
 test('who loads a page anew while the session ends sees how it ended', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   await anna.leave()
-  await soon(y)
-  machine.sandboxes[0]?.ear?.onOutput('bye')
-  machine.sandboxes[0]?.ear?.onExit(3)
-  await soon(y)
-  const again = await sits(y, runId, 'Anna')
-  await soon(y)
-  expect([shownTo(again), again.seen.at(-1)]).toEqual(['$ bye', { type: 'exit', code: 3 }])
-  await sits(y, runId, 'Anna')
-  await soon(y)
+  await aSecond(host)
+  machine.sandboxes[0]?.listener?.onOutput('bye')
+  machine.sandboxes[0]?.listener?.onExit(3)
+  await aSecond(host)
+  const again = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
+  expect([screenOf(again), again.seen.at(-1)]).toEqual(['$ bye', { type: 'exit', code: 3 }])
+  await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   expect(machine.boots).toHaveLength(2)
 })
 
 test('released and resumed in one breath, it is booted anew', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
-  void y.desk.releaseRun(runId)
-  const asked = y.desk.resumeRun(runId)
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
+  void host.hostApi.releaseRun(runId)
+  const asked = host.hostApi.resumeRun(runId)
+  await aSecond(host)
   expect((await asked).ok).toBe(true)
   expect(anna.closed?.code).toBe(1008)
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
 })
 
 test('a host that starts again within the worker’s grace finds the session as it was', async () => {
-  const { y, machine, runId } = await aRetainedRun()
-  const anna = await sits(y, runId, 'Anna')
-  await soon(y)
+  const { host, machine, runId } = await startWithRetainedRun()
+  const anna = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
   await anna.type('a')
-  await soon(y)
-  await y.restart()
+  await aSecond(host)
+  await host.restart()
   machine.drop()
-  await y.clock.advance(30_000)
-  const again = await sits(y, runId, 'Anna')
-  await soon(y)
-  expect(shownTo(again)).toBe('$ a')
+  await host.clock.advance(30_000)
+  const again = await openTerminal(host, runId, 'Anna')
+  await aSecond(host)
+  expect(screenOf(again)).toBe('$ a')
   expect(machine.boots).toHaveLength(1)
 })
 
@@ -382,33 +389,33 @@ describe('what is typed into a line that is dead already', () => {
   const MENDED_MS = 90_000
 
   test('reaches the session once, in order, when the line is back', async () => {
-    const { y, machine, runId } = await aRetainedRun()
-    const anna = await sits(y, runId, 'Anna')
-    await soon(y)
+    const { host, machine, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await aSecond(host)
     await anna.type('before,')
-    await soon(y)
-    machine.deaden('both')
+    await aSecond(host)
+    machine.breakSilently('both')
     await anna.type('into the dead line,')
-    await soon(y)
+    await aSecond(host)
     await anna.type('and more,')
-    await y.clock.advance(MENDED_MS)
+    await host.clock.advance(MENDED_MS)
     await anna.type('after')
-    await soon(y)
+    await aSecond(host)
     expect(machine.sandboxes[0]?.typed).toBe('before,into the dead line,and more,after')
-    expect(shownTo(anna)).toBe('$ before,into the dead line,and more,after')
+    expect(screenOf(anna)).toBe('$ before,into the dead line,and more,after')
   })
 
   test('and has been taken in, though nobody heard of it, is not said again', async () => {
-    const { y, machine, runId } = await aRetainedRun()
-    const anna = await sits(y, runId, 'Anna')
-    await soon(y)
-    machine.deaden('to the host')
+    const { host, machine, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await aSecond(host)
+    machine.breakSilently('to the host')
     await anna.type('taken in')
-    await soon(y)
+    await aSecond(host)
     expect(machine.sandboxes[0]?.typed).toBe('taken in')
-    await y.clock.advance(MENDED_MS)
+    await host.clock.advance(MENDED_MS)
     await anna.type(' once')
-    await soon(y)
+    await aSecond(host)
     expect(machine.sandboxes[0]?.typed).toBe('taken in once')
   })
 
@@ -421,57 +428,57 @@ describe('what is typed into a line that is dead already', () => {
     'attach-taken',
     'attach-input',
   ])('nor is it lost or doubled when the next line is dead after its first %s', async (type) => {
-    const { y, machine, runId } = await aRetainedRun()
-    const anna = await sits(y, runId, 'Anna')
-    await soon(y)
+    const { host, machine, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await aSecond(host)
     await anna.type('before,')
-    await soon(y)
-    machine.deaden('both')
+    await aSecond(host)
+    machine.breakSilently('both')
     await anna.type('into the dead line,')
-    machine.diesAfter = type
-    await y.clock.advance(MENDED_MS)
+    machine.breaksAfter = type
+    await host.clock.advance(MENDED_MS)
     await anna.type('and the next,')
-    await y.clock.advance(MENDED_MS)
+    await host.clock.advance(MENDED_MS)
     await anna.type('after')
-    await soon(y)
-    expect(machine.diesAfter).toBeUndefined()
+    await aSecond(host)
+    expect(machine.breaksAfter).toBeUndefined()
     expect(machine.sandboxes[0]?.typed).toBe('before,into the dead line,and the next,after')
   })
 
   test('is lost where the worker does not count, and nothing comes twice or has to wait for long', async () => {
-    const { y, machine, runId } = await aRetainedRun()
-    machine.counts = false
-    const anna = await sits(y, runId, 'Anna')
-    await soon(y)
+    const { host, machine, runId } = await startWithRetainedRun()
+    machine.countsInput = false
+    const anna = await openTerminal(host, runId, 'Anna')
+    await aSecond(host)
     await anna.type('before,')
-    await soon(y)
-    machine.deaden('both')
+    await aSecond(host)
+    machine.breakSilently('both')
     await anna.type('lost,')
-    await y.clock.advance(MENDED_MS)
+    await host.clock.advance(MENDED_MS)
     await anna.type('after')
-    await y.clock.advance(5_000)
+    await host.clock.advance(5_000)
     expect(machine.sandboxes[0]?.typed).toBe('before,after')
     // It is not asked a second time.
-    machine.deaden('both')
-    await y.clock.advance(MENDED_MS)
+    machine.breakSilently('both')
+    await host.clock.advance(MENDED_MS)
     await anna.type(' all')
-    await soon(y)
+    await aSecond(host)
     expect(machine.sandboxes[0]?.typed).toBe('before,after all')
   })
 
   test('beyond what is kept of it loses its beginning, and nothing else', async () => {
-    const { y, machine, runId } = await aRetainedRun()
-    const anna = await sits(y, runId, 'Anna')
-    await soon(y)
-    machine.deaden('both')
+    const { host, machine, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await aSecond(host)
+    machine.breakSilently('both')
     const pieces = Array.from(
       { length: 20 },
       (_, at) => `${String(at).padStart(2, '0')}${'x'.repeat(ATTACH_HANDED_OVER_CHARS_MAX / 16)}`,
     )
     for (const piece of pieces) await anna.type(piece)
-    await y.clock.advance(MENDED_MS)
+    await host.clock.advance(MENDED_MS)
     await anna.type('end')
-    await soon(y)
+    await aSecond(host)
     const kept = machine.sandboxes[0]?.typed ?? ''
     expect(kept.length).toBeGreaterThan(ATTACH_HANDED_OVER_CHARS_MAX / 2)
     expect(`${pieces.join('')}end`.endsWith(kept)).toBe(true)
@@ -497,10 +504,10 @@ describe('what is typed into a line that is dead already', () => {
   })
 
   async function aStory(random: Random, counts: boolean) {
-    const { y, machine, runId } = await aRetainedRun()
-    machine.counts = counts
-    const people = { a: await sits(y, runId, 'Anna'), b: await sits(y, runId, 'Ben') }
-    await soon(y)
+    const { host, machine, runId } = await startWithRetainedRun()
+    machine.countsInput = counts
+    const people = { a: await openTerminal(host, runId, 'Anna'), b: await openTerminal(host, runId, 'Ben') }
+    await aSecond(host)
     const typed: Record<'a' | 'b', string[]> = { a: [], b: [] }
     for (let step = 0; step < 25; step++) {
       const deed = random.below(10)
@@ -509,13 +516,14 @@ describe('what is typed into a line that is dead already', () => {
         const word = `${who}${typed[who].length},`
         typed[who].push(word)
         await people[who].type(word)
-      } else if (deed === 6) machine.deaden(random.pick(['both', 'to the worker', 'to the host'] as const))
+      } else if (deed === 6)
+        machine.breakSilently(random.pick(['both', 'to the worker', 'to the host'] as const))
       else if (deed === 7) machine.drop()
-      else await y.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
+      else await host.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
       // No longer than a session waits for its line.
-      if (step % 5 === 4) await y.clock.advance(random.random(0.5) ? MENDED_MS : 1)
+      if (step % 5 === 4) await host.clock.advance(random.random(0.5) ? MENDED_MS : 1)
     }
-    await y.clock.advance(2 * MENDED_MS)
+    await host.clock.advance(2 * MENDED_MS)
     expect([people.a.closed, people.b.closed, machine.boots.length]).toEqual([undefined, undefined, 1])
     const arrived = machine.sandboxes[0]?.typed ?? ''
     return (['a', 'b'] as const).map((who) => ({

@@ -80,20 +80,20 @@ export class People {
 
   readonly #deeds: Readonly<Record<Deed, () => unknown>> = {
     'open the page of pull requests': () => {
-      this.#asks(this.#place.host.desk.pulls())
+      this.#asks(this.#place.host.hostApi.pulls())
       if (this.#random.random(AGAIN))
-        this.#place.clock.after(15_000, () => this.#asks(this.#place.host.desk.pulls()))
+        this.#place.clock.after(15_000, () => this.#asks(this.#place.host.hostApi.pulls()))
     },
-    'open a pull request': () => this.#asks(this.#place.host.desk.pull(...this.#pull())),
-    'open a run': () => void this.#place.host.desk.run(this.#random.pick(this.#place.runs).id),
+    'open a pull request': () => this.#asks(this.#place.host.hostApi.pull(...this.#pull())),
+    'open a run': () => void this.#place.host.hostApi.run(this.#random.pick(this.#place.runs).id),
     'comment on a pull request': () =>
-      this.#asks(this.#place.host.desk.commentPull(...this.#pull(), { body: this.#words() })),
+      this.#asks(this.#place.host.hostApi.commentPull(...this.#pull(), { body: this.#words() })),
     'approve a pull request': () =>
       this.#asks(
-        this.#place.host.desk.reviewPull(...this.#pull(), { event: 'APPROVE', body: this.#words() }),
+        this.#place.host.hostApi.reviewPull(...this.#pull(), { event: 'APPROVE', body: this.#words() }),
       ),
     'merge a pull request': () =>
-      this.#asks(this.#place.host.desk.mergePull(...this.#pull(), { method: 'merge' })),
+      this.#asks(this.#place.host.hostApi.mergePull(...this.#pull(), { method: 'merge' })),
     'change a pull request on GitHub': () => this.#changePull(),
     'change a ticket': () => this.#changeTicket(),
   }

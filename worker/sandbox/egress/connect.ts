@@ -1,8 +1,8 @@
 /**
- * From a name to an open connection, to the very address that was judged.
+ * Resolves a host name and connects to exactly the address that was checked.
  *
- * A name is looked up once. If any of its addresses may not be reached none is, for a name with both kinds is either
- * broken or an attempt to be asked twice. The connection is then made to an address, never to the name.
+ * The name is resolved once, and the connection is made to the address, never to the name: a second lookup could return
+ * another address. If any address of the name is forbidden, all are: such a name is misconfigured or an attack.
  */
 import { NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
 import { connect, isIPv4, type Socket } from 'node:net'
@@ -12,7 +12,7 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import { isPublicAndRemote } from './addresses.ts'
 import type { ConnectTarget } from './policy.ts'
 
-/** The addresses of a name, [] when there are none; rejects when nobody could be asked. */
+/** Returns the addresses of a name, [] when it has none. Rejects when no name server answered. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>
 export type MayReachAddress = (address: string, port: number) => boolean
 
@@ -22,9 +22,8 @@ const CONNECT_MS_MAX = 7_000
 const ADDRESSES_TRIED_MAX = 3
 
 /**
- * Asks the machine's name servers directly. The system's own function would wait in one of the few threads that all
- * of the worker's file work shares, and a sandbox that asks for dead names could hold every one of them. What a
- * person put into /etc/hosts is not seen.
+ * Queries the machine's name servers directly and ignores /etc/hosts. The system's lookup function would block the small
+ * thread pool that serves all file access of the worker, and a sandbox that resolves dead names could exhaust it.
  */
 export function makeResolver(
   dnsResolver = new Resolver({ timeout: LOOKUP_MS_MAX, tries: LOOKUP_TRIES }),
@@ -52,25 +51,22 @@ export async function resolveTarget(
   mayReach: MayReachAddress,
 ): Promise<Result<readonly string[]>> {
   const addresses = literal ? [host] : await resolve(host).catch(() => undefined)
-  if (addresses === undefined) return no('unavailable', 'its name could not be looked up; try again later')
-  if (addresses.length === 0) return no('unavailable', 'there is no such host')
+  if (addresses === undefined) return no('unavailable', 'the name could not be resolved; try again later')
+  if (addresses.length === 0) return no('unavailable', 'no such host')
   if (addresses.every((address) => mayReach(address, port))) return yes(addresses)
-  return no(
-    'forbidden',
-    'it is not at a public address, and sandboxes reach no others, whatever is configured',
-  )
+  return no('forbidden', 'the host is not at a public address; no setting lets sandboxes reach others')
 }
 
-/** One address after the other, until one takes the connection or nobody waits for it any more. */
+/** Tries one address after another until one accepts the connection or `abandoned` aborts. */
 export async function openConnection(
   addresses: readonly string[],
   port: number,
   clock: Clock,
   abandoned: AbortSignal,
 ): Promise<Result<Socket>> {
-  // Where a network lacks one of the two, that one fails at once; where one is broken, it is IPv6.
+  // IPv4 first: a missing protocol fails at once, but a broken one, usually IPv6, would cost the timeout.
   const ordered = [...addresses].sort((a, b) => Number(isIPv4(b)) - Number(isIPv4(a)))
-  let last: Result<Socket> = no('unavailable', 'it has no address')
+  let last: Result<Socket> = no('unavailable', 'the host has no address')
   for (const address of ordered.slice(0, ADDRESSES_TRIED_MAX)) {
     last = await connectTo(address, port, clock, abandoned)
     if (last.ok || abandoned.aborted) return last
@@ -84,7 +80,7 @@ function connectTo(
   clock: Clock,
   abandoned: AbortSignal,
 ): Promise<Result<Socket>> {
-  if (abandoned.aborted) return Promise.resolve(no('gone', 'nobody waits for it any more'))
+  if (abandoned.aborted) return Promise.resolve(no('gone', 'the client has disconnected'))
   return new Promise((resolve) => {
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
     const settle = (answer: Result<Socket>) => {
@@ -95,10 +91,10 @@ function connectTo(
       resolve(answer)
     }
     const succeed = () => settle(yes(socket))
-    const giveUp = () => settle(no('unavailable', 'it does not take connections there'))
-    const cancel = clock.after(CONNECT_MS_MAX, () => settle(no('unavailable', 'it does not answer')))
+    const giveUp = () => settle(no('unavailable', 'the host refused the connection'))
+    const cancel = clock.after(CONNECT_MS_MAX, () => settle(no('unavailable', 'the host did not answer')))
     abandoned.addEventListener('abort', giveUp)
-    // An error is followed by the close; this listener stays, for the tunnel's errors are told by the close as well.
+    // `close` follows every error. The listener stays registered, because the tunnel relies on `close` too.
     socket
       .on('error', () => {})
       .on('connect', succeed)

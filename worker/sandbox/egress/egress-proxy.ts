@@ -1,11 +1,10 @@
 /**
- * The way out of one run's sandbox: a proxy on a Unix socket that does CONNECT and nothing else.
+ * The egress proxy of one sandbox: an HTTP proxy on a Unix socket that supports only CONNECT.
  *
- * It decides by name, then by address, then connects to that address. `open` lets every public address through;
- * nothing lets this machine, its neighbours or its cloud's metadata through. It does not look into what passes: names
- * don't stop anybody from taking data out through a host that is allowed.
- *
- * Whoever connects may be hostile, so every wait has an end, every request a size, and connections a number.
+ * The proxy checks the name, then the address, and connects to that address. `open` allows every public address;
+ * no setting allows this machine, its local network or its cloud's metadata service. The proxy does not inspect
+ * traffic: an allowed host can still be used to send data out. Clients may be hostile, so waits, request sizes and the
+ * number of connections are limited.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
@@ -27,38 +26,38 @@ import { runTunnel } from './tunnel.ts'
 
 export interface EgressProxyOptions extends NetworkRules {
   readonly socketPath: string
-  /** Who alone may connect; without it the folder that the socket is in has to be the wall. */
+  /** The only user that may connect; without it, the permissions of the socket's folder must restrict access. */
   readonly owner?: SocketOwner
   readonly log: (line: string) => void
   readonly clock: Clock
   readonly resolve?: ResolveHost
-  /** Asked for every address of a name. What is not out in the world is not reached unless this says otherwise. */
+  /** Checks every address of a name. By default only remote public addresses are allowed. */
   readonly mayReach?: MayReachAddress
 }
 
 export interface EgressProxy {
-  /** Cuts every connection and takes the socket away. */
+  /** Closes every connection and removes the socket. */
   close(): Promise<void>
   totals(): EgressTotals
 }
 
 export interface EgressTotals {
-  /** Now. */
+  /** Currently open connections. */
   readonly connections: number
   readonly allowed: number
   readonly refused: number
-  /** Allowed, and then not to be reached. */
+  /** Targets that were allowed but could not be reached. */
   readonly failed: number
-  /** Of connections that are over. */
+  /** Byte counts of closed connections. */
   readonly bytesOut: number
   readonly bytesIn: number
 }
 
 export const CONNECTIONS_MAX = 256
-/** How long a refused client may take to read why. */
+/** How long a refused client may take to read the reason. */
 const LINGER_MS_MAX = 1_000
 
-/** Rejects when there can be no socket at that path. */
+/** Rejects when the socket cannot be created. */
 export async function openEgressProxy(options: EgressProxyOptions): Promise<EgressProxy> {
   const server = new EgressProxyServer(options)
   const stopListening = await listenOn(options.socketPath, options.owner, (client) => server.accept(client))
@@ -79,7 +78,7 @@ class EgressProxyServer {
   readonly #resolve: ResolveHost
   readonly #mayReach: MayReachAddress
   readonly #clients = new Set<Socket>()
-  /** By the socket that leads out; settled when its bytes are counted and its line is written. */
+  /** Keyed by the upstream socket. Each promise resolves when the bytes are counted and the line is logged. */
   readonly #tunnels = new Map<Socket, Promise<void>>()
   readonly #totals = { allowed: 0, refused: 0, failed: 0, bytesOut: 0, bytesIn: 0 }
 
@@ -97,7 +96,7 @@ class EgressProxyServer {
   }
 
   accept(client: Socket): void {
-    // What breaks closes, and that is listened for; unheard, an error would end the worker.
+    // `close` follows every error and is handled; an unhandled error event would end the worker.
     client.on('error', () => {})
     if (this.#clients.size >= CONNECTIONS_MAX) this.#rejectOverLimit(client)
     else this.#admit(client)
@@ -115,9 +114,9 @@ class EgressProxyServer {
   #admit(client: Socket): void {
     this.#clients.add(client)
     client.once('close', () => this.#clients.delete(client))
-    // Only a bug gets here, or a system that keeps its own addresses from us; neither may end the worker.
+    // Reached only by a bug, or when the system hides its own addresses; neither may end the worker.
     this.#serve(client).catch((error: unknown) => {
-      this.#refuse(client, '', '502 Bad Gateway', `the proxy could not decide: ${error}`)
+      this.#refuse(client, '', '502 Bad Gateway', `the proxy failed to check the target: ${error}`)
     })
   }
 
@@ -159,20 +158,20 @@ class EgressProxyServer {
     this.#log.record(target, `allowed, ${bytesOut} bytes out, ${bytesIn} bytes in`)
   }
 
-  // ---- saying no -------------------------------------------------------------------------------------------------
+  // ---- refusals --------------------------------------------------------------------------------------------------
 
   #refuse(client: Socket, target: string, status: ProxyStatus, why: string): void {
-    // Nobody is there to be refused: it left, or the run is over.
+    // The client disconnected, or the run is over.
     if (client.destroyed) return
     this.#recordRefusal(target, status, why)
     client.end(buildRefusal(status, target, why))
-    // What it still sends is thrown away: closing on unread bytes may cost it the answer.
+    // Discard further input: closing a socket with unread bytes may drop the reply.
     client.resume()
     const cancel = this.#clock.after(LINGER_MS_MAX, () => client.destroy())
     client.once('close', cancel).once('end', () => client.destroySoon())
   }
 
-  /** Beyond the number of connections nothing is waited for. */
+  /** Above the limit, the proxy does not wait for the client to read the reply. */
   #rejectOverLimit(client: Socket): void {
     const why = `there are ${CONNECTIONS_MAX} connections already; close some first`
     this.#recordRefusal('', '503 Service Unavailable', why)
@@ -187,7 +186,7 @@ class EgressProxyServer {
   }
 }
 
-/** Raised when the client goes away while a way is looked for. */
+/** Aborts when the client disconnects while the proxy still connects. */
 function abortOnClose(client: Socket): AbortSignal {
   const controller = new AbortController()
   client.once('close', () => controller.abort())

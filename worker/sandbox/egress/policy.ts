@@ -1,12 +1,10 @@
 /**
- * Which names and ports a run may ask for.
+ * Decides which host names and ports a run may connect to. `connect.ts` checks the resolved addresses.
  *
- * A request names its target in one way only: lower-case labels with dots between them, or a literal address in its
- * one canonical form, and a port. Whatever some other program might read differently (a trailing dot, a number for an
- * address, a user name, a percent sign) is refused before anything is compared, so the comparison is of letters.
- *
- * A list entry is a host, `*.` in front for its subdomains (not for itself), a port behind; without a port it means
- * the two of the web. Names only decide which question is asked: the addresses that answer it are judged elsewhere.
+ * A target has one accepted form: a lower-case host name or a canonical address, and a port. Anything that programs
+ * could read differently (a trailing dot, a number as an address, a user name, a percent sign) is refused first, so
+ * that plain string comparison is safe. An entry of `sandbox.allowedHosts` is a host, with an optional `*.` prefix for
+ * its subdomains (excluding the host itself) and an optional port; without a port it allows 443 and 80.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -16,13 +14,13 @@ import { isPublic } from './addresses.ts'
 export interface ConnectTarget {
   readonly host: string
   readonly port: number
-  /** The host is an address: there is nothing to look up. */
+  /** The host is an address and needs no lookup. */
   readonly isLiteral: boolean
 }
 
 export interface NetworkPolicy {
   checkTarget(target: ConnectTarget): Result<void>
-  /** Entries that can't match anything, each with the reason. */
+  /** One sentence for each entry that can never match. */
   readonly uselessEntries: readonly string[]
 }
 
@@ -34,18 +32,18 @@ export interface NetworkRules {
 const WEB_PORTS: readonly number[] = [443, 80]
 const NAME_CHARS_MAX = 253
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-/** At least one dot, for a bare word is looked up among this network's own; the last label never reads as a number. */
+/** Requires a dot, since bare words resolve to hosts of the local network. The last label must not look like a number. */
 const NAME = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):([1-9][0-9]{0,4})$/
 const ENTRY = /^(\*\.)?([a-z0-9.-]+)(?::([1-9][0-9]{0,4}))?$/
 
-/** Of `CONNECT host:port`. */
+/** Parses the target of `CONNECT host:port`. */
 export function parseTarget(authority: string): Result<ConnectTarget> {
   const [, host = '', digits = ''] = AUTHORITY.exec(authority) ?? []
   const port = Number(digits)
   if (host.startsWith('[')) return parseIpv6Target(host.slice(1, -1), port)
   if (!isPort(port) || !(isName(host) || isIPv4(host))) {
-    return no('invalid', 'it is not a plain host:port in lower case; write it as in example.org:443')
+    return no('invalid', 'the target is not a plain host:port in lower case; write it like example.org:443')
   }
   return yes({ host, port, isLiteral: isIPv4(host) })
 }
@@ -65,7 +63,7 @@ export function makeNetworkPolicy({ network, allowedHosts }: NetworkRules): Netw
 
 function parseIpv6Target(host: string, port: number): Result<ConnectTarget> {
   if (isPort(port) && isIPv6(host)) return yes({ host, port, isLiteral: true })
-  return no('invalid', 'it is not an address and a port; write it as in [2620:fe::fe]:443')
+  return no('invalid', 'the target is not an address and a port; write it like [2620:fe::fe]:443')
 }
 
 function isPort(port: number): boolean {
@@ -78,13 +76,10 @@ function isName(host: string): boolean {
 
 function refuseUnlisted({ host, port, isLiteral }: ConnectTarget): Result<void> {
   if (isLiteral && !(isIPv4(host) && isPublic(host))) {
-    return no(
-      'forbidden',
-      'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
-    )
+    return no('forbidden', 'sandbox.allowedHosts cannot allow this address; connect to a host by its name')
   }
   const entry = WEB_PORTS.includes(port) ? host : `${host}:${port}`
-  return no('forbidden', `it is not in sandbox.allowedHosts; add "${entry}" there to allow it`)
+  return no('forbidden', `the target is not in sandbox.allowedHosts; add "${entry}" there to allow it`)
 }
 
 // ---- entries -----------------------------------------------------------------------------------------------------
@@ -95,7 +90,7 @@ interface AllowRule {
   readonly ports: readonly number[]
 }
 
-/** People may write upper case: names mean the same to them. Programs asking may not. */
+/** Configured entries may use upper case; requested targets may not. */
 function parseEntry(entry: string): Result<AllowRule> {
   const [match, wildcard, host = '', digits] = ENTRY.exec(entry.toLowerCase()) ?? []
   const ports = digits === undefined ? WEB_PORTS : [Number(digits)]

@@ -1,8 +1,8 @@
 /**
- * The head of a proxy request, read by hand from a socket that anybody inside may write to.
+ * Reads the head of a proxy request from a socket that any process in the sandbox may write to.
  *
- * Only `CONNECT` gets through. The head has to be whole within a short time and few bytes; what follows it stays in
- * the socket, untouched, for the tunnel. Header fields mean nothing here and are passed over.
+ * Only `CONNECT` is accepted. The head must be complete within HEAD_MS_MAX and HEAD_BYTES_MAX. Bytes after the head stay
+ * in the socket for the tunnel. Header fields are ignored.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
@@ -11,7 +11,7 @@ import type { ProxyStatus } from './replies.ts'
 export type ProxyRequest =
   | { readonly is: 'connect'; readonly authority: string }
   | { readonly is: 'bad'; readonly status: ProxyStatus; readonly why: string; readonly target: string }
-  /** It went away, or closed its half, before it had said what it wants. */
+  /** The client disconnected, or closed its half, before the request was complete. */
   | { readonly is: 'gone' }
 
 export const HEAD_BYTES_MAX = 8 * 1024
@@ -46,11 +46,11 @@ export function readProxyRequest(socket: Socket, clock: Clock): Promise<ProxyReq
 
 const tooLarge: ProxyRequest = badRequest(
   '431 Request Header Fields Too Large',
-  `a request's head may have ${HEAD_BYTES_MAX} bytes`,
+  `the head of a request may have at most ${HEAD_BYTES_MAX} bytes`,
 )
 const tooSlow: ProxyRequest = badRequest(
   '408 Request Timeout',
-  `a request has to be whole within ${HEAD_MS_MAX / 1000} s`,
+  `a request must be complete within ${HEAD_MS_MAX / 1000} s`,
 )
 
 function parseRequestHead(head: string): ProxyRequest {
@@ -59,7 +59,7 @@ function parseRequestHead(head: string): ProxyRequest {
   if (method === undefined) return badRequest('400 Bad Request', 'this is not a request to a proxy')
   if (method === 'CONNECT') return { is: 'connect', authority: target }
   const why =
-    'this way out only does CONNECT; use an https:// address, or have the program tunnel http:// too'
+    'this proxy supports only CONNECT; use an https:// address, or make the program tunnel http:// too'
   return badRequest('405 Method Not Allowed', why, target)
 }
 

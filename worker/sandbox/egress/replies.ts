@@ -1,4 +1,4 @@
-/** What a client of the proxy is told. Only ever the head of an answer, or a refusal with one sentence for a person. */
+/** The proxy's HTTP replies: the head of a successful CONNECT, or a refusal with one sentence for a person. */
 import type { RefusalKind } from '../../../core/result.ts'
 import { printableTarget } from './connection-log.ts'
 
@@ -13,14 +13,14 @@ export type ProxyStatus =
 
 export const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 
-/** Written the wrong way, not allowed, or allowed and not to be reached. */
+/** Malformed target, forbidden target, or a target that could not be reached. */
 export function statusForRefusal(kind: RefusalKind): ProxyStatus {
   if (kind === 'invalid') return '400 Bad Request'
   return kind === 'forbidden' ? '403 Forbidden' : '502 Bad Gateway'
 }
 
 export function buildRefusal(status: ProxyStatus, target: string, why: string): string {
-  const body = `switchyard: no way out to ${printableTarget(target)}: ${why}\n`
+  const body = `switchyard: cannot connect to ${printableTarget(target)}: ${why}\n`
   const head = [
     `HTTP/1.1 ${status}`,
     'content-type: text/plain',

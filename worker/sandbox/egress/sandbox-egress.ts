@@ -1,10 +1,9 @@
 /**
- * A run's way out, as an execution asks for it: the socket to show inside, the variables that lead programs to it,
- * and the command with its bridge in front.
+ * The network access of one sandbox: the proxy's socket to mount, the proxy variables, and the command with a bridge.
  *
- * Programs speak to a TCP port of their own loopback; the bridge behind it passes everything on to the socket. It is
- * started before the command, and the command only once the bridge listens. The shell that does so then becomes the
- * command: what the command reads, how it is signalled and how it ends is its own, and the bridge is nobody's child.
+ * Programs connect to a TCP port on the sandbox's loopback; the bridge forwards each connection to the socket. A shell
+ * starts the bridge, waits until it listens, and then becomes the command by `exec`. So the command's input, signals
+ * and exit code are its own, and the bridge is a child of the sandbox's init.
  */
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
@@ -15,28 +14,28 @@ import type { SocketOwner } from './listen.ts'
 export interface SandboxEgressOptions extends Pick<EgressProxyOptions, 'resolve' | 'mayReach'> {
   readonly network: 'open' | 'allowlist' | 'none'
   readonly allowedHosts: readonly string[]
-  /** The run's own folder on the host. */
+  /** The run's folder on the host; the socket is created there. */
   readonly folder: string
-  /** Whom the sandbox runs as, when that is not the worker itself: nobody else may connect. */
+  /** The sandbox's user when it is not the worker's own; only this user may connect. */
   readonly owner?: SocketOwner
   readonly log: (line: string) => void
   readonly clock: Clock
 }
 
 export interface SandboxEgress {
-  /** On the host; belongs at EGRESS_SOCKET inside. */
+  /** Host path of the socket; mount it at EGRESS_SOCKET. */
   readonly socketPath?: string
   readonly environment: Readonly<Record<string, string>>
   wrapCommand(command: readonly string[]): readonly string[]
   close(): Promise<void>
 }
 
-/** Where things are inside. */
+/** Paths inside the sandbox. */
 export const EGRESS_BRIDGE = '/opt/switchyard/egress-bridge.js'
-/** Above the ports that systems give out by themselves, and none that people choose for their servers. */
+/** Above the ephemeral ports of common systems, and unusual for servers. */
 export const EGRESS_PORT = 61_080
 
-/** Rejects when the folder can't take a socket. */
+/** Rejects when no socket can be created in the folder. */
 export async function openSandboxEgress({
   network,
   folder,
@@ -53,7 +52,7 @@ const NO_EGRESS: SandboxEgress = { environment: {}, wrapCommand: (command) => co
 const PROXY_URL = `http://127.0.0.1:${EGRESS_PORT}`
 const NOT_PROXIED = 'localhost,127.0.0.1,::1'
 
-/** Some programs read the one case, some the other. Node reads any only when told to, and not before version 24. */
+/** Programs differ in which case they read. Node reads the variables only with NODE_USE_ENV_PROXY, from version 24 on. */
 const environment = {
   HTTP_PROXY: PROXY_URL,
   http_proxy: PROXY_URL,
@@ -66,17 +65,17 @@ const environment = {
   NODE_USE_ENV_PROXY: '1',
 }
 
-/** EX_UNAVAILABLE, as sysexits.h has it. */
+/** EX_UNAVAILABLE of sysexits.h. */
 const NOT_OPENED = 69
 
 /**
- * The bridge says `listening`, or what is wrong, and then lets go of its output, which ends the substitution. The shell
- * in between ended before that, so the bridge is a child of the sandbox's init and not of the command.
+ * The bridge prints `listening` or an error and then closes its output, which ends the command substitution. The
+ * subshell exited before, so the bridge is a child of the sandbox's init and not of the command.
  */
 const SCRIPT = `
 bridge=$("\${SWITCHYARD_NODE:-node}" "$1" "$2" "$3" </dev/null 2>&1 &)
 if [ "$bridge" != listening ]; then
-  echo "switchyard: the way out of the sandbox could not be opened: $bridge" >&2
+  echo "switchyard: the network access of the sandbox could not be opened: $bridge" >&2
   exit ${NOT_OPENED}
 fi
 unset bridge

@@ -1,15 +1,15 @@
 /**
- * Two sockets joined: bytes both ways, each side as fast as the other takes them, each half closed on its own.
+ * Joins two sockets: forwards bytes both ways with backpressure, and closes each half separately.
  *
- * A tunnel in which nothing moves is closed. What one side said before it closed properly is still delivered to the
- * other, for as long as that keeps taking it; when one side breaks off, both are cut at once.
+ * An idle tunnel is closed. After a clean close of one side, its remaining bytes are still delivered as long as the
+ * other side keeps reading. When one side fails, both are destroyed at once.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
 
 export const IDLE_MS_MAX = 30_000
 
-/** Resolves when both are closed. Both need an `error` listener of their own, and are made with `allowHalfOpen`. */
+/** Resolves when both are closed. Both need an `error` listener and must be created with `allowHalfOpen`. */
 export async function runTunnel(first: Socket, second: Socket, clock: Clock): Promise<void> {
   const stopWatching = watchIdle([first, second], clock)
   const ends = [awaitClose(first, second), awaitClose(second, first)]
@@ -19,7 +19,7 @@ export async function runTunnel(first: Socket, second: Socket, clock: Clock): Pr
   stopWatching()
 }
 
-/** When `socket` has closed, which takes `partner` along. */
+/** Resolves when `socket` has closed, and then closes `partner`. */
 function awaitClose(socket: Socket, partner: Socket): Promise<void> {
   return new Promise((resolve) => {
     const onClosed = (broken: boolean) => {

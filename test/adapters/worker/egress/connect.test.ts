@@ -84,8 +84,8 @@ describe('what its addresses come to', () => {
   )
 
   test.each([
-    ['unknown.example', 'there is no such host'],
-    ['broken.example', 'its name could not be looked up; try again later'],
+    ['unknown.example', 'no such host'],
+    ['broken.example', 'the name could not be resolved; try again later'],
   ])('%s: %s', async (host, message) => {
     expect(await judged(host)).toEqual({ ok: false, refusal: { kind: 'unavailable', message } })
   })

@@ -225,11 +225,11 @@ describe('what is refused', () => {
     const egress = await opened({ ...allowlist, ...permitted, resolve })
     expect(await asking(egress.path, 'evil.example:443').whole()).toBe(
       'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 116\r\nconnection: close\r\n\r\n' +
-        'switchyard: no way out to evil.example:443: it is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
+        'switchyard: cannot connect to evil.example:443: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
     )
     expect(asked).toEqual([])
     expect(egress.lines).toEqual([
-      'egress: evil.example:443 refused: it is not in sandbox.allowedHosts; add "evil.example" there to allow it',
+      'egress: evil.example:443 refused: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it',
     ])
   })
 
@@ -304,7 +304,7 @@ describe('what is refused', () => {
       })
       const answer = await asking(egress.path, `example.org:${port}`).whole()
       expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
-      expect(answer).toContain('it is not at a public address')
+      expect(answer).toContain('the host is not at a public address')
       expect(connections).toBe(0)
     })
   })
@@ -352,9 +352,9 @@ describe('what fails', () => {
       expect(await asking(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
     }
     expect(egress.lines).toEqual([
-      `egress: none.example:${free} failed: there is no such host`,
-      `egress: lost.example:${free} failed: its name could not be looked up; try again later`,
-      `egress: dead.example:${free} failed: it does not take connections there`,
+      `egress: none.example:${free} failed: no such host`,
+      `egress: lost.example:${free} failed: the name could not be resolved; try again later`,
+      `egress: dead.example:${free} failed: the host refused the connection`,
     ])
     expect(egress.totals()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
   })
@@ -415,7 +415,7 @@ describe('a server that says nothing at all', () => {
       return client.text() !== ''
     })
     expect(await client.status()).toBe('HTTP/1.1 502 Bad Gateway')
-    expect(egress.lines).toEqual([`egress: example.org:${port} failed: it does not answer`])
+    expect(egress.lines).toEqual([`egress: example.org:${port} failed: the host did not answer`])
     expect(clock.monotonic()).toBeGreaterThanOrEqual(7_000)
   })
 

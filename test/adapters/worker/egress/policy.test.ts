@@ -5,11 +5,11 @@ import { makeNetworkPolicy, parseTarget } from '../../../../worker/sandbox/egres
 
 describe('how a target is written', () => {
   test.each([
-    ['example.org:443', { host: 'example.org', port: 443, literal: false }],
-    ['a-b.c9.xn--p1ai:1', { host: 'a-b.c9.xn--p1ai', port: 1, literal: false }],
-    ['1.example.org:65535', { host: '1.example.org', port: 65_535, literal: false }],
-    ['1.1.1.1:443', { host: '1.1.1.1', port: 443, literal: true }],
-    ['[2620:fe::fe]:443', { host: '2620:fe::fe', port: 443, literal: true }],
+    ['example.org:443', { host: 'example.org', port: 443, isLiteral: false }],
+    ['a-b.c9.xn--p1ai:1', { host: 'a-b.c9.xn--p1ai', port: 1, isLiteral: false }],
+    ['1.example.org:65535', { host: '1.example.org', port: 65_535, isLiteral: false }],
+    ['1.1.1.1:443', { host: '1.1.1.1', port: 443, isLiteral: true }],
+    ['[2620:fe::fe]:443', { host: '2620:fe::fe', port: 443, isLiteral: true }],
   ])('%s', (authority, target) => {
     expect(parseTarget(authority)).toEqual({ ok: true, value: target })
   })
@@ -151,7 +151,7 @@ describe('which entries cover it', () => {
       return answer.ok ? '' : answer.refusal.message
     }
     expect(cure('example.org', 443)).toBe(
-      'it is not in sandbox.allowedHosts; add "example.org" there to allow it',
+      'the target is not in sandbox.allowedHosts; add "example.org" there to allow it',
     )
     expect(cure('example.org', 22)).toContain('add "example.org:22" there')
   })
@@ -165,7 +165,7 @@ describe('which entries cover it', () => {
       })
       expect(mayAsk({ host, port: 443, isLiteral: true })).toMatchObject({
         refusal: {
-          message: 'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
+          message: 'sandbox.allowedHosts cannot allow this address; connect to a host by its name',
         },
       })
     },
