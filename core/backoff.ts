@@ -1,15 +1,15 @@
 /**
- * How long to wait before trying again.
+ * Computes how long to wait before a retry.
  *
- * The wait doubles with every failure up to a cap, and the upper half of it is chance, so that many who failed in the
- * same moment don't come back in the same moment. At least half the wait always passes: a peer that is down is not
- * hammered by an unlucky roll.
+ * The wait doubles with every failure up to a cap, and its upper half is random, so that many clients that failed
+ * together do not retry together. At least half of the wait always passes, so that an unlucky draw does not overload
+ * a failing peer.
  */
 
 /**
- * @param attempt how many tries have failed in a row, from 1
- * @param fraction a roll of the dice, 0 ≤ fraction < 1
- * @returns whole milliseconds, from half of the doubled base up to all of it, never above the cap
+ * @param attempt number of consecutive failures, from 1
+ * @param fraction a random number, 0 ≤ fraction < 1
+ * @returns whole milliseconds between half of the doubled base and all of it, never above the cap
  */
 export function backoffMs(attempt: number, baseMs: number, capMs: number, fraction: number): number {
   if (!(attempt >= 1)) throw new RangeError(`attempt counts from 1, got ${attempt}`)

@@ -1,19 +1,19 @@
 /**
- * Ids of the things that the host makes: in the order of their making when sorted as text, and never twice.
+ * Ids that sort as text in the order of their creation and never repeat.
  *
- * A UUID of version 7: 48 bits of wall time, then 74 random ones. Within one millisecond, and while the wall clock is
- * behind where it has been, the last of them are counted up instead, so the order holds within a process whatever the
- * clock does. Ids are no secrets.
+ * An id is a UUID of version 7: 48 bits of wall time, then 74 random bits. Within one millisecond, and while the wall
+ * clock is behind its highest value, the last digits are counted up instead. The order therefore holds within a
+ * process whatever the clock does. Ids are not secret.
  */
 import type { Clock, RandomSource } from './ports.ts'
 
 const TIME_MAX = 2 ** 48 - 1
 const RANDOM_BITS = 74n
-/** Bytes that hold them, with the 6 highest bits left over. */
+/** Bytes that hold the random bits; the 6 highest bits are unused. */
 const RANDOM_BYTES = 10
 const RANDOM_END = 1n << RANDOM_BITS
 
-/** 32 hex digits. `bytes`: at least 10, random; the highest six bits of the first are not used. */
+/** Returns 32 hex digits. `bytes`: at least 10 random bytes; the highest six bits of the first are unused. */
 export function uuidv7Hex(now: number, bytes: Uint8Array): string {
   return hexOf(now, randomOf(bytes))
 }
@@ -35,14 +35,14 @@ export function createIds(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 
   }
 }
 
-/** The instant at which one of these ids was made; undefined when it is none of them. */
+/** Returns the instant at which an id was created; undefined for a text that is not such an id. */
 export function createdAtOf(id: string): string | undefined {
   const digits = /^[a-z]+-([0-9a-f]{12})7[0-9a-f]{19}$/.exec(id)?.[1]
   const at = new Date(Number.parseInt(digits ?? '', 16))
   return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9_999 ? undefined : at.toISOString()
 }
 
-/** The last digits are counted up; the head is made once a millisecond. */
+/** These last digits are counted up; the digits before them change once per millisecond. */
 const COUNTED_DIGITS = 8
 const COUNTED_END = 16 ** COUNTED_DIGITS
 
@@ -59,7 +59,7 @@ function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'by
   return () => {
     const now = Math.floor(clock.now())
     if (now > time) begin(now)
-    // Once in an age the counted digits are used up: then the next millisecond is borrowed.
+    // When the counted digits are used up, borrow the next millisecond.
     else if (++count === COUNTED_END) begin(time + 1)
     return head + count.toString(16).padStart(COUNTED_DIGITS, '0')
   }

@@ -1,22 +1,22 @@
 /**
- * Striking secrets out of text that somebody else wrote.
+ * Removes secrets from text that another program wrote.
  *
- * Whoever repeats what he was asked repeats it as it was sent: as it is, as it stands in JSON, in an address, in a form
- * or in base64. All of these forms are struck, so that text may be shown, kept or logged afterwards. It is the second
- * net: the first is not to repeat a stranger's text at all.
+ * A program that repeats its input repeats it as it was sent: plain, in JSON, in a URL, in a form or in base64. All
+ * of these forms are replaced, so that the text may be shown, stored or logged. This is the second line of defence;
+ * the first is not to repeat foreign text at all.
  */
 import { MASK } from '../protocol/config.ts'
 
-/** Shorter ones would tear words apart, and are nobody's secret. */
+/** Replacing shorter texts would damage ordinary words, and no secret is that short. */
 const SECRET_CHARS_MIN = 6
-/** Fewer characters of base64 would be found in anything. */
+/** Shorter base64 texts would match by accident. */
 const BASE64_CHARS_MIN = 12
 
 export function redactSecrets(text: string, secrets: readonly (string | null | undefined)[]): string {
   return redactForms(text, encodedForms(secrets))
 }
 
-/** For a text of many pieces: the forms are made once. */
+/** Creates a redactor for many pieces of text, so that the forms are computed once. */
 export function createRedactor(secrets: readonly (string | null | undefined)[]): (text: string) => string {
   const forms = encodedForms(secrets)
   return (text) => redactForms(text, forms)
@@ -26,7 +26,7 @@ function redactForms(text: string, forms: readonly string[]): string {
   return forms.reduce((left, form) => (left.includes(form) ? left.replaceAll(form, MASK) : left), text)
 }
 
-/** The longest first, for one may be part of another. */
+/** The longest form first, because one form may be part of another. */
 function encodedForms(secrets: readonly (string | null | undefined)[]): string[] {
   const forms = secrets.filter(isSecret).flatMap(encodedFormsOf)
   return [...new Set(forms)].sort((a, b) => b.length - a.length)
@@ -37,18 +37,21 @@ const isSecret = (secret: string | null | undefined): secret is string =>
 
 function encodedFormsOf(secret: string): string[] {
   const jsonForm = JSON.stringify(secret).slice(1, -1)
-  // What was said in JSON may have been said in JSON itself.
+  // JSON may be nested in JSON.
   const inJsonTwice = JSON.stringify(jsonForm).slice(1, -1)
   const inForm = new URLSearchParams({ s: secret }).toString().slice('s='.length)
   return [secret, jsonForm, inJsonTwice, inAddress(secret), inForm, ...inBase64(secret)]
 }
 
-/** Half a character has no place in an address, and is sent as the one that stands for what is none. */
+/** A lone surrogate cannot be percent-encoded; it is sent as the replacement character. */
 function inAddress(secret: string): string {
   return encodeURIComponent(Buffer.from(secret).toString())
 }
 
-/** As it reads after none, one or two other bytes, without what its neighbours have a part in. */
+/**
+ * The base64 forms of the secret after 0, 1 or 2 other bytes, without the characters that depend on neighbouring
+ * bytes.
+ */
 function inBase64(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [0, 1, 2].flatMap((before) => {

@@ -1,8 +1,8 @@
 /**
- * The ways to say no.
+ * The result type of rules and ports: a value, or a refusal.
  *
- * A rule answers with a value, yes or no; it throws only for bugs. A refusal names its kind, which a door turns into
- * a status, and one sentence for the person who asked: what was wrong, and what cures it. Never a secret.
+ * A rule returns a result and throws only for bugs. A refusal has a kind, which the HTTP layer turns into a status,
+ * and one sentence for the person: what was wrong, and what cures it. A refusal never contains a secret.
  */
 export type RefusalKind =
   | 'invalid' //      the request itself is wrong; asking again unchanged is pointless
@@ -18,7 +18,7 @@ export type RefusalKind =
 export interface Refusal {
   readonly kind: RefusalKind
   readonly message: string
-  /** Whoever refused says that asking again any sooner is in vain. */
+  /** The shortest wait after which a retry can succeed. */
   readonly retryAfterMs?: number
 }
 
@@ -26,7 +26,7 @@ export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal }
 
-/** Assignable to every answer. */
+/** A refusal, assignable to every `Result<T>`. */
 export type Refused = { readonly ok: false; readonly refusal: Refusal }
 
 export const yes = <T>(value: T): Result<T> => ({ ok: true, value })

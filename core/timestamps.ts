@@ -1,6 +1,6 @@
 /**
- * The wall clock as records write it down. Thousands of things happen in one millisecond of a busy host, and the text
- * is the same for all of them.
+ * Creates the function that returns the wall time as ISO text. The text is cached per millisecond, because a busy
+ * host asks thousands of times in one millisecond.
  */
 import type { Clock } from './ports.ts'
 

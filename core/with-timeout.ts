@@ -1,15 +1,15 @@
 /**
- * Neighbours that never answer must not hold up whoever asks: after a while, silence is a refusal that passes.
+ * Turns a provider's silence into a temporary refusal, so that a provider that never answers blocks no caller.
  */
 import type { Clock } from './ports.ts'
 import { no, type Result } from './result.ts'
 
-/** What comes later than that falls on the floor. */
+/** A result that arrives after the timeout is ignored. */
 export function withTimeout<T>(
   clock: Pick<Clock, 'after'>,
   ms: number,
   pending: Promise<Result<T>>,
-  /** As a person knows it: `the tracker`. */
+  /** The provider's name for people, such as `the tracker`. */
   name: string,
 ): Promise<Result<T>> {
   return new Promise((resolve, reject) => {

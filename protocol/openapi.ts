@@ -186,10 +186,10 @@ function responsesOf(route: Route, components: Components): OpenApiObject {
   }
 }
 
-function successResponse({ response: answer, isPaged: pages }: Route, components: Components): OpenApiObject {
-  if (answer === 'redirect') return { 302: { description: 'Leads the browser on.' } }
-  const content = isPlain(answer) ? { [mediaTypes[answer]]: {} } : jsonContent(answer, components)
-  return { 200: { description: 'Done.', ...(pages === true ? { headers: nextPageHeader } : {}), content } }
+function successResponse({ response, isPaged }: Route, components: Components): OpenApiObject {
+  if (response === 'redirect') return { 302: { description: 'Leads the browser on.' } }
+  const content = isPlain(response) ? { [mediaTypes[response]]: {} } : jsonContent(response, components)
+  return { 200: { description: 'Done.', ...(isPaged === true ? { headers: nextPageHeader } : {}), content } }
 }
 
 const nextPageHeader: OpenApiObject = {
@@ -199,8 +199,8 @@ const nextPageHeader: OpenApiObject = {
   },
 }
 
-function isPlain(answer: TSchema | PlainResponse): answer is PlainResponse {
-  return typeof answer === 'string'
+function isPlain(response: TSchema | PlainResponse): response is PlainResponse {
+  return typeof response === 'string'
 }
 
 const mediaTypes: Readonly<Record<PlainResponse, string>> = {
@@ -217,15 +217,15 @@ function jsonContent(schema: TSchema, components: Components): OpenApiObject {
 }
 
 /** What any route of this kind may say. */
-function commonErrorStatuses({ access: who, socket }: Route): number[] {
-  const byWho: Readonly<Record<RouteAccess, readonly number[]>> = {
+function commonErrorStatuses({ access, socket }: Route): number[] {
+  const byAccess: Readonly<Record<RouteAccess, readonly number[]>> = {
     anyone: [403],
     'launch-token': [401, 403],
     worker: [403],
     'first-frame': [403],
   }
   // A body may come where none is wanted, and is counted there; a socket's path answers before it would be read.
-  return [400, ...byWho[who], ...(socket === true ? [426] : [408, 413]), 503]
+  return [400, ...byAccess[access], ...(socket === true ? [426] : [408, 413]), 503]
 }
 
 const errorDescriptions: Readonly<Record<number, string>> = {
@@ -258,9 +258,9 @@ function errorResponses(components: Components): OpenApiObject {
 
 // ---- who may ask -----------------------------------------------------------------------------------------------
 
-function security({ access: who, socket }: Route): OpenApiObject[] {
-  if (who === 'worker') return [{ workerCredential: [] }]
-  if (who !== 'launch-token') return []
+function security({ access, socket }: Route): OpenApiObject[] {
+  if (access === 'worker') return [{ workerCredential: [] }]
+  if (access !== 'launch-token') return []
   return socket === true ? [{ launchToken: [] }, { launchTokenInAddress: [] }] : [{ launchToken: [] }]
 }
 

@@ -82,7 +82,7 @@ interface Leaf {
 }
 
 /** All texts longer than a level are cut to that level: the highest at which they take no more than there is room. */
-function truncateTexts(frame: Tree, { sizeOf, truncate: cut }: Measure, budget: number): void {
+function truncateTexts(frame: Tree, { sizeOf, truncate }: Measure, budget: number): void {
   const leaves = longTexts(frame, sizeOf)
   const takenAt = (level: number): number => leaves.reduce((sum, { size }) => sum + Math.min(size, level), 0)
   let [fits, tooHigh] = [TRUNCATED_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX + 1]
@@ -91,7 +91,8 @@ function truncateTexts(frame: Tree, { sizeOf, truncate: cut }: Measure, budget: 
     if (takenAt(middle) <= budget) fits = middle
     else tooHigh = middle
   }
-  for (const { holder, key, text, size } of leaves) if (size > fits) Reflect.set(holder, key, cut(text, fits))
+  for (const { holder, key, text, size } of leaves)
+    if (size > fits) Reflect.set(holder, key, truncate(text, fits))
 }
 
 function longTexts(frame: Tree, sizeOf: Measure['sizeOf']): Leaf[] {

@@ -57,7 +57,7 @@ async function refuseHostDirectory(dataDir: string): Promise<void> {
 }
 
 async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<OpenWorkerStore> {
-  const { dataDir, clock, log, meters, emergencySpaceBytes: ballastBytes = EMERGENCY_BYTES } = options
+  const { dataDir, clock, log, meters, emergencySpaceBytes = EMERGENCY_BYTES } = options
   await sweepDrafts(dataDir)
   const folder = join(dataDir, 'state')
   const database = new LmdbControlDatabase({
@@ -65,14 +65,14 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
     clock,
     log,
     meters,
-    emergencySpaceBytes: ballastBytes,
+    emergencySpaceBytes,
     mapBytes: MAP_BYTES,
   })
-  const { snapshots: lives, keyValues: facts } = database
+  const { snapshots, keyValues } = database
   let closing: Promise<void> | undefined
   return {
-    snapshots: lives,
-    keyValues: facts,
+    snapshots,
+    keyValues,
     commit: (writes) => database.commit(writes),
     state: () => database.state(),
     onState: (listener) => database.onState(listener),

@@ -1,30 +1,30 @@
 /**
- * What a worker makes of being turned away.
+ * Decides what a worker does after the host rejected its registration.
  *
- * A bad token is worth no second try, but a credential may be left beside it. What cannot be cured by trying again ends
- * the worker, so that a person hears of it. Two cases look like that and are not: a `register` that was so long on its
- * way that the host had given up, and a host that takes offence at something only after it had welcomed this worker.
- * Then finished work may be waiting to be told, and an update of the host cures it: it is tried again, rarely.
+ * A bad pairing token is not retried, but the worker may still have a credential. A rejection that a retry cannot
+ * cure ends the worker, so that a person notices. Two rejections only look permanent: a `register` that arrived after
+ * the host's timeout, and a host that first accepted this worker and later calls its frames malformed. In the second
+ * case finished work may still need delivery, and an update of the host cures it, so the worker retries rarely.
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 
 export interface RejectionFacts {
-  /** It came with a token, not with a credential. */
+  /** The worker registered with a pairing token, not with a credential. */
   readonly withToken: boolean
   readonly hasCredential: boolean
-  /** This line had been welcomed. */
+  /** The host had accepted the registration on this connection. */
   readonly registered: boolean
-  /** So had one of this process. */
+  /** The host had accepted a registration of this process. */
   readonly everRegistered: boolean
-  /** From the dialling to the answer: of how long its greeting was on its way a line says nothing. */
+  /** Time from dialling to the answer. A connection does not tell how long the registration itself was in transit. */
   readonly afterMs: number
-  /** A line of its own that the host may have taken up only now was given up a moment ago. */
+  /** The worker recently gave up a connection that the host may have accepted only now. */
   readonly abandonedConnection: boolean
 }
 
 export type RejectionVerdict =
-  /** As after any other loss of the line. */
+  /** `retry`: as after any other lost connection. */
   | { readonly is: 'retry' }
   | { readonly is: 'retry-rarely' }
   | { readonly is: 'end'; readonly end: RejectionEnd }
@@ -34,7 +34,7 @@ export interface RejectionEnd {
   readonly detail: string
 }
 
-/** An answer that comes this late says that the question did not arrive in time. */
+/** An answer after this time means that the registration did not arrive in time. */
 const TOO_LATE_MS = WORKER_FIRST_FRAME_MS * 0.9
 
 export function judgeRejection(code: RejectionCode, reason: string, facts: RejectionFacts): RejectionVerdict {
@@ -53,9 +53,12 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
   }
 }
 
-/** On a line that was welcomed the version was right; all that `protocol` can mean then is a newer line. */
-function replaced({ abandonedConnection: gaveUpOne }: RejectionFacts): RejectionVerdict {
-  if (gaveUpOne) return { is: 'retry' }
+/**
+ * On a registered connection the version was right, so `protocol` can only mean that a newer connection replaced this
+ * one.
+ */
+function replaced({ abandonedConnection }: RejectionFacts): RejectionVerdict {
+  if (abandonedConnection) return { is: 'retry' }
   return end(
     'replaced',
     'another worker uses the same credential; give each its own data directory and pair it',

@@ -1,5 +1,5 @@
 /**
- * What becomes of a pairing token that somebody presents.
+ * Decides whether a pairing token admits a worker.
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 
@@ -11,7 +11,7 @@ export type RegistrationAdmission =
   | { readonly ok: true; readonly local: boolean }
   | { readonly ok: false; readonly code: RejectionCode; readonly reason: string }
 
-/** Used up and never known look the same: who holds a token that works once knows which it was. */
+/** A used token and an unknown token get the same answer: only the holder of a valid token knows which it was. */
 export function admitRegistration(token: PairingTokenLookup): RegistrationAdmission {
   if (token.is === 'valid') return { ok: true, local: token.local }
   if (token.is === 'expired')

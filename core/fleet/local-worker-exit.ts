@@ -1,15 +1,15 @@
 /**
- * What the end of the host's own worker means for starting it again, from how its process ended.
+ * Classifies how the local worker's process ended, to decide when to start it again.
  */
 import type { LocalWorkerExit } from '../ports.ts'
 
 /**
- * `turned away`: the host doesn't know it any more; with an invitation it is let in. `hopeless`: a person is needed,
- * or at least time. `died`: anything else, which a new start may cure.
+ * `unauthorized`: the host does not know the worker any more; a new pairing token admits it. `unrecoverable`: a
+ * person or at least time is needed. `died`: anything else, which a new start may cure.
  */
 export type LocalWorkerExitKind = 'unauthorized' | 'unrecoverable' | 'died'
 
-/** By exit code, as the command documents them. */
+/** Exit codes as the worker command documents them. */
 const UNAUTHORIZED_CODE = 77
 const UNRECOVERABLE_CODES: ReadonlySet<number> = new Set([2, 65, 69, 76])
 const DESCRIPTIONS: Readonly<Record<number, string>> = {

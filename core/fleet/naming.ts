@@ -1,10 +1,13 @@
 /**
- * What a worker may be called: a short line of visible characters, for lists and terminals.
+ * Normalizes a worker's name to one short line of visible characters.
  */
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { collapseSpaces, stripInvisible } from '../safe-text.ts'
 
-/** May come out empty. Control characters go, line ends and tabs among them; they do not become spaces. */
+/**
+ * The result may be empty. Control characters, line ends and tabs included, are removed without a space in their
+ * place.
+ */
 export function normalizeWorkerName(text: string): string {
   const visible = collapseSpaces(stripInvisible(text))
   return Array.from(visible).slice(0, WORKER_NAME_CHARS_MAX).join('').trimEnd()

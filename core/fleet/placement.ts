@@ -132,9 +132,6 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   return obstacles.has('draining') ? 'all workers are draining' : 'no workers connected'
 }
 
-function holderName(
-  { requiredWorker: on }: PlacementRequest,
-  all: readonly WorkerFacts[],
-): string | undefined {
-  return all.find(({ id }) => id === on)?.name ?? on
+function holderName({ requiredWorker }: PlacementRequest, all: readonly WorkerFacts[]): string | undefined {
+  return all.find(({ id }) => id === requiredWorker)?.name ?? requiredWorker
 }

@@ -1,10 +1,10 @@
 /**
- * What a worker's refusals of dispatches say about the worker.
+ * Decides from a worker's dispatch refusals whether the worker goes on hold.
  *
- * A worker names a class in front of its reason (`disk: 200 MB free`). Being busy passes by itself. A sandbox that does
- * not start or a disk that is full does not: three of those close together put the worker on hold, so that the queue
- * does not spend its runs on it. A hold ends ten minutes after the refusal that brought it about, or when an operator
- * enables the worker, which means: forget its history. Whoever keeps the history keeps only what `stillCounting` says.
+ * A worker puts a class in front of its reason (`disk: 200 MB free`). `busy` passes by itself. A sandbox that does
+ * not start or a full disk does not pass: three such refusals close together put the worker on hold, so that the
+ * queue does not waste its runs there. A hold ends ten minutes after the refusal that caused it, or when an operator
+ * enables the worker, which clears its history. The history needs to keep only `relevantRejections`.
  */
 import {
   REJECTION_CHARS_MAX,
@@ -22,7 +22,7 @@ export interface Rejection {
   readonly detail: string
 }
 
-/** `at`: wall milliseconds. The class is any text, since this is also read back from where it was kept. */
+/** `at`: wall milliseconds. The class is any text, because it is also read from stored data. */
 export interface PastRejection {
   readonly at: number
   readonly class: string
@@ -32,13 +32,13 @@ export interface PastRejection {
 export function parseRejection(reason: string): Rejection {
   const text = truncate(toSingleLine(reason), REJECTION_CHARS_MAX)
   const [head = '', ...rest] = text.split(':')
-  const named = REJECTION_CLASSES.find((one) => one !== 'other' && one === head.trim().toLowerCase())
+  const named = REJECTION_CLASSES.find((name) => name !== 'other' && name === head.trim().toLowerCase())
   return named === undefined
     ? { class: 'other', detail: text }
     : { class: named, detail: rest.join(':').trim() }
 }
 
-/** Why the worker gets no dispatch now; undefined when it may. */
+/** Returns why the worker gets no dispatch now; undefined when it is not on hold. */
 export function holdReason(history: readonly PastRejection[], now: number): string | undefined {
   const cause = holdCause(history, now)
   if (cause === undefined) return undefined
@@ -47,26 +47,24 @@ export function holdReason(history: readonly PastRejection[], now: number): stri
   return `refused ${WORKER_HOLD_REJECTIONS} dispatches within ${minutes} minutes, the last with "${last}"`
 }
 
-/** When the present hold ends by itself; undefined when there is none. */
+/** Returns when the current hold ends by itself; undefined when there is none. */
 export function holdEndsAt(history: readonly PastRejection[], now: number): number | undefined {
   const cause = holdCause(history, now)
   return cause === undefined ? undefined : cause.at + WORKER_HOLD_MS
 }
 
-/** What of a history can still bring a hold about, or keep one up. */
+/** Returns the refusals that can still cause or prolong a hold. */
 export function relevantRejections<T extends PastRejection>(history: readonly T[], now: number): T[] {
   const since = now - WORKER_HOLD_WINDOW_MS - WORKER_HOLD_MS
-  return history.filter((one) => isMachineFault(one) && one.at > since && one.at <= now)
+  return history.filter((past) => isMachineFault(past) && past.at > since && past.at <= now)
 }
 
-/**
- * The last refusal that completed a set. Instants still to come are of a clock that was wrong, and hold nobody.
- */
+/** The last refusal that completed a set of three. Instants in the future come from a wrong clock and are ignored. */
 function holdCause(history: readonly PastRejection[], now: number): PastRejection | undefined {
   const counting = relevantRejections(history, now).sort((a, b) => a.at - b.at)
-  const completing = counting.filter((one, index) => {
+  const completing = counting.filter((rejection, index) => {
     const first = counting[index - WORKER_HOLD_REJECTIONS + 1]
-    return first !== undefined && one.at - first.at <= WORKER_HOLD_WINDOW_MS
+    return first !== undefined && rejection.at - first.at <= WORKER_HOLD_WINDOW_MS
   })
   const last = completing.at(-1)
   return last !== undefined && now < last.at + WORKER_HOLD_MS ? last : undefined

@@ -1,8 +1,8 @@
 /**
- * The secrets between host and worker, made of bytes that somebody else rolled.
+ * Creates and compares the secrets between host and worker; the caller supplies the random bytes.
  *
- * The host keeps hashes only. Hashes are compared in constant time, and after one more hashing, so that neither
- * length nor beginning of what is stored can be told from how long the answer takes.
+ * The host stores hashes only. Hashes are hashed once more and compared in constant time, so that response times
+ * reveal neither length nor prefix of a stored hash.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 
@@ -21,7 +21,7 @@ export function newWorkerId(bytes: Uint8Array): string {
   return `wk-${takeBytes(bytes, WORKER_ID_BYTES).toString('hex')}`
 }
 
-/** SHA-256, as hex. Enough for secrets of 256 random bits; it would not be for a password. */
+/** SHA-256 as hex. This is safe for secrets of 256 random bits; it would not be for a password. */
 export function hashSecret(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
@@ -32,7 +32,7 @@ export function isSameHash(a: string, b: string): boolean {
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-/** Fewer bytes than asked for would be a secret that can be guessed: a bug, and never handed out. */
+/** Throws when there are too few random bytes, because such a secret could be guessed. */
 function takeBytes(bytes: Uint8Array, count: number): Buffer {
   if (bytes.length < count) throw new RangeError(`needs ${count} random bytes, got ${bytes.length}`)
   return Buffer.from(bytes.subarray(0, count))

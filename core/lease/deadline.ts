@@ -1,9 +1,9 @@
 /**
- * How long a lease lives without its worker.
+ * Computes how long a lease lives without its worker.
  *
- * A worker that falls silent has the timeout until it is noticed and the grace to come back. All of it is counted on
- * clocks that never jump; the wall clock's form is for people. A promise once made is kept: the term is fixed when
- * the lease is granted, whatever the configuration says later.
+ * A silent worker has the heartbeat timeout until the host notices, then the grace period to reconnect. Both are
+ * measured on monotonic clocks; wall times are only for people. The term is fixed when the lease is granted, so later
+ * configuration changes do not shorten it.
  */
 import { DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 
@@ -17,19 +17,19 @@ export const heartbeatTimeoutMs = (timeouts: LeaseTimeouts): number => timeouts.
 export const leaseTermMs = (timeouts: LeaseTimeouts): number =>
   (timeouts.heartbeatTimeoutSeconds + timeouts.reconnectGraceSeconds) * 1000
 
-/** Until when a lease whose worker was heard of last at `heardAt` lives. */
+/** The deadline of a lease whose worker was last heard from at `lastHeardAt`. */
 export const leaseDeadline = (lastHeardAt: number, termMs: number): number => lastHeardAt + termMs
 
 /**
- * The same for one whose dispatch may have arrived or not. The worker counts from the arrival, which the line may have
- * delayed for as long as the worker itself would have waited for a word of the host.
+ * The deadline of a lease whose dispatch was not answered. The worker counts from the arrival of the dispatch, which
+ * the connection may have delayed by up to the time in which the worker would have expected a word from the host.
  */
 export const unansweredLeaseDeadline = (sentAt: number, termMs: number, timeouts: LeaseTimeouts): number =>
   sentAt + DISPATCH_ANSWER_MS + heartbeatTimeoutMs(timeouts) + termMs
 
 /**
- * Across a restart: no promise was made after the host went down, so counting anew from its start outlasts them all.
- * Of a dispatch that was never answered nobody knows when it left, or whether it did.
+ * The deadline of a lease after a restart. The host made no promise while it was down, so a full term from the start
+ * outlasts every earlier promise. For an unanswered dispatch the host does not know whether and when it was sent.
  */
 export const restoredLeaseDeadline = (startedAt: number, termMs: number, timeouts: LeaseTimeouts): number =>
   unansweredLeaseDeadline(startedAt, termMs, timeouts)

@@ -1,5 +1,5 @@
 /**
- * Ranges of numbers that are lost: disjoint, in order, and as few as there can be, for neighbours become one.
+ * The ranges of lost frame numbers: disjoint, in order, and merged where they touch.
  */
 export interface LostRange {
   readonly from: number
@@ -12,9 +12,9 @@ interface MutableRange {
 }
 
 export interface AddedNumbers {
-  /** As they are now, those that have become larger, or are new. */
+  /** Ranges that are new or have become larger, as they are now. */
   readonly widened: Iterable<LostRange>
-  /** Last numbers of ranges that have another last number now. */
+  /** Former last numbers of ranges whose last number has changed. */
   readonly outdated: readonly number[]
 }
 
@@ -25,12 +25,12 @@ export class LostRanges {
     return this.#ranges
   }
 
-  /** Behind all others. */
+  /** Adds a range after all others. */
   append(range: LostRange): void {
     this.#ranges.push({ ...range })
   }
 
-  /** @param seqs ascending, none of them in a gap yet */
+  /** @param seqs ascending numbers that are in no range yet */
   add(seqs: readonly number[]): AddedNumbers {
     const widened = new Set<MutableRange>()
     const outdated: number[] = []
@@ -38,13 +38,13 @@ export class LostRanges {
     return { widened, outdated }
   }
 
-  /** The one that this number is in. */
+  /** Returns the range that contains this number. */
   find(seq: number): LostRange | undefined {
     const range = this.#ranges[this.#indexOf(seq)]
     return range !== undefined && range.from <= seq ? range : undefined
   }
 
-  /** Forgets everything up to a number. Answers the last numbers of the ranges that are gone. */
+  /** Removes everything up to a number. Returns the last numbers of the ranges that were removed. */
   removeUpTo(upTo: number): number[] {
     const firstLeft = this.#ranges.findIndex(({ to }) => to > upTo)
     const removed = this.#ranges.splice(0, firstLeft < 0 ? this.#ranges.length : firstLeft)
@@ -72,7 +72,7 @@ export class LostRanges {
     widened.delete(behind)
   }
 
-  /** Where the first range is that ends at or behind this number. */
+  /** Index of the first range that ends at or after this number. */
   #indexOf(seq: number): number {
     let [low, high] = [0, this.#ranges.length]
     while (low < high) {

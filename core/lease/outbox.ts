@@ -1,44 +1,43 @@
 /**
- * A lease's numbered frames on the worker's side, kept until the host has acknowledged them.
+ * Keeps a lease's numbered frames on the worker until the host has acknowledged them.
  *
- * In memory are only numbers and sizes; the texts lie in the spool, and for a moment in a small cache. Each number from
- * the acknowledged one up to the last is either kept or inside a gap. Beyond the bounds the oldest frames that may be
- * lost go, a quarter at once, and with a part of an artifact all of its parts, for a torn one is worth nothing. What is
- * not on disk is never sent, so after a crash no number stands for two frames.
- *
- * A gap may name a frame that the host has already: it skips what of a gap is above its mark, and nothing else.
+ * Memory holds only numbers and sizes; the texts are on disk, the newest also in a small cache. Each number above the
+ * acknowledged one is either kept or in a lost range. Above the limits the oldest droppable frames go, a quarter at a
+ * time, and a part of an artifact goes with all of its parts. A frame is sent only once it is on disk, so no number
+ * is used twice after a crash. A lost range may include frames that the host already has: the host skips the part of
+ * the range above its watermark.
  */
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
 import { type LostRange, LostRanges } from './lost-ranges.ts'
 
-/** What of a frame is known without reading it. */
+/** The facts about a frame that are known without reading it. */
 export type FrameMetadata =
-  /** `end`: the completion, behind which nothing comes. */
+  /** `end`: the completion, the last frame of a lease. */
   | { readonly as: 'must' | 'may' | 'end' }
   | { readonly as: 'part'; readonly artifact: string; readonly part: number; readonly final: boolean }
 
-/** As the spool holds it, under its number; a gap under the last of its range. */
+/** A frame as stored under its number; a lost range is stored under its last number. */
 export type StoredFrame =
   | (FrameMetadata & { readonly text: string })
   | { readonly as: 'gap'; readonly from: number }
 
-/** What may be sent. */
+/** The next item to send. */
 export type Sendable =
   | { readonly is: 'frame'; readonly seq: number; readonly text: string }
   | { readonly is: 'gap'; readonly from: number; readonly seq: number }
 
 export interface OutboxOptions {
-  /** The text of a frame that is on disk. */
+  /** Reads the text of a frame from disk. */
   readonly read: (seq: number) => string
   readonly framesMax?: number
   readonly bytesMax?: number
   readonly cacheBytesMax?: number
 }
 
-/** What changed since the last take, to be written in one commit. */
+/** The changes since the last call of `takeChanges`, to be written in one commit. */
 export interface OutboxChanges {
   readonly frames: readonly (readonly [seq: number, frame: StoredFrame | null])[]
-  /** undefined: as it was. */
+  /** The highest acknowledged frame; undefined when unchanged. */
   readonly acked: number | undefined
   onCommitted(): void
 }
@@ -54,7 +53,7 @@ interface KeptFrame {
 
 interface ArtifactParts {
   readonly parts: Set<number>
-  /** A part of it is lost, so the others are too, those to come as well. */
+  /** A part is lost, so all earlier and later parts are dropped too. */
   isIncomplete: boolean
 }
 
@@ -65,11 +64,11 @@ export class Outbox {
   readonly #cacheBytesMax: number
   readonly #kept = new Map<number, KeptFrame>()
   readonly #lostRanges = new LostRanges()
-  /** Numbers of frames that may be lost, oldest first; some are gone already. */
+  /** Numbers of droppable frames, oldest first; some of them are already removed. */
   #droppable: number[] = []
   #droppableFrom = 0
   #droppables = 0
-  /** By name, those of which the last part has not come. */
+  /** Artifacts whose last part has not been added yet, by name. */
   readonly #artifacts = new Map<string, ArtifactParts>()
   #bytes = 0
   #lastSeq = 0
@@ -79,7 +78,7 @@ export class Outbox {
   #takenAck = 0
   #completion: number | undefined
   #changes = new Map<number, StoredFrame | null>()
-  /** Taken, and not on disk yet. */
+  /** Changes that were taken and are not on disk yet. */
   #committing: ReadonlyMap<number, StoredFrame | null> = new Map()
   #newBytes = 0
   #committingBytes = 0
@@ -93,7 +92,7 @@ export class Outbox {
     this.#cacheBytesMax = options.cacheBytesMax ?? CACHE_BYTES_MAX
   }
 
-  /** Of what lies in the spool, in order. Looks at one frame at a time. */
+  /** Restores the outbox from the stored frames, in order, one frame at a time. */
   restore(acked: number, frames: Iterable<readonly [seq: number, frame: StoredFrame]>): void {
     this.#acked = acked
     this.#takenAck = acked
@@ -106,7 +105,7 @@ export class Outbox {
     this.#savedSeq = this.#lastSeq
   }
 
-  /** A number that should be there and is not would hold up all behind it: better it is named as lost. */
+  /** A missing number would block all frames after it, so it is reported as lost. */
   #restoreOne(seq: number, frame: StoredFrame): void {
     const range = { from: this.#lastSeq + 1, to: frame.as === 'gap' ? seq : seq - 1 }
     if (range.from <= range.to) this.#lostRanges.append(range)
@@ -116,13 +115,13 @@ export class Outbox {
     if (frame.as !== 'gap') this.#keep(seq, frame, Buffer.byteLength(frame.text))
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- queries -----------------------------------------------------------------------------------------------------
 
   get lastSeq(): number {
     return this.#lastSeq
   }
 
-  /** Up to here everything is on disk. */
+  /** All frames up to this number are on disk. */
   get savedSeq(): number {
     return this.#savedSeq
   }
@@ -131,12 +130,12 @@ export class Outbox {
     return this.#acked
   }
 
-  /** The completion's number, once there is one. */
+  /** The number of the completion, once it was added. */
   get completion(): number | undefined {
     return this.#completion
   }
 
-  /** Of frames that are not on disk yet. */
+  /** Bytes of frames that are not on disk yet. */
   get unsavedBytes(): number {
     return this.#newBytes + this.#committingBytes
   }
@@ -153,7 +152,7 @@ export class Outbox {
     return this.#lostRanges.all
   }
 
-  /** The next thing above `after` that may be sent. */
+  /** Returns the next item above `after` that may be sent. */
   next(after: number): Sendable | undefined {
     const seq = Math.max(after, this.#acked) + 1
     if (seq > this.#savedSeq) return undefined
@@ -164,14 +163,14 @@ export class Outbox {
     return { is: 'gap', from: Math.max(gap.from, this.#acked + 1), seq: gap.to }
   }
 
-  /** As wide as it is by now. */
+  /** Whether the current extent of this range is not on disk yet. */
   #isUnsaved({ to }: LostRange): boolean {
     return (this.#changes.get(to) ?? this.#committing.get(to))?.as === 'gap'
   }
 
-  // ---- coming and going --------------------------------------------------------------------------------------------
+  // ---- adding and acknowledging ------------------------------------------------------------------------------------
 
-  /** Gives a frame its number. undefined: the completion has been told, nothing counts behind it. */
+  /** Adds a frame and returns its number; undefined after the completion, which is the last frame. */
   append(metadata: FrameMetadata, textOf: (seq: number) => string): number | undefined {
     if (this.#completion !== undefined) return undefined
     const seq = ++this.#lastSeq
@@ -190,11 +189,12 @@ export class Outbox {
     return seq
   }
 
-  /** The host has everything up to `seq`. Answers whether that is news. */
+  /** Records that the host has all frames up to `seq`. Returns whether that is new. */
   acknowledge(seq: number): boolean {
     if (seq <= this.#acked) return false
-    for (let one = this.#acked + 1; one <= Math.min(seq, this.#lastSeq); one++) this.#release(one)
-    // It has more than this disk remembers: numbering goes on behind what it has, and the completion comes again.
+    for (let acked = this.#acked + 1; acked <= Math.min(seq, this.#lastSeq); acked++) this.#release(acked)
+    // The host has more frames than this disk. Continue numbering after the host's number; the completion must be
+    // sent again.
     if (seq > this.#lastSeq) {
       this.#completion = undefined
       this.#lastSeq = seq
@@ -207,7 +207,7 @@ export class Outbox {
     return true
   }
 
-  /** What has to be written; undefined when nothing has. One at a time: the next only after this one has landed. */
+  /** Returns the changes to write; undefined when there are none. Call it again only after `onCommitted`. */
   takeChanges(): OutboxChanges | undefined {
     if (this.#changes.size === 0 && this.#takenAck === this.#acked) return undefined
     const frames = [...this.#changes]
@@ -230,7 +230,7 @@ export class Outbox {
     }
   }
 
-  /** Everything that may be in the spool, for whoever clears it. */
+  /** Returns the numbers of all entries that may be stored, so that the caller can delete them. */
   storedNumbers(): number[] {
     return [...this.#kept.keys(), ...this.#lostRanges.all.map(({ to }) => to), ...this.#changes.keys()]
   }
@@ -251,7 +251,7 @@ export class Outbox {
     this.#kept.set(seq, { bytes, droppable, artifact })
   }
 
-  /** Part 0 begins another artifact, of whatever name. */
+  /** Part 0 starts a new artifact, even under a known name. */
   #artifactOf({ artifact: name, part }: { readonly artifact: string; readonly part: number }): ArtifactParts {
     const known = part === 0 ? undefined : this.#artifacts.get(name)
     if (known !== undefined) return known
@@ -277,7 +277,7 @@ export class Outbox {
     this.#cacheBytes -= Buffer.byteLength(text)
   }
 
-  /** Out of memory, and out of the spool with the next commit. */
+  /** Removes a frame from memory now, and from disk with the next commit. */
   #release(seq: number): boolean {
     const kept = this.#kept.get(seq)
     if (kept === undefined) return false
@@ -295,26 +295,26 @@ export class Outbox {
     else this.#changes.set(seq, null)
   }
 
-  // ---- losing ------------------------------------------------------------------------------------------------------
+  // ---- dropping ----------------------------------------------------------------------------------------------------
 
   #isFull(): boolean {
     return this.#kept.size > this.#framesMax || this.#bytes > this.#bytesMax
   }
 
-  /** A quarter of the bound at once, or each frame beyond it would make a gap of its own. */
+  /** Drops a quarter of the limit at once; otherwise each further frame would create its own lost range. */
   #dropOldest(): void {
     const enough = Math.ceil(this.#droppables * LOST_AT_ONCE)
     const gone: number[] = []
     while (gone.length < enough) {
       const seq = this.#droppable[this.#droppableFrom++]
       if (seq === undefined) break
-      for (const one of this.#inseparable(seq)) if (this.#release(one)) gone.push(one)
+      for (const dropped of this.#inseparable(seq)) if (this.#release(dropped)) gone.push(dropped)
     }
     this.#compact()
     this.#lose(gone.sort((a, b) => a - b))
   }
 
-  /** Those that are of no use without this one. */
+  /** Returns the frames that are useless without this one. */
   #inseparable(seq: number): readonly number[] {
     const artifact = this.#kept.get(seq)?.artifact
     if (artifact === undefined) return [seq]
@@ -322,7 +322,7 @@ export class Outbox {
     return [...artifact.parts]
   }
 
-  /** @param seqs ascending, none of them kept */
+  /** @param seqs ascending numbers of frames that are not kept */
   #lose(seqs: readonly number[]): void {
     const { widened, outdated } = this.#lostRanges.add(seqs)
     for (const to of outdated) this.#erase(to)
@@ -335,7 +335,7 @@ export class Outbox {
     this.#compact()
   }
 
-  /** Looks at the rest only when at least as many were passed. */
+  /** Copies the array only when at least half of it has been passed. */
   #compact(): void {
     if (this.#droppableFrom * 2 < this.#droppable.length) return
     this.#droppable = this.#droppable.slice(this.#droppableFrom)

@@ -1,12 +1,12 @@
 /**
- * How far the host has come in one lease's numbered frames.
+ * The watermark of one lease: the highest frame number up to which every frame is applied or named as lost.
  *
- * Every frame up to and including the mark is applied, or named as lost by the worker, so the mark may be acknowledged
- * once it is on disk. Nothing that comes early is kept: the unchanged mark asks for it again.
+ * The host may acknowledge the watermark once it is on disk. Early frames are not kept; the worker sends them again
+ * when it sees an unchanged watermark.
  */
 export interface LeaseWatermark {
   readonly mark: number
-  /** Ranges that the worker lost, both ends included, oldest first. */
+  /** Ranges of frames that the worker lost, both ends included, oldest first. */
   readonly lost: readonly FrameRange[]
 }
 
@@ -14,7 +14,7 @@ export type FrameRange = readonly [from: number, to: number]
 
 export const INITIAL_WATERMARK: LeaseWatermark = { mark: 0, lost: [] }
 
-/** A worker loses frames in few, large ranges; more than these are folded into the last one's neighbours. */
+/** A worker loses frames in few, large ranges. Ranges beyond this number are merged into the last one. */
 export const LOST_RANGES_MAX = 64
 
 export function judgeFrame(mark: number, seq: number): 'repeat' | 'next' | 'early' {
@@ -22,13 +22,13 @@ export function judgeFrame(mark: number, seq: number): 'repeat' | 'next' | 'earl
   return seq === mark + 1 ? 'next' : 'early'
 }
 
-/** What of a lost range is news: the part above the mark, when it begins right behind it or below. */
+/** Returns the part of a lost range above the watermark, when the range starts directly above it or below. */
 export function judgeLostRange(mark: number, from: number, to: number): 'repeat' | 'early' | FrameRange {
   if (to <= mark) return 'repeat'
   return from > mark + 1 ? 'early' : [mark + 1, to]
 }
 
-/** The mark behind a lost range. */
+/** Moves the watermark to the end of a lost range. */
 export function addLostRange({ lost }: LeaseWatermark, [from, to]: FrameRange): LeaseWatermark {
   const last = lost.at(-1)
   if (last !== undefined && (last[1] + 1 === from || lost.length >= LOST_RANGES_MAX))

@@ -1,15 +1,15 @@
 /**
- * The branch that a ticket's work goes to.
+ * Chooses the branch for a ticket's work.
  *
- * The tracker's own proposal when it is a name that git, a shell and a file system all take, and is not the branch
- * that the work starts from; else one of ours, which is the same each time, so that a retry finds its branch again.
+ * The tracker's proposal is used when git, a shell and a file system all accept the name and it is not the base
+ * branch. Otherwise the name is derived from the ticket, the same each time, so a retry finds its branch again.
  */
 import { createHash } from 'node:crypto'
 import { BRANCH_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 
 const SLUG_CHARS_MAX = 60
-/** Never worked on, whatever a mapping calls its default branch. */
+/** Branches that runs never work on, whatever a mapping calls its default branch. */
 const TRUNKS: readonly string[] = ['main', 'master', 'trunk', 'develop', 'HEAD']
 
 export function branchFor(ticket: Pick<Ticket, 'identifier' | 'branchName'>, base?: string): string {
@@ -18,19 +18,21 @@ export function branchFor(ticket: Pick<Ticket, 'identifier' | 'branchName'>, bas
   return usable ? branchName : `switchyard/${slugOf(ticket.identifier)}`
 }
 
-/** Stricter than git: plain letters only, and nothing that a command could take for an option, or a push for force. */
+/** Stricter than git: only plain letters, and nothing that a command could read as an option, or a push as force. */
 export function isBranchName(name: string): boolean {
   if (name.length > BRANCH_CHARS_MAX || TRUNKS.includes(name) || name.startsWith('refs/')) return false
   return name.split('/').every((part) => /^(?!.*(\.\.|\.lock$|\.$|@\{))\w[\w.+@-]*$/i.test(part))
 }
 
-/** As trackers number their tickets, `ENG-12`; its small letters are taken for it, so `eng-12` itself is not plain. */
+/**
+ * The usual ticket number, `ENG-12`. The lower case form belongs to such a number, so the identifier `eng-12` is not plain.
+ */
 const NUMBERED = /^[A-Z][A-Z0-9]*-[0-9]+$/
 const PLAIN = /^[a-z0-9]+(-[a-z0-9]+)*$/
-/** What the name of one that is not plain ends with. */
+/** The suffix of a slug whose identifier is not plain. */
 const HASHED = /(^|-)[0-9a-f]{8}$/
 
-/** Whatever is lost on the way could make two tickets one branch, so then a hash stands for it. */
+/** Shortening an identifier could give two tickets one branch, so a hash is appended then. */
 function slugOf(identifier: string): string {
   if (identifier.length <= SLUG_CHARS_MAX && isUniqueInLowerCase(identifier)) return identifier.toLowerCase()
   const hash = createHash('sha256').update(identifier).digest('hex').slice(0, 8)
@@ -44,7 +46,7 @@ function slugOf(identifier: string): string {
   return slug === '' ? hash : `${slug}-${hash}`
 }
 
-/** Whether no other identifier has the same small letters and is kept too. */
+/** Whether no other identifier keeps the same lower case form. */
 function isUniqueInLowerCase(identifier: string): boolean {
   if (HASHED.test(identifier.toLowerCase())) return false
   if (NUMBERED.test(identifier)) return true

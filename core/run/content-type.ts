@@ -1,5 +1,6 @@
 /**
- * What an artifact is, guessed by its name. What a browser would run as a page of ours is marked as a download.
+ * Derives an artifact's content type from its name. Types in which a browser would run scripts of our origin are
+ * marked as downloads.
  */
 const TYPES: Readonly<Record<string, string>> = {
   avif: 'image/avif',
@@ -44,7 +45,7 @@ const TYPES: Readonly<Record<string, string>> = {
   zip: 'application/zip',
 }
 const UNKNOWN = 'application/octet-stream'
-/** Types in which a browser would run script. */
+/** Types in which a browser would run scripts. */
 const ACTIVE = /html|xml|svg|javascript|pdf/
 
 export function contentTypeOf(name: string): { readonly contentType: string; readonly download: boolean } {

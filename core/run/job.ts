@@ -60,7 +60,7 @@ export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
  * tracker credential.
  */
 export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
-  const { config, followUp, repo, discussion: talk } = facts
+  const { config, followUp, repo, discussion } = facts
   const { tracker: _, ...credentials } = credentialsFor(providerOf(repo.mapping, config), config)
   const jobOf = ({ pull, omitted }: PullDiscussion): Job => ({
     ...commonFields(facts, followUpInstructionsFor(facts.run, repo.mapping, pull, omitted)),
@@ -71,9 +71,9 @@ export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
     pull,
     followUp,
   })
-  const withoutDiscussion = withDescription(jobOf(trimDiscussion(talk, 0)), '')
+  const withoutDiscussion = withDescription(jobOf(trimDiscussion(discussion, 0)), '')
   const discussionBytesMax = Math.min(JOB_DISCUSSION_BYTES_MAX, JOB_BYTES_MAX - bytesOf(withoutDiscussion))
-  return fitToFrame(jobOf(trimDiscussion(talk, Math.max(0, discussionBytesMax))))
+  return fitToFrame(jobOf(trimDiscussion(discussion, Math.max(0, discussionBytesMax))))
 }
 
 type CommonJobFields = Omit<Job, 'kind' | 'branch' | 'base' | 'credentials' | 'pull' | 'followUp'>

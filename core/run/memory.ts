@@ -1,10 +1,9 @@
 /**
- * What runs learn about a repository, for the runs after them.
+ * Maintains the facts that runs record about a repository for later runs.
  *
  * A fact is one line. Two facts are the same when they differ only in white space and case; then the older wording
- * stays, and what counts is that another run found it true. How many facts are kept is bounded: those that the fewest
- * runs have confirmed go first, the oldest of them before the others, but never one that was recorded just now, or a
- * full memory could learn nothing more.
+ * stays and its hit count grows. The number of facts is limited: facts with the fewest hits go first, the older ones
+ * before the newer, but facts recorded just now always stay.
  */
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
@@ -12,13 +11,13 @@ import { no, type Result, yes } from '../result.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 
 export interface MemoryAuthor {
-  /** The ticket whose run recorded the facts. */
+  /** The identifier of the ticket whose run recorded the facts. */
   readonly ident: string
   readonly now: string
   readonly newId: () => string
 }
 
-/** Newest first. One call is one run's word: a fact that it repeats counts once. */
+/** Adds the facts of one run and returns all facts, newest first. A fact that the run repeats counts once. */
 export function recordFacts(
   memories: readonly RepoMemory[],
   facts: readonly string[],
@@ -38,7 +37,7 @@ export function forgetFact(memories: readonly RepoMemory[], id: string): Result<
   return left.length < memories.length ? yes(left) : no('unknown', `no memory ${id} of this repository`)
 }
 
-/** What is kept and shown of a fact; empty when there is nothing to it. */
+/** Returns the stored form of a fact; empty when the fact has no content. */
 export function normalizeFact(fact: string): string {
   return truncate(toSingleLine(fact), MEMORY_CHARS_MAX).trimEnd()
 }
@@ -69,5 +68,5 @@ function keepMostValuable(memories: RepoMemory[], fresh: ReadonlySet<string>): R
   return memories.toSorted(worth).slice(0, MEMORIES_PER_REPO_MAX)
 }
 
-/** Instants of one form sort as text. */
+/** Instants of the same form sort as text. */
 const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))

@@ -1,9 +1,9 @@
 /**
- * What a person's session in a retained sandbox cost, from what is exported of it when it ends.
+ * Computes the cost of a person's session in a retained sandbox from the usage exported at its end.
  *
- * An export holds the whole of the agent's session, the executions of the run included, so only what is younger than
- * a given instant counts. A session's own transcript and those of its subagents come one by one, in any order and
- * perhaps twice: each is a part, and a part that comes again takes the place of what it said before.
+ * An export contains the whole agent session, the run's executions included, so only entries after a given instant
+ * count. The transcripts of a session and of its subagents arrive one by one, in any order and possibly twice: each
+ * is a part, and a repeated part replaces its earlier version.
  */
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
@@ -12,10 +12,10 @@ import type { UsageEntry } from '../../protocol/usage.ts'
 import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
 import { costUsdOf, type PriceTable } from './price.ts'
 
-/** A row a model. */
+/** The usage of one transcript, one row per model. */
 export type SessionCostPart = readonly CostModelUsage[]
 
-/** What of an export is younger than `since`, an instant as records write it. */
+/** Sums up the entries of an export after `since`, an ISO instant. */
 export function sessionCostPart(
   entries: readonly UsageEntry[],
   since: string,
@@ -26,12 +26,12 @@ export function sessionCostPart(
   return byModel(fresh.map((entry) => rowOf(entry, prices)))
 }
 
-/** The youngest instant in it; empty when there is none. */
+/** Returns the newest instant; empty when there are no entries. */
 export function newestInstant(entries: readonly UsageEntry[]): string {
   return entries.reduce((newest, { at }) => (at > newest ? at : newest), '')
 }
 
-/** `undefined`: nothing was used. */
+/** Returns undefined when nothing was used. */
 export function sessionCost(parts: readonly SessionCostPart[], number: number): CostEntry | undefined {
   const breakdown = byModel(parts.flat())
   if (breakdown.length === 0) return undefined
@@ -40,19 +40,19 @@ export function sessionCost(parts: readonly SessionCostPart[], number: number): 
   return labelled([entry], sessionLabel(number))[0]
 }
 
-/** Sessions of a run are counted from 1, as its costs tell them. */
+/** Sessions of a run are counted from 1 in the labels of its costs. */
 export function countSessions(costs: readonly CostEntry[]): number {
   return Math.max(0, ...costs.map(({ label }) => Number(/^attach (\d{1,6})$/.exec(label)?.[1] ?? 0)))
 }
 
 /**
- * The run with this entry among its costs: in the place of the one that has its label, else behind the others. Only
- * for a run at rest: a lease names the costs before its own by their number.
+ * Adds a cost entry to a finished run, in place of the entry with the same label. Only finished runs: a live lease
+ * refers to earlier entries by their number.
  */
 export function addSessionCost(run: Run, entry: CostEntry): Run {
   const at = run.costs.findIndex(({ label }) => label === entry.label)
-  const room = run.costs.length < RUN_COSTS_MAX ? run.costs : foldExcessCosts(run.costs)
-  const costs = at < 0 ? [...room, entry] : run.costs.with(at, entry)
+  const kept = run.costs.length < RUN_COSTS_MAX ? run.costs : foldExcessCosts(run.costs)
+  const costs = at < 0 ? [...kept, entry] : run.costs.with(at, entry)
   const { costTotals: _, ...rest } = run
   const costTotals = totalsOf(costs)
   return { ...rest, costs, ...(costTotals === undefined ? {} : { costTotals }) }
@@ -77,7 +77,7 @@ function byModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
   return [...sums.values()]
 }
 
-/** What is known of two costs is a lower bound of both. */
+/** The known part of two costs is a lower bound of both. */
 function added(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
   const known = [a.costUsd, b.costUsd].filter((usd) => usd !== undefined)
   return {
@@ -90,7 +90,7 @@ function added(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
   }
 }
 
-/** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
+/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
 const USD_STEPS = 1e9
 const dollars = (usd: number): number => Math.round(Math.min(usd, USD_MAX) * USD_STEPS) / USD_STEPS
 

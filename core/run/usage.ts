@@ -1,10 +1,9 @@
 /**
- * What of a usage snapshot is archived, and under which name.
+ * Selects what is archived of a usage snapshot, and its file name.
  *
- * The parts of the name are checked again here, although a frame's schema has done so: they become a path. The hash,
- * when there is one, is the SHA-256 of `usageText(entries)`, the compact JSON of the entries as the worker has them,
- * before anything is dropped. An entry that comes twice is one entry, and the later word counts. Only the declared
- * fields are written, so no word of a prompt can ride along.
+ * The parts of the name become a path, so they are checked again here after the frame's schema. The hash, when there
+ * is one, is the SHA-256 of `usageText(entries)`, the compact JSON of the worker's entries before any are dropped. The
+ * later of two entries with the same id counts. Only declared fields are written, so no prompt text is archived.
  */
 import { createHash } from 'node:crypto'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
@@ -13,7 +12,7 @@ import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { UsageKey } from '../ports.ts'
 import { no, type Result, yes } from '../result.ts'
 
-/** Stricter than the schema in one thing: some file systems take `.JSON` for `.json`. */
+/** Stricter than the schema: some file systems treat `.JSON` like `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i
 
 export function usageToArchive(snapshot: UsageSnapshot): Result<{ key: UsageKey; text: string }> {
@@ -30,17 +29,17 @@ export function usageToArchive(snapshot: UsageSnapshot): Result<{ key: UsageKey;
   return no('invalid', `/snapshot: is ${bytes} bytes, more than ${WORKER_MAX_USAGE_SNAPSHOT_BYTES}`)
 }
 
-/** What a worker says of the entries it sends, and the host finds out for itself. */
+/** The hash that a worker sends with its entries, and that the host computes again. */
 export function usageHash(entries: readonly UsageEntry[]): string {
   return createHash('sha256').update(usageText(entries)).digest('hex')
 }
 
-/** In the order in which they first came. */
+/** Keeps the order of first occurrence. */
 function distinctEntries(entries: readonly UsageEntry[]): UsageEntry[] {
   return [...new Map(entries.map((entry) => [entry.id, entry])).values()]
 }
 
-/** The entries have a text of their own already; it goes in as the last field. */
+/** The entries have their own text form, which becomes the last field. */
 function archiveText(key: UsageKey, entries: readonly UsageEntry[]): string {
   return `${JSON.stringify(key).slice(0, -1)},"entries":${usageText(entries)}}`
 }

@@ -1,8 +1,8 @@
 /**
- * Whether a patch may become the configuration, and what the file then holds.
+ * Decides whether a patch may become the configuration, and what the file then contains.
  *
- * The whole merged result is judged, never the patch alone. Yes is said only of a text that was read back and means
- * exactly what was decided, so that a change that was accepted cannot be one that the next start refuses.
+ * The whole merged configuration is checked, not the patch alone. A change is accepted only after its text was parsed
+ * again and means exactly what was decided, so the next start cannot refuse an accepted change.
  */
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import type { CredentialChange } from '../provider-ports.ts'
@@ -16,10 +16,10 @@ import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
 
 export interface DecidedChange extends CompletedConfig {
-  /** What the file holds from now on. */
+  /** The new text of the file. */
   readonly text: string
   readonly applied: 'live' | 'restart'
-  /** False when the patch says what was stored already; then there is nothing to write. */
+  /** False when the patch changes nothing; then nothing has to be written. */
   readonly changed: boolean
 }
 
@@ -33,8 +33,8 @@ export function decideChange(current: CompletedConfig, patch: unknown): Result<D
 }
 
 /**
- * Credentials that were checked with their provider, in place of those that are stored; `null` removes one. Taken by
- * their paths, so that nothing else can come in with them.
+ * Replaces stored credentials by credentials that were checked with their provider; `null` removes one. Only the
+ * credential paths are copied, so nothing else can change.
  */
 export function decideCredentials(current: CompletedConfig, change: CredentialChange): Result<DecidedChange> {
   const merged = CREDENTIAL_PATHS.reduce<unknown>((config, path) => {
@@ -44,13 +44,13 @@ export function decideCredentials(current: CompletedConfig, change: CredentialCh
   return completeChange(current, merged)
 }
 
-/** What was stored is sound, so whatever is wrong came with the patch: that is where the path starts. */
+/** The stored configuration is valid, so every fault comes from the patch and its path starts there. */
 function prefixPatchPath<T>(answer: Result<T>): Result<T> {
   if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
   return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
 }
 
-/** 2 spaces and a last newline: the file is edited by hand, too. */
+/** Two spaces and a final newline, because people edit the file by hand too. */
 export function renderConfig(stored: unknown): string {
   return `${JSON.stringify(stored, undefined, 2)}\n`
 }

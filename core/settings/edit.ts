@@ -1,8 +1,8 @@
 /**
- * What a change of the file by hand means for a running service.
+ * Decides what a hand edit of the configuration file means for a running service.
  *
- * The person at the file may do anything that start-up would accept, credentials included. A text that start-up would
- * refuse is refused here with the same words, so that a running service and a restarted one never disagree.
+ * The person may change everything that start-up accepts, credentials included. A text that start-up would refuse is
+ * refused here with the same words, so a running service and a restarted one always agree.
  */
 import type { CompletedConfig } from '../../protocol/config.ts'
 import { no, type Result, yes } from '../result.ts'
@@ -10,11 +10,11 @@ import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
 
 export interface AdoptedEdit extends CompletedConfig {
-  /** Something is bound once at start, and only a restart brings it about. */
+  /** A changed setting is bound once at start, so the change needs a restart. */
   readonly restartNeeded: boolean
 }
 
-/** @param text what the file holds now; undefined when it is gone, which no editor means as "every default" */
+/** @param text the current text of the file; undefined when the file is gone, which never means "use every default" */
 export function adoptEdit(current: CompletedConfig, text: string | undefined): Result<AdoptedEdit> {
   if (text === undefined)
     return no('invalid', '/: is gone; what was loaded last stays in force until the file is back')

@@ -1,6 +1,6 @@
 /**
- * Whether two JSON values mean the same. The order of an object's keys doesn't matter, that of an array does; a key
- * that is absent and one that holds `undefined` are the same, for JSON cannot tell them apart.
+ * Tells whether two JSON values mean the same. The order of an object's keys does not matter, that of an array does.
+ * An absent key equals a key with `undefined`, because JSON cannot distinguish them.
  */
 import { isObject } from './merge.ts'
 

@@ -1,8 +1,8 @@
 /**
- * Whether a value may become configuration at all, whatever it means: only what JSON can say and say again.
+ * Tells whether a value survives being written as JSON and read again, whatever it means.
  *
- * Refused are keys that reach into a prototype, nesting and key floods, numbers JSON has no word for (`1e999` parses
- * as infinity and would be written back as `null`), and halves of surrogate pairs, which do not survive UTF-8.
+ * Refused are keys that reach into a prototype, too much nesting, too many keys, numbers that JSON cannot express
+ * (`1e999` parses as infinity and is written back as `null`), and lone surrogates, which do not survive UTF-8.
  */
 
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
@@ -15,14 +15,14 @@ export function checkJsonSafety(value: unknown): Result<true> {
   return fault === undefined ? yes(true) : no('invalid', fault)
 }
 
-/** How many more keys the whole value may have. */
+/** The number of keys that the rest of the value may have. */
 interface KeyBudget {
   keysLeft: number
 }
 
 function findFault(value: unknown, path: readonly string[], budget: KeyBudget): string | undefined {
   if (!Array.isArray(value) && !isObject(value)) return scalarFault(value, path)
-  // Recursion is safe here: it ends with the allowed depth.
+  // Recursion is safe here because it ends at the allowed depth.
   if (path.length >= JSON_DEPTH_MAX) return problemAt(path, `is nested deeper than ${JSON_DEPTH_MAX} levels`)
   const entries = Object.entries(value)
   budget.keysLeft -= entries.length
@@ -48,7 +48,7 @@ function scalarFault(value: unknown, path: readonly string[]): string | undefine
   return isWellFormed(value) ? undefined : problemAt(path, 'holds half of a surrogate pair')
 }
 
-/** In a pattern with the `u` flag, only a surrogate without its other half is a character of its own. */
+/** With the `u` flag, only a lone surrogate matches as a character of its own. */
 function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text)
 }

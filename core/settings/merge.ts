@@ -1,9 +1,9 @@
 /**
- * What a patch makes of a value.
+ * Applies a JSON merge patch to a value.
  *
- * Objects merge key by key, arrays and scalars replace, `null` deletes its key. The answer shares nothing with either
- * argument, and neither is touched. A key named `__proto__` becomes a plain key of the answer and reaches no
- * prototype; whether such a key may be there at all is for `soundness.ts`.
+ * Objects merge key by key, arrays and scalars replace, `null` deletes its key. The result shares nothing with either
+ * argument, and neither is changed. A key named `__proto__` becomes a plain key of the result and reaches no
+ * prototype; `json-safety.ts` decides whether such a key is allowed.
  */
 export function mergePatch(current: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return copy(patch)
@@ -15,7 +15,7 @@ export function mergePatch(current: unknown, patch: unknown): unknown {
   for (const [key, value] of Object.entries(patch)) {
     if (value !== null && !merged.has(key)) merged.set(key, mergePatch(undefined, value))
   }
-  // fromEntries defines keys instead of assigning them, so none of them can be a setter's.
+  // fromEntries defines keys instead of assigning them, so no setter is called.
   return Object.fromEntries(merged)
 }
 

@@ -1,7 +1,7 @@
 /**
- * Where something is inside a value, written `/tracker/apiKey` as people read it.
+ * Reads and builds values by path, written `/tracker/apiKey` as people read it.
  *
- * Only own keys count: nothing inherited is ever found. The whole value is `/`.
+ * Only own keys count, inherited ones are never found. The whole value is `/`.
  */
 import { isObject } from './merge.ts'
 
@@ -14,7 +14,7 @@ export function valueAt(value: unknown, path: string): unknown {
   return found
 }
 
-/** An object holding nothing but `value` at `path`. */
+/** Returns an object that contains only `value` at `path`. */
 export function objectWith(path: string, value: unknown): unknown {
   return keysOf(path).reduceRight<unknown>((inner, key) => Object.fromEntries([[key, inner]]), value)
 }

@@ -1,10 +1,10 @@
 /**
- * What a settings change must leave alone.
+ * Refuses a settings change that touches a credential.
  *
- * Credentials are written by the flows that check them with their provider, never by a patch. Compared are the values
- * before and after, not the paths of the patch: however a change is spelled, a credential that is not the same
- * afterwards (set, replaced, removed, gone with its section) refuses the whole. No value ever enters the message.
- * The tracker's client secret is not one of them; that the mask is no secret is `completeConfig`'s to say.
+ * Credentials are written by the flows that check them with their provider, never by a patch. The values before and
+ * after are compared, not the paths of the patch: a change that sets, replaces or removes a credential in any way is
+ * refused as a whole. No value enters the message. The tracker's client secret is not a credential in this sense;
+ * `completeConfig` refuses the mask as a secret.
  */
 import { CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import { no, type Result, yes } from '../result.ts'

@@ -1,9 +1,9 @@
 /**
- * What a configuration text means.
+ * Parses a configuration text.
  *
- * `stored` is what the person wrote, and all that is ever written back; `effective` is that with every default filled
- * in, and all that the rest of the service sees. No file means every default. A text that is wrong anywhere is wrong
- * as a whole, and the refusal starts with the field to look at.
+ * `stored` is what the person wrote, and the only form that is written back; `effective` has every default filled in,
+ * and is the only form that the service uses. A missing file means every default. A text with any fault is refused as
+ * a whole, and the refusal starts with the path of the field.
  */
 import { type CompletedConfig, completeConfig } from '../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
@@ -21,7 +21,7 @@ export function readConfig(text: string | undefined): Result<CompletedConfig> {
   return parsed.ok ? complete(parsed.value) : parsed
 }
 
-/** From a JSON value of any shape to a configuration, or the first reason why not. */
+/** Turns a JSON value of any shape into a configuration, or returns the first reason why not. */
 function complete(value: unknown): Result<CompletedConfig> {
   if (!isObject(value)) return no('invalid', '/: must be an object')
   const sound = checkJsonSafety(value)
@@ -34,7 +34,7 @@ function parse(text: string): Result<unknown> {
   try {
     return yes(JSON.parse(text))
   } catch {
-    // The error is dropped on purpose: it quotes the text, which holds secrets.
+    // The error is dropped on purpose, because it quotes the text, which contains secrets.
     const fault = findJsonSyntaxError(text)
     if (fault === undefined) return no('invalid', '/: is not JSON')
     return no(
@@ -44,7 +44,7 @@ function parse(text: string): Result<unknown> {
   }
 }
 
-/** Some editors put a byte order mark in front. */
+/** Some editors write a byte order mark at the start. */
 function stripByteOrderMark(text: string): string {
   return text.startsWith('\ufeff') ? text.slice(1) : text
 }

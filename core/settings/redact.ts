@@ -1,8 +1,9 @@
 /**
- * The only way for a configuration out of the process: every secret that is set reads `***`.
+ * Replaces every secret of a configuration that is set by `***`. Every configuration that leaves the process goes
+ * through this function.
  *
- * An empty text is not a secret and stays, so that a reader can tell "nothing set" from "set". The answer is a fresh
- * copy that shares nothing with the configuration in force.
+ * An empty text is not a secret and stays, so that a reader can tell "not set" from "set". The result is a new copy
+ * that shares nothing with the current configuration.
  */
 import { MASK, SECRET_PATHS, type ServiceConfig } from '../../protocol/config.ts'
 import { mergePatch } from './merge.ts'
@@ -14,7 +15,7 @@ export function redactConfig(config: ServiceConfig): ServiceConfig {
     (value, path) => mergePatch(value, objectWith(path, MASK)),
     mergePatch({}, config),
   )
-  // The shape is unchanged: texts were replaced by texts.
+  // The type is unchanged, because strings were replaced by strings.
   return masked as ServiceConfig
 }
 
@@ -22,7 +23,7 @@ function isSet(secret: unknown): boolean {
   return secret !== undefined && secret !== ''
 }
 
-/** Every secret that is set, for those who must keep them out of something. */
+/** Returns every secret that is set, for code that must keep them out of a text. */
 export function secretsOf(config: ServiceConfig): string[] {
   return SECRET_PATHS.map((path) => valueAt(config, path)).filter(
     (secret): secret is string => typeof secret === 'string' && secret !== '',

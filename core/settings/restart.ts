@@ -1,6 +1,6 @@
 /**
- * Whether a change reaches something that is bound once, at start. Compared is what is in effect: writing down a
- * default that held anyway changes nothing.
+ * Tells whether a change affects a setting that is bound once at start. Effective values are compared, so writing
+ * down a default changes nothing.
  */
 import { RESTART_PATHS, type ServiceConfig } from '../../protocol/config.ts'
 import { isJsonEqual } from './json-equal.ts'

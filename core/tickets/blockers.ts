@@ -1,9 +1,9 @@
 /**
- * What a ticket waits for, and how that is told.
+ * Finds the tickets that a ticket waits for, and words the reason.
  *
- * A ticket waits for every other ticket in its `blockedBy` that the tracker knows and that is not closed. Tickets that
- * wait for one another would wait for ever; they still wait, since nobody but a person can tell which of them comes
- * first, but the reason shows the circle.
+ * A ticket waits for every other ticket in its `blockedBy` that the tracker knows and that is not closed. Tickets
+ * that wait for each other in a cycle keep waiting, because only a person can decide which comes first; the reason
+ * shows the cycle.
  */
 
 import { BLOCKERS_WALKED_MAX } from '../../protocol/limits.ts'
@@ -11,17 +11,17 @@ import type { Ticket } from '../../protocol/run.ts'
 import type { TrackedTicket } from '../ports.ts'
 import { formatNames } from './names.ts'
 
-/** Every ticket of a tracker's picture, by id. */
+/** Every ticket of the latest tracker listing, by id. */
 export type TicketsById = ReadonlyMap<string, TrackedTicket>
 
-/** The identifiers of those it waits for, in the order in which it names them. */
+/** Returns the identifiers of the open blockers, in the order in which the ticket names them. */
 export function openBlockers(ticket: Ticket, byId: TicketsById): string[] {
   return blockersOf(ticket, byId).map(({ identifier }) => identifier)
 }
 
 /**
- * The circle of waiting that this ticket is in, or that one it waits for is in, from one ticket back to itself
- * (`A, B, A`); empty when there is none within the first `BLOCKERS_WALKED_MAX` tickets.
+ * Returns the cycle that this ticket or one of its blockers is in, from one ticket back to itself (`A, B, A`). Empty
+ * when there is no cycle within the first `BLOCKERS_WALKED_MAX` tickets.
  */
 export function waitingCycle(ticket: Ticket, byId: TicketsById): string[] {
   const path: BlockerStep[] = [stepTo(ticket, byId)]
@@ -34,7 +34,7 @@ export function waitingCycle(ticket: Ticket, byId: TicketsById): string[] {
     }
     const repeatedAt = path.findIndex((earlier) => earlier.ticket.id === next.id)
     if (repeatedAt >= 0)
-      return [...path.slice(repeatedAt).map((one) => one.ticket), next].map((one) => one.identifier)
+      return [...path.slice(repeatedAt).map((step) => step.ticket), next].map((ticket) => ticket.identifier)
     if (walked.has(next.id)) continue
     walked.add(next.id)
     path.push(stepTo(next, byId))
@@ -42,7 +42,7 @@ export function waitingCycle(ticket: Ticket, byId: TicketsById): string[] {
   return []
 }
 
-/** The queue's reason, such as `waiting for ENG-1, ENG-2`. */
+/** Words the queue reason, such as `waiting for ENG-1, ENG-2`. */
 export function waitingReason(identifierCache: readonly string[], cycle: readonly string[] = []): string {
   const reason = `waiting for ${formatNames(identifierCache)}`
   if (cycle.length === 0) return reason
@@ -54,7 +54,7 @@ export function waitingReason(identifierCache: readonly string[], cycle: readonl
 
 interface BlockerStep {
   readonly ticket: Ticket
-  /** Not yet gone into; the last is next. */
+  /** Blockers that are not visited yet; the last one is next. */
   readonly waitsFor: Ticket[]
 }
 
@@ -72,10 +72,10 @@ function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
   return [...found.values()]
 }
 
-/** Made once for each picture, which never changes: many tickets are asked about, and each may lead to many more. */
+/** Computed once per listing, which never changes, because many tickets are checked and each may lead to many more. */
 const identifiers = new WeakMap<TicketsById, ReadonlyMap<string, TrackedTicket>>()
 
-/** The first of each identifier. */
+/** Maps each identifier to the first ticket that has it. */
 function byIdentifier(byId: TicketsById): ReadonlyMap<string, TrackedTicket> {
   const made = identifiers.get(byId)
   if (made !== undefined) return made

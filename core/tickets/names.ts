@@ -1,7 +1,7 @@
 /**
- * Names that people type, compared and listed the way people mean them.
+ * Compares and formats names that people type.
  *
- * A state is `Todo` in the tracker and `todo` in somebody's configuration: case and outer spaces tell nothing apart.
+ * A state is `Todo` in the tracker and `todo` in a configuration, so case and outer spaces are ignored.
  */
 
 import { NAMES_LISTED_MAX } from '../../protocol/limits.ts'
@@ -11,7 +11,7 @@ export const normalizeName = (name: string): string => name.trim().toLowerCase()
 
 export const isSameName = (a: string, b: string): boolean => normalizeName(a) === normalizeName(b)
 
-/** `a, b, c`; a long list ends in how many there are besides. */
+/** Returns `a, b, c`; a long list ends with the number of names left out. */
 export function formatNames(names: readonly string[]): string {
   const shown = names.slice(0, NAMES_LISTED_MAX).map(printable).join(', ')
   const more = names.length - NAMES_LISTED_MAX

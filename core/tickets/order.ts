@@ -1,12 +1,12 @@
 /**
- * Which ticket comes first: the more urgent, then the older, then the smaller id.
+ * Orders tickets: the more urgent first, then the older, then the smaller id.
  *
- * A total order, so that the queue is the same whatever order a tracker tells its tickets in. Texts are compared by
- * their code units: instants are all of one form, and an order that depended on somebody's language would not be one.
+ * The order is total, so the queue does not depend on the order of a tracker's listing. Texts are compared by code
+ * units: all instants have one form, and a locale-dependent order would differ between machines.
  */
 import type { Ticket } from '../../protocol/run.ts'
 
-/** 1 (urgent) to 4 (low), and then those that nobody has given a priority. */
+/** Returns 0 (urgent) to 3 (low), and 4 for tickets without a priority. */
 export function priorityRank(priority: Ticket['priority']): number {
   return priority === 0 ? 4 : priority - 1
 }

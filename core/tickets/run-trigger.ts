@@ -1,26 +1,24 @@
 /**
- * What makes a ticket become a run by itself: it is eligible, and nothing was done about it since it came into its state.
+ * Decides whether a ticket becomes a run by itself: it is eligible, and no run has ended since it entered its state.
  *
- * Trackers do not say since when, so the host remembers. A change that it sees counts from the moment it is seen, on
- * the host's own clock, the one that run ends are measured by. A ticket seen for the first time counts as always having been in
- * its state: on a fresh host with old runs, what was done stays done.
- *
- * What is not in a tracker's picture has not changed: a file being replaced is missing for a moment, and that moment
- * must not cost a second run.
+ * Trackers do not report since when, so the host remembers it. A change counts from the moment the host sees it, on
+ * the host's clock, which also measures run ends. A ticket seen for the first time counts as always having been in
+ * its state, so on a fresh host with old runs finished work is not repeated. A ticket missing from a listing has not
+ * changed: a file that is being replaced is absent for a moment.
  */
 import type { Ticket } from '../../protocol/run.ts'
 import { isSameName } from './names.ts'
 
-/** In which state a ticket was last seen, since when, and whether it was eligible before the host moved it itself. */
+/** The last observed state of a ticket, since when, and whether the ticket was eligible before the host moved it. */
 export type TicketObservation = {
   readonly state: string
   readonly since: string
   readonly eligible?: true
-  /** Where the host itself has put it. A person may put it there as well, and that is news. */
+  /** The state that the host set. A person may set the same state later, which counts as a change. */
   readonly put?: string
 }
 
-/** The very same object when there is nothing new to remember. */
+/** Returns the same object when nothing has changed. */
 export function observeTicket(
   known: TicketObservation | undefined,
   ticket: Ticket,
@@ -32,7 +30,9 @@ export function observeTicket(
   return { ...rest, state: ticket.state, since: nowIso }
 }
 
-/** What is seen to have changed has changed after every run that has ended, even if the wall clock was set back since. */
+/**
+ * A change that the host sees now happened after every run that has ended, even if the wall clock was set back since.
+ */
 export function observedAfter(
   memory: TicketObservation,
   lastFinishedAt: string | undefined,
@@ -41,12 +41,15 @@ export function observedAfter(
   return { ...memory, since: new Date(Date.parse(lastFinishedAt) + 1).toISOString() }
 }
 
-/** The same the other way round, for a run that has just ended. The very same object when that is so anyway. */
+/**
+ * A run that has just ended ended after the last observed change. Returns the same object when the times agree
+ * already.
+ */
 export function observedBefore(memory: TicketObservation, finishedAt: string): TicketObservation {
   return memory.since <= finishedAt ? memory : { ...memory, since: finishedAt }
 }
 
-/** The very same object when that is known. */
+/** Returns the same object when the value is unchanged. */
 export function observeEligibility(memory: TicketObservation, eligible: boolean): TicketObservation {
   if ((memory.eligible === true) === eligible) return memory
   const { eligible: _, ...rest } = memory
@@ -54,14 +57,14 @@ export function observeEligibility(memory: TicketObservation, eligible: boolean)
 }
 
 /**
- * The host itself is about to move the ticket, or has. That is no news: without this, a run's end would move its
- * ticket to the review state, and where that is eligible too, the ticket would get run after run.
+ * Records that the host moves, or has moved, the ticket; such a move is no new change. Otherwise a run's end would
+ * move its ticket to the review state, and where that state is eligible too, the ticket would run again and again.
  */
 export function recordHostMove(memory: TicketObservation, state: string): TicketObservation {
   return isSameName(memory.state, state) ? memory : { ...memory, state }
 }
 
-/** The very same object when that is known. */
+/** Returns the same object when the value is unchanged. */
 export function recordHostState(memory: TicketObservation, state: string): TicketObservation {
   return memory.put === state ? memory : { ...memory, put: state }
 }
@@ -69,7 +72,7 @@ export function recordHostState(memory: TicketObservation, state: string): Ticke
 export interface RunTriggerFacts {
   readonly eligible: boolean
   readonly memory: TicketObservation
-  /** Of all its runs, the end that is latest; a cancelled or failed run has ended, too. */
+  /** The latest end of all runs of the ticket; failed and cancelled runs count too. */
   readonly lastFinishedAt?: string | undefined
   readonly hasActiveRun: boolean
 }

@@ -24,8 +24,8 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { StoreQueue } from './store-queue.ts'
 import { runFolder } from './run-folder.ts'
+import { StoreQueue } from './store-queue.ts'
 
 const CHUNK_BYTES = 64 * 1024
 /** A FIFO must not make us wait for whoever writes to it. */

@@ -15,8 +15,8 @@ import type { Put } from '../lmdb/encode-writes.ts'
 import { type BufferedRun, type Chunk, chunkKey, type EventFileRecord } from '../lmdb/event-buffer.ts'
 import { syncFolder } from './atomic.ts'
 import { appendAt, findLastEvent } from './event-file.ts'
-import { StoreQueue } from './store-queue.ts'
 import { eventsFile } from './run-folder.ts'
+import { StoreQueue } from './store-queue.ts'
 
 /** Its syncs hold up those of commits, so it lets the moment pass in which a run's end makes room for the next. */
 export const FLUSH_QUIET_MS = 1_000
@@ -162,20 +162,20 @@ export class EventFlusher {
 
   /** Runs whose tail is to move now, those that have waited longest first. */
   #due(): string[] {
-    const { eventBuffer: tail } = this.#database
+    const { eventBuffer } = this.#database
     const now = this.#clock.monotonic()
     const max = this.#isBusy(now) ? BUSY_ROUND_RUNS_MAX : ROUND_RUNS_MAX
     const due = new Set<string>()
-    const isFree = (runId: string, head: BufferedRun | undefined) =>
-      head !== undefined && head.notBefore <= now && !this.#exclusive.has(runId)
-    for (const runId of tail.largeRuns) {
+    const isFree = (runId: string, run: BufferedRun | undefined) =>
+      run !== undefined && run.notBefore <= now && !this.#exclusive.has(runId)
+    for (const runId of eventBuffer.largeRuns) {
       if (due.size >= max) break
-      if (isFree(runId, tail.runs.get(runId))) due.add(runId)
+      if (isFree(runId, eventBuffer.runs.get(runId))) due.add(runId)
     }
-    for (const [runId, head] of tail.runs) {
+    for (const [runId, run] of eventBuffer.runs) {
       // All behind this one came later still.
-      if (due.size >= max || (now - head.since < FLUSH_QUIET_MS && !this.#isOverLimit())) break
-      if (isFree(runId, head) && (isDue(head, now) || this.#isOverLimit())) due.add(runId)
+      if (due.size >= max || (now - run.since < FLUSH_QUIET_MS && !this.#isOverLimit())) break
+      if (isFree(runId, run) && (isDue(run, now) || this.#isOverLimit())) due.add(runId)
     }
     return [...due]
   }
@@ -186,11 +186,11 @@ export class EventFlusher {
 
   #isBusy(now: number): boolean {
     if (this.#isOverLimit()) return false
-    const { chunksEver: chunks } = this.#database.eventBuffer
+    const { chunksEver } = this.#database.eventBuffer
     const ms = now - this.#load.at
     if (ms < TICK_MS / 2) return this.#load.busy
-    const busy = (chunks - this.#load.chunks) * 1000 > ms * BUSY_CHUNKS_PER_SECOND
-    this.#load = { chunks, at: now, busy }
+    const busy = (chunksEver - this.#load.chunks) * 1000 > ms * BUSY_CHUNKS_PER_SECOND
+    this.#load = { chunks: chunksEver, at: now, busy }
     return busy
   }
 
@@ -234,8 +234,8 @@ export class EventFlusher {
 
   /** Undefined: nothing is to leave the tail. */
   async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
-    const { eventBuffer: tail } = this.#database
-    const { record, chunks } = tail.nextPortion(runId, MOVE_BYTES_MAX)
+    const { eventBuffer } = this.#database
+    const { record, chunks } = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
     if (chunks.length === 0) return undefined
     const bytes = Buffer.concat(chunks.map((chunk) => chunk.bytes))
     const path = eventsFile(this.#runs, runId)
@@ -270,6 +270,6 @@ function flushPuts(runId: string, record: EventFileRecord, chunks: readonly Chun
   ]
 }
 
-function isDue(head: BufferedRun, now: number): boolean {
-  return now - head.touched >= FLUSH_QUIET_MS || now - head.since >= FLUSH_AGE_MS
+function isDue(run: BufferedRun, now: number): boolean {
+  return now - run.touched >= FLUSH_QUIET_MS || now - run.since >= FLUSH_AGE_MS
 }

@@ -147,7 +147,7 @@ test('its log comes into ours, level by level, and so does what is no log', asyn
 })
 
 test('a database that we hold open does not reach it, though every child would get it', async () => {
-  const parts = { clock: realClock, random: realChance, log: keptLog(), meters: noMeters, ballastBytes: 0 }
+  const parts = { clock: realClock, random: realChance, log: keptLog(), meters: noMeters, emergencySpaceBytes: 0 }
   const spool = await openWorkerStore({ dataDir: tempFolder(), ...parts })
   afterwards(() => spool.close())
   const careless = stage()

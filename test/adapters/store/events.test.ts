@@ -43,7 +43,7 @@ const worlds: World[] = []
 function world(
   folder = tempFolder(),
   runs = join(folder, 'runs'),
-  tailBytesMax?: number,
+  bufferBytesMax?: number,
   clock: Clock = realClock,
 ): World {
   mkdirSync(runs, { recursive: true })
@@ -60,7 +60,7 @@ function world(
     database,
     clock,
     log,
-    ...(tailBytesMax === undefined ? {} : { bufferBytesMax: tailBytesMax }),
+    ...(bufferBytesMax === undefined ? {} : { bufferBytesMax }),
   })
   const close = async () => {
     events.stop()
@@ -196,8 +196,8 @@ test('a tail that is large is moved while it grows, and any index is found in a 
 })
 
 test('many runs at once all move, a few files at a time, also when the tail is beyond its bound', async () => {
-  for (const tailBytesMax of [undefined, 1_000]) {
-    const here = world(tempFolder(), undefined, tailBytesMax)
+  for (const bufferBytesMax of [undefined, 1_000]) {
+    const here = world(tempFolder(), undefined, bufferBytesMax)
     const ids = Array.from({ length: 400 }, (_, n) => runId(n))
     let most = 0
     for (let from = 0; from < 3; from++) {
@@ -292,7 +292,7 @@ test('files from before the ledger knew of them are adopted up to their last who
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: 0,
+    emergencySpaceBytes: 0,
   }
   await (await openStore(options)).close()
   const raw = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })

@@ -297,7 +297,7 @@ test('a store makes its data directory owner-only, refuses a second, and lets go
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    ballastBytes: 4096,
+    emergencySpaceBytes: 4096,
   }
   const store = await openStore(options)
   expect(modeOf(dataDir)).toBe('700')

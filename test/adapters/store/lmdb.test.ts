@@ -17,13 +17,13 @@ import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
 
-const openLedger = (folder: string, ballastBytes = 0) =>
+const openLedger = (folder: string, emergencySpaceBytes = 0) =>
   new LmdbControlDatabase({
     folder,
     clock: realClock,
     log: keptLog(),
     meters: noMeters,
-    emergencySpaceBytes: ballastBytes,
+    emergencySpaceBytes,
   })
 
 const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })

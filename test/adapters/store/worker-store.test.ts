@@ -19,7 +19,7 @@ const parts = {
   random: realChance,
   log: keptLog(),
   meters: noMeters,
-  ballastBytes: 64 * 1024,
+  emergencySpaceBytes: 64 * 1024,
 }
 const open = (dataDir: string) => openWorkerStore({ dataDir, ...parts })
 const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`

@@ -19,7 +19,7 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     'a bad token and nothing else',
     'invalid-token',
     { withToken: true, hasCredential: false },
-    'end: no way in',
+    'end: no-credential',
   ],
   ['an enrollment that is gone', 'unauthorized', {}, 'end: unauthorized'],
   [

@@ -129,7 +129,7 @@ const anyWorkers = fc.uniqueArray(
 const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
   {
     runId: fc.constant('run-1'),
-    on: fc.constantFrom('wk-1', 'wk-9'),
+    requiredWorker: fc.constantFrom('wk-1', 'wk-9'),
     waitingFor: fc.constant('waiting for ENG-1'),
   },
   { requiredKeys: ['runId'] },

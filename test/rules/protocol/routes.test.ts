@@ -96,9 +96,9 @@ describe('the table', () => {
   })
 
   test('three doors need no launch token, two want a worker, one waits for the first frame', () => {
-    expect(named(({ access: who }) => who === 'anyone')).toEqual(['health', 'trackerCallback'])
-    expect(named(({ access: who }) => who === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
-    expect(named(({ access: who }) => who === 'first-frame')).toEqual(['workerSocket'])
+    expect(named(({ access }) => access === 'anyone')).toEqual(['health', 'trackerCallback'])
+    expect(named(({ access }) => access === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
+    expect(named(({ access }) => access === 'first-frame')).toEqual(['workerSocket'])
   })
 
   test('the fleet listener serves three routes, the management listener all', () => {
@@ -124,14 +124,14 @@ describe('the table', () => {
 
   test.each([...rows, ...Object.entries<Route>(helperRoutes)])(
     '%s is whole',
-    (_, { path, params, method, body, errorStatuses: refuses, summary }) => {
+    (_, { path, params, method, body, errorStatuses, summary }) => {
       const inPath = [...path.matchAll(/:([a-z]+)/g)].map(([, name]) => name)
       expect(Object.keys(params?.properties ?? {})).toEqual(inPath)
       expect(asShape(params ?? {}).required ?? []).toEqual(inPath)
       if (method === 'GET' || method === 'DELETE') expect(body).toBeUndefined()
       if (body !== undefined) expect(asShape(body).additionalProperties).toBe(false)
-      if (body !== undefined) expect(refuses).toContain(400)
-      expect(refuses).toEqual([...refuses].sort((a, b) => a - b))
+      if (body !== undefined) expect(errorStatuses).toContain(400)
+      expect(errorStatuses).toEqual([...errorStatuses].sort((a, b) => a - b))
       expect(summary).toMatch(/^[A-Z].{15,110}\.$/)
     },
   )

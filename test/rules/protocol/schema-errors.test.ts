@@ -161,7 +161,7 @@ describe('sentence and verdict agree', () => {
 
 function everySchema(): TSchema[] {
   const rows: Route[] = [...Object.values<Route>(routes), ...Object.values<Route>(helperRoutes)]
-  const parts = rows.flatMap(({ params, query, body, response: answer }) => [params, query, body, answer])
+  const parts = rows.flatMap(({ params, query, body, response }) => [params, query, body, response])
   return [...parts, StoredConfig, ...Object.values(workerFrames), ...Object.values(hostFrames)].filter(
     (part): part is TSchema => typeof part === 'object',
   )

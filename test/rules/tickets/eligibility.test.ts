@@ -33,7 +33,7 @@ test.each<[Partial<Rules>, Partial<Ticket>, boolean]>([
 
 test('a person and a project may be named by what the ticket does not show', () => {
   const shown = tracked({ project: 'Lamps', assignee: 'ada' })
-  const known = { ...shown, otherNames: { assignee: ['ada@acme.example', 'me'], project: ['1a2b'] } }
+  const known = { ...shown, aliases: { assignee: ['ada@acme.example', 'me'], project: ['1a2b'] } }
   for (const rules of [
     { assignees: ['ME'] },
     { assignees: ['ada'] },
