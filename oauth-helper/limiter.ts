@@ -13,7 +13,7 @@ export interface RequestLimiter {
   readonly clients: number
 }
 
-interface TokenBucket {
+interface ClientBucket {
   readonly tokens: number
   readonly at: number
 }
@@ -23,10 +23,10 @@ export function createRequestLimiter(
   perMinute: number,
   clientsMax = HELPER_ADDRESSES_MAX,
 ): RequestLimiter {
-  const buckets = new Map<string, TokenBucket>()
+  const buckets = new Map<string, ClientBucket>()
   const perMs = perMinute / 60_000
 
-  function put(client: string, bucket: TokenBucket): void {
+  function put(client: string, bucket: ClientBucket): void {
     // Delete first, so that the map keeps the order of last use.
     buckets.delete(client)
     buckets.set(client, bucket)

@@ -11,14 +11,14 @@ import type { Readable } from 'node:stream'
 import type { Cancel, Clock } from '../core/ports.ts'
 import { PROGRAM_OUTPUT_BYTES_MAX } from '../protocol/limits.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
+export type ProgramEnvironment = Readonly<Record<string, string | undefined>>
 
 export interface ProgramOptions {
   /** An absolute path. */
   readonly program: string
   readonly args: readonly string[]
   readonly folder: string
-  readonly environment: Environment
+  readonly environment: ProgramEnvironment
   readonly msMax: number
   /** Descriptors of this process that a child would inherit and must not. */
   readonly inheritable?: () => readonly number[]
@@ -60,7 +60,7 @@ const PASSED_VARIABLES =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TMPDIR|XDG_[A-Z_]+|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|all_proxy|ALL_PROXY)$/
 
 /** @param additional further variables that this program may read */
-export function environmentFor(environment: Environment, additional: RegExp): Record<string, string> {
+export function environmentFor(environment: ProgramEnvironment, additional: RegExp): Record<string, string> {
   const entries = Object.entries(environment).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && (PASSED_VARIABLES.test(entry[0]) || additional.test(entry[0])),

@@ -15,7 +15,7 @@ import {
   UPLOAD_MS_MAX,
   UPLOADS_WAITING_MAX,
 } from '../protocol/limits.ts'
-import type { Environment, ProgramResult, RunningProgram } from './run-program.ts'
+import type { ProgramEnvironment, ProgramResult, RunningProgram } from './run-program.ts'
 import { removeLeftovers, withTempFolder, writeTempFile } from './temp-file.ts'
 import { WranglerCommand } from './wrangler-command.ts'
 import {
@@ -29,7 +29,7 @@ import {
 
 export interface WranglerBucketPorts {
   /** The environment of this process. */
-  readonly environment: Environment
+  readonly environment: ProgramEnvironment
   readonly clock: Clock
   readonly log: Log
   /** The folder for files during their upload; used by this process alone. */

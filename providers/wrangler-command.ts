@@ -1,8 +1,8 @@
 /** WranglerCommand starts this machine's `wrangler` without reports or colors, and kills it when the service stops. */
 import type { Clock } from '../core/ports.ts'
 import {
-  type Environment,
   environmentFor,
+  type ProgramEnvironment,
   type ProgramOptions,
   type ProgramResult,
   programOnPath,
@@ -11,7 +11,7 @@ import {
 } from './run-program.ts'
 
 export interface WranglerCommandPorts {
-  readonly environment: Environment
+  readonly environment: ProgramEnvironment
   readonly clock: Pick<Clock, 'after'>
   readonly inheritable?: () => readonly number[]
 }

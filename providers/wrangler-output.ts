@@ -14,7 +14,7 @@ import {
 } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
 import { printable } from '../protocol/schema-errors.ts'
-import type { Environment, ProgramResult } from './run-program.ts'
+import type { ProgramEnvironment, ProgramResult } from './run-program.ts'
 
 type EndedProgram = Extract<ProgramResult, { is: 'ended' }>
 
@@ -39,7 +39,7 @@ export function uploadProblem({ bucket, key, contentType, size }: UploadRequest)
 }
 
 /** @param environment holds the keys that must not appear in the result */
-export function readUploadResult(result: ProgramResult, environment: Environment): Result<void> {
+export function readUploadResult(result: ProgramResult, environment: ProgramEnvironment): Result<void> {
   if (result.is === 'late') return no('unavailable', 'the upload took too long; try again later')
   if (result.is === 'unstartable') return no('failed', `wrangler could not be started (${result.reason})`)
   const { code, out, err } = result
@@ -67,7 +67,7 @@ function uploadFailure(text: string): Result<void> {
   return no('failed', `wrangler failed: ${errorLineIn(text)}`)
 }
 
-function redactKeys(text: string, environment: Environment): string {
+function redactKeys(text: string, environment: ProgramEnvironment): string {
   const keys = [environment.CLOUDFLARE_API_TOKEN, environment.CLOUDFLARE_API_KEY]
   return keys.reduce<string>((left, key) => (key ? left.replaceAll(key, '***') : left), text)
 }
@@ -87,7 +87,7 @@ export function isJsonUnsupported({ code, out, err }: EndedProgram): boolean {
 }
 
 /** Returns the account's name, '' when the output names none, and undefined when no account is logged in. */
-export function accountIn({ out }: EndedProgram, environment: Environment): string | undefined {
+export function accountIn({ out }: EndedProgram, environment: ProgramEnvironment): string | undefined {
   const parsed = parseJson(out)
   if (!parsed.ok) return /associated with the email\s+['"]?([^\s'"!]+)/i.exec(out)?.[1]
   if (fieldAt(parsed.value, 'loggedIn') !== true) return undefined
@@ -110,7 +110,7 @@ function fieldAt(value: unknown, key: string): unknown {
 export function readLoginResult(
   output: string,
   result: ProgramResult | undefined,
-  environment: Environment,
+  environment: ProgramEnvironment,
 ): Result<string> {
   const page = loginPageIn(output)
   if (result !== undefined && page === undefined) return endedLoginResult(result, environment)
@@ -126,7 +126,7 @@ export function readLoginResult(
 
 const LOGIN_MINUTES = STORAGE_LOGIN_MS_MAX / 60_000
 
-function endedLoginResult(result: ProgramResult, environment: Environment): Result<string> {
+function endedLoginResult(result: ProgramResult, environment: ProgramEnvironment): Result<string> {
   if (result.is !== 'ended')
     return no('failed', 'wrangler login could not be started; run it on this machine')
   if (result.code === 0) return yes('the wrangler login is done')

@@ -25,7 +25,7 @@ import type { ActorSystem } from '../runtime/actor-system.ts'
 import { AgentLogins } from './agent-logins.ts'
 import { BucketStatus } from './bucket-status.ts'
 import { type CallbackPage, createCallbackPage } from './callback-page.ts'
-import { CredentialWriter, type SaveCredentials } from './credential-writer.ts'
+import { CredentialWriter, type SaveCredentialChange } from './credential-writer.ts'
 import { Credentials } from './credentials.ts'
 import type { DeviceFlowEffect } from './device-flow.machine.ts'
 import { DeviceFlows } from './device-flows.ts'
@@ -48,7 +48,7 @@ export interface AccountManagerPorts {
   /** The management port on which the host listens; undefined until it is bound. */
   readonly port: () => number | undefined
   /** Resolves when the change is durable and published. Refuses with `conflict` when `still` returns false. */
-  readonly save: SaveCredentials
+  readonly save: SaveCredentialChange
 }
 
 const SERVICE_STOPPING = no('unavailable', 'the service is stopping')

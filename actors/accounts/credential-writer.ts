@@ -23,14 +23,14 @@ export interface ConnectAttempt {
   readonly wasConnected: boolean
 }
 
-export type SaveCredentials = (
+export type SaveCredentialChange = (
   change: CredentialChange,
   still?: (config: ServiceConfig) => boolean,
 ) => Promise<Result<void>>
 
 export interface CredentialWriterPorts {
   readonly config: () => ServiceConfig
-  readonly save: SaveCredentials
+  readonly save: SaveCredentialChange
   /** Fails all flows of this provider whose attempt number is lower than `attempt`. */
   readonly supersede: (provider: ConnectProvider, attempt: number, reason: string) => void
 }

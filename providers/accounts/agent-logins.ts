@@ -15,8 +15,8 @@ import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { type AgentProvider, configDefaults } from '../../protocol/config.ts'
 import { LOGIN_CHARS_MAX, LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../protocol/limits.ts'
 import {
-  type Environment,
   environmentFor,
+  type ProgramEnvironment,
   type ProgramResult,
   programOnPath,
   type RunningProgram,
@@ -29,7 +29,7 @@ import { fieldsIn, isCredential } from './reply-fields.ts'
 export interface AgentLoginSearchPorts extends AgentCheckPorts {
   readonly clock: Pick<Clock, 'now' | 'after'>
   /** The environment of this process: PATH, HOME and the folders of the agents. */
-  readonly environment: Environment
+  readonly environment: ProgramEnvironment
   /** The user id that must own the login files. */
   readonly uid: number
   readonly inheritable?: () => readonly number[]
@@ -187,7 +187,11 @@ async function endUnlessStopped(
   return end
 }
 
-function configFolder(environment: Environment, name: string, folderInHome: string): string | undefined {
+function configFolder(
+  environment: ProgramEnvironment,
+  name: string,
+  folderInHome: string,
+): string | undefined {
   const configured = environment[name]
   if (configured?.startsWith('/')) return configured
   return environment.HOME?.startsWith('/') ? join(environment.HOME, folderInHome) : undefined

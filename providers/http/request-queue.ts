@@ -39,7 +39,7 @@ export interface QueuedRequest {
   notBefore: number
 }
 
-interface QueueEntry {
+interface WaitingRequest {
   readonly request: QueuedRequest
   readonly settle: (answer: Result<number>) => void
 }
@@ -55,7 +55,7 @@ export class RequestQueue {
   readonly #minuteWindows = new Map<string, MinuteQuotaWindow | undefined>()
   readonly #inFlight = new Map<number, Urgency>()
   /** In order of arrival. */
-  readonly #waiting = { person: new Set<QueueEntry>(), background: new Set<QueueEntry>() }
+  readonly #waiting = { person: new Set<WaitingRequest>(), background: new Set<WaitingRequest>() }
   #lastWriteAt = Number.NEGATIVE_INFINITY
   #cancelTimer: Cancel = () => {}
   #isClosed = false
@@ -150,7 +150,7 @@ export class RequestQueue {
   }
 
   /** Starts or refuses the request and returns undefined, or returns when to check again: infinity waits for a reply. */
-  #settleOrWait({ request, settle }: QueueEntry, now: number): number | undefined {
+  #settleOrWait({ request, settle }: WaitingRequest, now: number): number | undefined {
     const verdict = this.#rateLimits.verdict(request.resource, request.urgency, now)
     if (verdict.is === 'stop') {
       if (request.urgency === 'person' && verdict.until <= request.patientUntil) return verdict.until

@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import { Hands, start } from '../machines/accounts/accounts-fixture.ts'
+import { DEVICE_START, FakeAccountProviders } from '../machines/accounts/accounts-fixture.ts'
 import { hostInMemory } from '../support/host-in-memory.ts'
 import { Random } from '../support/random.ts'
 
@@ -22,7 +22,7 @@ const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
 async function startForConnecting(config = QUIET) {
   const random = new Random(11)
   const desks: HostApi[] = []
-  const providers = new Hands(() => made.clock.turn())
+  const providers = new FakeAccountProviders(() => made.clock.turn())
   const made = hostInMemory(config, {
     accounts: providers.accounts,
     bucket: providers.bucket,
@@ -85,7 +85,7 @@ test('the code host: a code, polls, the token on disk; then disconnected by hand
   const y = await startForConnecting()
   const begun = y.hostApi.connect('codehost')
   await y.clock.turn()
-  await y.hands.answer('start device', yes(start))
+  await y.hands.answer('start device', yes(DEVICE_START))
   expect(await begun).toMatchObject({ value: { status: 'device', userCode: 'ABCD-1234' } })
   await y.clock.advance(5_000)
   const polled = y.hostApi.pollCodehost()

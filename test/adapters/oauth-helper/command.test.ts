@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { type Child, runTypeScript } from '../../support/child-process.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { afterwards, SECRETS, startUpstream } from './helper-fixture.ts'
+import { closeAfterTest, SECRETS, startUpstream } from './helper-fixture.ts'
 
 const NONE = { CODEHOST_CLIENT_ID: '', TRACKER_CLIENT_ID: '', TRACKER_CLIENT_SECRET: '' }
 
@@ -14,7 +14,7 @@ function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): Child & { 
     ['oauth-helper', '--port', '0', '--log-format', 'json', '--log-level', 'debug', ...args],
     { ...NONE, ...env },
   )
-  afterwards(() => child.process.kill('SIGKILL'))
+  closeAfterTest(() => child.process.kill('SIGKILL'))
   return { ...child, all: () => [...child.lines, ...child.errors].join('\n') }
 }
 

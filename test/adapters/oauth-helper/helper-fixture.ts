@@ -12,14 +12,14 @@ import { readHelperSettings } from '../../../oauth-helper/settings.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { type KeptLog, keptLog } from '../../support/recording-log.ts'
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string
   readonly path: string
   readonly type: string
   readonly form: Readonly<Record<string, string>>
 }
 
-export interface UpstreamAnswer {
+export interface FakeUpstreamReply {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body: object | string
@@ -28,9 +28,9 @@ export interface UpstreamAnswer {
 
 export interface UpstreamBench {
   readonly url: string
-  readonly asked: Asked[]
+  readonly asked: ReceivedRequest[]
   lastHeaders: IncomingHttpHeaders
-  answer: UpstreamAnswer
+  answer: FakeUpstreamReply
 }
 
 export const SECRETS = {
@@ -44,7 +44,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
 
-export function afterwards(close: () => unknown): void {
+export function closeAfterTest(close: () => unknown): void {
   closers.push(close)
 }
 
@@ -69,7 +69,7 @@ export async function startUpstream(): Promise<UpstreamBench> {
 
 async function listening(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(() => {
+  closeAfterTest(() => {
     server.closeAllConnections()
     server.close()
   })
@@ -114,7 +114,7 @@ export async function startHelper(more: Partial<HelperServerOptions> = {}): Prom
   })
   if (!opened.ok) throw new Error(opened.refusal.message)
   const helper = opened.value
-  afterwards(async () => {
+  closeAfterTest(async () => {
     await helper.close()
     await http.close()
   })

@@ -117,9 +117,9 @@ describe('upstreams', () => {
     const upstream = createUpstream(silent().http, clock)
     const answer = upstream.postForm('the tracker', 'https://t.example/', { secret: 'planted' })
     await clock.advance(HELPER_UPSTREAM_MS_MAX)
-    const heard = await answer
-    expect(heard).toMatchObject({ is: 'no answer', reply: { status: 502 } })
-    expect(JSON.stringify(heard)).not.toContain('planted')
+    const answer = await answer
+    expect(answer).toMatchObject({ is: 'no answer', reply: { status: 502 } })
+    expect(JSON.stringify(answer)).not.toContain('planted')
     expect(HELPER_UPSTREAM_MS_MAX).toBeLessThan(HTTP_ANSWER_MS_MAX)
   })
 

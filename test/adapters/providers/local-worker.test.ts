@@ -29,15 +29,15 @@ process.stdin.resume().on('close', () => { say(20, 'let go of'); process.exit(3)
 writeSync(2, 'ready\\n')
 `
 
-interface Stage {
+interface LocalWorkerBench {
   readonly log: KeptLog
   readonly dataDir: string
   readonly invitations: string[]
   start(order?: Partial<LocalWorkerOptions>): Promise<LocalWorkerProcess>
-  said(message: string): object | undefined
+  loggedFields(message: string): object | undefined
 }
 
-function stage(given: Partial<LocalWorkerPorts> = {}): Stage {
+function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWorkerBench {
   const folder = tempFolder()
   const script = join(folder, 'program.mjs')
   writeFileSync(script, SCRIPT)
@@ -65,12 +65,13 @@ function stage(given: Partial<LocalWorkerPorts> = {}): Stage {
     invitations.push(`wp-${invitations.length}`)
     return invitations.at(-1) ?? ''
   }
-  const said = (message: string) => log.lines.find((line) => line.message === `local worker: ${message}`)
+  const loggedFields = (message: string) =>
+    log.lines.find((line) => line.message === `local worker: ${message}`)
   return {
     log,
     dataDir,
     invitations,
-    said,
+    loggedFields,
     start: async (order = {}) => {
       const started = await port.start({
         concurrency: 3,
@@ -80,14 +81,14 @@ function stage(given: Partial<LocalWorkerPorts> = {}): Stage {
       })
       if (!started.ok) throw new Error(started.refusal.message)
       afterwards(() => started.value.kill())
-      await until('it is ready', () => said('ready') !== undefined)
+      await until('it is ready', () => loggedFields('ready') !== undefined)
       return started.value
     },
   }
 }
 
 test('it is told where to dial, where to live, how much to do; its token comes in a file of its own', async () => {
-  const { start, said, dataDir, invitations, log } = stage()
+  const { start, loggedFields: said, dataDir, invitations, log } = createLocalWorkerBench()
   await start()
   // Not `pid`: every line has one already, the host's.
   const begun = log.lines.find(({ message }) => message === 'the local worker was started')
@@ -113,7 +114,7 @@ test('it is told where to dial, where to live, how much to do; its token comes i
 })
 
 test('with a credential it needs no invitation, unless it is to begin anew', async () => {
-  const { start, dataDir, invitations, said, log } = stage()
+  const { start, dataDir, invitations, loggedFields: said, log } = createLocalWorkerBench()
   const first = await start()
   writeFileSync(join(dataDir, 'credential.json'), '{}')
   first.stop()
@@ -132,7 +133,7 @@ test('with a credential it needs no invitation, unless it is to begin anew', asy
 })
 
 test('its log comes into ours, level by level, and so does what is no log', async () => {
-  const { start, log, said } = stage()
+  const { start, log, loggedFields: said } = createLocalWorkerBench()
   await start()
   // Of two streams either may be read first.
   await until('the other stream', () => said('on the other stream') !== undefined)
@@ -147,19 +148,25 @@ test('its log comes into ours, level by level, and so does what is no log', asyn
 })
 
 test('a database that we hold open does not reach it, though every child would get it', async () => {
-  const parts = { clock: realClock, random: realChance, log: keptLog(), meters: noMeters, emergencySpaceBytes: 0 }
+  const parts = {
+    clock: realClock,
+    random: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    emergencySpaceBytes: 0,
+  }
   const spool = await openWorkerStore({ dataDir: tempFolder(), ...parts })
   afterwards(() => spool.close())
-  const careless = stage()
+  const careless = createLocalWorkerBench()
   await careless.start()
-  expect(JSON.stringify(careless.said('given'))).toContain('data.mdb')
-  const careful = stage({ inheritable: inheritableDescriptors })
+  expect(JSON.stringify(careless.loggedFields('given'))).toContain('data.mdb')
+  const careful = createLocalWorkerBench({ inheritable: inheritableDescriptors })
   await careful.start()
-  expect(JSON.stringify(careful.said('given'))).not.toContain('data.mdb')
+  expect(JSON.stringify(careful.loggedFields('given'))).not.toContain('data.mdb')
 })
 
 test('drained it is asked, let go of it notices, killed it is gone', async () => {
-  const { start, said } = stage()
+  const { start, loggedFields: said } = createLocalWorkerBench()
   const drained = await start()
   drained.drain()
   expect(await drained.ended).toEqual({ code: 0 })

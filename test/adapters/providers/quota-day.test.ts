@@ -9,21 +9,21 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { GITHUB_LIMITS } from '../../support/github/quotas.ts'
 import { KEY_LIMITS, type Limits, OAUTH_LIMITS } from '../../support/linear/quota.ts'
 import {
-  type Neighbourhood,
-  type NeighbourhoodOptions,
-  neighbourhood,
+  type HostWithProviders,
+  type HostWithProvidersOptions,
+  startHostWithProviders,
 } from '../../support/quota/host-with-providers.ts'
 import {
   cost,
-  type Entry,
+  countOne,
   HOUR_MS,
   isWrite,
+  type MeterEntry,
   MINUTE_MS,
-  one,
   peak,
   weight,
 } from '../../support/quota/meter.ts'
-import { People } from '../../support/quota/working-hour.ts'
+import { SimulatedPeople } from '../../support/quota/working-hour.ts'
 import { firstSeed, Random } from '../../support/random.ts'
 
 const HOURS = Number(process.env.QUOTA_HOURS ?? 0)
@@ -32,28 +32,28 @@ const SEED = firstSeed(5)
 const LONG_MS = 3_600_000
 
 /** Of GitHub only as much as is needed to see that the two do not get in each other's way. */
-const MANY_TICKETS: NeighbourhoodOptions = {
+const MANY_TICKETS: HostWithProvidersOptions = {
   tracker: 'linear key',
   repos: 4,
   tickets: 1_500,
   eligible: 1_000,
 }
 
-const open: Neighbourhood[] = []
+const open: HostWithProviders[] = []
 
 afterEach(async () => {
   for (const place of open.splice(0)) await place.close()
 })
 
 /** The dearest hours and minutes, each beside what is allowed. */
-function dearest(
-  { meter }: Neighbourhood,
+function mostExpensive(
+  { meter }: HostWithProviders,
   linear: Limits,
 ): Record<string, readonly [most: number, of: number]> {
   const [tickets, core, graphql] = [meter.of('linear'), meter.of('core'), meter.of('graphql')]
   const { hourly, pointsPerMinute, createdPerMinute, createdPerHour, concurrent } = GITHUB_LIMITS
   return {
-    'Linear requests an hour': [peak(tickets, HOUR_MS, one), linear.requests],
+    'Linear requests an hour': [peak(tickets, HOUR_MS, countOne), linear.requests],
     'Linear points an hour': [peak(tickets, HOUR_MS, cost), linear.points],
     'REST requests an hour': [peak(core, HOUR_MS, cost), hourly],
     'GraphQL points an hour': [peak(graphql, HOUR_MS, cost), hourly],
@@ -61,20 +61,24 @@ function dearest(
     'GraphQL points a minute': [peak(graphql, MINUTE_MS, weight), pointsPerMinute.graphql],
     'writes a minute': [peak(meter.of('core', 'graphql'), MINUTE_MS, writes), createdPerMinute],
     'writes an hour': [peak(meter.of('core', 'graphql'), HOUR_MS, writes), createdPerHour],
-    'at once': [meter.crowd, concurrent],
+    'at once': [meter.inFlightMax, concurrent],
   }
 }
 
-const writes = (entry: Entry): number => (isWrite(entry) ? 1 : 0)
+const writes = (entry: MeterEntry): number => (isWrite(entry) ? 1 : 0)
 
 /** For people to read. */
-function report({ meter }: Neighbourhood, people: People, most: ReturnType<typeof dearest>): string {
+function usageReport(
+  { meter }: HostWithProviders,
+  people: SimulatedPeople,
+  most: ReturnType<typeof mostExpensive>,
+): string {
   const rest = meter.of('core')
   const unchanged = rest.filter(({ status }) => status === 304).length
   const rows = Object.entries(most).map(
     ([what, [used, of]]) => `${what}: ${used} of ${of}, ${((100 * used) / of).toFixed(1)} %`,
   )
-  const did = [...people.done].map(([deed, times]) => `${deed}: ${times}`)
+  const did = [...people.done].map(([action, times]) => `${action}: ${times}`)
   return [
     ...rows,
     `${rest.length} of REST, ${((100 * unchanged) / rest.length).toFixed(1)} % unchanged`,
@@ -83,30 +87,30 @@ function report({ meter }: Neighbourhood, people: People, most: ReturnType<typeo
 }
 
 /** A day, or a share of it: it begins with a host that knows nothing. */
-async function lived(options: NeighbourhoodOptions, shareOfAnHour: number) {
-  const place = await neighbourhood(options)
+async function simulateDay(options: HostWithProvidersOptions, shareOfAnHour: number) {
+  const place = await startHostWithProviders(options)
   open.push(place)
   place.host.start()
-  const people = new People(place, new Random(SEED))
+  const people = new SimulatedPeople(place, new Random(SEED))
   await people.work(HOURS === 0 ? shareOfAnHour : Math.min(HOURS, WORKING_HOURS_MAX))
   await people.sleep(Math.max(0, HOURS - WORKING_HOURS_MAX))
   return { place, people }
 }
 
 describe('below half of every quota', () => {
-  test.each<[string, NeighbourhoodOptions, number, Limits[]]>([
+  test.each<[string, HostWithProvidersOptions, number, Limits[]]>([
     ['with Linear for an application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
     ['with Linear by a key, and as many tickets as are read', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
     ['with issues on GitHub as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],
   ])(
     '%s',
     async (name, options, shareOfAnHour, limits) => {
-      const { place, people } = await lived(options, shareOfAnHour)
+      const { place, people } = await simulateDay(options, shareOfAnHour)
       const { github, linear, meter } = place
       for (const limit of limits) {
-        const most = dearest(place, limit)
+        const most = mostExpensive(place, limit)
         if (HOURS > 0)
-          console.log(`${name}, ${limit.requests} requests an hour\n${report(place, people, most)}`)
+          console.log(`${name}, ${limit.requests} requests an hour\n${usageReport(place, people, most)}`)
         for (const [what, [used, of]] of Object.entries(most))
           expect([what, used, used <= of / 2]).toEqual([what, used, true])
       }

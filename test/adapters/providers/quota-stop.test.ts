@@ -8,29 +8,29 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../core/result.ts'
 import { authorizationHeader } from '../../../providers/tracker/linear/endpoint.ts'
 import {
-  type Neighbourhood,
-  type NeighbourhoodOptions,
-  neighbourhood,
+  type HostWithProviders,
+  type HostWithProvidersOptions,
+  startHostWithProviders,
   TOKEN,
 } from '../../support/quota/host-with-providers.ts'
-import { type Entry, HOUR_MS, MINUTE_MS } from '../../support/quota/meter.ts'
+import { HOUR_MS, type MeterEntry, MINUTE_MS } from '../../support/quota/meter.ts'
 
 const REPOS = 4
-const FEW: NeighbourhoodOptions = { tracker: 'linear key', repos: REPOS, tickets: 20, eligible: 5 }
+const FEW: HostWithProvidersOptions = { tracker: 'linear key', repos: REPOS, tickets: 20, eligible: 5 }
 /** Where it is about GitHub, Linear need not be asked all the time. */
-const CALM: NeighbourhoodOptions = { ...FEW, pollSeconds: 900 }
+const CALM: HostWithProvidersOptions = { ...FEW, pollSeconds: 900 }
 const POLL_MS = 30_000
 const ROUND_MS = 2 * MINUTE_MS
-const TOLD_SECONDS = 300
-const TOLD_MS = TOLD_SECONDS * 1_000
+const STATED_SECONDS = 300
+const STATED_MS = STATED_SECONDS * 1_000
 /** Longer than a person is kept waiting. */
 const PATIENCE_SECONDS = 30
 
-const open: Neighbourhood[] = []
+const open: HostWithProviders[] = []
 
 /** At work for a while, so that everything is known. */
-async function started(options: NeighbourhoodOptions = FEW): Promise<Neighbourhood> {
-  const place = await neighbourhood(options)
+async function startHost(options: HostWithProvidersOptions = FEW): Promise<HostWithProviders> {
+  const place = await startHostWithProviders(options)
   open.push(place)
   place.host.start()
   await place.clock.advance(ROUND_MS + 1_000)
@@ -43,7 +43,7 @@ afterEach(async () => {
 })
 
 /** What a person is told, which may take a moment. */
-async function told<T>({ clock }: Neighbourhood, asked: Promise<Result<T>>): Promise<Result<T>> {
+async function answerFor<T>({ clock }: HostWithProviders, asked: Promise<Result<T>>): Promise<Result<T>> {
   let answer: Result<T> | undefined
   void asked.then((one) => {
     answer = one
@@ -55,73 +55,76 @@ async function told<T>({ clock }: Neighbourhood, asked: Promise<Result<T>>): Pro
 }
 
 /** What the page of pull requests says is the matter, each thing once. */
-async function complaints(place: Neighbourhood): Promise<string[]> {
-  const page = await told(place, place.host.hostApi.pulls())
+async function pullErrors(place: HostWithProviders): Promise<string[]> {
+  const page = await answerFor(place, place.host.hostApi.pulls())
   return page.ok ? [...new Set(page.value.errors.map(({ message }) => message))] : [page.refusal.message]
 }
 
-const projects = (place: Neighbourhood) => told(place, place.host.hostApi.trackerProjects())
+const projects = (place: HostWithProviders) => answerFor(place, place.host.hostApi.trackerProjects())
 
-const isRefused = ({ status }: Entry): boolean => status >= 400
+const isRefused = ({ status }: MeterEntry): boolean => status >= 400
 
 /** What began although the first of these had been refused already. */
-function afterTheFirstRefusal(entries: readonly Entry[]): Entry[] {
+function afterTheFirstRefusal(entries: readonly MeterEntry[]): MeterEntry[] {
   const first = Math.min(...entries.filter(isRefused).map(({ ended }) => ended))
   return entries.filter(({ began }) => began > first)
 }
 
 /** How often the log says it, of a service and what it counts. */
-function said({ log }: Neighbourhood, what: string, about: object = {}): number {
+function countLogLines({ log }: HostWithProviders, what: string, about: object = {}): number {
   return log.lines.filter(
     ({ message, fields }) =>
       message === what && Object.entries(about).every(([name, value]) => Reflect.get(fields, name) === value),
   ).length
 }
 
-const SHUT = 'requests to a service are paused'
-const OPEN = 'requests to a service are allowed again'
-const SPARING = 'the remaining budget of a service is reserved for people'
+const BLOCKED_MESSAGE = 'requests to a service are paused'
+const OPEN_MESSAGE = 'requests to a service are allowed again'
+const RESERVED_MESSAGE = 'the remaining budget of a service is reserved for people'
 
 // ---- GitHub ----------------------------------------------------------------------------------------------------------
 
-interface Trouble {
-  readonly faults: Partial<Neighbourhood['github']['faults']>
-  readonly toldMs: number
+interface RateLimitCase {
+  readonly faults: Partial<HostWithProviders['github']['faults']>
+  readonly statedMs: number
   /** By when it is over at the latest, having been refused twice. */
   readonly overMs: number
 }
 
-const HOUR: Omit<Trouble, 'faults'> = { toldMs: HOUR_MS - ROUND_MS, overMs: HOUR_MS + ROUND_MS }
-const PAUSE: Omit<Trouble, 'faults'> = { toldMs: TOLD_MS, overMs: 3 * TOLD_MS }
+const HOUR: Omit<RateLimitCase, 'faults'> = { statedMs: HOUR_MS - ROUND_MS, overMs: HOUR_MS + ROUND_MS }
+const PAUSE: Omit<RateLimitCase, 'faults'> = { statedMs: STATED_MS, overMs: 3 * STATED_MS }
 
-const TROUBLES: [string, Trouble][] = [
+const RATE_LIMIT_CASES: [string, RateLimitCase][] = [
   [
     '429 with Retry-After',
-    { faults: { secondary: { status: 429, retryAfterSeconds: TOLD_SECONDS } }, ...PAUSE },
+    { faults: { secondary: { status: 429, retryAfterSeconds: STATED_SECONDS } }, ...PAUSE },
   ],
   [
     '403 with Retry-After',
-    { faults: { secondary: { status: 403, retryAfterSeconds: TOLD_SECONDS } }, ...PAUSE },
+    { faults: { secondary: { status: 403, retryAfterSeconds: STATED_SECONDS } }, ...PAUSE },
   ],
-  ['a secondary limit and no time', { faults: { secondary: { status: 403 } }, ...PAUSE, toldMs: MINUTE_MS }],
+  [
+    'a secondary limit and no time',
+    { faults: { secondary: { status: 403 } }, ...PAUSE, statedMs: MINUTE_MS },
+  ],
   ['that the hour is used up, as 403', { faults: { primary: 403 }, ...HOUR }],
   ['that the hour is used up, as 429', { faults: { primary: 429 }, ...HOUR }],
 ]
 
-describe.each(TROUBLES)('GitHub says %s', (_, { faults, toldMs, overMs }) => {
+describe.each(RATE_LIMIT_CASES)('GitHub says %s', (_, { faults, statedMs, overMs }) => {
   test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
-    const place = await started(CALM)
+    const place = await startHost(CALM)
     const { clock, github, meter } = place
     Object.assign(github.faults, faults)
     const refusedAt = urgency === 'person' ? clock.now() : clock.now() + ROUND_MS - 1_000
-    if (urgency === 'person') await complaints(place)
+    if (urgency === 'person') await pullErrors(place)
     else await clock.advance(ROUND_MS - 1_000)
     const core = meter.of('core')
     expect([core.length > 0, afterTheFirstRefusal(core)]).toEqual([true, []])
 
     meter.forget()
-    if (toldMs > MINUTE_MS) expect(await complaints(place)).toEqual([UNTIL_WHEN])
-    await clock.advance(refusedAt + toldMs - clock.now() - 2_000)
+    if (statedMs > MINUTE_MS) expect(await pullErrors(place)).toEqual([UNTIL_WHEN])
+    await clock.advance(refusedAt + statedMs - clock.now() - 2_000)
     expect(meter.of('core')).toEqual([])
 
     // It is no better: one finds that out for all.
@@ -132,8 +135,8 @@ describe.each(TROUBLES)('GitHub says %s', (_, { faults, toldMs, overMs }) => {
     const statuses = meter.of('core').map(({ status }) => status)
     expect(statuses.filter((status) => status >= 400)).toHaveLength(1)
     expect(statuses.length).toBeGreaterThan(2 * REPOS)
-    expect(await complaints(place)).toEqual([])
-    expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+    expect(await pullErrors(place)).toEqual([])
+    expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
     expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
   })
 })
@@ -143,25 +146,25 @@ const UNTIL_WHEN = expect.stringMatching(
 )
 
 test('an hour of GraphQL that is used up, said with status 200, stops GraphQL and nothing else', async () => {
-  const place = await started(CALM)
+  const place = await startHost(CALM)
   const { clock, github, meter, host } = place
   github.faults.matching = /graphql/
   github.faults.primary = 403
-  const look = () => told(place, host.hostApi.pull('r1', 1))
-  expect(await look()).toMatchObject({ ok: false })
-  for (let clicks = 0; clicks < 5; clicks++) expect(await look()).toMatchObject({ ok: false })
+  const openPull = () => answerFor(place, host.hostApi.pull('r1', 1))
+  expect(await openPull()).toMatchObject({ ok: false })
+  for (let clicks = 0; clicks < 5; clicks++) expect(await openPull()).toMatchObject({ ok: false })
   expect(meter.of('graphql')).toHaveLength(1)
-  expect(await complaints(place)).toEqual([])
+  expect(await pullErrors(place)).toEqual([])
   github.faults.primary = undefined
   await clock.advance(HOUR_MS)
-  expect(await look()).toMatchObject({ ok: true })
-  expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
-  expect(said(place, SHUT, { resource: 'graphql' })).toBe(1)
+  expect(await openPull()).toMatchObject({ ok: true })
+  expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
+  expect(countLogLines(place, BLOCKED_MESSAGE, { resource: 'graphql' })).toBe(1)
 })
 
 test('when little is left of an hour, that is for people: their clicks go through, and the watch stops', async () => {
   const hourly = 40
-  const place = await started({ ...CALM, limits: { hourly } })
+  const place = await startHost({ ...CALM, limits: { hourly } })
   const { clock, github, meter, remotes } = place
   const change = () => {
     for (const remote of remotes) github.addComment(remote, 1, { author: 'bo', body: String(clock.now()) })
@@ -172,19 +175,19 @@ test('when little is left of an hour, that is for people: their clicks go throug
   }
   const spent = meter.of('core').filter(({ status }) => status === 200).length
   expect(hourly - spent - REPOS).toBeGreaterThanOrEqual(hourly * 0.2 - REPOS)
-  expect([said(place, SPARING), said(place, SHUT)]).toEqual([1, 0])
+  expect([countLogLines(place, RESERVED_MESSAGE), countLogLines(place, BLOCKED_MESSAGE)]).toEqual([1, 0])
 
   meter.forget()
   await clock.advance(3 * ROUND_MS)
   expect(meter.of('core')).toEqual([])
-  expect(await complaints(place)).toEqual([])
+  expect(await pullErrors(place)).toEqual([])
   expect(meter.of('core').length).toBeGreaterThanOrEqual(2 * REPOS)
 
   // And when nothing is left, nobody asks.
   change()
-  await complaints(place)
+  await pullErrors(place)
   change()
-  expect(await complaints(place)).toEqual([
+  expect(await pullErrors(place)).toEqual([
     expect.stringMatching(/request budget of GitHub for this credential is used up.* UTC/),
   ])
   expect(github.counters.refusedPrimary).toBe(0)
@@ -192,30 +195,30 @@ test('when little is left of an hour, that is for people: their clicks go throug
   await clock.advance(10 * MINUTE_MS)
   expect(meter.of('core')).toEqual([])
   await clock.advance(HOUR_MS - 10 * MINUTE_MS)
-  expect(await complaints(place)).toEqual([])
-  expect(said(place, SPARING)).toBe(1)
-  expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+  expect(await pullErrors(place)).toEqual([])
+  expect(countLogLines(place, RESERVED_MESSAGE)).toBe(1)
+  expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
 })
 
 test('a page that is loaded again and again trips no limit of the minute, and shows everything', async () => {
-  const place = await started({ ...CALM, repos: 20 })
+  const place = await startHost({ ...CALM, repos: 20 })
   const { clock, github, meter, host } = place
   for (let loads = 0; loads < 60; loads++) {
-    expect(await complaints(place)).toEqual([])
+    expect(await pullErrors(place)).toEqual([])
     await clock.advance(1_000)
   }
   expect(github.counters.refusedSecondary).toBe(0)
   expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
   // And nobody is shown how it was before what they have just done.
-  expect(await told(place, host.hostApi.closePull('r1', 1))).toMatchObject({ ok: true })
-  const page = await told(place, host.hostApi.pulls())
+  expect(await answerFor(place, host.hostApi.closePull('r1', 1))).toMatchObject({ ok: true })
+  const page = await answerFor(place, host.hostApi.pulls())
   if (!page.ok) throw new Error(page.refusal.message)
   const closed = page.value.pulls.find(({ repo, number }) => repo === 'r1' && number === 1)
   expect(closed === undefined || closed.state === 'closed').toBe(true)
 })
 
 test('a thousand issues that wait for others are read within the limit of the minute', async () => {
-  const place = await neighbourhood({ tracker: 'github', repos: 1, tickets: 990 })
+  const place = await startHostWithProviders({ tracker: 'github', repos: 1, tickets: 990 })
   open.push(place)
   place.host.start()
   await place.clock.advance(4 * MINUTE_MS)
@@ -230,9 +233,9 @@ const BLOCKED_BY = 'GET /repos/{owner}/{repo}/issues/{issue_number}/dependencies
 
 describe.each([400, 200, 429] as const)('Linear says RATELIMITED with status %i', (status) => {
   test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
-    const place = await started()
+    const place = await startHost()
     const { clock, linear, meter, host } = place
-    const end = linear.faults.add({ kind: 'ratelimited', status, retryAfterSeconds: TOLD_SECONDS })
+    const end = linear.faults.add({ kind: 'ratelimited', status, retryAfterSeconds: STATED_SECONDS })
     const before = clock.now()
     if (urgency === 'person') expect(await projects(place)).toMatchObject({ ok: false })
     else await clock.advance(POLL_MS)
@@ -240,17 +243,17 @@ describe.each([400, 200, 429] as const)('Linear says RATELIMITED with status %i'
 
     meter.forget()
     expect(await projects(place)).toMatchObject({ refusal: { message: LINEAR_UNTIL_WHEN } })
-    await clock.advance(before + TOLD_MS - clock.now() - 2_000)
+    await clock.advance(before + STATED_MS - clock.now() - 2_000)
     expect(meter.of('linear')).toEqual([])
     await clock.advance(2 * POLL_MS)
     expect(meter.of('linear')).toHaveLength(1)
 
     end()
-    await clock.advance(3 * TOLD_MS)
+    await clock.advance(3 * STATED_MS)
     expect(await projects(place)).toMatchObject({ ok: true })
     expect(host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
     expect(meter.of('linear').length).toBeGreaterThan(10)
-    expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+    expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
   })
 })
 
@@ -262,7 +265,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
   test.each(['requests', 'points'] as const)(
     '%s that are gone stop everybody until they are there again',
     async (what) => {
-      const place = await started({ ...FEW, tracker })
+      const place = await startHost({ ...FEW, tracker })
       const { clock, linear, meter } = place
       linear.quotaOf(authorizationHeader(place.trackerKey)).drain(what)
       for (let clicks = 0; clicks < 3; clicks++)
@@ -272,12 +275,12 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
       await clock.advance(2 * MINUTE_MS)
       expect(await projects(place)).toMatchObject({ ok: true })
       expect(meter.of('linear').filter(isRefused)).toHaveLength(1)
-      expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+      expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
     },
   )
 
   test('little that is left is for people, and the polls go on when there is more again', async () => {
-    const place = await started({ ...FEW, tracker })
+    const place = await startHost({ ...FEW, tracker })
     const { clock, linear, meter } = place
     const quota = linear.quotaOf(authorizationHeader(place.trackerKey))
     while (Number(quota.headers(0)['X-RateLimit-Requests-Remaining']) > quota.limits.requests * 0.1)
@@ -287,7 +290,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
     await clock.advance(4 * POLL_MS)
     expect(meter.of('linear')).toEqual([])
     expect(await projects(place)).toMatchObject({ ok: true })
-    expect(said(place, SPARING)).toBe(1)
+    expect(countLogLines(place, RESERVED_MESSAGE)).toBe(1)
     await clock.advance(HOUR_MS)
     expect(meter.of('linear').length).toBeGreaterThan(10)
     expect(meter.of('linear').filter(isRefused)).toEqual([])
@@ -296,13 +299,13 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
 })
 
 test('the account of both is one: what pull requests are refused, issues are not asked either', async () => {
-  const place = await started({ tracker: 'github', repos: REPOS })
+  const place = await startHost({ tracker: 'github', repos: REPOS })
   const { clock, github, meter } = place
   expect(place.trackerKey).toBe(TOKEN)
-  github.faults.secondary = { status: 403, retryAfterSeconds: TOLD_SECONDS }
-  expect(await complaints(place)).toHaveLength(1)
+  github.faults.secondary = { status: 403, retryAfterSeconds: STATED_SECONDS }
+  expect(await pullErrors(place)).toHaveLength(1)
   meter.forget()
-  await clock.advance(TOLD_MS - 2_000)
+  await clock.advance(STATED_MS - 2_000)
   expect(meter.of('core')).toEqual([])
   expect(place.host.hostApi.hello().linearStatus).toMatchObject({
     error: expect.stringMatching(/fewer requests/),
@@ -310,5 +313,5 @@ test('the account of both is one: what pull requests are refused, issues are not
   github.faults.secondary = undefined
   await clock.advance(ROUND_MS)
   expect(place.host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
-  expect(await complaints(place)).toEqual([])
+  expect(await pullErrors(place)).toEqual([])
 })

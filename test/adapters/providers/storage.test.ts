@@ -11,7 +11,7 @@ import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
 import { type StubWrangler, stubWrangler, type WranglerWorld } from '../../support/wrangler.ts'
 
-interface Bench {
+interface BucketBench {
   readonly bucket: Bucket
   readonly wrangler: StubWrangler
   readonly folder: string
@@ -23,12 +23,12 @@ afterEach(() => {
   for (const bucket of buckets.splice(0)) bucket.stop()
 })
 
-function bench(
+function createBucketBench(
   world: WranglerWorld = {},
   more: Record<string, string> = {},
   clock: Clock = realClock,
   temp = tempFolder(),
-): Bench {
+): BucketBench {
   const folder = tempFolder()
   const wrangler = stubWrangler(folder, world)
   const environment = {
@@ -42,7 +42,7 @@ function bench(
   return { bucket, wrangler, folder, temp }
 }
 
-function order(text: string, more: Partial<UploadRequest> = {}): UploadRequest {
+function uploadRequest(text: string, more: Partial<UploadRequest> = {}): UploadRequest {
   return {
     bucket: 'shots',
     key: 'run-1/a picture.png',
@@ -65,12 +65,14 @@ test('a machine without the command, or with a broken one, has none', async () =
   const bucket = createWranglerBucket(parts)
   expect(await bucket.status()).toEqual({ installed: false, loggedIn: false })
   expect(await bucket.login()).toMatchObject(refusedAs('invalid'))
-  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('invalid'))
-  expect(await bench({ broken: true, loggedIn: true }).bucket.status()).toMatchObject({ installed: false })
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('invalid'))
+  expect(await createBucketBench({ broken: true, loggedIn: true }).bucket.status()).toMatchObject({
+    installed: false,
+  })
 })
 
 test('it says who is logged in, as far as the command does', async () => {
-  const { bucket, wrangler } = bench()
+  const { bucket, wrangler } = createBucketBench()
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
   wrangler.set({ loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Dev Account' })
@@ -85,30 +87,30 @@ test('of several accounts the one that the environment names counts', async () =
     { id: 'a', name: 'First' },
     { id: 'b', name: 'Second\u202e' },
   ]
-  const { bucket } = bench({ loggedIn: true, accounts }, { CLOUDFLARE_ACCOUNT_ID: 'b' })
+  const { bucket } = createBucketBench({ loggedIn: true, accounts }, { CLOUDFLARE_ACCOUNT_ID: 'b' })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
 })
 
 test('one that is too old to answer as JSON is asked the old way', async () => {
-  const { bucket, wrangler } = bench({ old: true, loggedIn: true })
+  const { bucket, wrangler } = createBucketBench({ old: true, loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.set({ old: true, loggedIn: false })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
 test('looks at the same time share one answer', async () => {
-  const { bucket, wrangler } = bench({ loggedIn: true })
+  const { bucket, wrangler } = createBucketBench({ loggedIn: true })
   const looks = await Promise.all([bucket.status(), bucket.status(), bucket.status()])
   expect(new Set(looks.map((look) => look.account))).toEqual(new Set(['Dev Account']))
   expect(wrangler.calls()).toHaveLength(2)
 })
 
 test('an upload goes to the bucket itself, from an empty folder, through a file for its owner alone', async () => {
-  const { bucket, wrangler, folder, temp } = bench(
+  const { bucket, wrangler, folder, temp } = createBucketBench(
     { loggedIn: true },
     { CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:1' },
   )
-  expect(await bucket.upload(order('some bytes'))).toEqual({ ok: true, value: undefined })
+  expect(await bucket.upload(uploadRequest('some bytes'))).toEqual({ ok: true, value: undefined })
   expect(wrangler.remote('shots', 'run-1/a picture.png')).toEqual({
     bytes: Buffer.from('some bytes'),
     type: 'image/png',
@@ -129,7 +131,7 @@ test('an upload goes to the bucket itself, from an empty folder, through a file 
 })
 
 test('what can never be uploaded is refused before anything runs', async () => {
-  const { bucket, wrangler } = bench({ loggedIn: true })
+  const { bucket, wrangler } = createBucketBench({ loggedIn: true })
   const never: Partial<UploadRequest>[] = [
     { size: UPLOAD_BYTES_MAX + 1 },
     { key: 'a/../b' },
@@ -142,15 +144,16 @@ test('what can never be uploaded is refused before anything runs', async () => {
     { contentType: 'image/png\r\nx: y' },
     { contentType: '' },
   ]
-  for (const one of never) expect(await bucket.upload(order('abc', one))).toMatchObject(refusedAs('invalid'))
+  for (const one of never)
+    expect(await bucket.upload(uploadRequest('abc', one))).toMatchObject(refusedAs('invalid'))
   expect(wrangler.calls()).toEqual([])
 })
 
 test('a file that is not as long as announced, or cannot be read, leaves nothing behind', async () => {
-  const { bucket, wrangler, temp } = bench({ loggedIn: true })
-  expect(await bucket.upload(order('abcdef', { size: 4 }))).toMatchObject(refusedAs('invalid'))
-  expect(await bucket.upload(order('abc', { size: 400 }))).toMatchObject(refusedAs('invalid'))
-  const broken = order('abc', {
+  const { bucket, wrangler, temp } = createBucketBench({ loggedIn: true })
+  expect(await bucket.upload(uploadRequest('abcdef', { size: 4 }))).toMatchObject(refusedAs('invalid'))
+  expect(await bucket.upload(uploadRequest('abc', { size: 400 }))).toMatchObject(refusedAs('invalid'))
+  const broken = uploadRequest('abc', {
     // biome-ignore lint/correctness/useYield: a reading that fails at once
     async *read() {
       throw new Error('gone')
@@ -162,12 +165,12 @@ test('a file that is not as long as announced, or cannot be read, leaves nothing
 })
 
 test('why an upload failed is told apart', async () => {
-  const { bucket, wrangler } = bench({ loggedIn: false })
-  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('unauthorized'))
+  const { bucket, wrangler } = createBucketBench({ loggedIn: false })
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unauthorized'))
   wrangler.set({ loggedIn: true, buckets: [] })
-  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('invalid'))
-  const other = bench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
-  const failed = await other.bucket.upload(order('abc'))
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('invalid'))
+  const other = createBucketBench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
+  const failed = await other.bucket.upload(uploadRequest('abc'))
   expect(failed).toMatchObject(refusedAs('failed'))
   expect(JSON.stringify(failed)).not.toContain('bad-token')
 })
@@ -179,11 +182,11 @@ test('a command that hangs is ended in time, and what waits behind it has its tu
     after: (ms: number, run: () => void) =>
       ms === UPLOAD_MS_MAX || ms === PROGRAM_MS_MAX ? held(late, run) : realClock.after(ms, run),
   }
-  const { bucket, wrangler, temp } = bench({ loggedIn: true, hangs: true }, {}, patient)
-  const first = bucket.upload(order('abc'))
+  const { bucket, wrangler, temp } = createBucketBench({ loggedIn: true, hangs: true }, {}, patient)
+  const first = bucket.upload(uploadRequest('abc'))
   await until('it to hang', () => wrangler.calls().length === 1)
   wrangler.set({ loggedIn: true })
-  const second = bucket.upload(order('second', { key: 'b' }))
+  const second = bucket.upload(uploadRequest('second', { key: 'b' }))
   late.shift()?.()
   expect(await first).toMatchObject(refusedAs('unavailable'))
   expect(await second).toMatchObject({ ok: true })
@@ -197,23 +200,23 @@ test('a command that hangs is ended in time, and what waits behind it has its tu
 })
 
 test('what a process that was killed in an upload left behind is gone after the next start', async () => {
-  const killed = bench({ loggedIn: true, hangs: true })
-  void killed.bucket.upload(order('abc'))
+  const killed = createBucketBench({ loggedIn: true, hangs: true })
+  void killed.bucket.upload(uploadRequest('abc'))
   await until('it to hang', () => killed.wrangler.calls().length === 1)
   expect(readdirSync(killed.temp)).toHaveLength(1)
-  const next = bench({ loggedIn: true }, {}, realClock, killed.temp)
-  expect(await next.bucket.upload(order('abc'))).toMatchObject({ ok: true })
+  const next = createBucketBench({ loggedIn: true }, {}, realClock, killed.temp)
+  expect(await next.bucket.upload(uploadRequest('abc'))).toMatchObject({ ok: true })
   expect(readdirSync(killed.temp)).toEqual([])
 })
 
 test('a success that is not of the remote bucket is none', async () => {
-  const { bucket, wrangler } = bench({ loggedIn: true, ignoresRemote: true })
-  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('failed'))
+  const { bucket, wrangler } = createBucketBench({ loggedIn: true, ignoresRemote: true })
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('failed'))
   expect(wrangler.remote('shots', 'run-1/a picture.png')).toBeUndefined()
 })
 
 test('a login is started once, shows its page, and is over when the person has confirmed', async () => {
-  const { bucket, wrangler } = bench()
+  const { bucket, wrangler } = createBucketBench()
   const started = await Promise.all([bucket.login(), bucket.login()])
   for (const one of started) {
     expect(one).toMatchObject({
@@ -230,7 +233,7 @@ test('a login is started once, shows its page, and is over when the person has c
 })
 
 test('a login that ends at once says why', async () => {
-  const { bucket } = bench({ refusesLogin: true })
+  const { bucket } = createBucketBench({ refusesLogin: true })
   expect(await bucket.login()).toMatchObject({
     ok: false,
     refusal: { kind: 'failed', message: expect.stringContaining('Node.js v22') },
@@ -238,13 +241,13 @@ test('a login that ends at once says why', async () => {
 })
 
 test('stopping ends a login that waits, and nothing starts after it', async () => {
-  const { bucket, wrangler, temp } = bench()
+  const { bucket, wrangler, temp } = createBucketBench()
   await bucket.login()
   const pid = wrangler.calls().at(-1)?.pid ?? 0
   bucket.stop()
   await until('the login to be gone', () => !isAlive(pid))
   expect(await bucket.login()).toMatchObject(refusedAs('unavailable'))
-  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('unavailable'))
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unavailable'))
   await until('its folder to be gone', () => readdirSync(temp).length === 0)
 })
 

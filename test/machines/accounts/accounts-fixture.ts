@@ -21,7 +21,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { configured } from '../../support/sample-configs.ts'
 
-interface Question {
+interface PendingCall {
   readonly what: string
   readonly config: ServiceConfig | undefined
   readonly order: unknown
@@ -30,16 +30,16 @@ interface Question {
 }
 
 /** Neighbours that write down what they are asked, and wait. */
-export class Hands {
-  readonly open: Question[] = []
+export class FakeAccountProviders {
+  readonly open: PendingCall[] = []
   /** Everything ever asked, by name. */
   readonly asked: string[] = []
-  readonly #turn: () => Promise<void>
-  journey: Result<RedirectAuthorization> | undefined
+  readonly #settle: () => Promise<void>
+  authorization: Result<RedirectAuthorization> | undefined
   readonly states: string[] = []
 
-  constructor(turn: () => Promise<void>) {
-    this.#turn = turn
+  constructor(settle: () => Promise<void>) {
+    this.#settle = settle
   }
 
   readonly accounts: Accounts = {
@@ -47,7 +47,7 @@ export class Hands {
       this.asked.push('authorize')
       this.states.push(state)
       return (
-        this.journey ??
+        this.authorization ??
         yes({
           url: `https://tracker.example/authorize?state=${state}&port=${port}`,
           verifier: 'the-verifier',
@@ -79,7 +79,7 @@ export class Hands {
   }
 
   /** The oldest open question of that name. */
-  take(what: string): Question {
+  take(what: string): PendingCall {
     const at = this.open.findIndex((question) => question.what === what)
     const [question] = at === -1 ? [] : this.open.splice(at, 1)
     if (question === undefined)
@@ -87,10 +87,10 @@ export class Hands {
     return question
   }
 
-  async answer(what: string, value: unknown): Promise<Question> {
+  async answer(what: string, value: unknown): Promise<PendingCall> {
     const question = this.take(what)
     question.answer(value)
-    await this.#turn()
+    await this.#settle()
     return question
   }
 
@@ -99,10 +99,10 @@ export class Hands {
   }
 }
 
-export function bench(stored: unknown = {}) {
+export function createAccountsBench(stored: unknown = {}) {
   const clock = new ManualClock()
   const log = keptLog()
-  const hands = new Hands(() => clock.turn())
+  const providers = new FakeAccountProviders(() => clock.turn())
   let config: CompletedConfig = configured(stored)
   let rolled = 0
   const saves: CredentialChange[] = []
@@ -134,12 +134,12 @@ export function bench(stored: unknown = {}) {
     log,
     meters: noMeters,
     kinds: accountKinds,
-    runEffect: (effect) => room.runEffect(effect as AccountEffect),
+    runEffect: (effect) => manager.runEffect(effect as AccountEffect),
     onFatal: (reason) => {
       throw new Error(reason)
     },
   })
-  const room = new AccountManager({
+  const manager = new AccountManager({
     clock,
     log,
     system,
@@ -147,17 +147,17 @@ export function bench(stored: unknown = {}) {
     random: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
     config: () => config.effective,
     redacted: () => redactConfig(config.effective),
-    accounts: hands.accounts,
-    bucket: hands.bucket,
+    accounts: providers.accounts,
+    bucket: providers.bucket,
     port: () => world.port,
     save,
   })
   return {
     clock,
     log,
-    hands,
+    providers,
     system,
-    room,
+    manager,
     saves,
     world,
     config: () => config.effective,
@@ -171,12 +171,12 @@ export function bench(stored: unknown = {}) {
       await clock.turn()
       return Promise.race([promise, Promise.resolve(undefined)])
     },
-    everythingSaid: () => JSON.stringify(log.lines),
+    loggedText: () => JSON.stringify(log.lines),
   }
 }
-export type Bench = ReturnType<typeof bench>
+export type AccountsBench = ReturnType<typeof createAccountsBench>
 
-export const start = {
+export const DEVICE_START = {
   deviceCode: 'secret-device-code',
   userCode: 'ABCD-1234',
   verificationUri: 'https://codehost.example/login/device',

@@ -3,21 +3,21 @@ import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { ConnectResponse, StorageConnectResponse, StorageStatus } from '../../../protocol/connect.ts'
 import { createChecker } from '../../../protocol/parse.ts'
-import { bench } from './accounts-fixture.ts'
+import { createAccountsBench } from './accounts-fixture.ts'
 
 const LOGIN = '{"tokens":{"access":"a-very-secret-login"}}'
 
 describe('an agent', () => {
   test('with a key on this machine is connected by it, once it is known to work', async () => {
-    const b = bench({ agent: { agentAApiKey: 'sk-ant-api03-old', agentCApiKey: 'c-key' } })
-    const answer = b.room.connect('agentA')
+    const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-old', agentCApiKey: 'c-key' } })
+    const answer = b.manager.connect('agentA')
     await b.clock.turn()
-    await b.hands.answer(
+    await b.providers.answer(
       'find agentA',
       yes({ detail: 'a setup token', credential: { agentAOauthToken: 'sk-ant-oat01-found' } }),
     )
     expect(b.saves).toEqual([])
-    const { config } = await b.hands.answer('check agentA', yes('works'))
+    const { config } = await b.providers.answer('check agentA', yes('works'))
     expect(config?.agent.agentAOauthToken).toBe('sk-ant-oat01-found')
     const connected = await answer
     expect(connected).toMatchObject({
@@ -29,18 +29,18 @@ describe('an agent', () => {
     })
     // What was found is what is used from now on; other agents are left alone.
     expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-found', agentCApiKey: 'c-key' })
-    expect(JSON.stringify(connected) + b.everythingSaid()).not.toContain('sk-ant-oat01-found')
+    expect(JSON.stringify(connected) + b.loggedText()).not.toContain('sk-ant-oat01-found')
   })
 
   test('with a login of its own is connected by it', async () => {
-    const b = bench()
-    const answer = b.room.connect('agentB')
+    const b = createAccountsBench()
+    const answer = b.manager.connect('agentB')
     await b.clock.turn()
-    await b.hands.answer(
+    await b.providers.answer(
       'find agentB',
       yes({ detail: `the login ${LOGIN}`, credential: { agentBLogin: LOGIN } }),
     )
-    await b.hands.answer('check agentB', yes('a login'))
+    await b.providers.answer('check agentB', yes('a login'))
     expect(await answer).toMatchObject({ value: { status: 'connected', detail: 'the login ***' } })
     expect(b.stored().agent).toEqual({ agentBLogin: LOGIN })
   })
@@ -50,21 +50,24 @@ describe('an agent', () => {
     no('failed', 'its program broke'),
     no('unavailable', 'too slow'),
   ])('without one the form is shown, with the reason: %j', async (refused) => {
-    const b = bench()
-    const answer = b.room.connect('agentC')
+    const b = createAccountsBench()
+    const answer = b.manager.connect('agentC')
     await b.clock.turn()
-    await b.hands.answer('find agentC', refused)
+    await b.providers.answer('find agentC', refused)
     expect(await answer).toEqual(
       yes({ status: 'manual', provider: 'agentC', reason: refused.refusal.message }),
     )
   })
 
   test('whose key does not work is not connected by it', async () => {
-    const b = bench()
-    const answer = b.room.connect('agentA')
+    const b = createAccountsBench()
+    const answer = b.manager.connect('agentA')
     await b.clock.turn()
-    await b.hands.answer('find agentA', yes({ detail: 'a key', credential: { agentAApiKey: 'sk-ant-bad' } }))
-    await b.hands.answer('check agentA', no('unauthorized', 'sk-ant-bad is revoked'))
+    await b.providers.answer(
+      'find agentA',
+      yes({ detail: 'a key', credential: { agentAApiKey: 'sk-ant-bad' } }),
+    )
+    await b.providers.answer('check agentA', no('unauthorized', 'sk-ant-bad is revoked'))
     expect(await answer).toMatchObject({
       value: {
         status: 'manual',
@@ -75,21 +78,21 @@ describe('an agent', () => {
   })
 
   test('only fields of its own are taken from what was found', async () => {
-    const b = bench()
-    const answer = b.room.connect('agentB')
+    const b = createAccountsBench()
+    const answer = b.manager.connect('agentB')
     await b.clock.turn()
-    await b.hands.answer('find agentB', yes({ detail: 'odd', credential: { agentCLogin: 'not yours' } }))
+    await b.providers.answer('find agentB', yes({ detail: 'odd', credential: { agentCLogin: 'not yours' } }))
     expect(await answer).toMatchObject({ value: { status: 'manual' } })
     expect(b.saves).toEqual([])
   })
 
   test('that a person disconnects meanwhile stays disconnected', async () => {
-    const b = bench({ agent: { agentCApiKey: 'c-old' } })
-    const answer = b.room.connect('agentC')
+    const b = createAccountsBench({ agent: { agentCApiKey: 'c-old' } })
+    const answer = b.manager.connect('agentC')
     await b.clock.turn()
-    await b.room.changeCredentials({ agentCApiKey: '' })
-    await b.hands.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
-    await b.hands.answer('check agentC', yes('a login'))
+    await b.manager.changeCredentials({ agentCApiKey: '' })
+    await b.providers.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
+    await b.providers.answer('check agentC', yes('a login'))
     expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
     expect(b.stored().agent).toEqual({})
   })
@@ -106,46 +109,46 @@ describe('the bucket', () => {
     [set, { installed: true, loggedIn: false }, false],
     [set, { installed: false, loggedIn: false }, false],
   ])('is ready when nothing is missing: %j %j', async (stored, look, isReady) => {
-    const b = bench(stored)
-    const status = b.room.storageStatus()
-    await b.hands.answer('look', look)
+    const b = createAccountsBench(stored)
+    const status = b.manager.storageStatus()
+    await b.providers.answer('look', look)
     const told = await status
     expect(told).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...look, ready: isReady })
     expect(createChecker(StorageStatus)(told)).toMatchObject({ ok: true })
   })
 
   test('is asked anew each time, but once for all who ask together', async () => {
-    const b = bench(set)
-    const both = [b.room.storageStatus(), b.room.storageStatus()]
+    const b = createAccountsBench(set)
+    const both = [b.manager.storageStatus(), b.manager.storageStatus()]
     await b.clock.turn()
-    await b.hands.answer('look', { ...ready, account: `${'x'.repeat(600)}\u001b` })
+    await b.providers.answer('look', { ...ready, account: `${'x'.repeat(600)}\u001b` })
     expect((await Promise.all(both)).map(({ account }) => account?.length)).toEqual([512, 512])
-    void b.room.storageStatus()
+    void b.manager.storageStatus()
     await b.clock.turn()
-    expect(b.hands.count('look')).toBe(2)
+    expect(b.providers.count('look')).toBe(2)
   })
 
   test('of which nothing is heard, or that breaks, is not ready', async () => {
-    const b = bench(set)
-    const status = b.room.storageStatus()
+    const b = createAccountsBench(set)
+    const status = b.manager.storageStatus()
     await b.clock.turn()
     await b.clock.advance(60_000)
     expect(await status).toMatchObject({ loggedIn: false, ready: false })
-    const broken = b.room.storageStatus()
+    const broken = b.manager.storageStatus()
     await b.clock.turn()
-    b.hands.take('look')
-    b.hands.take('look').fail(new Error('no'))
+    b.providers.take('look')
+    b.providers.take('look').fail(new Error('no'))
     expect(await broken).toMatchObject({ loggedIn: false, ready: false })
   })
 
   const connecting = async (look: object, login?: unknown) => {
-    const b = bench(set)
-    const answer = b.room.connectStorage()
-    await b.hands.answer('look', look)
-    if (login !== undefined) await b.hands.answer('login', login)
+    const b = createAccountsBench(set)
+    const answer = b.manager.connectStorage()
+    await b.providers.answer('look', look)
+    if (login !== undefined) await b.providers.answer('login', login)
     const told = await answer
     expect(createChecker(StorageConnectResponse)(told)).toMatchObject({ ok: true })
-    expect(b.hands.count('login')).toBe(login === undefined ? 0 : 1)
+    expect(b.providers.count('login')).toBe(login === undefined ? 0 : 1)
     return told
   }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { CredentialsResponse } from '../../../protocol/connect.ts'
 import { createChecker } from '../../../protocol/parse.ts'
-import { type Bench, bench } from './accounts-fixture.ts'
+import { type AccountsBench, createAccountsBench } from './accounts-fixture.ts'
 
 const ALL = {
   tracker: {
@@ -29,20 +29,23 @@ const KEYS = {
 }
 const CHECKS = ['check tracker', 'check codehost', 'check agentA', 'check agentC']
 
-async function change(b: Bench, request: Parameters<Bench['room']['changeCredentials']>[0]) {
-  const answer = b.room.changeCredentials(request)
+async function changeCredentials(
+  b: AccountsBench,
+  request: Parameters<AccountsBench['room']['changeCredentials']>[0],
+) {
+  const answer = b.manager.changeCredentials(request)
   await b.clock.turn()
   return answer
 }
 
 describe('each is checked in its place', () => {
   test('all at once, saved in one piece, and no answer or log line holds one', async () => {
-    const b = bench()
-    const answer = b.room.changeCredentials(KEYS)
+    const b = createAccountsBench()
+    const answer = b.manager.changeCredentials(KEYS)
     await b.clock.turn()
     // All are asked before any has answered.
-    expect(b.hands.open.map(({ what }) => what)).toEqual(CHECKS)
-    for (const check of CHECKS) await b.hands.answer(check, yes(`${check}: fine`))
+    expect(b.providers.open.map(({ what }) => what)).toEqual(CHECKS)
+    for (const check of CHECKS) await b.providers.answer(check, yes(`${check}: fine`))
     const changed = await answer
     expect(changed).toMatchObject({
       ok: true,
@@ -65,21 +68,21 @@ describe('each is checked in its place', () => {
     expect(createChecker(CredentialsResponse)(changed.ok ? changed.value : undefined)).toMatchObject({
       ok: true,
     })
-    expect(JSON.stringify(changed) + b.everythingSaid()).not.toContain('new-secret')
+    expect(JSON.stringify(changed) + b.loggedText()).not.toContain('new-secret')
   })
 
   test('the one that is sent takes the place of all that its provider had; nothing else is touched', async () => {
-    const b = bench({ ...ALL, sandbox: { concurrency: 3 } })
-    const answer = b.room.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
+    const b = createAccountsBench({ ...ALL, sandbox: { concurrency: 3 } })
+    const answer = b.manager.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
     await b.clock.turn()
-    expect(b.hands.take('check tracker').config?.tracker).toMatchObject({ apiKey: KEYS.trackerApiKey })
-    expect(b.hands.asked).toEqual(['check tracker'])
-    b.room.stop()
+    expect(b.providers.take('check tracker').config?.tracker).toMatchObject({ apiKey: KEYS.trackerApiKey })
+    expect(b.providers.asked).toEqual(['check tracker'])
+    b.manager.stop()
     await answer
-    const again = bench({ ...ALL, sandbox: { concurrency: 3 } })
-    const changed = again.room.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
+    const again = createAccountsBench({ ...ALL, sandbox: { concurrency: 3 } })
+    const changed = again.manager.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
     await again.clock.turn()
-    const { config } = await again.hands.answer('check tracker', yes('Ada'))
+    const { config } = await again.providers.answer('check tracker', yes('Ada'))
     expect(config?.tracker.refreshToken).toBeUndefined()
     await changed
     expect(again.stored()).toEqual({
@@ -90,10 +93,10 @@ describe('each is checked in its place', () => {
   })
 
   test('a setup token given as an API key goes where it works', async () => {
-    const b = bench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
-    const answer = b.room.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })
+    const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
+    const answer = b.manager.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })
     await b.clock.turn()
-    const { config } = await b.hands.answer('check agentA', yes('a subscription'))
+    const { config } = await b.providers.answer('check agentA', yes('a subscription'))
     expect(config?.agent).toMatchObject({ agentAOauthToken: 'sk-ant-oat01-new' })
     expect(config?.agent.agentAApiKey).toBeUndefined()
     expect(await answer).toMatchObject({ value: { results: { agentA: { ok: true } } } })
@@ -101,10 +104,10 @@ describe('each is checked in its place', () => {
   })
 
   test('an OAuth token of the tracker is taken, and its detail says how long it lasts', async () => {
-    const b = bench(ALL)
-    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_oauth_by-hand' })
+    const b = createAccountsBench(ALL)
+    const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_oauth_by-hand' })
     await b.clock.turn()
-    await b.hands.answer('check tracker', yes('Ada'))
+    await b.providers.answer('check tracker', yes('Ada'))
     expect(await answer).toMatchObject({
       value: { results: { tracker: { ok: true, detail: expect.stringContaining('within a day') } } },
     })
@@ -112,21 +115,21 @@ describe('each is checked in its place', () => {
   })
 
   test('nothing sent, nothing done', async () => {
-    const b = bench(ALL)
-    expect(await change(b, {})).toMatchObject({ ok: true, value: { results: {} } })
+    const b = createAccountsBench(ALL)
+    expect(await changeCredentials(b, {})).toMatchObject({ ok: true, value: { results: {} } })
     expect(b.saves).toEqual([])
   })
 })
 
 describe('one that is not good', () => {
   test('is refused by itself, while the others are saved', async () => {
-    const b = bench(ALL)
-    const answer = b.room.changeCredentials(KEYS)
+    const b = createAccountsBench(ALL)
+    const answer = b.manager.changeCredentials(KEYS)
     await b.clock.turn()
-    await b.hands.answer('check tracker', no('unauthorized', `${KEYS.trackerApiKey} is not known`))
-    await b.hands.answer('check codehost', yes('octocat'))
-    await b.hands.answer('check agentA', no('unavailable', 'come back later'))
-    await b.hands.answer('check agentC', yes('fine'))
+    await b.providers.answer('check tracker', no('unauthorized', `${KEYS.trackerApiKey} is not known`))
+    await b.providers.answer('check codehost', yes('octocat'))
+    await b.providers.answer('check agentA', no('unavailable', 'come back later'))
+    await b.providers.answer('check agentC', yes('fine'))
     expect(await answer).toMatchObject({
       value: {
         results: {
@@ -155,25 +158,25 @@ describe('one that is not good', () => {
     ['schlüssel', 'beyond ASCII'],
     ['x'.repeat(9_000), 'longer than'],
   ])('is not even shown to its provider when it can’t be one: %j', async (value, why) => {
-    const b = bench(ALL)
+    const b = createAccountsBench(ALL)
     for (const [field, provider] of [
       ['trackerApiKey', 'tracker'],
       ['codehostToken', 'codehost'],
       ['agentAApiKey', 'agentA'],
       ['agentCApiKey', 'agentC'],
     ] as const)
-      expect(await change(b, { [field]: value })).toMatchObject({
+      expect(await changeCredentials(b, { [field]: value })).toMatchObject({
         value: { results: { [provider]: { ok: false, detail: expect.stringContaining(why) } } },
       })
-    expect(b.hands.asked).toEqual([])
+    expect(b.providers.asked).toEqual([])
     expect(b.saves).toEqual([])
   })
 
   test('a provider that does not answer does not hold the others up for ever', async () => {
-    const b = bench()
-    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_api_x', codehostToken: 'ghp_x' })
+    const b = createAccountsBench()
+    const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x', codehostToken: 'ghp_x' })
     await b.clock.turn()
-    await b.hands.answer('check codehost', yes('octocat'))
+    await b.providers.answer('check codehost', yes('octocat'))
     await b.clock.advance(60_000)
     expect(await answer).toMatchObject({
       value: {
@@ -187,16 +190,16 @@ describe('one that is not good', () => {
   })
 
   test('when the file can’t be written, none of them is good', async () => {
-    const b = bench(ALL)
+    const b = createAccountsBench(ALL)
     b.world.refuseSave = no('failed', 'the disk is full')
-    const answer = b.room.changeCredentials({
+    const answer = b.manager.changeCredentials({
       codehostToken: 'ghp_x',
       agentCApiKey: 'c-key',
       trackerApiKey: '',
     })
     await b.clock.turn()
-    await b.hands.answer('check codehost', yes('octocat'))
-    await b.hands.answer('check agentC', yes('fine'))
+    await b.providers.answer('check codehost', yes('octocat'))
+    await b.providers.answer('check agentC', yes('fine'))
     const refused = { ok: false, detail: 'the disk is full' }
     expect(await answer).toMatchObject({
       value: { results: { tracker: refused, codehost: refused, agentC: refused } },
@@ -204,10 +207,10 @@ describe('one that is not good', () => {
   })
 
   test('more questions at once than providers should be asked are refused', async () => {
-    const b = bench()
-    const all = Array.from({ length: 33 }, () => b.room.changeCredentials({ codehostToken: 'ghp_x' }))
+    const b = createAccountsBench()
+    const all = Array.from({ length: 33 }, () => b.manager.changeCredentials({ codehostToken: 'ghp_x' }))
     await b.clock.turn()
-    expect(b.hands.count('check codehost')).toBe(32)
+    expect(b.providers.count('check codehost')).toBe(32)
     expect(await all[32]).toMatchObject({
       value: { results: { codehost: { ok: false, detail: expect.stringContaining('already running') } } },
     })
@@ -241,27 +244,27 @@ describe('an empty one disconnects', () => {
       },
     ],
   ])('%s: all that its provider had is removed, and nobody is asked', async (field, left) => {
-    const b = bench(ALL)
-    expect(await change(b, { [field]: '' })).toMatchObject({
+    const b = createAccountsBench(ALL)
+    expect(await changeCredentials(b, { [field]: '' })).toMatchObject({
       ok: true,
       value: { results: expect.objectContaining({}) },
     })
     expect(b.stored()).toEqual(left)
-    expect(b.hands.asked).toEqual([])
+    expect(b.providers.asked).toEqual([])
   })
 
   test('also what was not connected', async () => {
-    const b = bench()
-    expect(await change(b, { trackerApiKey: '' })).toMatchObject({
+    const b = createAccountsBench()
+    expect(await changeCredentials(b, { trackerApiKey: '' })).toMatchObject({
       value: { results: { tracker: { ok: true, detail: 'disconnected' } } },
     })
   })
 
   test('together with one that is given', async () => {
-    const b = bench(ALL)
-    const answer = b.room.changeCredentials({ agentAApiKey: '', agentCApiKey: 'c-new' })
+    const b = createAccountsBench(ALL)
+    const answer = b.manager.changeCredentials({ agentAApiKey: '', agentCApiKey: 'c-new' })
     await b.clock.turn()
-    await b.hands.answer('check agentC', yes('fine'))
+    await b.providers.answer('check agentC', yes('fine'))
     await answer
     expect(b.saves).toHaveLength(1)
     expect(b.stored().agent).toEqual({ agentBLogin: 'a login of agentB', agentCApiKey: 'c-new' })
@@ -270,31 +273,34 @@ describe('an empty one disconnects', () => {
 
 describe('the later word counts', () => {
   test('a key that is still being checked does not undo a disconnect', async () => {
-    const b = bench(ALL)
-    const slow = b.room.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
+    const b = createAccountsBench(ALL)
+    const slow = b.manager.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
     await b.clock.turn()
-    await change(b, { trackerApiKey: '' })
-    await b.hands.answer('check tracker', yes('Ada'))
-    await b.hands.answer('check codehost', yes('octocat'))
+    await changeCredentials(b, { trackerApiKey: '' })
+    await b.providers.answer('check tracker', yes('Ada'))
+    await b.providers.answer('check codehost', yes('octocat'))
     expect(await slow).toMatchObject({
       value: {
-        results: { tracker: { ok: false, detail: expect.stringContaining('a later change') }, codehost: { ok: true } },
+        results: {
+          tracker: { ok: false, detail: expect.stringContaining('a later change') },
+          codehost: { ok: true },
+        },
       },
     })
     expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })
   })
 
   test('nor when it is about to be written: what was not overtaken is written all the same', async () => {
-    const b = bench(ALL)
+    const b = createAccountsBench(ALL)
     let open: () => void = () => {}
     b.world.gate = new Promise((resolve) => {
       open = resolve
     })
-    const slow = b.room.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
+    const slow = b.manager.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
     await b.clock.turn()
-    await b.hands.answer('check tracker', yes('Ada'))
-    await b.hands.answer('check codehost', yes('octocat'))
-    const quick = b.room.changeCredentials({ trackerApiKey: '' })
+    await b.providers.answer('check tracker', yes('Ada'))
+    await b.providers.answer('check codehost', yes('octocat'))
+    const quick = b.manager.changeCredentials({ trackerApiKey: '' })
     await b.clock.turn()
     open()
     await b.clock.turn()
@@ -306,25 +312,25 @@ describe('the later word counts', () => {
   })
 
   test('a key is not saved for another provider than the one that took it', async () => {
-    const b = bench()
-    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_api_x' })
+    const b = createAccountsBench()
+    const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x' })
     await b.clock.turn()
     b.edit({ tracker: { driver: 'github' } })
-    await b.hands.answer('check tracker', yes('Ada'))
+    await b.providers.answer('check tracker', yes('Ada'))
     expect(await answer).toMatchObject({ value: { results: { tracker: { ok: false } } } })
     expect(b.saves).toEqual([])
   })
 })
 
 test('when the service stops, whoever waits is answered, and nothing is saved', async () => {
-  const b = bench()
-  const answer = b.room.changeCredentials(KEYS)
+  const b = createAccountsBench()
+  const answer = b.manager.changeCredentials(KEYS)
   await b.clock.turn()
-  b.room.stop()
+  b.manager.stop()
   expect(await answer).toMatchObject({
     value: { results: { tracker: { ok: false, detail: 'the service is stopping' } } },
   })
-  await b.hands.answer('check tracker', yes('Ada'))
+  await b.providers.answer('check tracker', yes('Ada'))
   expect(b.saves).toEqual([])
-  expect(await b.room.changeCredentials({ trackerApiKey: '' })).toMatchObject({ ok: false })
+  expect(await b.manager.changeCredentials({ trackerApiKey: '' })).toMatchObject({ ok: false })
 })

@@ -17,7 +17,7 @@ const pending: DeviceFlowEvent = { type: 'still pending', intervalMs: null, isTo
 const slowDown: DeviceFlowEvent = { type: 'still pending', intervalMs: 10_000, isTooFast: false }
 const faster: DeviceFlowEvent = { type: 'still pending', intervalMs: 1_000, isTooFast: false }
 const unanswered: DeviceFlowEvent = { type: 'unanswered' }
-const died: DeviceFlowEvent = { type: 'code rejected', reason: 'denied' }
+const codeRejected: DeviceFlowEvent = { type: 'code rejected', reason: 'denied' }
 const token: DeviceFlowEvent = { type: 'token received' }
 const saved: DeviceFlowEvent = { type: 'saved', detail: 'octocat' }
 const notSaved: DeviceFlowEvent = { type: 'save failed', reason: 'bad token' }
@@ -57,7 +57,7 @@ const stories: readonly Story<DeviceFlowEvent>[] = [
   {
     title: 'a code that was denied is over, and whoever polls later hears why',
     input,
-    events: [started, polled(5_100), died, polled(6_000)],
+    events: [started, polled(5_100), codeRejected, polled(6_000)],
   },
   {
     title: 'a code that nobody enters runs out',

@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no, yes } from '../../../core/result.ts'
 import { drawnSeed } from '../../support/random.ts'
-import { bench } from './accounts-fixture.ts'
+import { createAccountsBench } from './accounts-fixture.ts'
 
 type Step = {
   readonly do: 'depart' | 'return' | 'give' | 'leave' | 'answer' | 'refuse'
@@ -20,16 +20,16 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
 })
 
 /** Plays the steps. Answers when what was saved had been begun, in the order of saving. */
-async function played(steps: readonly Step[]) {
-  const b = bench()
+async function play(steps: readonly Step[]) {
+  const b = createAccountsBench()
   let now = 0
   const away: { readonly begun: number; readonly state: string }[] = []
   const left: number[] = []
   const waiting: Promise<unknown>[] = []
   const answerOne = async (which: number, refuse: boolean) => {
-    const question = b.hands.open[which % Math.max(1, b.hands.open.length)]
+    const question = b.providers.open[which % Math.max(1, b.providers.open.length)]
     if (question === undefined) return
-    b.hands.open.splice(b.hands.open.indexOf(question), 1)
+    b.providers.open.splice(b.providers.open.indexOf(question), 1)
     const { code } = Object(question.order) as { code?: string }
     if (refuse) question.answer(no('failed', 'not now'))
     else question.answer(code === undefined ? yes('Ada') : yes({ accessToken: `begun-${code}` }))
@@ -38,21 +38,23 @@ async function played(steps: readonly Step[]) {
   for (const step of steps) {
     now += 1
     if (step.do === 'depart') {
-      await b.room.connect('tracker')
-      away.push({ begun: now, state: b.hands.states.at(-1) ?? '' })
+      await b.manager.connect('tracker')
+      away.push({ begun: now, state: b.providers.states.at(-1) ?? '' })
     } else if (step.do === 'return') {
       const traveller = away[step.which % Math.max(1, away.length)]
       if (traveller !== undefined)
-        waiting.push(b.room.handleTrackerCallback({ code: String(traveller.begun), state: traveller.state }))
+        waiting.push(
+          b.manager.handleTrackerCallback({ code: String(traveller.begun), state: traveller.state }),
+        )
     } else if (step.do === 'give') {
-      waiting.push(b.room.changeCredentials({ trackerApiKey: `begun-${now}` }))
+      waiting.push(b.manager.changeCredentials({ trackerApiKey: `begun-${now}` }))
     } else if (step.do === 'leave') {
       left.push(now)
-      waiting.push(b.room.changeCredentials({ trackerApiKey: '' }))
+      waiting.push(b.manager.changeCredentials({ trackerApiKey: '' }))
     } else await answerOne(step.which, step.do === 'refuse')
     await b.clock.turn()
   }
-  while (b.hands.open.length > 0) await answerOne(0, false)
+  while (b.providers.open.length > 0) await answerOne(0, false)
   // Nobody is left waiting.
   await Promise.all(waiting)
   return b.saves.map(({ tracker }) =>
@@ -64,7 +66,7 @@ test('is that of whoever began last', async () => {
   const seed = drawnSeed()
   await fc.assert(
     fc.asyncProperty(fc.array(anyStep, { maxLength: 40 }), async (steps) => {
-      const saved = await played(steps)
+      const saved = await play(steps)
       expect(saved).toEqual([...saved].sort((a, b) => a - b))
     }),
     { seed, numRuns: 200 },

@@ -5,7 +5,7 @@ import type { TokenPair } from '../../../core/provider-ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
 import { REDIRECT_FLOW_MS_MAX, REDIRECT_FLOWS_MAX } from '../../../protocol/limits.ts'
-import { type Bench, bench } from './accounts-fixture.ts'
+import { type AccountsBench, createAccountsBench } from './accounts-fixture.ts'
 
 const PAIR: TokenPair = {
   accessToken: 'lin_oauth_access-secret',
@@ -15,38 +15,42 @@ const PAIR: TokenPair = {
 const CODE = 'the-code-secret'
 
 /** Answers the state that the browser will bring back. */
-async function departed(b: Bench): Promise<string> {
-  expect(await b.room.connect('tracker')).toMatchObject({ ok: true, value: { status: 'redirect' } })
-  return b.hands.states.at(-1) ?? ''
+async function startRedirect(b: AccountsBench): Promise<string> {
+  expect(await b.manager.connect('tracker')).toMatchObject({ ok: true, value: { status: 'redirect' } })
+  return b.providers.states.at(-1) ?? ''
 }
 
-async function exchanged(b: Bench, pair: TokenPair = PAIR, account = 'Ada of Acme'): Promise<void> {
-  await b.hands.answer('exchange', yes(pair))
-  await b.hands.answer('check tracker', yes(account))
+async function completeExchange(
+  b: AccountsBench,
+  pair: TokenPair = PAIR,
+  account = 'Ada of Acme',
+): Promise<void> {
+  await b.providers.answer('exchange', yes(pair))
+  await b.providers.answer('check tracker', yes(account))
 }
 
 /** Somebody comes back, and nobody has to be asked about it. */
-const visit = (b: Bench, query: TrackerCallbackQuery): Promise<CallbackPage | undefined> =>
-  b.now(b.room.handleTrackerCallback(query))
+const openCallback = (b: AccountsBench, query: TrackerCallbackQuery): Promise<CallbackPage | undefined> =>
+  b.now(b.manager.handleTrackerCallback(query))
 
 /** Somebody comes back, and everything goes well. */
-async function arrived(b: Bench, state: string) {
-  const page = b.room.handleTrackerCallback({ code: CODE, state })
+async function returnFromConsent(b: AccountsBench, state: string) {
+  const page = b.manager.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
-  await exchanged(b)
+  await completeExchange(b)
   return page
 }
 
 test('the browser is sent off with 256 bits of state, and comes back to a connected tracker', async () => {
-  const b = bench({ tracker: { pollSeconds: 7 } })
-  const state = await departed(b)
+  const b = createAccountsBench({ tracker: { pollSeconds: 7 } })
+  const state = await startRedirect(b)
   expect(Buffer.from(state, 'base64url')).toHaveLength(32)
 
-  const page = b.room.handleTrackerCallback({ code: CODE, state })
+  const page = b.manager.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
-  const exchange = await b.hands.answer('exchange', yes(PAIR))
+  const exchange = await b.providers.answer('exchange', yes(PAIR))
   expect(exchange.order).toEqual({ code: CODE, port: 4400, verifier: 'the-verifier' })
-  const check = await b.hands.answer('check tracker', yes('Ada of Acme'))
+  const check = await b.providers.answer('check tracker', yes('Ada of Acme'))
   expect(check.config?.tracker).toMatchObject({
     apiKey: PAIR.accessToken,
     refreshToken: PAIR.refreshToken,
@@ -72,25 +76,25 @@ test('the browser is sent off with 256 bits of state, and comes back to a connec
 })
 
 test('tokens that don’t run out take the place of those that did', async () => {
-  const b = bench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
-  const state = await departed(b)
-  const page = b.room.handleTrackerCallback({ code: CODE, state })
+  const b = createAccountsBench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
+  const state = await startRedirect(b)
+  const page = b.manager.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
-  await exchanged(b, { accessToken: 'lasting-secret' })
+  await completeExchange(b, { accessToken: 'lasting-secret' })
   expect(await page).toMatchObject({ status: 200 })
   expect(b.stored().tracker).toEqual({ apiKey: 'lasting-secret' })
 })
 
 test('no page, answer or log line holds a code, a token, a verifier or a state', async () => {
-  const b = bench()
-  const state = await departed(b)
-  const good = await arrived(b, state)
-  const again = await visit(b, { code: CODE, state })
-  const other = await departed(b)
-  const failing = b.room.handleTrackerCallback({ code: CODE, state: other })
+  const b = createAccountsBench()
+  const state = await startRedirect(b)
+  const good = await returnFromConsent(b, state)
+  const again = await openCallback(b, { code: CODE, state })
+  const other = await startRedirect(b)
+  const failing = b.manager.handleTrackerCallback({ code: CODE, state: other })
   await b.clock.turn()
-  await b.hands.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
-  const said = [good, again ?? good, await failing].map(renderPage).join('') + b.everythingSaid()
+  await b.providers.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
+  const said = [good, again ?? good, await failing].map(renderPage).join('') + b.loggedText()
   for (const secret of [CODE, PAIR.accessToken, PAIR.refreshToken ?? '', 'the-verifier', state, other])
     expect(said).not.toContain(secret)
   expect(said).toContain('the tracker says *** with *** is wrong')
@@ -105,107 +109,107 @@ describe('a state that is not ours', () => {
     ['forged, with a refusal', { error: 'access_denied', state: 'forged' }],
     ['missing, with a refusal', { error: 'access_denied' }],
   ])('%s: nothing is exchanged, nothing ends, the page says what to do', async (_what, query) => {
-    const b = bench()
-    const state = await departed(b)
-    const page = await visit(b, query)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = await openCallback(b, query)
     expect(page).toMatchObject({ status: 400, message: expect.stringContaining('connect the tracker again') })
-    expect(b.hands.count('exchange')).toBe(0)
+    expect(b.providers.count('exchange')).toBe(0)
     // Our own journey goes on as if nobody had come.
-    expect(await arrived(b, state)).toMatchObject({ status: 200 })
+    expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
   })
 
   test('the beginning of ours, or ours and more', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     for (const near of [state.slice(0, -1), `${state}A`, state.toLowerCase() + state, ` ${state}`])
-      expect(await visit(b, { code: CODE, state: near })).toMatchObject({ status: 400 })
-    expect(b.hands.count('exchange')).toBe(0)
+      expect(await openCallback(b, { code: CODE, state: near })).toMatchObject({ status: 400 })
+    expect(b.providers.count('exchange')).toBe(0)
   })
 
   test('one from before a restart', async () => {
-    const before = bench()
-    const state = await departed(before)
-    before.room.stop()
+    const before = createAccountsBench()
+    const state = await startRedirect(before)
+    before.manager.stop()
     before.system.stop()
-    const b = bench()
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
-    expect(b.hands.asked).toEqual([])
+    const b = createAccountsBench()
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.providers.asked).toEqual([])
   })
 })
 
 describe('an old state', () => {
   test('expired: the page says so, and nothing is exchanged', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     await b.clock.advance(REDIRECT_FLOW_MS_MAX)
-    const page = await visit(b, { code: CODE, state })
+    const page = await openCallback(b, { code: CODE, state })
     expect(page).toMatchObject({ status: 400, message: expect.stringContaining('open for too long') })
-    expect(b.hands.count('exchange')).toBe(0)
+    expect(b.providers.count('exchange')).toBe(0)
   })
 
   test('after a while it is a stranger’s, and nothing of it is left', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     await b.clock.advance(3 * REDIRECT_FLOW_MS_MAX)
-    expect(b.room.size).toBe(0)
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.manager.size).toBe(0)
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
     expect(b.clock.timers).toBe(0)
   })
 
   test('used: it is not exchanged again, and the page says that it was done', async () => {
-    const b = bench()
-    const state = await departed(b)
-    await arrived(b, state)
-    const again = await visit(b, { code: 'another-code', state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    await returnFromConsent(b, state)
+    const again = await openCallback(b, { code: 'another-code', state })
     expect(again).toMatchObject({ status: 200, message: expect.stringContaining('done already') })
-    expect(b.hands.count('exchange')).toBe(1)
+    expect(b.providers.count('exchange')).toBe(1)
     expect(b.saves).toHaveLength(1)
   })
 
   test('used in vain: the second try hears why, and what to do', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const first = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const first = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
-    await b.hands.answer('exchange', no('invalid', 'the code is wrong'))
+    await b.providers.answer('exchange', no('invalid', 'the code is wrong'))
     const why =
       'The tracker was not connected: the code is wrong; connect the tracker again. You can close this window.'
     expect(await first).toEqual({ status: 400, title: 'Not connected', message: why })
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400, message: why })
-    expect(b.hands.count('exchange')).toBe(1)
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400, message: why })
+    expect(b.providers.count('exchange')).toBe(1)
   })
 })
 
 test('a reload while the code is being exchanged hears the same end, after one exchange', async () => {
-  const b = bench()
-  const state = await departed(b)
+  const b = createAccountsBench()
+  const state = await startRedirect(b)
   const pages = [
-    b.room.handleTrackerCallback({ code: CODE, state }),
-    b.room.handleTrackerCallback({ code: 'another-code', state }),
-    b.room.handleTrackerCallback({ error: 'access_denied', state }),
+    b.manager.handleTrackerCallback({ code: CODE, state }),
+    b.manager.handleTrackerCallback({ code: 'another-code', state }),
+    b.manager.handleTrackerCallback({ error: 'access_denied', state }),
   ]
   await b.clock.turn()
-  expect(b.hands.take('exchange').order).toMatchObject({ code: CODE })
-  expect(b.hands.count('exchange')).toBe(1)
-  b.room.stop()
+  expect(b.providers.take('exchange').order).toMatchObject({ code: CODE })
+  expect(b.providers.count('exchange')).toBe(1)
+  b.manager.stop()
   for (const page of await Promise.all(pages)) expect(page).toMatchObject({ status: 503 })
 })
 
 describe('a consent that was not given', () => {
   test('ends the journey with a page', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const page = await visit(b, { error: 'access_denied', state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = await openCallback(b, { error: 'access_denied', state })
     expect(page).toMatchObject({ status: 400, message: expect.stringContaining('nothing was changed') })
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
-    expect(b.hands.count('exchange')).toBe(0)
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.providers.count('exchange')).toBe(0)
   })
 
   test('for another reason: the page repeats it, and no script of it runs', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     const page = await b.now(
-      b.room.handleTrackerCallback({
+      b.manager.handleTrackerCallback({
         error: 'server_error',
         error_description: '<script>alert(1)</script>\u202E',
         state,
@@ -218,37 +222,37 @@ describe('a consent that was not given', () => {
   })
 
   test('a code that comes with it is not exchanged', async () => {
-    const b = bench()
-    const state = await departed(b)
-    await visit(b, { code: CODE, error: 'access_denied', state })
-    expect(b.hands.count('exchange')).toBe(0)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    await openCallback(b, { code: CODE, error: 'access_denied', state })
+    expect(b.providers.count('exchange')).toBe(0)
   })
 })
 
 test('our state without a code changes nothing: the journey goes on', async () => {
-  const b = bench()
-  const state = await departed(b)
-  expect(await visit(b, { state })).toMatchObject({ status: 400 })
-  expect(await visit(b, { state, code: '' })).toMatchObject({ status: 400 })
-  expect(await arrived(b, state)).toMatchObject({ status: 200 })
+  const b = createAccountsBench()
+  const state = await startRedirect(b)
+  expect(await openCallback(b, { state })).toMatchObject({ status: 400 })
+  expect(await openCallback(b, { state, code: '' })).toMatchObject({ status: 400 })
+  expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
 })
 
 describe('what fails', () => {
   test('tokens that don’t work are not saved', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
-    await b.hands.answer('exchange', yes(PAIR))
-    await b.hands.answer('check tracker', no('unauthorized', `no such key as ${PAIR.accessToken}`))
+    await b.providers.answer('exchange', yes(PAIR))
+    await b.providers.answer('check tracker', no('unauthorized', `no such key as ${PAIR.accessToken}`))
     expect(await page).toMatchObject({ status: 400, message: expect.stringContaining('no such key as ***') })
     expect(b.saves).toEqual([])
   })
 
   test('a tracker that never answers: the page comes all the same', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.advance(60_000)
     expect(await page).toMatchObject({
       status: 400,
@@ -258,23 +262,23 @@ describe('what fails', () => {
   })
 
   test('what the disk does not take is not connected', async () => {
-    const b = bench()
+    const b = createAccountsBench()
     b.world.refuseSave = no('failed', 'config.json could not be written')
-    const state = await departed(b)
-    expect(await arrived(b, state)).toMatchObject({
+    const state = await startRedirect(b)
+    expect(await returnFromConsent(b, state)).toMatchObject({
       status: 400,
       message: expect.stringContaining('config.json could not be written'),
     })
   })
 
   test('a disk that hangs: the page comes, and the tokens are not written behind the person’s back', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     let open: () => void = () => {}
     b.world.gate = new Promise((resolve) => {
       open = resolve
     })
-    const page = arrived(b, state)
+    const page = returnFromConsent(b, state)
     await b.clock.turn()
     await b.clock.advance(60_000)
     expect(await page).toMatchObject({ status: 400 })
@@ -284,38 +288,38 @@ describe('what fails', () => {
   })
 
   test('while the port is not known, nobody is sent off', async () => {
-    const b = bench()
+    const b = createAccountsBench()
     b.world.port = undefined
-    expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-    expect(b.hands.asked).toEqual([])
+    expect(await b.manager.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(b.providers.asked).toEqual([])
   })
 
   test('where only a key given by hand is possible, the form is shown', async () => {
-    const b = bench()
-    b.hands.journey = no('invalid', 'this tracker takes a personal token')
-    expect(await b.room.connect('tracker')).toEqual(
+    const b = createAccountsBench()
+    b.providers.authorization = no('invalid', 'this tracker takes a personal token')
+    expect(await b.manager.connect('tracker')).toEqual(
       yes({ status: 'manual', provider: 'tracker', reason: 'this tracker takes a personal token' }),
     )
-    expect(b.room.size).toBe(0)
+    expect(b.manager.size).toBe(0)
   })
 
   test.each(['javascript:alert(1)', 'nonsense', `https://t.example/${'x'.repeat(3000)}`])(
     'an address that no browser should open is not given out: %j',
     async (url) => {
-      const b = bench()
-      b.hands.journey = yes({ url })
-      expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+      const b = createAccountsBench()
+      b.providers.authorization = yes({ url })
+      expect(await b.manager.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     },
   )
 })
 
 describe('several journeys', () => {
   test('two at once: each is exchanged by its own code and verifier', async () => {
-    const b = bench()
-    const first = await departed(b)
-    const second = await departed(b)
-    expect(await arrived(b, first)).toMatchObject({ status: 200 })
-    expect(await arrived(b, second)).toMatchObject({ status: 200 })
+    const b = createAccountsBench()
+    const first = await startRedirect(b)
+    const second = await startRedirect(b)
+    expect(await returnFromConsent(b, first)).toMatchObject({ status: 200 })
+    expect(await returnFromConsent(b, second)).toMatchObject({ status: 200 })
     expect(b.saves).toHaveLength(2)
   })
 
@@ -324,15 +328,15 @@ describe('several journeys', () => {
       [0, 1],
       [1, 0],
     ]) {
-      const b = bench()
-      const states = [await departed(b), await departed(b)]
-      const pages = states.map((state, n) => b.room.handleTrackerCallback({ code: `code-${n}`, state }))
+      const b = createAccountsBench()
+      const states = [await startRedirect(b), await startRedirect(b)]
+      const pages = states.map((state, n) => b.manager.handleTrackerCallback({ code: `code-${n}`, state }))
       await b.clock.turn()
-      const questions = [b.hands.take('exchange'), b.hands.take('exchange')]
+      const questions = [b.providers.take('exchange'), b.providers.take('exchange')]
       for (const n of order) {
         questions[n]?.answer(yes({ accessToken: `token-${n}` }))
         await b.clock.turn()
-        await b.hands.answer('check tracker', yes(`account ${n}`))
+        await b.providers.answer('check tracker', yes(`account ${n}`))
       }
       await Promise.all(pages)
       expect(b.config().tracker.apiKey).toBe('token-1')
@@ -340,49 +344,49 @@ describe('several journeys', () => {
   })
 
   test('the first may finish after the second was begun, and the second after it', async () => {
-    const b = bench()
-    const first = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state: first })
+    const b = createAccountsBench()
+    const first = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state: first })
     await b.clock.turn()
-    const second = await departed(b)
-    await exchanged(b)
+    const second = await startRedirect(b)
+    await completeExchange(b)
     expect(await page).toMatchObject({ status: 200 })
-    expect(await arrived(b, second)).toMatchObject({ status: 200 })
+    expect(await returnFromConsent(b, second)).toMatchObject({ status: 200 })
   })
 
   test('a first that comes back after the second has arrived is told that it counts no more', async () => {
-    const b = bench()
-    const first = await departed(b)
-    const second = await departed(b)
-    await arrived(b, second)
-    expect(await visit(b, { code: CODE, state: first })).toMatchObject({
+    const b = createAccountsBench()
+    const first = await startRedirect(b)
+    const second = await startRedirect(b)
+    await returnFromConsent(b, second)
+    expect(await openCallback(b, { code: CODE, state: first })).toMatchObject({
       status: 400,
       message: expect.stringContaining('a later change'),
     })
-    expect(b.hands.count('exchange')).toBe(1)
+    expect(b.providers.count('exchange')).toBe(1)
   })
 
   test('of too many, the oldest is forgotten, but not one that is being exchanged', async () => {
-    const b = bench()
-    const busy = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state: busy })
+    const b = createAccountsBench()
+    const busy = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state: busy })
     await b.clock.turn()
-    const oldest = await departed(b)
-    for (let n = 0; n < REDIRECT_FLOWS_MAX - 1; n++) await departed(b)
+    const oldest = await startRedirect(b)
+    for (let n = 0; n < REDIRECT_FLOWS_MAX - 1; n++) await startRedirect(b)
     await b.clock.turn()
     expect(b.system.count().get('journey')).toBe(REDIRECT_FLOWS_MAX)
-    expect(await visit(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
-    expect(b.hands.count('exchange')).toBe(1)
-    await exchanged(b)
+    expect(await openCallback(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
+    expect(b.providers.count('exchange')).toBe(1)
+    await completeExchange(b)
     expect(await page).toMatchObject({ status: 200 })
   })
 
   test('browsers without end that wait for one journey do not pile up', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const all = Array.from({ length: 20 }, () => b.room.handleTrackerCallback({ code: CODE, state }))
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const all = Array.from({ length: 20 }, () => b.manager.handleTrackerCallback({ code: CODE, state }))
     expect(await b.now(all[19] ?? Promise.reject())).toMatchObject({ status: 503 })
-    await exchanged(b)
+    await completeExchange(b)
     expect((await Promise.all(all)).filter(({ status }) => status === 200)).toHaveLength(16)
   })
 })
@@ -391,48 +395,48 @@ describe('a person who does something else meanwhile wins', () => {
   const connected = { tracker: { apiKey: 'lin_api_old', refreshToken: 'old-refresh' } }
 
   test('disconnecting ends a journey at the consent page', async () => {
-    const b = bench(connected)
-    const state = await departed(b)
-    await b.room.changeCredentials({ trackerApiKey: '' })
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
-    expect(b.hands.count('exchange')).toBe(0)
+    const b = createAccountsBench(connected)
+    const state = await startRedirect(b)
+    await b.manager.changeCredentials({ trackerApiKey: '' })
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.providers.count('exchange')).toBe(0)
     expect(b.stored().tracker).toEqual({})
   })
 
   test.each(['exchange', 'check tracker'])('also during %s', async (moment) => {
-    const b = bench(connected)
-    const state = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench(connected)
+    const state = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
-    if (moment === 'check tracker') await b.hands.answer('exchange', yes(PAIR))
-    await b.room.changeCredentials({ trackerApiKey: '' })
-    if (moment === 'exchange') await b.hands.answer('exchange', yes(PAIR))
-    await b.hands.answer('check tracker', yes('Ada'))
+    if (moment === 'check tracker') await b.providers.answer('exchange', yes(PAIR))
+    await b.manager.changeCredentials({ trackerApiKey: '' })
+    if (moment === 'exchange') await b.providers.answer('exchange', yes(PAIR))
+    await b.providers.answer('check tracker', yes('Ada'))
     expect(await page).toMatchObject({ status: 400 })
     expect(b.stored().tracker).toEqual({})
   })
 
   test('another tracker was configured: the code is not shown to it', async () => {
-    const b = bench()
-    const state = await departed(b)
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
     b.edit({ tracker: { driver: 'github' } })
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
-    expect(b.hands.count('exchange')).toBe(0)
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.providers.count('exchange')).toBe(0)
   })
 
   test('a token refreshed in between is no other word of anybody', async () => {
-    const b = bench(connected)
-    const state = await departed(b)
+    const b = createAccountsBench(connected)
+    const state = await startRedirect(b)
     b.edit({ tracker: { apiKey: 'refreshed', refreshToken: 'another' } })
-    expect(await arrived(b, state)).toMatchObject({ status: 200 })
+    expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
   })
 
   test('once disconnected, nobody is told that it is connected', async () => {
-    const b = bench()
-    const state = await departed(b)
-    await arrived(b, state)
-    await b.room.changeCredentials({ trackerApiKey: '' })
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    await returnFromConsent(b, state)
+    await b.manager.changeCredentials({ trackerApiKey: '' })
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400 })
   })
 })
 
@@ -443,11 +447,11 @@ describe('an address brought by hand', () => {
     (state: string) => `localhost:4400/api/connect/tracker/callback?code=${CODE}&state=${state}`,
     (state: string) => `?code=${CODE}&state=${state}`,
   ])('is as good as the browser’s own', async (addressOf) => {
-    const b = bench()
-    const state = await departed(b)
-    const answer = b.room.handlePastedCallback(addressOf(state))
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const answer = b.manager.handlePastedCallback(addressOf(state))
     await b.clock.turn()
-    await exchanged(b)
+    await completeExchange(b)
     expect(await answer).toMatchObject({
       ok: true,
       value: { status: 'connected', detail: 'Ada of Acme', config: { tracker: { apiKey: '***' } } },
@@ -467,20 +471,20 @@ describe('an address brought by hand', () => {
     `?code=${'secret'.repeat(2000)}&state=x`,
     '?code=secret&code=secret&state=x',
   ])('that is none is refused, and not repeated: %j', async (address) => {
-    const b = bench()
-    const answer = await b.room.handlePastedCallback(address)
+    const b = createAccountsBench()
+    const answer = await b.manager.handlePastedCallback(address)
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     expect(JSON.stringify(answer)).toMatch(/"\/address/)
     expect(JSON.stringify(answer)).not.toContain('secret')
   })
 
   test('of a stranger is an error, and so is a refused consent', async () => {
-    const b = bench()
-    const state = await departed(b)
-    expect(await b.room.handlePastedCallback('?code=abc&state=forged')).toMatchObject({
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    expect(await b.manager.handlePastedCallback('?code=abc&state=forged')).toMatchObject({
       value: { status: 'error' },
     })
-    expect(await b.now(b.room.handlePastedCallback(`?error=access_denied&state=${state}`))).toMatchObject({
+    expect(await b.now(b.manager.handlePastedCallback(`?error=access_denied&state=${state}`))).toMatchObject({
       value: { status: 'error', detail: expect.stringContaining('nothing was changed') },
     })
   })
@@ -488,9 +492,9 @@ describe('an address brought by hand', () => {
 
 describe('whoever waits is answered', () => {
   test('when the journey throws', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     const bug = {
       get: () => {
@@ -504,22 +508,22 @@ describe('whoever waits is answered', () => {
     )
     await b.clock.turn()
     expect(await page).toMatchObject({ status: 400 })
-    await b.hands.answer('exchange', yes(PAIR))
-    expect(b.room.size).toBe(0)
+    await b.providers.answer('exchange', yes(PAIR))
+    expect(b.manager.size).toBe(0)
     expect(b.saves).toEqual([])
   })
 
   test('when the service stops, and nothing is saved after it', async () => {
-    const b = bench()
-    const state = await departed(b)
-    const page = b.room.handleTrackerCallback({ code: CODE, state })
+    const b = createAccountsBench()
+    const state = await startRedirect(b)
+    const page = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
-    b.room.stop()
+    b.manager.stop()
     expect(await page).toMatchObject({ status: 503 })
-    await b.hands.answer('exchange', yes(PAIR))
-    expect(b.hands.count('check tracker')).toBe(0)
-    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 503 })
-    expect(await b.room.handlePastedCallback(`?code=a&state=${state}`)).toMatchObject({
+    await b.providers.answer('exchange', yes(PAIR))
+    expect(b.providers.count('check tracker')).toBe(0)
+    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 503 })
+    expect(await b.manager.handlePastedCallback(`?code=a&state=${state}`)).toMatchObject({
       value: { status: 'error' },
     })
   })

@@ -4,7 +4,7 @@
  *
  * Everything between the host's lives and the wire is the product's own. One clock, wound by the test, is everybody's.
  */
-import type { BuiltHost } from '../../../actors/root/create-host.ts'
+import type { Host } from '../../../actors/root/create-host.ts'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -29,7 +29,7 @@ export const PULLS_A_REPO = 4
 const MANY_ISSUES = 100
 const WEEK_MS = 7 * 24 * 3_600_000
 
-export interface NeighbourhoodOptions {
+export interface HostWithProvidersOptions {
   readonly tracker: 'linear key' | 'linear oauth' | 'github'
   readonly repos?: number
   /** Of the tickets, so many are eligible. */
@@ -40,13 +40,13 @@ export interface NeighbourhoodOptions {
   readonly limits?: Partial<Limits>
 }
 
-export interface Neighbourhood {
+export interface HostWithProviders {
   readonly clock: PacedClock
   readonly log: KeptLog
   readonly linear: FakeLinear
   readonly github: FakeGithub
   readonly meter: Meter
-  readonly host: BuiltHost
+  readonly host: Host
   /** Full names; their keys in the configuration are `r1`, `r2` and so on. */
   readonly remotes: readonly string[]
   readonly runs: readonly Run[]
@@ -58,7 +58,7 @@ export interface Neighbourhood {
   close(): Promise<void>
 }
 
-export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neighbourhood> {
+export async function startHostWithProviders(options: HostWithProvidersOptions): Promise<HostWithProviders> {
   const { repos = REPOS, tickets = 1_000, eligible = 100 } = options
   const clock = new PacedClock()
   const linear = await startLinear({ now: clock.now })
@@ -68,8 +68,8 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
   const remotes = Array.from({ length: repos }, (_, n) => `ada/lamps-${n + 1}`)
   const isOnGithub = options.tracker === 'github'
   const issuesARepo = isOnGithub ? Math.ceil(tickets / repos) : 0
-  await Promise.all(remotes.map((remote) => settle(github, remote, issuesARepo)))
-  const issues = isOnGithub ? [] : seeded(linear, tickets, eligible)
+  await Promise.all(remotes.map((remote) => seedRepository(github, remote, issuesARepo)))
+  const issues = isOnGithub ? [] : seedTickets(linear, tickets, eligible)
   const tracker = trackerSection(options, linear, github)
   const config = renderConfig({
     tracker,
@@ -80,23 +80,23 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
   const log = keptLog()
   const http = createHttp({ clock: realClock, random: realChance })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
-  clock.isBusy = () => meter.underWay > 0
-  const couriers = createClientPool({ http: meter, clock, random: realChance, log })
+  clock.isBusy = () => meter.inFlight > 0
+  const pool = createClientPool({ http: meter, clock, random: realChance, log })
   const store = createMemoryStore({ clock, config })
   const { host } = hostInMemory(config, {
     clock,
     store,
     log,
-    tracker: (now) => createTracker(now, { clock, log, clients: couriers }),
-    pulls: (now) => createPullHost(now, { clients: couriers, clock, log }),
+    tracker: (now) => createTracker(now, { clock, log, clients: pool }),
+    pulls: (now) => createPullHost(now, { clients: pool, clock, log }),
   })
-  const runs = runsOf(github, remotes)
-  const landed = store.database.commit(runs.map(putRun))
+  const runs = finishedRunsFor(github, remotes)
+  const committed = store.database.commit(runs.map(putRun))
   await clock.turn()
-  await landed
+  await committed
   const close = async () => {
     clock.isBusy = () => false
-    couriers.close()
+    pool.close()
     host.stop('the test is over')
     await clock.advance(30_000)
     await http.close()
@@ -124,7 +124,7 @@ const PEOPLE = [
 ]
 
 /** Pull requests, and issues where these are the tickets; where there are many, each waits for the one before. */
-async function settle(github: FakeGithub, remote: string, issues: number): Promise<void> {
+async function seedRepository(github: FakeGithub, remote: string, issues: number): Promise<void> {
   await github.addRepo({ fullName: remote, members: { pat: 'push', bo: 'push' } })
   await github.openPulls(remote, PULLS_A_REPO, 'bo')
   for (let n = 0; n < issues; n++) {
@@ -139,7 +139,7 @@ async function settle(github: FakeGithub, remote: string, issues: number): Promi
   }
 }
 
-function seeded(linear: FakeLinear, tickets: number, eligible: number): IssueRow[] {
+function seedTickets(linear: FakeLinear, tickets: number, eligible: number): IssueRow[] {
   linear.world.team({ key: 'ENG' })
   return Array.from({ length: tickets }, (_, n) =>
     linear.world.issue({
@@ -151,7 +151,7 @@ function seeded(linear: FakeLinear, tickets: number, eligible: number): IssueRow
 }
 
 function trackerSection(
-  { tracker: kind, pollSeconds = 30 }: NeighbourhoodOptions,
+  { tracker: kind, pollSeconds = 30 }: HostWithProvidersOptions,
   linear: FakeLinear,
   github: FakeGithub,
 ) {
@@ -162,7 +162,7 @@ function trackerSection(
   return { ...rules, eligible, driver: 'linear', apiUrl: linear.url, apiKey }
 }
 
-function runsOf(github: FakeGithub, remotes: readonly string[]): Run[] {
+function finishedRunsFor(github: FakeGithub, remotes: readonly string[]): Run[] {
   const pulls = remotes.flatMap((remote) =>
     Array.from({ length: PULLS_A_REPO }, (_, n) => `${github.origin}/${remote}/pull/${n + 1}`),
   )

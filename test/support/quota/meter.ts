@@ -12,7 +12,7 @@ export const HOUR_MS = 60 * MINUTE_MS
 
 const NEVER = Number.POSITIVE_INFINITY
 
-export interface Entry {
+export interface MeterEntry {
   readonly at: number
   readonly request: HttpRequest
   readonly path: string
@@ -26,15 +26,15 @@ export interface Entry {
 }
 
 export class Meter {
-  readonly entries: Entry[] = []
+  readonly entries: MeterEntry[] = []
   readonly #http: Pick<Http, 'send'>
   readonly #clock: Pick<Clock, 'now'>
   readonly #isLinear: (url: string) => boolean
   #used = 0
-  #moments = 0
-  underWay = 0
+  #lastMoment = 0
+  inFlight = 0
   /** Under way at once at most, of everything that was asked. */
-  crowd = 0
+  inFlightMax = 0
 
   constructor(http: Pick<Http, 'send'>, clock: Pick<Clock, 'now'>, isLinear: (url: string) => boolean) {
     this.#http = http
@@ -43,46 +43,46 @@ export class Meter {
   }
 
   readonly send: Http['send'] = async (request) => {
-    const entry = this.#enter(request)
-    this.underWay += 1
-    this.crowd = Math.max(this.crowd, this.underWay)
+    const entry = this.#recordStart(request)
+    this.inFlight += 1
+    this.inFlightMax = Math.max(this.inFlightMax, this.inFlight)
     try {
       const answer = await this.#http.send(request)
-      if (answer.ok) this.#note(entry, answer.value)
+      if (answer.ok) this.#recordReply(entry, answer.value)
       return answer
     } finally {
-      entry.ended = ++this.#moments
-      this.underWay -= 1
+      entry.ended = ++this.#lastMoment
+      this.inFlight -= 1
     }
   }
 
   forget(): void {
     this.entries.length = 0
-    this.crowd = 0
+    this.inFlightMax = 0
   }
 
-  of(...resources: readonly Entry['resource'][]): readonly Entry[] {
+  of(...resources: readonly MeterEntry['resource'][]): readonly MeterEntry[] {
     return this.entries.filter(({ resource }) => resources.includes(resource))
   }
 
-  #enter(request: HttpRequest): Entry {
+  #recordStart(request: HttpRequest): MeterEntry {
     const path = new URL(request.url).pathname
     const resource = this.#isLinear(request.url) ? 'linear' : path.endsWith('/graphql') ? 'graphql' : 'core'
-    const [at, began] = [this.#clock.now(), ++this.#moments]
-    const entry: Entry = { at, began, ended: NEVER, request, path, resource, status: 0, cost: 0 }
+    const [at, began] = [this.#clock.now(), ++this.#lastMoment]
+    const entry: MeterEntry = { at, began, ended: NEVER, request, path, resource, status: 0, cost: 0 }
     this.entries.push(entry)
     return entry
   }
 
-  #note(entry: Entry, { status, headers }: HttpReply): void {
+  #recordReply(entry: MeterEntry, { status, headers }: HttpReply): void {
     entry.status = status
     if (entry.resource === 'linear') entry.cost = Number(headers['x-complexity'] ?? 0)
     else if (entry.resource === 'core') entry.cost = status === 304 ? 0 : 1
-    else entry.cost = this.#spent(Number(headers['x-ratelimit-used'] ?? 0))
+    else entry.cost = this.#usedSinceLast(Number(headers['x-ratelimit-used'] ?? 0))
   }
 
   /** Of GraphQL only what was used by then is told; it begins anew every hour. */
-  #spent(used: number): number {
+  #usedSinceLast(used: number): number {
     const spent = used < this.#used ? used : used - this.#used
     this.#used = used
     return spent
@@ -90,7 +90,11 @@ export class Meter {
 }
 
 /** The most of any span of this length. */
-export function peak(entries: readonly Entry[], spanMs: number, weigh: (entry: Entry) => number): number {
+export function peak(
+  entries: readonly MeterEntry[],
+  spanMs: number,
+  weigh: (entry: MeterEntry) => number,
+): number {
   let [from, sum, most] = [0, 0, 0]
   for (const entry of entries) {
     sum += weigh(entry)
@@ -104,11 +108,11 @@ export function peak(entries: readonly Entry[], spanMs: number, weigh: (entry: E
   return most
 }
 
-export const one = (): number => 1
-export const cost = ({ cost }: Entry): number => cost
+export const countOne = (): number => 1
+export const cost = ({ cost }: MeterEntry): number => cost
 /** As GitHub weighs what is asked within a minute. */
-export const weight = (entry: Entry): number => (isWrite(entry) ? 5 : 1)
+export const weight = (entry: MeterEntry): number => (isWrite(entry) ? 5 : 1)
 /** GraphQL's questions are sent as POST as well. */
-export function isWrite({ request: { method, body = '' }, resource }: Entry): boolean {
+export function isWrite({ request: { method, body = '' }, resource }: MeterEntry): boolean {
   return resource === 'graphql' ? body.includes('"mutation ') : method !== 'GET'
 }

@@ -6,7 +6,7 @@
  */
 import type { Result } from '../../../core/result.ts'
 import type { Random } from '../random.ts'
-import { type Neighbourhood, PULLS_A_REPO } from './host-with-providers.ts'
+import { type HostWithProviders, PULLS_A_REPO } from './host-with-providers.ts'
 import { HOUR_MS, MINUTE_MS } from './meter.ts'
 
 /** A day's, by what is done. */
@@ -21,27 +21,27 @@ const DAILY = {
   'change a ticket': 1_000,
 } as const
 
-export type Deed = keyof typeof DAILY
+export type PersonAction = keyof typeof DAILY
 
 const WORKING_HOURS = 8
 /** Somebody who opens the page looks again in a moment. */
-const AGAIN = 0.3
+const REPEAT_PROBABILITY = 0.3
 const BULK_TICKETS = 300
 const BATCH_TICKETS = 50
 const BATCH_MS = 100
 /** In each working hour, as it begins. */
 const BULK_EVERY_MINUTES = 60
 
-export class People {
+export class SimulatedPeople {
   /** How often each was done. */
-  readonly done = new Map<Deed, number>()
+  readonly done = new Map<PersonAction, number>()
   /** What they were told instead of an answer. */
   readonly refusals: string[] = []
-  readonly #place: Neighbourhood
+  readonly #place: HostWithProviders
   readonly #random: Random
-  #said = 0
+  #lastText = 0
 
-  constructor(place: Neighbourhood, random: Random) {
+  constructor(place: HostWithProviders, random: Random) {
     this.#place = place
     this.#random = random
   }
@@ -50,12 +50,12 @@ export class People {
   async work(hours: number): Promise<void> {
     for (let minute = 0; minute < hours * 60; minute++) {
       if (minute % BULK_EVERY_MINUTES === 30) await this.#changeMany()
-      const deeds = this.#deedsOfAMinute()
-      for (const deed of deeds) {
-        await this.do(deed)
-        await this.#place.clock.advance(MINUTE_MS / 2 / deeds.length)
+      const actions = this.#actionsOfMinute()
+      for (const action of actions) {
+        await this.perform(action)
+        await this.#place.clock.advance(MINUTE_MS / 2 / actions.length)
       }
-      await this.#place.clock.advance(deeds.length === 0 ? MINUTE_MS : MINUTE_MS / 2)
+      await this.#place.clock.advance(actions.length === 0 ? MINUTE_MS : MINUTE_MS / 2)
     }
   }
 
@@ -64,43 +64,43 @@ export class People {
     await this.#place.clock.advance(hours * HOUR_MS)
   }
 
-  async do(deed: Deed): Promise<void> {
-    this.done.set(deed, (this.done.get(deed) ?? 0) + 1)
-    await this.#deeds[deed]()
+  async perform(action: PersonAction): Promise<void> {
+    this.done.set(action, (this.done.get(action) ?? 0) + 1)
+    await this.#actions[action]()
   }
 
-  #deedsOfAMinute(): Deed[] {
-    const kinds = Object.entries(DAILY) as [Deed, number][] // the keys of a literal
-    return kinds.flatMap(([deed, daily]) => {
+  #actionsOfMinute(): PersonAction[] {
+    const kinds = Object.entries(DAILY) as [PersonAction, number][] // the keys of a literal
+    return kinds.flatMap(([action, daily]) => {
       const rate = daily / WORKING_HOURS / 60
       const times = Math.floor(rate) + (this.#random.random(rate % 1) ? 1 : 0)
-      return Array.from({ length: times }, () => deed)
+      return Array.from({ length: times }, () => action)
     })
   }
 
-  readonly #deeds: Readonly<Record<Deed, () => unknown>> = {
+  readonly #actions: Readonly<Record<PersonAction, () => unknown>> = {
     'open the page of pull requests': () => {
-      this.#asks(this.#place.host.hostApi.pulls())
-      if (this.#random.random(AGAIN))
-        this.#place.clock.after(15_000, () => this.#asks(this.#place.host.hostApi.pulls()))
+      this.#recordRefusal(this.#place.host.hostApi.pulls())
+      if (this.#random.random(REPEAT_PROBABILITY))
+        this.#place.clock.after(15_000, () => this.#recordRefusal(this.#place.host.hostApi.pulls()))
     },
-    'open a pull request': () => this.#asks(this.#place.host.hostApi.pull(...this.#pull())),
+    'open a pull request': () => this.#recordRefusal(this.#place.host.hostApi.pull(...this.#pull())),
     'open a run': () => void this.#place.host.hostApi.run(this.#random.pick(this.#place.runs).id),
     'comment on a pull request': () =>
-      this.#asks(this.#place.host.hostApi.commentPull(...this.#pull(), { body: this.#words() })),
+      this.#recordRefusal(this.#place.host.hostApi.commentPull(...this.#pull(), { body: this.#nextText() })),
     'approve a pull request': () =>
-      this.#asks(
-        this.#place.host.hostApi.reviewPull(...this.#pull(), { event: 'APPROVE', body: this.#words() }),
+      this.#recordRefusal(
+        this.#place.host.hostApi.reviewPull(...this.#pull(), { event: 'APPROVE', body: this.#nextText() }),
       ),
     'merge a pull request': () =>
-      this.#asks(this.#place.host.hostApi.mergePull(...this.#pull(), { method: 'merge' })),
+      this.#recordRefusal(this.#place.host.hostApi.mergePull(...this.#pull(), { method: 'merge' })),
     'change a pull request on GitHub': () => this.#changePull(),
     'change a ticket': () => this.#changeTicket(),
   }
 
-  #asks(answer: Promise<Result<unknown>>): void {
-    void answer.then((told) => {
-      if (!told.ok) this.refusals.push(told.refusal.message)
+  #recordRefusal(answer: Promise<Result<unknown>>): void {
+    void answer.then((result) => {
+      if (!result.ok) this.refusals.push(result.refusal.message)
     })
   }
 
@@ -108,9 +108,9 @@ export class People {
     return [`r${1 + this.#random.below(this.#place.remotes.length)}`, 1 + this.#random.below(PULLS_A_REPO)]
   }
 
-  #words(): string {
-    this.#said += 1
-    return `Word ${this.#said}`
+  #nextText(): string {
+    this.#lastText += 1
+    return `Word ${this.#lastText}`
   }
 
   // ---- elsewhere -----------------------------------------------------------------------------------------------------
@@ -121,15 +121,20 @@ export class People {
     const pull = github.pull(remote, number)
     if (this.#random.random(0.2) && pull.state === 'open') {
       const branch = pull.pull.headRef
-      await github.commit(remote, { branch, from: branch, files: { [`more-${this.#said++}.txt`]: 'more\n' } })
-    } else github.addComment(remote, number, { author: 'bo', body: this.#words() })
+      await github.commit(remote, {
+        branch,
+        from: branch,
+        files: { [`more-${this.#lastText++}.txt`]: 'more\n' },
+      })
+    } else github.addComment(remote, number, { author: 'bo', body: this.#nextText() })
   }
 
   /** Where issues are the tickets, they are talked about. */
   #changeTicket(): void {
     const { github, issues, linear, remotes } = this.#place
-    if (issues.length > 0) linear.world.change(this.#random.pick(issues), { title: this.#words() })
-    else github.addComment(this.#random.pick(remotes), this.#issue(), { author: 'bo', body: this.#words() })
+    if (issues.length > 0) linear.world.change(this.#random.pick(issues), { title: this.#nextText() })
+    else
+      github.addComment(this.#random.pick(remotes), this.#issue(), { author: 'bo', body: this.#nextText() })
   }
 
   /** They come after the pull requests. */

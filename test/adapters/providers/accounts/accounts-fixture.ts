@@ -13,20 +13,20 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
 
-export function afterwards(close: () => unknown): void {
+export function closeAfterTest(close: () => unknown): void {
   closers.push(close)
 }
 
-export function accountsHere(more: Partial<AccountsPorts> = {}): Accounts {
+export function createTestAccounts(more: Partial<AccountsPorts> = {}): Accounts {
   const http = createHttp({ clock: realClock, random: realChance })
-  const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
-  afterwards(async () => {
-    couriers.close()
+  const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+  closeAfterTest(async () => {
+    pool.close()
     await http.close()
   })
   return createAccounts({
     http,
-    clients: couriers,
+    clients: pool,
     clock: realClock,
     random: realChance,
     environment: { PATH: '/nowhere', HOME: '/nowhere' },
@@ -35,10 +35,10 @@ export function accountsHere(more: Partial<AccountsPorts> = {}): Accounts {
   })
 }
 
-type Sections = Partial<Pick<ServiceConfig, 'tracker' | 'codehost' | 'connect' | 'agent'>>
+type ConfigSections = Partial<Pick<ServiceConfig, 'tracker' | 'codehost' | 'connect' | 'agent'>>
 
 export function configWith(
-  sections: { readonly [S in keyof Sections]: Partial<ServiceConfig[S]> },
+  sections: { readonly [S in keyof ConfigSections]: Partial<ServiceConfig[S]> },
 ): ServiceConfig {
   return {
     ...configDefaults,

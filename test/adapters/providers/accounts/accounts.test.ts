@@ -10,25 +10,25 @@ import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { keptLog } from '../../../support/recording-log.ts'
-import { accountsHere, afterwards, configWith, refusedAs } from './accounts-fixture.ts'
+import { closeAfterTest, configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 const PORT = 4400
 const REDIRECT = `http://localhost:${PORT}/api/connect/tracker/callback`
 
-async function linearHere(): Promise<FakeLinear> {
+async function startTestLinear(): Promise<FakeLinear> {
   const linear = await startLinear({ app: { redirectUris: [REDIRECT] } })
-  afterwards(() => linear.stop())
+  closeAfterTest(() => linear.stop())
   return linear
 }
 
-async function githubHere(clock?: ManualClock): Promise<FakeGithub> {
+async function startTestGithub(clock?: ManualClock): Promise<FakeGithub> {
   const github = await startGithub(clock === undefined ? {} : { clock })
-  afterwards(() => github.close())
+  closeAfterTest(() => github.close())
   return github
 }
 
 /** The real helper before both doubles; answers its address. */
-async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<string> {
+async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<string> {
   const settings = readHelperSettings({
     secrets: {
       CODEHOST_CLIENT_ID: github.device.settings.clientId,
@@ -51,25 +51,25 @@ async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<str
     trustedProxies: 0,
   })
   if (!helper.ok) throw new Error(helper.refusal.message)
-  afterwards(async () => {
+  closeAfterTest(async () => {
     await helper.value.close()
     await http.close()
   })
   return `http://127.0.0.1:${helper.value.port}`
 }
 
-function yesOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
+function valueOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
 /** Where the provider of tokens names a time, it is asked once until then, whoever wants one. */
-async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<void> {
+async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLinear): Promise<void> {
   const clock = new ManualClock()
   const http = createHttp({ clock: realClock, random: realChance })
-  afterwards(() => http.close())
+  closeAfterTest(() => http.close())
   const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
-  const accounts = accountsHere({ http, clients: couriers, clock })
+  const accounts = createTestAccounts({ http, clients: couriers, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
   for (let tries = 0; tries < 5; tries++) {
@@ -83,19 +83,23 @@ async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<v
 
 describe('with a client id of one’s own', () => {
   test('the tracker is connected by PKCE, checked, and its token renewed', async () => {
-    const linear = await linearHere()
+    const linear = await startTestLinear()
     const config = configWith({
       tracker: { apiUrl: linear.url },
       connect: { trackerClientId: linear.app.clientId },
     })
-    const accounts = accountsHere()
-    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
-    const back = linear.consent(journey.url)
+    const accounts = createTestAccounts()
+    const authorization = valueOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
+    const back = linear.consent(authorization.url)
     expect(back.searchParams.get('state')).toBe('the-state')
-    const order = { code: back.searchParams.get('code') ?? '', port: PORT, verifier: journey.verifier ?? '' }
-    const pair = yesOf(await accounts.exchangeTrackerCode(config, order))
+    const order = {
+      code: back.searchParams.get('code') ?? '',
+      port: PORT,
+      verifier: authorization.verifier ?? '',
+    }
+    const pair = valueOf(await accounts.exchangeTrackerCode(config, order))
     expect(await accounts.exchangeTrackerCode(config, order)).toMatchObject(refusedAs('unauthorized'))
-    const renewed = yesOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
+    const renewed = valueOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
     expect(await accounts.checkTracker(connected)).toMatchObject({
       ok: true,
@@ -104,31 +108,31 @@ describe('with a client id of one’s own', () => {
   })
 
   test('told to ask later for a token, nobody asks before', async () => {
-    const linear = await linearHere()
+    const linear = await startTestLinear()
     const config = configWith({
       tracker: { apiUrl: linear.url },
       connect: { trackerClientId: linear.app.clientId, trackerClientSecret: linear.app.clientSecret },
     })
-    await leavesAlone(config, linear)
+    await expectNoRequestDuringPause(config, linear)
   })
 
   test('the code host is connected by its device flow', async () => {
     const clock = new ManualClock()
-    const github = await githubHere(clock)
+    const github = await startTestGithub(clock)
     const config = configWith({
       codehost: { apiUrl: github.apiUrl },
       connect: { codehostClientId: github.device.settings.clientId },
     })
-    await walkDevice(config, github, clock)
+    await connectByDeviceFlow(config, github, clock)
   })
 
   test('one that the code host does not know, or without the flow, is named', async () => {
-    const github = await githubHere()
+    const github = await startTestGithub()
     const config = configWith({
       codehost: { apiUrl: github.apiUrl },
       connect: { codehostClientId: 'nobody' },
     })
-    const accounts = accountsHere()
+    const accounts = createTestAccounts()
     expect(await accounts.startDevice(config)).toMatchObject(
       refusedAs('invalid', /connect\.codehostClientId/),
     )
@@ -142,9 +146,13 @@ describe('with a client id of one’s own', () => {
 })
 
 /** From nobody has confirmed, through too early, to a token that works. */
-async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: ManualClock): Promise<void> {
-  const accounts = accountsHere()
-  const started = yesOf(await accounts.startDevice(config))
+async function connectByDeviceFlow(
+  config: ServiceConfig,
+  github: FakeGithub,
+  clock: ManualClock,
+): Promise<void> {
+  const accounts = createTestAccounts()
+  const started = valueOf(await accounts.startDevice(config))
   expect(started).toMatchObject({
     verificationUri: 'https://github.com/login/device',
     intervalSeconds: 5,
@@ -156,21 +164,21 @@ async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: Manu
   expect(await poll()).toEqual({ ok: true, value: { is: 'pending' } })
   github.device.approve(started.userCode, 'mona')
   clock.jump(10_000)
-  const { is, token } = yesOf(await poll()) as { is: string; token: string }
+  const { is, token } = valueOf(await poll()) as { is: string; token: string }
   expect(is).toBe('token')
   const connected = { ...config, codehost: { ...config.codehost, token } }
   expect(await accounts.checkCodehost(connected)).toMatchObject({
     ok: true,
     value: expect.stringContaining('mona'),
   })
-  expect(yesOf(await poll())).toMatchObject({ is: 'over' })
-  const other = yesOf(await accounts.startDevice(config))
+  expect(valueOf(await poll())).toMatchObject({ is: 'over' })
+  const other = valueOf(await accounts.startDevice(config))
   github.device.deny(other.userCode)
   clock.jump(10_000)
-  expect(yesOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
-  const late = yesOf(await accounts.startDevice(config))
+  expect(valueOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
+  const late = valueOf(await accounts.startDevice(config))
   clock.jump(901_000)
-  expect(yesOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
+  expect(valueOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
     is: 'over',
     reason: expect.stringContaining('connect again'),
   })
@@ -178,35 +186,35 @@ async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: Manu
 
 describe('without a client id the helper is asked', () => {
   test('the tracker is connected through it, and no secret of the helper is on this machine', async () => {
-    const [linear, github] = [await linearHere(), await githubHere()]
-    const apiBase = await helperBefore(linear, github)
+    const [linear, github] = [await startTestLinear(), await startTestGithub()]
+    const apiBase = await startTestHelper(linear, github)
     const config = configWith({ tracker: { apiUrl: linear.url }, connect: { apiBase: `${apiBase}/` } })
-    const accounts = accountsHere()
-    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
-    expect(journey.verifier).toBeUndefined()
-    expect(new URL(journey.url).origin).toBe(apiBase)
-    const sent = await fetch(journey.url, { redirect: 'manual' })
+    const accounts = createTestAccounts()
+    const authorization = valueOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
+    expect(authorization.verifier).toBeUndefined()
+    expect(new URL(authorization.url).origin).toBe(apiBase)
+    const sent = await fetch(authorization.url, { redirect: 'manual' })
     const back = linear.consent(sent.headers.get('location') ?? '')
     expect(back.origin + back.pathname).toBe(REDIRECT)
     expect(back.searchParams.get('state')).toBe('the state')
     const code = back.searchParams.get('code') ?? ''
-    const pair = yesOf(await accounts.exchangeTrackerCode(config, { code, port: PORT }))
+    const pair = valueOf(await accounts.exchangeTrackerCode(config, { code, port: PORT }))
     expect(Date.parse(pair.expiresAt ?? '') - Date.now()).toBeGreaterThan(80_000_000)
     expect(await accounts.exchangeTrackerCode(config, { code, port: PORT })).toMatchObject(
       refusedAs('unauthorized'),
     )
-    const renewed = yesOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
+    const renewed = valueOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
-    expect(yesOf(await accounts.checkTracker(connected))).toContain('Acme')
+    expect(valueOf(await accounts.checkTracker(connected))).toContain('Acme')
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_grant' }, { times: 1 })
     const dead = await accounts.refreshTrackerToken(config, renewed.refreshToken ?? '')
     expect(dead).toMatchObject(refusedAs('unauthorized', /connect again/))
   })
 
   test('what passes at the tracker does not cost the connection', async () => {
-    const [linear, github] = [await linearHere(), await githubHere()]
-    const config = configWith({ connect: { apiBase: await helperBefore(linear, github) } })
-    const accounts = accountsHere()
+    const [linear, github] = [await startTestLinear(), await startTestGithub()]
+    const config = configWith({ connect: { apiBase: await startTestHelper(linear, github) } })
+    const accounts = createTestAccounts()
     const refreshed = async () => accounts.refreshTrackerToken(config, 'whatever')
     linear.tokenFaults.add({ kind: 'html', status: 502 }, { times: 1 })
     expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
@@ -221,33 +229,40 @@ describe('without a client id the helper is asked', () => {
 
   test('the code host is connected through it', async () => {
     const clock = new ManualClock()
-    const [linear, github] = [await linearHere(), await githubHere(clock)]
-    const apiBase = await helperBefore(linear, github)
-    await walkDevice(configWith({ codehost: { apiUrl: github.apiUrl }, connect: { apiBase } }), github, clock)
+    const [linear, github] = [await startTestLinear(), await startTestGithub(clock)]
+    const apiBase = await startTestHelper(linear, github)
+    await connectByDeviceFlow(
+      configWith({ codehost: { apiUrl: github.apiUrl }, connect: { apiBase } }),
+      github,
+      clock,
+    )
   })
 
   test('told to ask later for a token, nobody asks before', async () => {
-    const [linear, github] = [await linearHere(), await githubHere()]
-    await leavesAlone(configWith({ connect: { apiBase: await helperBefore(linear, github) } }), linear)
+    const [linear, github] = [await startTestLinear(), await startTestGithub()]
+    await expectNoRequestDuringPause(
+      configWith({ connect: { apiBase: await startTestHelper(linear, github) } }),
+      linear,
+    )
   })
 
   test('each provider by itself: a client id for one does not take the other from the helper', async () => {
-    const [linear, github] = [await linearHere(), await githubHere()]
-    const apiBase = await helperBefore(linear, github)
+    const [linear, github] = [await startTestLinear(), await startTestGithub()]
+    const apiBase = await startTestHelper(linear, github)
     const config = configWith({
       tracker: { apiUrl: linear.url },
       connect: { apiBase, trackerClientId: 'own' },
     })
-    const accounts = accountsHere()
-    const journey = yesOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
-    expect(new URL(journey.url).origin).toBe(linear.url)
+    const accounts = createTestAccounts()
+    const authorization = valueOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
+    expect(new URL(authorization.url).origin).toBe(linear.url)
     expect((await accounts.startDevice(config)).ok).toBe(true)
   })
 })
 
 describe('where there is nothing to connect through', () => {
   test('without a helper and a client id only a key by hand is possible, and the reason says all ways', async () => {
-    const accounts = accountsHere()
+    const accounts = createTestAccounts()
     const config = configWith({})
     const order = { state: 's', port: PORT }
     expect(accounts.authorizeTracker(config, order)).toMatchObject(
@@ -264,7 +279,7 @@ describe('where there is nothing to connect through', () => {
   })
 
   test('folders on this machine need no account', async () => {
-    const accounts = accountsHere()
+    const accounts = createTestAccounts()
     const config = configWith({
       tracker: { driver: 'local', path: '/t' },
       codehost: { driver: 'local', path: '/c' },
@@ -283,13 +298,13 @@ describe('where there is nothing to connect through', () => {
   })
 
   test('issues of GitHub are read with a token, which is checked at GitHub', async () => {
-    const github = await githubHere()
-    const accounts = accountsHere()
+    const github = await startTestGithub()
+    const accounts = createTestAccounts()
     const config = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_mona' } })
     expect(accounts.authorizeTracker(config, { state: 's', port: PORT })).toMatchObject(
       refusedAs('invalid', /token/),
     )
-    expect(yesOf(await accounts.checkTracker(config))).toContain('mona')
+    expect(valueOf(await accounts.checkTracker(config))).toContain('mona')
     const wrong = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_nobody' } })
     expect(await accounts.checkTracker(wrong)).toMatchObject(refusedAs('unauthorized'))
   })

@@ -9,14 +9,14 @@ import type { AccountsPorts } from '../../../../providers/accounts/accounts.ts'
 import { agentAField } from '../../../../providers/accounts/agents.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { startUpstream } from '../../oauth-helper/helper-fixture.ts'
-import { accountsHere, configWith, refusedAs } from './accounts-fixture.ts'
+import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 const SETUP_TOKEN = `sk-ant-oat01-${'planted'.repeat(10)}`
 
-async function vendors() {
+async function startVendors() {
   const upstream = await startUpstream()
   const bases = { agentA: upstream.url, agentB: upstream.url, agentC: upstream.url }
-  const accounts = accountsHere({ baseUrls: bases })
+  const accounts = createTestAccounts({ baseUrls: bases })
   const check = (agent: Partial<ServiceConfig['agent']>, provider: 'agentA' | 'agentB' | 'agentC') =>
     accounts.checkAgent(configWith({ agent }), provider)
   return { upstream, check, bases }
@@ -30,7 +30,7 @@ describe('a key', () => {
   ] as const)(
     'of %s is asked about with one question, without the key in its address',
     async (provider, agent, path, who, header) => {
-      const { upstream, check } = await vendors()
+      const { upstream, check } = await startVendors()
       expect(await check(agent, provider)).toMatchObject({ ok: true, value: expect.stringContaining(who) })
       expect(upstream.asked).toMatchObject([{ method: 'GET', path }])
       expect(upstream.lastHeaders[header]).toMatch(/planted$/i)
@@ -50,7 +50,7 @@ describe('a key', () => {
   ] as const)(
     'of %s that is answered with %i is refused and not repeated',
     async (provider, status, body, kind) => {
-      const { upstream, check } = await vendors()
+      const { upstream, check } = await startVendors()
       upstream.answer = { status, body }
       const key = 'planted-key-1'
       const answer = await check({ agentAApiKey: key, agentBApiKey: key, agentCApiKey: key }, provider)
@@ -60,13 +60,13 @@ describe('a key', () => {
   )
 
   test('of OpenAI that may not list models is a key all the same', async () => {
-    const { upstream, check } = await vendors()
+    const { upstream, check } = await startVendors()
     upstream.answer = { status: 403, body: { error: { message: 'Missing scopes: api.model.read' } } }
     expect(await check({ agentBApiKey: 'sk-x' }, 'agentB')).toMatchObject({ ok: true })
   })
 
   test('that was cut short, or is no key, is told apart without asking', async () => {
-    const { upstream, check } = await vendors()
+    const { upstream, check } = await startVendors()
     expect(await check({ agentAApiKey: SETUP_TOKEN }, 'agentA')).toMatchObject({ ok: true })
     expect(await check({ agentAOauthToken: SETUP_TOKEN }, 'agentA')).toMatchObject({ ok: true })
     expect(await check({ agentAOauthToken: 'sk-ant-oat01-x' }, 'agentA')).toMatchObject(refusedAs('invalid'))
@@ -84,7 +84,7 @@ describe('a key', () => {
   })
 
   test('logins that were copied are looked at, not asked about', async () => {
-    const { upstream, check } = await vendors()
+    const { upstream, check } = await startVendors()
     expect(await check({ agentBLogin: codexFile() }, 'agentB')).toEqual({
       ok: true,
       value: 'ChatGPT (pro), ada@x.example',
@@ -118,7 +118,7 @@ function claudeFile(leftMs: number): string {
 }
 
 /** A home with programs that say what they are told to. */
-function home() {
+function createHome() {
   const folder = tempFolder()
   const bin = join(folder, 'bin')
   for (const name of ['bin', '.claude', '.codex', '.gemini']) mkdirSync(join(folder, name))
@@ -138,7 +138,7 @@ function home() {
     env: Record<string, string> = {},
     more: Partial<AccountsPorts> = {},
   ) =>
-    accountsHere({
+    createTestAccounts({
       environment: { PATH: `${bin}:/usr/bin:/bin`, HOME: folder, PLANTED: 'x', ...env },
       ...more,
     }).findAgentLogin(provider)
@@ -149,7 +149,7 @@ describe('a login of Claude Code', () => {
   const loggedIn = 'echo \'{"loggedIn":true,"authMethod":"claude.ai"}\''
 
   test('is taken as its token when that lasts for a while, and it is said until when', async () => {
-    const { program, file, find, folder } = home()
+    const { program, file, find, folder } = createHome()
     program('claude', loggedIn)
     file('.claude/.credentials.json', claudeFile(8 * HOUR_MS))
     expect(await find('agentA')).toEqual({
@@ -170,7 +170,7 @@ describe('a login of Claude Code', () => {
     ['it runs out within the hour', loggedIn, HOUR_MS / 2, /within the hour/],
     ['it is in no file', loggedIn, undefined, /no file/],
   ])('is not taken when %s, and setup-token is named as the way', async (_what, script, leftMs, why) => {
-    const { program, file, find } = home()
+    const { program, file, find } = createHome()
     if (script !== undefined) program('claude', script)
     if (leftMs !== undefined) file('.claude/.credentials.json', claudeFile(leftMs))
     const answer = await find('agentA')
@@ -185,7 +185,7 @@ describe('a login of Claude Code', () => {
     ['longer than a login', (at: string) => writeFileSync(at, 'x'.repeat(LOGIN_FILE_BYTES_MAX + 1))],
     ['a folder', (at: string) => mkdirSync(at)],
   ])('is not taken from what is %s', async (what, make) => {
-    const { program, file, find, folder } = home()
+    const { program, file, find, folder } = createHome()
     program('claude', loggedIn)
     const target = file('elsewhere', claudeFile(8 * HOUR_MS))
     make(join(folder, '.claude', '.credentials.json'), target)
@@ -194,8 +194,8 @@ describe('a login of Claude Code', () => {
   })
 
   test('the environment is looked at first, and a key in it is checked', async () => {
-    const { upstream, bases } = await vendors()
-    const { find } = home()
+    const { upstream, bases } = await startVendors()
+    const { find } = createHome()
     expect(
       await find('agentA', { CLAUDE_CODE_OAUTH_TOKEN: SETUP_TOKEN, ANTHROPIC_API_KEY: 'sk-ant-api03-x' }),
     ).toMatchObject({
@@ -221,7 +221,7 @@ describe('a login of Codex', () => {
   const loggedIn = 'echo "Logged in using ChatGPT" >&2'
 
   test('is its whole file, and it is said whose it is', async () => {
-    const { program, file, find } = home()
+    const { program, file, find } = createHome()
     program('codex', loggedIn)
     file('.codex/auth.json', codexFile())
     expect(await find('agentB')).toEqual({
@@ -231,7 +231,7 @@ describe('a login of Codex', () => {
   })
 
   test('is found where CODEX_HOME says', async () => {
-    const { program, find } = home()
+    const { program, find } = createHome()
     program('codex', loggedIn)
     const other = tempFolder()
     writeFileSync(join(other, 'auth.json'), codexFile(), { mode: 0o600 })
@@ -239,8 +239,8 @@ describe('a login of Codex', () => {
   })
 
   test('that is no more than a key is taken as the key, once OpenAI has taken it', async () => {
-    const { upstream, bases } = await vendors()
-    const { program, file, find } = home()
+    const { upstream, bases } = await startVendors()
+    const { program, file, find } = createHome()
     program('codex', loggedIn)
     file('.codex/auth.json', JSON.stringify({ auth_mode: 'apikey', OPENAI_API_KEY: 'sk-planted' }))
     expect(await find('agentB', {}, { baseUrls: bases })).toMatchObject({
@@ -255,7 +255,7 @@ describe('a login of Codex', () => {
     ['nobody is logged in', 'echo "Not logged in" >&2; exit 1', true, /nobody is logged in/],
     ['it is in no file', loggedIn, false, /no file/],
   ])('is not taken when %s', async (_what, script, hasFile, why) => {
-    const { program, file, find } = home()
+    const { program, file, find } = createHome()
     if (script !== undefined) program('codex', script)
     if (hasFile) file('.codex/auth.json', codexFile())
     expect(await find('agentB')).toMatchObject(refusedAs('invalid', why))
@@ -263,7 +263,7 @@ describe('a login of Codex', () => {
   })
 
   test('a program that hangs does not outlive the service', async () => {
-    const { program, file, find, folder } = home()
+    const { program, file, find, folder } = createHome()
     program(
       'codex',
       `sleep 77 & echo $! > ${folder}/child.new; mv ${folder}/child.new ${folder}/codex.child; wait`,
@@ -280,7 +280,7 @@ describe('a login of Codex', () => {
   })
 
   test('a program that hangs is ended, and what it started with it', async () => {
-    const { program, file, find, folder } = home()
+    const { program, file, find, folder } = createHome()
     program(
       'codex',
       `sleep 77 & echo $! > ${folder}/child.new; mv ${folder}/child.new ${folder}/codex.child; wait`,
@@ -306,7 +306,7 @@ describe('a login of Codex', () => {
 
 describe('Gemini', () => {
   test('is taken with the login that its command has kept, where there is no key', async () => {
-    const { file, find } = home()
+    const { file, find } = createHome()
     const login = JSON.stringify({ refresh_token: 'planted', token_type: 'Bearer' })
     file('.gemini/oauth_creds.json', login)
     expect(await find('agentC')).toMatchObject({ value: { credential: { agentCLogin: login } } })
@@ -315,8 +315,8 @@ describe('Gemini', () => {
   })
 
   test('is found by a key in the environment', async () => {
-    const { bases } = await vendors()
-    const { find } = home()
+    const { bases } = await startVendors()
+    const { find } = createHome()
     expect(await find('agentC')).toMatchObject(refusedAs('invalid', /API key/))
     expect(await find('agentC', { GEMINI_API_KEY: 'AIzaX' }, { baseUrls: bases })).toMatchObject({
       value: { credential: { agentCApiKey: 'AIzaX' } },

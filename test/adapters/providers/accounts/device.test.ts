@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { no } from '../../../../core/result.ts'
 import type { HttpRequest } from '../../../../providers/http/http.ts'
-import { accountsHere, configWith, refusedAs } from './accounts-fixture.ts'
+import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 test.each([
   [undefined, 'https://github.com'],
@@ -21,7 +21,7 @@ test.each([
       },
       close: async () => {},
     }
-    const accounts = accountsHere({ http })
+    const accounts = createTestAccounts({ http })
     const config = configWith({
       codehost: apiUrl === undefined ? {} : { apiUrl },
       connect: { codehostClientId: 'own', trackerClientSecret: 'planted' },

@@ -26,7 +26,7 @@ function configFor(connect: Partial<ServiceConfig['connect']>, apiUrl?: string):
   return { ...configDefaults, tracker, connect: { trackerClientId: 'client-1', ...connect } }
 }
 
-function httpThat(status: number, body: unknown, headers: Record<string, string> = {}) {
+function httpReplying(status: number, body: unknown, headers: Record<string, string> = {}) {
   const requests: HttpRequest[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const http: Http = {
@@ -50,10 +50,10 @@ const TOKENS = {
 
 describe('the way to the consent page', () => {
   test('asks for reading and writing, with a state and a challenge of its own', () => {
-    const journey = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, random)
-    if (!journey.ok) throw new Error(journey.refusal.message)
-    const url = new URL(journey.value.url)
-    const { verifier = '' } = journey.value
+    const authorization = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, random)
+    if (!authorization.ok) throw new Error(authorization.refusal.message)
+    const url = new URL(authorization.value.url)
+    const { verifier = '' } = authorization.value
     expect(url.origin + url.pathname).toBe('https://linear.app/oauth/authorize')
     expect(verifier).toMatch(/^[A-Za-z0-9_-]{43}$/)
     expect(Object.fromEntries(url.searchParams)).toEqual({
@@ -69,8 +69,10 @@ describe('the way to the consent page', () => {
 
   test('leads to the place that is configured', () => {
     const config = configFor({}, 'http://127.0.0.1:99/graphql')
-    const journey = authorizeLinear(config, { state: 's', port: 1 }, random)
-    expect(journey.ok && journey.value.url).toMatch(/^http:\/\/127\.0\.0\.1:99\/oauth\/authorize\?/)
+    const authorization = authorizeLinear(config, { state: 's', port: 1 }, random)
+    expect(authorization.ok && authorization.value.url).toMatch(
+      /^http:\/\/127\.0\.0\.1:99\/oauth\/authorize\?/,
+    )
   })
 
   test('is not there without a client id', () => {
@@ -83,7 +85,7 @@ describe('the way to the consent page', () => {
 describe('a code becomes tokens', () => {
   test('with the verifier, and with the secret where there is one', async () => {
     const clock = new ManualClock(Date.UTC(2026, 0, 1))
-    const { http, requests, form } = httpThat(200, TOKENS)
+    const { http, requests, form } = httpReplying(200, TOKENS)
     const order = { code: CODE, port: 4400, verifier: 'v' }
     expect(await exchangeLinear(http, clock, configFor({ trackerClientSecret: SECRET }), order)).toEqual({
       ok: true,
@@ -110,7 +112,7 @@ describe('a code becomes tokens', () => {
 
 describe('tokens are renewed', () => {
   test('with the client id alone', async () => {
-    const { http, form } = httpThat(200, TOKENS)
+    const { http, form } = httpReplying(200, TOKENS)
     await refreshLinear(http, new ManualClock(), configFor({}), OLD)
     expect(form()).toEqual({ grant_type: 'refresh_token', refresh_token: OLD, client_id: 'client-1' })
   })
@@ -125,7 +127,7 @@ describe('tokens are renewed', () => {
       { accessToken: 'a', expiresAt: '2035-12-30T00:00:00.000Z' },
     ],
   ])('%s', async (_, body, expected) => {
-    const { http } = httpThat(200, body)
+    const { http } = httpReplying(200, body)
     const clock = new ManualClock(Date.UTC(2026, 0, 1))
     expect(await refreshLinear(http, clock, configFor({}), OLD)).toEqual({ ok: true, value: expected })
   })
@@ -160,7 +162,7 @@ describe('tokens are renewed', () => {
     [200, { access_token: 'x'.repeat(9_000) }, {}, 'failed', /returned no token/],
     [200, { error: 'invalid_grant' }, {}, 'failed', /returned no token/],
   ])('%d %j %j: %s', async (status, body, headers, kind, message) => {
-    const { http, requests } = httpThat(status, body, headers)
+    const { http, requests } = httpReplying(status, body, headers)
     const config = configFor({ trackerClientSecret: SECRET })
     const answer = await refreshLinear(http, new ManualClock(), config, OLD)
     expect(answer).toMatchObject({ ok: false, refusal: { kind } })
@@ -186,12 +188,12 @@ describe('with a Linear of its own', () => {
   }
 
   async function connected({ linear, http, config }: Awaited<ReturnType<typeof bench>>) {
-    const journey = authorizeLinear(config, { state: 's', port: 4400 }, realChance)
-    if (!journey.ok) throw new Error(journey.refusal.message)
-    const back = linear.consent(journey.value.url)
+    const authorization = authorizeLinear(config, { state: 's', port: 4400 }, realChance)
+    if (!authorization.ok) throw new Error(authorization.refusal.message)
+    const back = linear.consent(authorization.value.url)
     const code = back.searchParams.get('code') ?? ''
     expect([back.origin + back.pathname, back.searchParams.get('state')]).toEqual([CALLBACK, 's'])
-    const { verifier } = journey.value
+    const { verifier } = authorization.value
     return {
       order: { code, port: 4400, verifier },
       pair: await exchangeLinear(http, realClock, config, { code, port: 4400, verifier }),
@@ -246,8 +248,9 @@ describe('with a Linear of its own', () => {
 
   test('a verifier that is another’s exchanges nothing', async () => {
     const one = await bench()
-    const journey = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
-    const code = one.linear.consent(journey.ok ? journey.value.url : '').searchParams.get('code') ?? ''
+    const authorization = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
+    const code =
+      one.linear.consent(authorization.ok ? authorization.value.url : '').searchParams.get('code') ?? ''
     const answer = await exchangeLinear(one.http, realClock, one.config, {
       code,
       port: 4400,

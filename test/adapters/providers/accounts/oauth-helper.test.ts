@@ -1,12 +1,12 @@
 /** What a host makes of a helper that misbehaves, or of whatever else answers at its address. */
 import { describe, expect, test } from '@jest/globals'
 import { startUpstream } from '../../oauth-helper/helper-fixture.ts'
-import { accountsHere, configWith, refusedAs } from './accounts-fixture.ts'
+import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 async function bench() {
   const upstream = await startUpstream()
   const config = configWith({ connect: { apiBase: `${upstream.url}/base/?ignored#ignored` } })
-  const accounts = accountsHere()
+  const accounts = createTestAccounts()
   return { upstream, config, accounts }
 }
 
@@ -53,7 +53,7 @@ describe('a refresh token', () => {
   })
 
   test('a helper that is away passes', async () => {
-    const accounts = accountsHere()
+    const accounts = createTestAccounts()
     const config = configWith({ connect: { apiBase: 'http://127.0.0.1:9' } })
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
       refusedAs('failed', /127\.0\.0\.1:9/),

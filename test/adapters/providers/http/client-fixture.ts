@@ -13,17 +13,17 @@ import { keptLog } from '../../../support/recording-log.ts'
 
 export const ORIGIN = 'https://api.example'
 
-export interface Sent {
+export interface SentTestRequest {
   readonly request: HttpRequest
   readonly path: string
   /** The clock's, when it was sent. */
   readonly at: number
   reply(status: number, headers?: Record<string, string>, text?: string): Promise<void>
-  lose(): Promise<void>
+  fail(): Promise<void>
 }
 
 /** Says what is left in `left`, of `limit`, till `reset` (wall milliseconds); in `more-left` of a second thing. */
-export const manners: RateLimitRules = {
+export const TEST_RULES: RateLimitRules = {
   name: 'Service',
   resourceOf: ({ url }) => (url.includes('/search') ? 'search' : 'core'),
   budgets: ({ headers }, { url }) => {
@@ -40,17 +40,17 @@ export const manners: RateLimitRules = {
   writeIntervalMs: 1_000,
 }
 
-export function rig(more: Partial<RateLimitRules> = {}) {
+export function createClientBench(more: Partial<RateLimitRules> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
-  const sent: Sent[] = []
-  let underWay = 0
+  const sent: SentTestRequest[] = []
+  let inFlight = 0
   const random = { fraction: () => 0.5 }
   const ask = (request: HttpRequest): Promise<Result<HttpReply>> =>
     new Promise((resolve) => {
-      underWay += 1
+      inFlight += 1
       const settle = async (answer: Result<HttpReply>) => {
-        underWay -= 1
+        inFlight -= 1
         resolve(answer)
         await clock.turn()
       }
@@ -59,15 +59,15 @@ export function rig(more: Partial<RateLimitRules> = {}) {
         path: new URL(request.url).pathname,
         at: clock.monotonic(),
         reply: (status, headers = {}, text = '') => settle(yes({ status, headers, text })),
-        lose: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
+        fail: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
       })
     })
-  const couriers = createClientPool({ http: { send: ask }, clock, random, log })
-  const courier = couriers.clientFor({ ...manners, ...more }, ORIGIN, 's3cret')
-  return { clock, log, sent, couriers, courier, underWay: () => underWay }
+  const pool = createClientPool({ http: { send: ask }, clock, random, log })
+  const client = pool.clientFor({ ...TEST_RULES, ...more }, ORIGIN, 's3cret')
+  return { clock, log, sent, pool, client, inFlight: () => inFlight }
 }
 
-export function errand(
+export function serviceRequest(
   path: string,
   urgency: Urgency = 'background',
   more: Partial<ServiceRequest> = {},
@@ -82,12 +82,12 @@ export function errand(
 }
 
 /** What became of it, once something did. */
-export function told(courier: RateLimitedClient, wish: ServiceRequest): { now: string } {
-  const story = { now: 'waits' }
-  void courier.send(wish).then((answer) => {
-    story.now = answer.ok ? `${answer.value.status} ${answer.value.text}`.trim() : answer.refusal.message
+export function sendTracked(client: RateLimitedClient, request: ServiceRequest): { now: string } {
+  const progress = { now: 'waits' }
+  void client.send(request).then((answer) => {
+    progress.now = answer.ok ? `${answer.value.status} ${answer.value.text}`.trim() : answer.refusal.message
   })
-  return story
+  return progress
 }
 
-export const paths = (sent: readonly Sent[]): string[] => sent.map(({ path }) => path)
+export const paths = (sent: readonly SentTestRequest[]): string[] => sent.map(({ path }) => path)

@@ -9,23 +9,30 @@ import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { handClock } from '../../../support/test-resources.ts'
-import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
+import {
+  createClientBench,
+  ORIGIN,
+  paths,
+  sendTracked,
+  serviceRequest,
+  TEST_RULES,
+} from './client-fixture.ts'
 
 const cached = { cached: true } as const
-const poll = (path: string) => errand(path, 'background', cached)
-const click = (path: string) => errand(path, 'person', cached)
+const poll = (path: string) => serviceRequest(path, 'background', cached)
+const click = (path: string) => serviceRequest(path, 'person', cached)
 
 describe('a reply that is kept', () => {
   test('is asked for by its mark, and answered again while it holds, with what is new about it', async () => {
-    const { clock, courier, sent } = rig()
-    told(courier, poll('/list'))
+    const { clock, client, sent } = createClientBench()
+    sendTracked(client, poll('/list'))
     await clock.turn()
     await sent[0]?.reply(
       200,
       { etag: 'W/"1"', link: '<x>; rel="next"', left: '90', 'content-length': '4' },
       'list',
     )
-    const again = courier.send(poll('/list'))
+    const again = client.send(poll('/list'))
     await clock.turn()
     expect([sent[0], sent[1]].map((one) => one?.request.headers['if-none-match'])).toEqual([
       undefined,
@@ -40,47 +47,47 @@ describe('a reply that is kept', () => {
         text: 'list',
       },
     })
-    const changed = told(courier, poll('/list'))
+    const changed = sendTracked(client, poll('/list'))
     await clock.turn()
     await sent[2]?.reply(200, { etag: '"2"' }, 'new list')
-    told(courier, poll('/list'))
+    sendTracked(client, poll('/list'))
     await clock.turn()
     expect([changed.now, sent[3]?.request.headers['if-none-match']]).toEqual(['200 new list', '"2"'])
   })
 
   test('may be kept in short, which is made once for as long as it holds', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     const seen: string[] = []
     const apply = (text: string): string => {
       seen.push(text)
       return text.slice(0, 1)
     }
     const short = { ...poll('/list'), projection: { name: 'one letter', apply } }
-    const first = told(courier, short)
+    const first = sendTracked(client, short)
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'a long list')
-    const again = told(courier, short)
-    told(courier, poll('/list'))
+    const again = sendTracked(client, short)
+    sendTracked(client, poll('/list'))
     await clock.turn()
     expect(sent.map(({ request }) => request.headers['if-none-match'])).toEqual([undefined, '"1"', undefined])
     await sent[1]?.reply(304, { etag: '"1"' })
     await sent[2]?.reply(500, {}, 'a long excuse')
     expect([first.now, again.now, seen]).toEqual(['200 a', '200 a', ['a long list']])
-    const refused = told(courier, { ...short, url: `${ORIGIN}/other`, tries: 1 })
+    const refused = sendTracked(client, { ...short, url: `${ORIGIN}/other`, tries: 1 })
     await clock.turn()
     await sent.at(-1)?.reply(500, {}, 'a long excuse')
     expect([refused.now, seen]).toEqual(['500 a long excuse', ['a long list']])
   })
 
   test('is of one credential, one address and one form', async () => {
-    const { clock, courier, couriers, sent } = rig()
-    told(courier, poll('/list'))
+    const { clock, client, pool, sent } = createClientBench()
+    sendTracked(client, poll('/list'))
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'list')
-    told(couriers.clientFor(manners, ORIGIN, 'another'), poll('/list'))
-    told(courier, poll('/list?page=2'))
-    told(courier, { ...poll('/list'), headers: { accept: 'text/diff' } })
-    told(courier, errand('/list'))
+    sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), poll('/list'))
+    sendTracked(client, poll('/list?page=2'))
+    sendTracked(client, { ...poll('/list'), headers: { accept: 'text/diff' } })
+    sendTracked(client, serviceRequest('/list'))
     await clock.turn()
     expect(sent.slice(1).map(({ request }) => request.headers['if-none-match'])).toEqual(
       Array(4).fill(undefined),
@@ -94,9 +101,9 @@ describe('a reply that is kept', () => {
     ['that is not to be kept', 200, { etag: '"1"', 'cache-control': 'private, no-store' }],
     ['of an error', 404, { etag: '"1"' }],
   ])('is none %s', async (_what, status, headers) => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     for (const _ of [1, 2]) {
-      told(courier, poll('/list'))
+      sendTracked(client, poll('/list'))
       await clock.turn()
       await sent.at(-1)?.reply(status, headers)
     }
@@ -104,9 +111,9 @@ describe('a reply that is kept', () => {
   })
 
   test('survives an error', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     for (const status of [200, 500, 304]) {
-      const asked = told(courier, errand('/list', 'person', { ...cached, tries: 1 }))
+      const asked = sendTracked(client, serviceRequest('/list', 'person', { ...cached, tries: 1 }))
       await clock.turn()
       await sent.at(-1)?.reply(status, status === 200 ? { etag: '"1"' } : {}, status === 200 ? 'list' : '')
       if (status === 304) expect(asked.now).toBe('200 list')
@@ -132,26 +139,30 @@ describe('a reply that is kept', () => {
 
 describe('two who ask the same at once', () => {
   test('share one reply, which is as urgent as the more urgent of them', async () => {
-    const { clock, courier, sent } = rig({ concurrencyMax: 1 })
-    told(courier, errand('/busy'))
-    const all = [told(courier, poll('/other')), told(courier, poll('/list')), told(courier, click('/list'))]
+    const { clock, client, sent } = createClientBench({ concurrencyMax: 1 })
+    sendTracked(client, serviceRequest('/busy'))
+    const all = [
+      sendTracked(client, poll('/other')),
+      sendTracked(client, poll('/list')),
+      sendTracked(client, click('/list')),
+    ]
     await clock.turn()
     await sent[0]?.reply(200)
     expect(paths(sent)).toEqual(['/busy', '/list'])
     await sent[1]?.reply(200, {}, 'list')
     expect(all.map(({ now }) => now)).toEqual(['waits', '200 list', '200 list'])
-    told(courier, click('/list'))
+    sendTracked(client, click('/list'))
     await sent[2]?.reply(200)
     expect(paths(sent)).toEqual(['/busy', '/list', '/other', '/list'])
     await sent[3]?.reply(200)
-    told(courier, errand('/last'))
+    sendTracked(client, serviceRequest('/last'))
     await clock.turn()
     expect(paths(sent).slice(4)).toEqual(['/last'])
   })
 
   test('a person makes what is under way worth another try', async () => {
-    const { clock, courier, sent } = rig()
-    const all = [told(courier, poll('/list')), told(courier, click('/list'))]
+    const { clock, client, sent } = createClientBench()
+    const all = [sendTracked(client, poll('/list')), sendTracked(client, click('/list'))]
     await clock.turn()
     await sent[0]?.reply(420, { wait: '5000' })
     expect(all.map(({ now }) => now)).toEqual(['waits', 'waits'])
@@ -161,13 +172,13 @@ describe('two who ask the same at once', () => {
   })
 
   test('not when something was changed in between: nobody is shown how it was before', async () => {
-    const { clock, courier, sent } = rig()
-    const before = told(courier, poll('/list'))
-    told(courier, errand('/merge', 'person', { method: 'PUT' }))
-    const during = told(courier, click('/list'))
+    const { clock, client, sent } = createClientBench()
+    const before = sendTracked(client, poll('/list'))
+    sendTracked(client, serviceRequest('/merge', 'person', { method: 'PUT' }))
+    const during = sendTracked(client, click('/list'))
     await clock.turn()
     await sent[1]?.reply(200)
-    const after = told(courier, click('/list'))
+    const after = sendTracked(client, click('/list'))
     await clock.turn()
     expect(paths(sent)).toEqual(['/list', '/merge', '/list', '/list'])
     for (const [at, text] of [
@@ -202,10 +213,10 @@ describe('over real lines', () => {
     const http = createHttp({ clock: realClock, random: realChance })
     // However long the requests take, it is within the second for which the service wants to be left alone.
     const clock = handClock()
-    const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
-    open.push(couriers, http, server)
-    const courier = couriers.clientFor(manners, origin, 's3cret')
-    const ask = (path: string) => courier.send({ ...poll('/'), url: origin + path })
+    const pool = createClientPool({ http, clock, random: realChance, log: keptLog() })
+    open.push(pool, http, server)
+    const client = pool.clientFor(TEST_RULES, origin, 's3cret')
+    const ask = (path: string) => client.send({ ...poll('/'), url: origin + path })
     for (const _ of [1, 2, 3]) {
       expect(await ask('/a?b')).toMatchObject({ ok: true, value: { status: 200, text: '[1,2]' } })
     }
@@ -218,7 +229,7 @@ describe('over real lines', () => {
     expect(said.splice(0)).toEqual(['/a?secret 429'])
     limited = false
     // A person is served as soon as it may be asked again.
-    const clicked = courier.send({ ...click('/'), url: `${origin}/a?b` })
+    const clicked = client.send({ ...click('/'), url: `${origin}/a?b` })
     await until('the person waits', () => clock.alarms() > 0)
     expect(said).toEqual([])
     clock.wind(1_000)

@@ -12,23 +12,23 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 
-type Deed = (reply: ServerResponse, asked: IncomingMessage) => void
+type ReplyHandler = (reply: ServerResponse, asked: IncomingMessage) => void
 
 /** Does the deeds in their order, the last one again and again. */
-async function service(...deeds: readonly Deed[]) {
+async function startService(...handlers: readonly ReplyHandler[]) {
   const seen: string[] = []
-  const lines = new Set<Socket>()
+  const connections = new Set<Socket>()
   const server = createServer((asked, reply) => {
     let body = ''
     asked.on('data', (part) => (body += part))
     asked.on('end', () => {
       seen.push(`${asked.method} ${asked.url} ${body}`.trim())
-      deeds[Math.min(seen.length, deeds.length) - 1]?.(reply, asked)
+      handlers[Math.min(seen.length, handlers.length) - 1]?.(reply, asked)
     })
   })
-  server.on('connection', (line) => {
-    lines.add(line)
-    line.on('close', () => lines.delete(line))
+  server.on('connection', (connection) => {
+    connections.add(connection)
+    connection.on('close', () => connections.delete(connection))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const stop = () => {
@@ -36,10 +36,10 @@ async function service(...deeds: readonly Deed[]) {
     server.close()
   }
   open.push({ close: stop })
-  return { seen, lines, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { seen, connections, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-function door(clock: ManualClock | typeof realClock = realClock): Http {
+function createTestHttp(clock: ManualClock | typeof realClock = realClock): Http {
   const http = createHttp({ clock, random: realChance })
   open.unshift(http)
   return http
@@ -50,14 +50,14 @@ const to = (url: string, more: Partial<HttpRequest> = {}): HttpRequest => ({
   headers: {},
   ...more,
 })
-const says =
-  (status: number, headers: Record<string, string> = {}): Deed =>
+const respondWith =
+  (status: number, headers: Record<string, string> = {}): ReplyHandler =>
   (reply) =>
     void reply.writeHead(status, headers).end('words')
-const breaks: Deed = (reply) => void reply.socket?.destroy()
+const closeConnection: ReplyHandler = (reply) => void reply.socket?.destroy()
 
 /** Winds the clock until it is answered; what happens on real lines takes its own time. */
-async function answered<T>(clock: ManualClock, promise: Promise<T>): Promise<T> {
+async function waitForAnswer<T>(clock: ManualClock, promise: Promise<T>): Promise<T> {
   let isDone = false
   void promise.finally(() => (isDone = true))
   await until('an answer', async () => {
@@ -68,22 +68,22 @@ async function answered<T>(clock: ManualClock, promise: Promise<T>): Promise<T> 
 }
 
 describe('what is sent more than once', () => {
-  test.each<[HttpRequest['method'], string, Deed, number]>([
-    ['GET', 'a broken line', breaks, 3],
-    ['PUT', 'a broken line', breaks, 3],
-    ['POST', 'a broken line', breaks, 1],
-    ['PATCH', 'a broken line', breaks, 1],
-    ['GET', 'an outage', says(503), 3],
-    ['POST', 'an outage', says(503), 1],
-    ['POST', 'too often', says(429), 3],
-    ['POST', 'too often, with a time', says(403, { 'retry-after': '1' }), 3],
-    ['POST', 'no for another reason', says(403), 1],
-    ['GET', 'a longer pause than anybody waits for', says(429, { 'retry-after': '60' }), 1],
-  ])('%s after %s', async (method, _what, deed, times) => {
+  test.each<[HttpRequest['method'], string, ReplyHandler, number]>([
+    ['GET', 'a broken line', closeConnection, 3],
+    ['PUT', 'a broken line', closeConnection, 3],
+    ['POST', 'a broken line', closeConnection, 1],
+    ['PATCH', 'a broken line', closeConnection, 1],
+    ['GET', 'an outage', respondWith(503), 3],
+    ['POST', 'an outage', respondWith(503), 1],
+    ['POST', 'too often', respondWith(429), 3],
+    ['POST', 'too often, with a time', respondWith(403, { 'retry-after': '1' }), 3],
+    ['POST', 'no for another reason', respondWith(403), 1],
+    ['GET', 'a longer pause than anybody waits for', respondWith(429, { 'retry-after': '60' }), 1],
+  ])('%s after %s', async (method, _what, handler, times) => {
     const clock = new ManualClock()
-    const { seen, origin } = await service(deed)
+    const { seen, origin } = await startService(handler)
     const body = method === 'GET' ? {} : { body: 'x=1' }
-    await answered(clock, door(clock).send(to(`${origin}/a`, { method, ...body })))
+    await waitForAnswer(clock, createTestHttp(clock).send(to(`${origin}/a`, { method, ...body })))
     expect(seen).toEqual(Array(times).fill(`${method} /a${method === 'GET' ? '' : ' x=1'}`))
   })
 
@@ -94,8 +94,8 @@ describe('what is sent more than once', () => {
     [0, 1],
   ])('allowed %s tries, it is sent %s times', async (tries, times) => {
     const clock = new ManualClock()
-    const { seen, origin } = await service(says(503))
-    expect(await answered(clock, door(clock).send(to(origin, { tries })))).toMatchObject({
+    const { seen, origin } = await startService(respondWith(503))
+    expect(await waitForAnswer(clock, createTestHttp(clock).send(to(origin, { tries })))).toMatchObject({
       value: { status: 503 },
     })
     expect(seen).toHaveLength(times)
@@ -105,21 +105,23 @@ describe('what is sent more than once', () => {
 describe('a reply that does not end', () => {
   test('is given up after its time, and its line is cut', async () => {
     const clock = new ManualClock()
-    const { lines, origin, seen } = await service((reply) => void reply.writeHead(200).write('begun'))
-    const asked = door(clock).send(to(`${origin}/path?secret=1`, { tries: 1 }))
+    const { connections, origin, seen } = await startService(
+      (reply) => void reply.writeHead(200).write('begun'),
+    )
+    const asked = createTestHttp(clock).send(to(`${origin}/path?secret=1`, { tries: 1 }))
     await until('the request', () => seen.length === 1)
     await clock.advance(29_999)
-    expect(lines.size).toBe(1)
+    expect(connections.size).toBe(1)
     await clock.advance(1)
     expect(await asked).toMatchObject({
       ok: false,
       refusal: { kind: 'failed', message: expect.stringMatching(/^127[^/?]* did not answer within 30 s/) },
     })
-    await until('the line is cut', () => lines.size === 0)
+    await until('the line is cut', () => connections.size === 0)
   })
 
   test('is given up when there is too much of it, and its line is cut', async () => {
-    const { lines, origin } = await service((reply) => {
+    const { connections, origin } = await startService((reply) => {
       reply.on('error', () => {})
       const pour = () => {
         while (!reply.destroyed && reply.write(Buffer.alloc(1024 * 1024)));
@@ -127,18 +129,18 @@ describe('a reply that does not end', () => {
       reply.on('drain', pour)
       pour()
     })
-    expect(await door().send(to(origin, { method: 'POST' }))).toMatchObject({
+    expect(await createTestHttp().send(to(origin, { method: 'POST' }))).toMatchObject({
       refusal: { kind: 'failed', message: expect.stringMatching(/more than 16777216 bytes/) },
     })
-    await until('the line is cut', () => lines.size === 0)
+    await until('the line is cut', () => connections.size === 0)
   })
 })
 
 describe('closing', () => {
   test('ends what is under way, what waits for its next try, and whoever comes', async () => {
     const clock = new ManualClock()
-    const { origin, seen } = await service(says(503), () => {})
-    const http = door(clock)
+    const { origin, seen } = await startService(respondWith(503), () => {})
+    const http = createTestHttp(clock)
     const waits = http.send(to(`${origin}/waits`))
     await until('a pause', () => clock.timers === 1 && seen.length === 1)
     const hangs = http.send(to(`${origin}/hangs`))
@@ -156,8 +158,8 @@ describe('closing', () => {
 
 test('twenty-five and more are asked at the same time', async () => {
   const waiting: ServerResponse[] = []
-  const { origin } = await service((reply) => void waiting.push(reply))
-  const http = door()
+  const { origin } = await startService((reply) => void waiting.push(reply))
+  const http = createTestHttp()
   const all = Array.from({ length: 30 }, (_, at) => http.send(to(`${origin}/${at}`)))
   await until('all thirty', () => waiting.length === 30)
   for (const reply of waiting) reply.end('ok')
@@ -165,9 +167,9 @@ test('twenty-five and more are asked at the same time', async () => {
 })
 
 test('a credential that cannot be sent is refused without being shown', async () => {
-  const { origin, seen } = await service(says(200))
+  const { origin, seen } = await startService(respondWith(200))
   // Nor is it tried again: nobody winds this clock.
-  const answer = await door(new ManualClock()).send(
+  const answer = await createTestHttp(new ManualClock()).send(
     to(origin, { headers: { authorization: 'Bearer s3cret\r\nx: y' } }),
   )
   expect(answer).toMatchObject({

@@ -2,22 +2,26 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Urgency } from '../../../../core/provider-ports.ts'
-import { errand, paths, rig, told } from './client-fixture.ts'
+import { createClientBench, paths, sendTracked, serviceRequest } from './client-fixture.ts'
 
 /** Ten points: five for what nobody waits for, eight for people; a write counts two. */
 const tight = () =>
-  rig({ concurrencyMax: 100, writeIntervalMs: 0, minuteQuota: () => ({ points: 10, read: 1, write: 2 }) })
-const person = (path: string) => errand(path, 'person')
-const kept = (path: string) => errand(path, 'person', { cached: true })
+  createClientBench({
+    concurrencyMax: 100,
+    writeIntervalMs: 0,
+    minuteQuota: () => ({ points: 10, read: 1, write: 2 }),
+  })
+const person = (path: string) => serviceRequest(path, 'person')
+const kept = (path: string) => serviceRequest(path, 'person', { cached: true })
 const named = (name: string, count: number) => Array.from({ length: count }, (_, n) => `/${name}${n}`)
 
 describe('what is asked within a minute', () => {
   test('is spread over minutes where nobody waits, and people may ask for more', async () => {
-    const { clock, courier, sent } = tight()
-    for (const path of named('b', 7)) told(courier, errand(path))
+    const { clock, client, sent } = tight()
+    for (const path of named('b', 7)) sendTracked(client, serviceRequest(path))
     await clock.turn()
     expect(paths(sent)).toEqual(named('b', 5))
-    for (const path of named('p', 3)) told(courier, person(path))
+    for (const path of named('p', 3)) sendTracked(client, person(path))
     await clock.advance(50_000)
     expect(paths(sent).slice(5)).toEqual(named('p', 3))
     await clock.advance(10_000)
@@ -25,15 +29,15 @@ describe('what is asked within a minute', () => {
   })
 
   test('holds a person up for a while, and says when that would be long', async () => {
-    const { clock, courier, sent } = tight()
-    for (const path of named('p', 8)) told(courier, person(path))
+    const { clock, client, sent } = tight()
+    for (const path of named('p', 8)) sendTracked(client, person(path))
     await clock.turn()
-    const early = told(courier, person('/early'))
+    const early = sendTracked(client, person('/early'))
     await clock.advance(45_000)
     expect(early.now).toBe(
       'the quota of Service for this minute is used up; try again after 2026-01-01 00:01:00 UTC',
     )
-    const late = told(courier, person('/late'))
+    const late = sendTracked(client, person('/late'))
     await clock.advance(15_000)
     expect(paths(sent).slice(8)).toEqual(['/late'])
     await sent.at(-1)?.reply(200)
@@ -41,55 +45,55 @@ describe('what is asked within a minute', () => {
   })
 
   test('counts writes for more, and each thing by itself', async () => {
-    const { clock, courier, sent } = tight()
-    for (const path of named('w', 5)) told(courier, errand(path, 'person', { method: 'POST' }))
-    told(courier, person('/search'))
+    const { clock, client, sent } = tight()
+    for (const path of named('w', 5)) sendTracked(client, serviceRequest(path, 'person', { method: 'POST' }))
+    sendTracked(client, person('/search'))
     await clock.turn()
     expect(paths(sent)).toEqual([...named('w', 4), '/search'])
   })
 
   test('is spared by what was good a moment ago, unless something was changed since, or a minute went by', async () => {
-    const { clock, courier, sent } = tight()
-    const first = told(courier, kept('/list'))
+    const { clock, client, sent } = tight()
+    const first = sendTracked(client, kept('/list'))
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
-    for (const path of named('p', 7)) told(courier, person(path))
-    const again = told(courier, kept('/list'))
+    for (const path of named('p', 7)) sendTracked(client, person(path))
+    const again = sendTracked(client, kept('/list'))
     await clock.turn()
     expect([first.now, again.now, sent.length]).toEqual(['200 as it was', '200 as it was', 8])
     await clock.advance(59_999)
-    const last = told(courier, kept('/list'))
+    const last = sendTracked(client, kept('/list'))
     await clock.advance(1)
     expect([last.now, sent.length]).toEqual(['200 as it was', 8])
-    told(courier, kept('/list'))
+    sendTracked(client, kept('/list'))
     await clock.turn()
     expect(paths(sent).slice(8)).toEqual(['/list'])
   })
 
   test('one who has just changed something is not shown how it was', async () => {
-    const { clock, courier, sent } = tight()
-    told(courier, kept('/list'))
+    const { clock, client, sent } = tight()
+    sendTracked(client, kept('/list'))
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
-    told(courier, errand('/change', 'person', { method: 'POST' }))
-    for (const path of named('p', 5)) told(courier, person(path))
+    sendTracked(client, serviceRequest('/change', 'person', { method: 'POST' }))
+    for (const path of named('p', 5)) sendTracked(client, person(path))
     await clock.turn()
     expect(sent).toHaveLength(7)
-    const again = told(courier, kept('/list'))
+    const again = sendTracked(client, kept('/list'))
     await clock.turn()
     expect([again.now, sent.length]).toEqual([expect.stringContaining('for this minute'), 7])
   })
 
   test('what is gone by now is not shown either', async () => {
-    const { clock, courier, sent } = tight()
-    told(courier, kept('/list'))
+    const { clock, client, sent } = tight()
+    sendTracked(client, kept('/list'))
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
-    told(courier, kept('/list'))
+    sendTracked(client, kept('/list'))
     await clock.turn()
     await sent[1]?.reply(404)
-    for (const path of named('p', 6)) told(courier, person(path))
-    const again = told(courier, kept('/list'))
+    for (const path of named('p', 6)) sendTracked(client, person(path))
+    const again = sendTracked(client, kept('/list'))
     await clock.turn()
     expect(again.now).toContain('for this minute')
   })
@@ -104,11 +108,11 @@ const step = fc.record({
 test('in whatever order it is asked, no minute is overdone, and nobody is forgotten', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const { clock, courier, sent } = tight()
+      const { clock, client, sent } = tight()
       const asked: { readonly now: string }[] = []
       for (const [n, { urgency, writes, passMs }] of steps.entries()) {
         const path = `/${urgency}/${writes ? 2 : 1}/${n}`
-        asked.push(told(courier, errand(path, urgency, { method: writes ? 'POST' : 'GET' })))
+        asked.push(sendTracked(client, serviceRequest(path, urgency, { method: writes ? 'POST' : 'GET' })))
         await clock.advance(passMs)
       }
       // What nobody waits for is spread over as many minutes as it takes.
@@ -126,8 +130,8 @@ test('in whatever order it is asked, no minute is overdone, and nobody is forgot
 })
 
 test('a service that does not count by the minute is asked as much as one likes', async () => {
-  const { clock, courier, sent } = rig({ concurrencyMax: 1_000 })
-  for (const path of named('p', 500)) told(courier, person(path))
+  const { clock, client, sent } = createClientBench({ concurrencyMax: 1_000 })
+  for (const path of named('p', 500)) sendTracked(client, person(path))
   await clock.turn()
   expect(sent).toHaveLength(500)
 })

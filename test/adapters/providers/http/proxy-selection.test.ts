@@ -45,9 +45,15 @@ async function listening(server: {
 }
 
 /** Takes tunnels and whole requests, and sends both to this machine whatever their names. */
-async function proxy({ wants, says = 200 }: { readonly wants?: string; readonly says?: number } = {}) {
+async function startProxy({
+  wants,
+  replyStatus = 200,
+}: {
+  readonly wants?: string
+  readonly replyStatus?: number
+} = {}) {
   const asked: string[] = []
-  const refuses = (login: string | undefined) => (wants !== undefined && login !== wants ? 407 : says)
+  const refuses = (login: string | undefined) => (wants !== undefined && login !== wants ? 407 : replyStatus)
   const server = createServer((coming, reply) => {
     asked.push(`${coming.method} ${coming.url}`)
     const status = refuses(coming.headers['proxy-authorization'])
@@ -82,25 +88,28 @@ async function proxy({ wants, says = 200 }: { readonly wants?: string; readonly 
   return { asked, address: `127.0.0.1:${port}` }
 }
 
-function door(around: Partial<ProxySettings>, authorities: readonly string[] = [certificate.authority]) {
-  const way = { http: '', https: '', noProxy: '', ...around }
+function sendThroughProxies(
+  proxies: Partial<ProxySettings>,
+  authorities: readonly string[] = [certificate.authority],
+) {
+  const settings = { http: '', https: '', noProxy: '', ...proxies }
   const http = createHttp({
     clock: realClock,
     random: realChance,
-    proxies: way,
+    proxies: settings,
     certificateAuthorities: authorities,
   })
   open.unshift(http)
   return (url: string) =>
     http.send({ method: 'GET', url, headers: { authorization: 'Bearer t0ken' }, tries: 1 })
 }
-const messageOf = (answer: Awaited<ReturnType<ReturnType<typeof door>>>) =>
+const messageOf = (answer: Awaited<ReturnType<ReturnType<typeof sendThroughProxies>>>) =>
   answer.ok ? '' : answer.refusal.message
 
 describe('by way of a proxy', () => {
   test('what is encrypted goes through a tunnel, its login told to the proxy alone', async () => {
-    const { asked, address } = await proxy({ wants: LOGIN })
-    const ask = door({ https: `http://ada:s%25cret@${address}` })
+    const { asked, address } = await startProxy({ wants: LOGIN })
+    const ask = sendThroughProxies({ https: `http://ada:s%25cret@${address}` })
     const url = `https://${NAME}:${service.port}/a?b=c`
     expect(await ask(url)).toMatchObject({ ok: true, value: { status: 200, text: 'hello' } })
     expect(await ask(url)).toMatchObject({ ok: true })
@@ -116,35 +125,37 @@ describe('by way of a proxy', () => {
     })
     const port = await listening(plain)
     open.push({ close: () => plain.close() })
-    const { asked, address } = await proxy({ wants: LOGIN })
-    const ask = door({ http: `http://ada:s%25cret@${address}` })
+    const { asked, address } = await startProxy({ wants: LOGIN })
+    const ask = sendThroughProxies({ http: `http://ada:s%25cret@${address}` })
     expect(await ask(`http://${NAME}:${port}/a?b=c`)).toMatchObject({ value: { status: 200, text: 'plain' } })
     expect(asked).toEqual([`GET http://${NAME}:${port}/a?b=c`])
     expect(seen).toEqual([`${NAME}:${port}`])
   })
 
   test('also one that speaks SOCKS', async () => {
-    const { address, asked } = await socks()
-    const ask = door({ https: `socks5://ada:s%25cret@${address}` })
+    const { address, asked } = await startSocksProxy()
+    const ask = sendThroughProxies({ https: `socks5://ada:s%25cret@${address}` })
     expect(await ask(`https://${NAME}:${service.port}/s`)).toMatchObject({ value: { status: 200 } })
     expect(asked).toEqual(['ada:s%cret', NAME])
   })
 
-  test.each([407, 403])('one that says %s is named, and its login is not', async (says) => {
-    const { address } = await proxy({ says })
+  test.each([407, 403])('one that says %s is named, and its login is not', async (replyStatus) => {
+    const { address } = await startProxy({ replyStatus })
     const way = `http://ada:s%25cret@${address}`
-    const ask = door({ https: way, http: way })
+    const ask = sendThroughProxies({ https: way, http: way })
     const encrypted = messageOf(await ask(`https://${NAME}/secret-path?q=1`))
     expect(encrypted).toMatch(
-      new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${says}; `),
+      new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${replyStatus}; `),
     )
     expect(encrypted).not.toMatch(/ada|cret|t0ken|path|q=1/)
-    if (says === 407)
+    if (replyStatus === 407)
       expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; put a valid user and password/)
   })
 
   test('one that is not there is named, and its login is not', async () => {
-    const message = messageOf(await door({ https: 'http://ada:s%25cret@127.0.0.1:9' })(`https://${NAME}/`))
+    const message = messageOf(
+      await sendThroughProxies({ https: 'http://ada:s%25cret@127.0.0.1:9' })(`https://${NAME}/`),
+    )
     expect(message).toMatch(
       /^code\.example could not be reached through the proxy 127\.0\.0\.1:9 \(ECONNREFUSED\)/,
     )
@@ -152,9 +163,11 @@ describe('by way of a proxy', () => {
   })
 
   test('a certificate that nobody vouches for is refused, with its cure', async () => {
-    const { address } = await proxy()
+    const { address } = await startProxy()
     const other = makeCertificate(tempFolder(), NAME).authority
-    const message = messageOf(await door({ https: address }, [other])(`https://${NAME}:${service.port}/`))
+    const message = messageOf(
+      await sendThroughProxies({ https: address }, [other])(`https://${NAME}:${service.port}/`),
+    )
     expect(message).toMatch(
       /does not trust its certificate; name the certificate authority in NODE_EXTRA_CA_CERTS/,
     )
@@ -162,14 +175,16 @@ describe('by way of a proxy', () => {
   })
 
   test('one that is no proxy at all is refused without being shown', async () => {
-    const message = messageOf(await door({ https: 'gopher://ada:s%25cret@x' })(`https://${NAME}/`))
+    const message = messageOf(
+      await sendThroughProxies({ https: 'gopher://ada:s%25cret@x' })(`https://${NAME}/`),
+    )
     expect(message).toMatch(/not of the form http:\/\/host:port/)
     expect(message).not.toMatch(/ada|cret/)
   })
 })
 
 /** Wants a user and a password, and leads to this machine. */
-async function socks() {
+async function startSocksProxy() {
   const asked: string[] = []
   const server = createTcpServer((socket) => {
     socket.on('error', () => socket.destroy())

@@ -7,7 +7,7 @@ import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { publicOnlyLookup } from '../../../../providers/http/public-address-guard.ts'
 import { keptLog } from '../../../support/recording-log.ts'
-import { accountsHere, configWith, refusedAs } from '../accounts/accounts-fixture.ts'
+import { configWith, createTestAccounts, refusedAs } from '../accounts/accounts-fixture.ts'
 
 const open: (() => unknown)[] = []
 afterEach(async () => {
@@ -37,7 +37,7 @@ async function service() {
   return { port: (server.address() as AddressInfo).port, asked: () => asked }
 }
 
-function door(lookup: LookupFunction) {
+function createTestHttp(lookup: LookupFunction) {
   const http = createHttp({ clock: realClock, random: realChance, lookup })
   open.unshift(() => http.close())
   return http
@@ -47,7 +47,7 @@ const GET = { method: 'GET', headers: {}, tries: 1 } as const
 
 test('a name that leads to this machine is asked only by those who need not lead outward', async () => {
   const { port, asked } = await service()
-  const http = door(names('127.0.0.1'))
+  const http = createTestHttp(names('127.0.0.1'))
   const url = `http://helper.example:${port}/`
   expect(await http.send({ ...GET, url, publicOnly: true })).toMatchObject(
     refusedAs('invalid', /private network/),
@@ -68,7 +68,7 @@ test.each([
   '[fe80::1]',
   '[::]',
 ])('Linear is not asked at %s', async (host) => {
-  const accounts = accountsHere()
+  const accounts = createTestAccounts()
   const linear = configWith({
     tracker: { apiUrl: `https://${host}`, apiKey: 'lin_api_x' },
     connect: { trackerClientId: 'own' },
@@ -81,13 +81,17 @@ test.each([
 
 test('the OAuth helper may be a company’s own, on its private network', async () => {
   const { port, asked } = await service()
-  const http = door(names('127.0.0.1'))
-  const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
-  open.unshift(() => couriers.close())
+  const http = createTestHttp(names('127.0.0.1'))
+  const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+  open.unshift(() => pool.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
-  const accounts = accountsHere({ http, clients: couriers })
-  expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed', /returned no token/))
-  expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /returned no usable device code/))
+  const accounts = createTestAccounts({ http, clients: pool })
+  expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
+    refusedAs('failed', /returned no token/),
+  )
+  expect(await accounts.startDevice(config)).toMatchObject(
+    refusedAs('failed', /returned no usable device code/),
+  )
   expect(asked()).toBe(2)
 })
 
@@ -97,7 +101,11 @@ test('a name that cannot be resolved is refused as any other, and ends nothing',
     const error = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' })
     setImmediate(() => Reflect.apply(done, undefined, [error]))
   }
-  const asked = await door(nowhere).send({ ...GET, url: 'https://helper.example/', publicOnly: true })
+  const asked = await createTestHttp(nowhere).send({
+    ...GET,
+    url: 'https://helper.example/',
+    publicOnly: true,
+  })
   expect(asked).toMatchObject(refusedAs('failed', /helper\.example/))
 })
 

@@ -7,7 +7,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Urgency } from '../../../../core/provider-ports.ts'
-import { errand, manners, rig, type Sent } from './client-fixture.ts'
+import { createClientBench, type SentTestRequest, serviceRequest, TEST_RULES } from './client-fixture.ts'
 
 const RUNS = 300
 const RESOURCES = ['core', 'search'] as const
@@ -18,12 +18,12 @@ type Step =
   | {
       readonly is: 'reply'
       readonly which: number
-      readonly how: How
+      readonly how: ReplyKind
       readonly seconds: number
       readonly left: number
     }
   | { readonly is: 'pass'; readonly ms: number }
-type How = 'fine' | 'refused' | 'spent' | 'lost'
+type ReplyKind = 'fine' | 'rejected' | 'exhausted' | 'lost'
 
 const urgency = fc.constantFrom<Urgency>('person', 'background')
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -41,7 +41,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       is: fc.constant('reply' as const),
       which: fc.nat(10),
-      how: fc.constantFrom<How>('fine', 'fine', 'fine', 'fine', 'refused', 'spent', 'lost'),
+      how: fc.constantFrom<ReplyKind>('fine', 'fine', 'fine', 'fine', 'rejected', 'exhausted', 'lost'),
       seconds: fc.integer({ min: 0, max: 40 }),
       left: fc.nat(LIMIT),
     }),
@@ -55,7 +55,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-interface Ask {
+interface LawRequest {
   readonly path: string
   readonly urgency: Urgency
   readonly resource: string
@@ -64,171 +64,176 @@ interface Ask {
 }
 
 /** What may be known of one gate from outside. */
-interface Gate {
-  isShut: boolean
-  wasTold: boolean
+interface ExpectedWindow {
+  isBlocked: boolean
+  isRateLimited: boolean
   until: number
-  probe: Sent | undefined
+  probe: SentTestRequest | undefined
 }
 
-class Judge {
-  readonly house = rig()
-  readonly asks: Ask[] = []
-  readonly wrongs: string[] = []
+class ClientModel {
+  readonly bench = createClientBench()
+  readonly requests: LawRequest[] = []
+  readonly violations: string[] = []
   #seen = 0
   #lastWrite = Number.NEGATIVE_INFINITY
-  readonly #open: Sent[] = []
-  readonly #gates = new Map<string, Gate>()
-  readonly #words = new Map<string, { left: number; until: number; of: Sent }>()
+  readonly #open: SentTestRequest[] = []
+  readonly #windows = new Map<string, ExpectedWindow>()
+  readonly #reports = new Map<string, { left: number; until: number; of: SentTestRequest }>()
 
-  async ask(urgency: Urgency, resource: string, writes: boolean): Promise<Ask> {
-    const ask: Ask = {
-      path: `/${resource}/${this.asks.length}`,
+  async send(urgency: Urgency, resource: string, writes: boolean): Promise<LawRequest> {
+    const ask: LawRequest = {
+      path: `/${resource}/${this.requests.length}`,
       urgency,
       resource,
       writes,
       outcome: undefined,
     }
-    this.asks.push(ask)
-    const wish = errand(ask.path, urgency, { method: writes ? 'POST' : 'GET' })
-    void this.house.courier.send(wish).then((answer) => {
+    this.requests.push(ask)
+    const wanted = serviceRequest(ask.path, urgency, { method: writes ? 'POST' : 'GET' })
+    void this.bench.client.send(wanted).then((answer) => {
       ask.outcome = answer.ok ? String(answer.value.status) : answer.refusal.kind
     })
-    await this.look()
+    await this.judgeSent()
     return ask
   }
 
-  async reply(which: number, how: How, seconds: number, left: number): Promise<void> {
+  async reply(which: number, how: ReplyKind, seconds: number, left: number): Promise<void> {
     const sent = this.#open[which % Math.max(1, this.#open.length)]
     if (sent === undefined) return
-    const ask = this.#askOf(sent)
+    const ask = this.#requestOf(sent)
     // A question of a person that is lost pauses by itself, which cannot be seen from outside.
-    const how2 = how === 'lost' && ask.urgency === 'person' && !ask.writes ? 'fine' : how
+    const effective = how === 'lost' && ask.urgency === 'person' && !ask.writes ? 'fine' : how
     this.#open.splice(this.#open.indexOf(sent), 1)
-    const now = this.house.clock.monotonic()
-    const reset = { limit: String(LIMIT), reset: String(this.house.clock.now() + seconds * 1_000) }
+    const now = this.bench.clock.monotonic()
+    const reset = { limit: String(LIMIT), reset: String(this.bench.clock.now() + seconds * 1_000) }
     const until = now + Math.max(1_000, seconds * 1_000)
-    if (how2 !== 'lost') {
-      const said = how2 === 'spent' ? 0 : how2 === 'refused' ? Math.max(1, left) : left
-      this.#hear(ask.resource, said, until, sent, how2 === 'spent')
+    if (effective !== 'lost') {
+      const remaining = effective === 'exhausted' ? 0 : effective === 'rejected' ? Math.max(1, left) : left
+      this.#applyReport(ask.resource, remaining, until, sent, effective === 'exhausted')
     }
-    const refuser = how2 === 'refused' ? '' : how2 === 'spent' ? ask.resource : undefined
-    this.#judgeReply(ask, sent, refuser, how2 === 'lost', now, until)
+    const rejecting = effective === 'rejected' ? '' : effective === 'exhausted' ? ask.resource : undefined
+    this.#judgeReply(ask, sent, rejecting, effective === 'lost', now, until)
     const wait = { wait: String(seconds * 1_000) }
-    if (how2 === 'lost') await sent.lose()
-    else if (how2 === 'fine') await sent.reply(200, { left: String(left), ...reset })
-    else if (how2 === 'spent') await sent.reply(420, { left: '0', ...reset, ...wait })
+    if (effective === 'lost') await sent.fail()
+    else if (effective === 'fine') await sent.reply(200, { left: String(left), ...reset })
+    else if (effective === 'exhausted') await sent.reply(420, { left: '0', ...reset, ...wait })
     else await sent.reply(420, { left: String(Math.max(1, left)), ...reset, ...wait })
-    await this.look()
+    await this.judgeSent()
   }
 
   async pass(ms: number): Promise<void> {
-    await this.house.clock.advance(ms)
-    await this.look()
+    await this.bench.clock.advance(ms)
+    await this.judgeSent()
   }
 
   /** Everything is served, and hours go by. */
-  async calm(): Promise<void> {
-    for (let round = 0; round < 400 && this.asks.some(({ outcome }) => outcome === undefined); round++) {
+  async serveAll(): Promise<void> {
+    for (let round = 0; round < 400 && this.requests.some(({ outcome }) => outcome === undefined); round++) {
       while (this.#open.length > 0) await this.reply(0, 'fine', 0, LIMIT)
       await this.pass(1_000)
     }
   }
 
-  async look(): Promise<void> {
-    await this.house.clock.turn()
-    for (const sent of this.house.sent.slice(this.#seen)) this.#judge(sent)
-    this.#seen = this.house.sent.length
+  async judgeSent(): Promise<void> {
+    await this.bench.clock.turn()
+    for (const sent of this.bench.sent.slice(this.#seen)) this.#judge(sent)
+    this.#seen = this.bench.sent.length
   }
 
-  #askOf({ path }: Sent): Ask {
-    const found = this.asks.find((ask) => ask.path === path)
+  #requestOf({ path }: SentTestRequest): LawRequest {
+    const found = this.requests.find((ask) => ask.path === path)
     if (found === undefined) throw new Error(`nobody asked for ${path}`)
     return found
   }
 
-  #gate(name: string): Gate {
-    const gate = this.#gates.get(name) ?? { isShut: false, wasTold: false, until: 0, probe: undefined }
-    this.#gates.set(name, gate)
+  #windowOf(name: string): ExpectedWindow {
+    const gate = this.#windows.get(name) ?? {
+      isBlocked: false,
+      isRateLimited: false,
+      until: 0,
+      probe: undefined,
+    }
+    this.#windows.set(name, gate)
     return gate
   }
 
-  #hear(resource: string, left: number, until: number, of: Sent, isRefused: boolean): void {
-    const known = this.#words.get(resource)
+  #applyReport(resource: string, left: number, until: number, of: SentTestRequest, isRefused: boolean): void {
+    const known = this.#reports.get(resource)
     if (known !== undefined && this.#order(known.of) > this.#order(of)) return
-    this.#words.set(resource, { left, until, of })
-    const gate = this.#gate(resource)
+    this.#reports.set(resource, { left, until, of })
+    const gate = this.#windowOf(resource)
     if (left <= 0 && isRefused) return
     if (left <= 0) {
-      gate.until = Math.max(until, gate.isShut ? gate.until : until)
-      gate.wasTold = gate.isShut && gate.wasTold
-      gate.isShut = true
-    } else if (gate.isShut && !gate.wasTold && gate.probe !== of) gate.isShut = false
+      gate.until = Math.max(until, gate.isBlocked ? gate.until : until)
+      gate.isRateLimited = gate.isBlocked && gate.isRateLimited
+      gate.isBlocked = true
+    } else if (gate.isBlocked && !gate.isRateLimited && gate.probe !== of) gate.isBlocked = false
   }
 
-  #order(sent: Sent): number {
-    return this.house.sent.indexOf(sent)
+  #order(sent: SentTestRequest): number {
+    return this.bench.sent.indexOf(sent)
   }
 
   #judgeReply(
-    ask: Ask,
-    sent: Sent,
+    ask: LawRequest,
+    sent: SentTestRequest,
     refuser: string | undefined,
     isLost: boolean,
     now: number,
     until: number,
   ): void {
     for (const name of ['', ask.resource]) {
-      const gate = this.#gate(name)
+      const gate = this.#windowOf(name)
       if (name === refuser) {
         // For how long it wants to be left alone goes before when its budget is full again.
-        gate.until = Math.max(until, gate.isShut && gate.wasTold ? gate.until : until)
-        gate.isShut = true
-        gate.wasTold = true
+        gate.until = Math.max(until, gate.isBlocked && gate.isRateLimited ? gate.until : until)
+        gate.isBlocked = true
+        gate.isRateLimited = true
       } else if (gate.probe === sent && !isLost && refuser === undefined && gate.until <= now)
-        gate.isShut = false
+        gate.isBlocked = false
       if (gate.probe === sent) gate.probe = undefined
     }
   }
 
-  #judge(sent: Sent): void {
-    const ask = this.#askOf(sent)
+  #judge(sent: SentTestRequest): void {
+    const ask = this.#requestOf(sent)
     this.#open.push(sent)
-    if (this.#open.length > manners.concurrencyMax) this.#wrong(sent, 'leaves although there is no room')
-    for (const name of ['', ask.resource]) this.#judgeGate(sent, this.#gate(name))
-    const word = this.#words.get(ask.resource)
-    if (word !== undefined && sent.at < word.until && !this.#gate(ask.resource).isShut) {
+    if (this.#open.length > TEST_RULES.concurrencyMax) this.#wrong(sent, 'leaves although there is no room')
+    for (const name of ['', ask.resource]) this.#judgeGate(sent, this.#windowOf(name))
+    const word = this.#reports.get(ask.resource)
+    if (word !== undefined && sent.at < word.until && !this.#windowOf(ask.resource).isBlocked) {
       const floor = ask.urgency === 'person' ? 0 : LIMIT * 0.2
       if (word.left <= floor) this.#wrong(sent, `leaves although ${word.left} are left`)
     }
     if (ask.urgency === 'background') {
-      const person = this.asks.find((other) => this.#couldGo(other, sent))
+      const person = this.requests.find((other) => this.#couldGo(other, sent))
       if (person !== undefined) this.#wrong(sent, `leaves although a person waits for ${person.path}`)
     }
     if (!ask.writes) return
-    if (sent.at - this.#lastWrite < manners.writeIntervalMs) this.#wrong(sent, 'writes without a pause')
+    if (sent.at - this.#lastWrite < TEST_RULES.writeIntervalMs) this.#wrong(sent, 'writes without a pause')
     this.#lastWrite = sent.at
   }
 
-  #judgeGate(sent: Sent, gate: Gate): void {
-    if (!gate.isShut) return
+  #judgeGate(sent: SentTestRequest, gate: ExpectedWindow): void {
+    if (!gate.isBlocked) return
     if (sent.at < gate.until) this.#wrong(sent, 'leaves although it is shut')
     if (gate.probe !== undefined) this.#wrong(sent, 'leaves beside the probe')
     gate.probe = sent
   }
 
-  #couldGo(ask: Ask, { at }: Sent): boolean {
+  #couldGo(ask: LawRequest, { at }: SentTestRequest): boolean {
     const isAway = this.#open.some(({ path }) => path === ask.path)
     if (ask.urgency !== 'person' || ask.outcome !== undefined || isAway) return false
-    if (['', ask.resource].some((name) => this.#gate(name).isShut)) return false
-    const word = this.#words.get(ask.resource)
+    if (['', ask.resource].some((name) => this.#windowOf(name).isBlocked)) return false
+    const word = this.#reports.get(ask.resource)
     // The last ones of a budget may be under way already.
-    if (word !== undefined && at < word.until && word.left <= manners.concurrencyMax) return false
-    return !ask.writes || at - this.#lastWrite >= manners.writeIntervalMs
+    if (word !== undefined && at < word.until && word.left <= TEST_RULES.concurrencyMax) return false
+    return !ask.writes || at - this.#lastWrite >= TEST_RULES.writeIntervalMs
   }
 
-  #wrong(sent: Sent, what: string): void {
-    this.wrongs.push(`${sent.path} at ${sent.at} ms ${what}`)
+  #wrong(sent: SentTestRequest, what: string): void {
+    this.violations.push(`${sent.path} at ${sent.at} ms ${what}`)
   }
 }
 
@@ -236,22 +241,22 @@ test('in whatever order: room, pauses, reserves and closures are kept, people go
   let sent = 0
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const judge = new Judge()
+      const judge = new ClientModel()
       for (const one of steps) {
-        if (one.is === 'ask') await judge.ask(one.urgency, one.resource, one.writes)
+        if (one.is === 'ask') await judge.send(one.urgency, one.resource, one.writes)
         else if (one.is === 'reply') await judge.reply(one.which, one.how, one.seconds, one.left)
         else await judge.pass(one.ms)
       }
-      await judge.calm()
-      expect(judge.wrongs).toEqual([])
-      expect(judge.asks.filter(({ outcome }) => outcome === undefined)).toEqual([])
+      await judge.serveAll()
+      expect(judge.violations).toEqual([])
+      expect(judge.requests.filter(({ outcome }) => outcome === undefined)).toEqual([])
       // What nobody waits for has its turn when people have had theirs.
       await judge.pass(3_600_000)
-      for (const resource of RESOURCES) await judge.ask('background', resource, false)
-      await judge.calm()
-      expect(judge.asks.slice(-2).map(({ outcome }) => outcome)).toEqual(['200', '200'])
-      expect(judge.wrongs).toEqual([])
-      sent += judge.house.sent.length
+      for (const resource of RESOURCES) await judge.send('background', resource, false)
+      await judge.serveAll()
+      expect(judge.requests.slice(-2).map(({ outcome }) => outcome)).toEqual(['200', '200'])
+      expect(judge.violations).toEqual([])
+      sent += judge.bench.sent.length
     }),
     { numRuns: RUNS },
   )

@@ -3,19 +3,26 @@ import { describe, expect, test } from '@jest/globals'
 import { CLIENTS_MAX } from '../../../../providers/http/client-pool.ts'
 import { REJECTED_CREDENTIAL_MS } from '../../../../providers/http/rate-limited-client.ts'
 import type { ManualClock } from '../../../support/manual-clock.ts'
-import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
+import {
+  createClientBench,
+  ORIGIN,
+  paths,
+  sendTracked,
+  serviceRequest,
+  TEST_RULES,
+} from './client-fixture.ts'
 
-const person = (path: string) => errand(path, 'person')
-const write = (path: string) => errand(path, 'person', { method: 'POST', body: '{}' })
+const person = (path: string) => serviceRequest(path, 'person')
+const write = (path: string) => serviceRequest(path, 'person', { method: 'POST', body: '{}' })
 const inAnHour = (clock: ManualClock) => String(clock.now() + 3_600_000)
 
 describe('whose turn it is', () => {
   test('people go first, in the order of coming, and background work leaves them room', async () => {
-    const { clock, courier, sent } = rig()
-    for (const path of ['/b1', '/b2', '/b3', '/b4', '/b5']) told(courier, errand(path))
+    const { clock, client, sent } = createClientBench()
+    for (const path of ['/b1', '/b2', '/b3', '/b4', '/b5']) sendTracked(client, serviceRequest(path))
     await clock.turn()
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3'])
-    for (const path of ['/p1', '/p2', '/p3']) told(courier, person(path))
+    for (const path of ['/p1', '/p2', '/p3']) sendTracked(client, person(path))
     await clock.turn()
     expect(paths(sent).slice(3)).toEqual(['/p1'])
     for (const one of sent.slice(0, 3)) await one.reply(200)
@@ -25,10 +32,10 @@ describe('whose turn it is', () => {
   })
 
   test('writes begin one pause apart, and hold up nobody else', async () => {
-    const { clock, courier, sent } = rig()
-    for (const path of ['/w1', '/w2', '/w3']) told(courier, write(path))
-    told(courier, errand('/read'))
-    told(courier, errand('/query', 'person', { method: 'POST', writes: false }))
+    const { clock, client, sent } = createClientBench()
+    for (const path of ['/w1', '/w2', '/w3']) sendTracked(client, write(path))
+    sendTracked(client, serviceRequest('/read'))
+    sendTracked(client, serviceRequest('/query', 'person', { method: 'POST', writes: false }))
     await clock.turn()
     expect(paths(sent)).toEqual(['/w1', '/read', '/query'])
     await sent[0]?.reply(201)
@@ -40,15 +47,15 @@ describe('whose turn it is', () => {
   })
 
   test('a driver that throws on a reply gives its place back', async () => {
-    const { clock, courier, sent } = rig({
+    const { clock, client, sent } = createClientBench({
       concurrencyMax: 1,
       budgets: ({ status }) => {
         if (status === 200) throw new Error('a bug')
         return []
       },
     })
-    const broken = courier.send(person('/a'))
-    const next = told(courier, person('/b'))
+    const broken = client.send(person('/a'))
+    const next = sendTracked(client, person('/b'))
     await clock.turn()
     await Promise.all([expect(broken).rejects.toThrow('a bug'), sent[0]?.reply(200)])
     await clock.turn()
@@ -59,33 +66,33 @@ describe('whose turn it is', () => {
 
 describe('a budget', () => {
   test('background work stops before it is gone, a person after the last one, and nothing is sent till it is new', async () => {
-    const { clock, courier, sent, log } = rig()
+    const { clock, client, sent, log } = createClientBench()
     const say = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
-    told(courier, errand('/1'))
+    sendTracked(client, serviceRequest('/1'))
     await clock.turn()
     await sent[0]?.reply(200, say(21))
-    told(courier, errand('/2'))
+    sendTracked(client, serviceRequest('/2'))
     await clock.turn()
     await sent[1]?.reply(200, say(20))
-    const poll = told(courier, errand('/3'))
+    const poll = sendTracked(client, serviceRequest('/3'))
     await clock.turn()
     expect(poll.now).toBe(
       "Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are reserved for people's requests",
     )
-    told(courier, person('/4'))
+    sendTracked(client, person('/4'))
     await clock.turn()
     await sent[2]?.reply(200, { ...say(0), reset: String(clock.now() + 60_000) })
-    const click = told(courier, person('/5'))
+    const click = sendTracked(client, person('/5'))
     await clock.turn()
     expect(click.now).toMatch(/is used up: 0 of 100 \(core\) are left until .*00:01:00/)
     expect(paths(sent)).toEqual(['/1', '/2', '/4'])
     // Another wall clock is no new budget.
     clock.jump(7_200_000)
-    told(courier, person('/6'))
+    sendTracked(client, person('/6'))
     await clock.advance(59_999)
     expect(sent).toHaveLength(3)
     await clock.advance(1)
-    const probes = ['/7', '/8', '/9'].map((path) => told(courier, errand(path)))
+    const probes = ['/7', '/8', '/9'].map((path) => sendTracked(client, serviceRequest(path)))
     await clock.turn()
     expect(paths(sent).slice(3)).toEqual(['/7'])
     await sent[3]?.reply(200, say(99))
@@ -102,56 +109,56 @@ describe('a budget', () => {
   })
 
   test('that is full again within the hour is not left alone for longer by a clock that is behind', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     const reset = inAnHour(clock)
     clock.jump(-10 * 3_600_000)
-    told(courier, person('/1'))
+    sendTracked(client, person('/1'))
     await clock.turn()
     await sent[0]?.reply(200, { left: '0', limit: '100', reset })
     clock.jump(10 * 3_600_000)
     await clock.advance(3_600_000)
-    const next = told(courier, errand('/2'))
+    const next = sendTracked(client, serviceRequest('/2'))
     await clock.turn()
     await sent[1]?.reply(200, { left: '99', limit: '100', reset: inAnHour(clock) })
     expect(next.now).toBe('200')
   })
 
   test('what is under way counts, so that the last ones are not asked for twice', async () => {
-    const { clock, courier, sent } = rig()
-    told(courier, person('/1'))
+    const { clock, client, sent } = createClientBench()
+    sendTracked(client, person('/1'))
     await clock.turn()
     await sent[0]?.reply(200, { left: '2', limit: '100', reset: inAnHour(clock) })
-    for (const path of ['/2', '/3', '/4']) told(courier, person(path))
+    for (const path of ['/2', '/3', '/4']) sendTracked(client, person(path))
     await clock.turn()
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
     // An earlier reply that comes late says nothing new.
     await sent[2]?.reply(200, { left: '0', limit: '100', reset: inAnHour(clock) })
     await sent[1]?.reply(200, { left: '1', limit: '100', reset: inAnHour(clock) })
-    told(courier, person('/5'))
+    sendTracked(client, person('/5'))
     await clock.turn()
     expect(sent).toHaveLength(3)
   })
 
   test('a request draws from everything that its reply names, and other things go on', async () => {
-    const { clock, courier, sent } = rig()
-    told(courier, person('/1'))
+    const { clock, client, sent } = createClientBench()
+    sendTracked(client, person('/1'))
     await clock.turn()
     await sent[0]?.reply(200, { left: '50', limit: '100', 'more-left': '0', reset: inAnHour(clock) })
-    const same = told(courier, person('/2'))
-    const other = told(courier, person('/search'))
+    const same = sendTracked(client, person('/2'))
+    const other = sendTracked(client, person('/search'))
     await clock.turn()
     await sent[1]?.reply(200)
     expect([same.now, other.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
   })
 
   test('is one for everybody with this credential, and another for any other', async () => {
-    const { clock, couriers, courier, sent } = rig()
-    told(courier, person('/1'))
+    const { clock, pool, client, sent } = createClientBench()
+    sendTracked(client, person('/1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '600000' })
-    const same = told(couriers.clientFor(manners, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
-    const other = told(couriers.clientFor(manners, ORIGIN, 'another'), person('/3'))
-    const none = told(couriers.clientFor(manners, ORIGIN, undefined), person('/4'))
+    const same = sendTracked(pool.clientFor(TEST_RULES, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
+    const other = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), person('/3'))
+    const none = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, undefined), person('/4'))
     await clock.turn()
     expect([same.now, other.now, none.now]).toEqual([
       expect.stringMatching(
@@ -166,9 +173,9 @@ describe('a budget', () => {
 
 describe('when a service reports too many requests', () => {
   test('nothing more begins, one goes first when it may be asked again, and the others follow it', async () => {
-    const { clock, courier, sent, log } = rig()
-    const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => told(courier, errand(path)))
-    const click = told(courier, person('/p1'))
+    const { clock, client, sent, log } = createClientBench()
+    const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => sendTracked(client, serviceRequest(path)))
+    const click = sendTracked(client, person('/p1'))
     await clock.turn()
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3', '/p1'])
     await sent[0]?.reply(420, { wait: '10000' })
@@ -176,7 +183,7 @@ describe('when a service reports too many requests', () => {
     await sent[1]?.reply(420, { wait: '2000' })
     await sent[2]?.reply(200)
     await sent[3]?.reply(420, { wait: '2000' })
-    const late = told(courier, person('/p2'))
+    const late = sendTracked(client, person('/p2'))
     await clock.advance(9_999)
     expect(polls.map(({ now }) => now)).toEqual([
       expect.stringMatching(/^the rate limit of Service is reached/),
@@ -199,26 +206,31 @@ describe('when a service reports too many requests', () => {
   })
 
   test('whoever waits for nobody is refused at once, also while there is no room', async () => {
-    const { clock, courier, sent } = rig()
-    const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => told(courier, errand(path)))
-    told(courier, person('/p1'))
+    const { clock, client, sent } = createClientBench()
+    const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => sendTracked(client, serviceRequest(path)))
+    sendTracked(client, person('/p1'))
     await clock.turn()
     await sent[3]?.reply(420, { wait: '60000' })
-    expect(polls.map(({ now }) => now)).toEqual(['waits', 'waits', 'waits', expect.stringMatching(/rate limit/)])
+    expect(polls.map(({ now }) => now)).toEqual([
+      'waits',
+      'waits',
+      'waits',
+      expect.stringMatching(/rate limit/),
+    ])
   })
 
   test('refused again and again, it is left alone for longer and longer', async () => {
-    const { clock, courier, sent, log } = rig()
+    const { clock, client, sent, log } = createClientBench()
     const waits: number[] = []
     for (let tries = 0; tries < 12; tries++) {
-      told(courier, errand('/poll'))
+      sendTracked(client, serviceRequest('/poll'))
       await clock.turn()
       const before = clock.monotonic()
       await sent.at(-1)?.reply(420, { wait: '60000' })
       const count = sent.length
       while (sent.length === count) {
         await clock.advance(15_000)
-        told(courier, errand('/poll'))
+        sendTracked(client, serviceRequest('/poll'))
         await clock.turn()
       }
       waits.push(clock.monotonic() - before)
@@ -231,8 +243,8 @@ describe('when a service reports too many requests', () => {
   })
 
   test('a person who would have to wait for long is told till when', async () => {
-    const { clock, courier, sent } = rig()
-    const click = told(courier, person('/p1'))
+    const { clock, client, sent } = createClientBench()
+    const click = sendTracked(client, person('/p1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '20001' })
     expect(click.now).toBe(
@@ -242,23 +254,23 @@ describe('when a service reports too many requests', () => {
   })
 
   test('for how long it says goes before when its budget is full again', async () => {
-    const { clock, courier, sent } = rig()
-    const click = told(courier, person('/p1'))
+    const { clock, client, sent } = createClientBench()
+    const click = sendTracked(client, person('/p1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '5000', left: '0', limit: '100', reset: inAnHour(clock) })
     await clock.advance(4_999)
     expect(sent).toHaveLength(1)
     await clock.advance(1)
     await sent[1]?.reply(200)
-    const next = told(courier, person('/p2'))
+    const next = sendTracked(client, person('/p2'))
     await clock.turn()
     await sent[2]?.reply(200)
     expect([click.now, next.now]).toEqual(['200', '200'])
   })
 
   test('a person is not kept waiting again and again', async () => {
-    const { clock, courier, sent } = rig()
-    const click = told(courier, write('/p1'))
+    const { clock, client, sent } = createClientBench()
+    const click = sendTracked(client, write('/p1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '9000' })
     await clock.advance(9_000)
@@ -267,8 +279,8 @@ describe('when a service reports too many requests', () => {
   })
 
   test('nor for more than a few tries', async () => {
-    const { clock, courier, sent } = rig()
-    const click = told(courier, write('/p1'))
+    const { clock, client, sent } = createClientBench()
+    const click = sendTracked(client, write('/p1'))
     await clock.turn()
     for (const at of [0, 1, 2]) {
       await sent[at]?.reply(420, { wait: '1' })
@@ -278,11 +290,14 @@ describe('when a service reports too many requests', () => {
   })
 
   test('what is used up is shut alone; where nothing is, everything', async () => {
-    const { clock, courier, sent } = rig()
-    told(courier, errand('/search'))
+    const { clock, client, sent } = createClientBench()
+    sendTracked(client, serviceRequest('/search'))
     await clock.turn()
     await sent[0]?.reply(420, { left: '0', limit: '30', reset: String(clock.now() + 60_000), wait: '60000' })
-    const [search, core] = [told(courier, errand('/search')), told(courier, errand('/core'))]
+    const [search, core] = [
+      sendTracked(client, serviceRequest('/search')),
+      sendTracked(client, serviceRequest('/core')),
+    ]
     await clock.turn()
     await sent[1]?.reply(420, { left: '4000', limit: '5000', reset: inAnHour(clock), wait: '120000' })
     expect([search.now, core.now]).toEqual([
@@ -290,7 +305,7 @@ describe('when a service reports too many requests', () => {
       expect.stringMatching(/no request is sent before 2026-01-01 00:02:00/),
     ])
     await clock.advance(60_000)
-    told(courier, errand('/search'))
+    sendTracked(client, serviceRequest('/search'))
     await clock.turn()
     expect(sent).toHaveLength(2)
   })
@@ -302,15 +317,15 @@ describe('when a service reports too many requests', () => {
     ['one that would have us ask at once', 429, { 'retry-after': '0' }, '00:00:01'],
     ['one without end', 429, { 'retry-after': '999999999' }, '2026-01-02 00:00:00'],
   ])('%s is understood without the driver', async (_what, status, headers, at) => {
-    const { clock, courier, sent } = rig()
-    const poll = told(courier, errand('/a'))
+    const { clock, client, sent } = createClientBench()
+    const poll = sendTracked(client, serviceRequest('/a'))
     await clock.turn()
     await sent[0]?.reply(status, headers)
     expect(poll.now).toContain(at)
   })
 
   test('what it says of its limits may be nonsense', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     const nonsense = [
       { left: 'x', limit: 'y', reset: 'z' },
       { left: '-5', reset: '-1' },
@@ -319,13 +334,13 @@ describe('when a service reports too many requests', () => {
       { left: '7', resource: '' },
     ]
     for (const headers of nonsense) {
-      const poll = told(courier, person('/a'))
+      const poll = sendTracked(client, person('/a'))
       await clock.advance(60_000)
       await sent.at(-1)?.reply(200, headers)
       expect(poll.now).toBe('200')
     }
     for (let at = 0; at < 100; at++) {
-      const poll = told(courier, person('/a'))
+      const poll = sendTracked(client, person('/a'))
       await clock.turn()
       await sent.at(-1)?.reply(200, { left: '7', resource: `r${at}` })
       expect(poll.now).toBe('200')
@@ -335,45 +350,47 @@ describe('when a service reports too many requests', () => {
 
 describe('a credential that is not taken any more', () => {
   test('is tried again in the background only once in a while, and the answer is the same', async () => {
-    const { clock, courier, sent } = rig({ concurrencyMax: 1 })
-    told(courier, errand('/1'))
+    const { clock, client, sent } = createClientBench({ concurrencyMax: 1 })
+    sendTracked(client, serviceRequest('/1'))
     await clock.turn()
-    const waiting = told(courier, errand('/1b'))
+    const waiting = sendTracked(client, serviceRequest('/1b'))
     await sent[0]?.reply(401, {}, 'Bad credentials')
     expect(waiting.now).toBe('401 Bad credentials')
-    const others = ['/2', '/3'].map((path) => told(courier, errand(path, 'background', { cached: true })))
+    const others = ['/2', '/3'].map((path) =>
+      sendTracked(client, serviceRequest(path, 'background', { cached: true })),
+    )
     await clock.advance(REJECTED_CREDENTIAL_MS - 1)
     expect(others.map(({ now }) => now)).toEqual(['401 Bad credentials', '401 Bad credentials'])
     expect(sent).toHaveLength(1)
     await clock.advance(1)
-    for (const path of ['/4', '/5']) told(courier, errand(path))
+    for (const path of ['/4', '/5']) sendTracked(client, serviceRequest(path))
     await clock.turn()
     await sent[1]?.reply(401)
     expect(paths(sent).slice(1)).toEqual(['/4'])
     await clock.advance(REJECTED_CREDENTIAL_MS)
-    for (const path of ['/6', '/7']) told(courier, errand(path))
+    for (const path of ['/6', '/7']) sendTracked(client, serviceRequest(path))
     await clock.turn()
     await sent[2]?.reply(200)
     expect(paths(sent).slice(2)).toEqual(['/6', '/7'])
   })
 
   test('is asked with whenever a person wants it, and works again for everybody once it does', async () => {
-    const { clock, courier, sent } = rig()
-    told(courier, errand('/1'))
+    const { clock, client, sent } = createClientBench()
+    sendTracked(client, serviceRequest('/1'))
     await clock.turn()
     await sent[0]?.reply(401)
-    told(courier, person('/2'))
+    sendTracked(client, person('/2'))
     await clock.turn()
     await sent[1]?.reply(200)
-    told(courier, errand('/3'))
+    sendTracked(client, serviceRequest('/3'))
     await clock.turn()
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
   })
 
   test('is not to be taken for a refusal of something else: where none is sent, each is asked', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     for (const path of ['/1', '/2']) {
-      told(courier, errand(path, 'background', { headers: {} }))
+      sendTracked(client, serviceRequest(path, 'background', { headers: {} }))
       await clock.turn()
       await sent.at(-1)?.reply(401)
     }
@@ -383,21 +400,21 @@ describe('a credential that is not taken any more', () => {
 
 describe('outages', () => {
   test('a question is asked again after a while, a change never is', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     const [read, change, put] = [
-      told(courier, errand('/read')),
-      told(courier, write('/change')),
-      told(courier, errand('/put', 'person', { method: 'PUT' })),
+      sendTracked(client, serviceRequest('/read')),
+      sendTracked(client, write('/change')),
+      sendTracked(client, serviceRequest('/put', 'person', { method: 'PUT' })),
     ]
     await clock.advance(1_000)
-    for (const one of [...sent]) await (one.path === '/change' ? one.lose() : one.reply(502))
+    for (const one of [...sent]) await (one.path === '/change' ? one.fail() : one.reply(502))
     expect([read.now, change.now, put.now]).toEqual([
       'waits',
       expect.stringMatching(/could not be reached/),
       '502',
     ])
     await clock.advance(500)
-    await sent.at(-1)?.lose()
+    await sent.at(-1)?.fail()
     await clock.advance(1_000)
     await sent.at(-1)?.reply(503)
     await clock.advance(60_000)
@@ -405,26 +422,26 @@ describe('outages', () => {
   })
 
   test('a service that names the end of its outage is left alone until then, and no change is sent twice', async () => {
-    const { clock, courier, sent } = rig()
-    const change = told(courier, write('/change'))
+    const { clock, client, sent } = createClientBench()
+    const change = sendTracked(client, write('/change'))
     await clock.turn()
     await sent[0]?.reply(503, { 'retry-after': '600' })
     expect(change.now).toBe('503')
-    const polls = Array.from({ length: 10 }, () => told(courier, errand('/read')))
+    const polls = Array.from({ length: 10 }, () => sendTracked(client, serviceRequest('/read')))
     await clock.advance(590_000)
     expect(paths(sent)).toEqual(['/change'])
     expect(polls.map(({ now }) => now)).toEqual(
       Array(10).fill(expect.stringMatching(/no request is sent before/)),
     )
     await clock.advance(15_000)
-    told(courier, errand('/read'))
+    sendTracked(client, serviceRequest('/read'))
     await clock.turn()
     expect(paths(sent)).toEqual(['/change', '/read'])
   })
 
   test('a short one is waited for', async () => {
-    const { clock, courier, sent } = rig()
-    const read = told(courier, errand('/read'))
+    const { clock, client, sent } = createClientBench()
+    const read = sendTracked(client, serviceRequest('/read'))
     await clock.turn()
     await sent[0]?.reply(503, { 'retry-after': '5' })
     await clock.advance(4_900)
@@ -435,8 +452,8 @@ describe('outages', () => {
   })
 
   test('as often as was allowed', async () => {
-    const { clock, courier, sent } = rig()
-    const read = told(courier, errand('/read', 'person', { tries: 1 }))
+    const { clock, client, sent } = createClientBench()
+    const read = sendTracked(client, serviceRequest('/read', 'person', { tries: 1 }))
     await clock.turn()
     await sent[0]?.reply(502)
     expect(read.now).toBe('502')
@@ -445,9 +462,9 @@ describe('outages', () => {
 
 describe('couriers', () => {
   test('carry a credential to its own place only', async () => {
-    const { clock, courier, sent } = rig()
+    const { clock, client, sent } = createClientBench()
     for (const url of ['https://evil.example/x?t=s3cret', 'http://api.example/', 'nonsense']) {
-      const away = told(courier, { ...errand('/'), url })
+      const away = sendTracked(client, { ...serviceRequest('/'), url })
       await clock.turn()
       expect(away.now).toMatch(/another origin/)
       expect(away.now).not.toMatch(/evil|s3cret/)
@@ -456,24 +473,24 @@ describe('couriers', () => {
   })
 
   test('are forgotten when they are many and idle, those that have to keep still last', async () => {
-    const { clock, couriers, courier, sent } = rig()
-    told(courier, person('/first'))
+    const { clock, pool, client, sent } = createClientBench()
+    sendTracked(client, person('/first'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '600000' })
     for (let at = 0; at < 2 * CLIENTS_MAX; at++) {
-      told(couriers.clientFor(manners, ORIGIN, `other ${at}`), person('/other'))
+      sendTracked(pool.clientFor(TEST_RULES, ORIGIN, `other ${at}`), person('/other'))
       await clock.turn()
       await sent.at(-1)?.reply(200)
     }
-    const again = told(courier, person('/again'))
+    const again = sendTracked(client, person('/again'))
     await clock.turn()
     expect(again.now).toMatch(/rate limit/)
   })
 
   test('are not more than there may be, while all of them are under way', async () => {
-    const { clock, couriers, sent } = rig()
+    const { clock, pool, sent } = createClientBench()
     const all = Array.from({ length: CLIENTS_MAX + 1 }, (_, at) =>
-      told(couriers.clientFor(manners, ORIGIN, `other ${at}`), person('/other')),
+      sendTracked(pool.clientFor(TEST_RULES, ORIGIN, `other ${at}`), person('/other')),
     )
     await clock.turn()
     expect([sent.length, all.at(-1)?.now]).toEqual([
@@ -483,12 +500,12 @@ describe('couriers', () => {
   })
 
   test('refuse whoever waits when they are closed, and wind up their clocks', async () => {
-    const { clock, couriers, courier, sent } = rig({ concurrencyMax: 1 })
-    const [first, waiting] = [told(courier, person('/1')), told(courier, person('/2'))]
+    const { clock, pool, client, sent } = createClientBench({ concurrencyMax: 1 })
+    const [first, waiting] = [sendTracked(client, person('/1')), sendTracked(client, person('/2'))]
     await clock.turn()
     await sent[0]?.reply(420, { wait: '5000' })
-    couriers.close()
-    const late = told(courier, person('/3'))
+    pool.close()
+    const late = sendTracked(client, person('/3'))
     await clock.turn()
     const stopping = expect.stringMatching(/stopping/)
     expect([first.now, waiting.now, late.now, clock.timers]).toEqual([stopping, stopping, stopping, 0])

@@ -3,13 +3,13 @@ import { expect, test } from '@jest/globals'
 import { HTTP_ANSWER_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { ResponseReader } from '../../../../providers/http/response-reader.ts'
 
-function line() {
+function fakeConnection() {
   const aborted: string[] = []
   return { aborted, abort: (reason: Error) => void aborted.push(reason.message) }
 }
 
 test('an answer is its last head, the first of each header, and all of its pieces', async () => {
-  const [intake, one] = [new ResponseReader(), line()]
+  const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 103, { link: '</a>' })
   intake.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
@@ -22,14 +22,14 @@ test('an answer is its last head, the first of each header, and all of its piece
 })
 
 test('one without a body has an empty text', async () => {
-  const [intake, one] = [new ResponseReader(), line()]
+  const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onResponseStart(one, 304, {})
   intake.onResponseEnd()
   expect(await intake.reply).toEqual({ status: 304, headers: {}, text: '' })
 })
 
 test('what becomes too long is not waited for', async () => {
-  const [intake, one] = [new ResponseReader(), line()]
+  const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
   intake.onResponseData(one, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
@@ -41,7 +41,7 @@ test('what becomes too long is not waited for', async () => {
 })
 
 test('given up while it waits for a line, it is not sent over the one that comes', async () => {
-  const [intake, one] = [new ResponseReader(), line()]
+  const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.abort()
   await expect(intake.reply).rejects.toThrow('too long')
   intake.onRequestStart(one)
@@ -49,7 +49,7 @@ test('given up while it waits for a line, it is not sent over the one that comes
 })
 
 test('an answer that breaks off is none', async () => {
-  const [intake, one] = [new ResponseReader(), line()]
+  const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
   intake.onResponseData(one, Buffer.from('half'))
