@@ -1,26 +1,24 @@
 /**
- * What bubblewrap is told. This list *is* the sandbox: bubblewrap promises nothing of its own.
+ * Builds the argument list of bubblewrap. The list defines the whole sandbox: bubblewrap isolates nothing by default.
  *
- * The root is built up from nothing by what is named here; a visible root is never carved down. Every namespace is
- * asked for by name, for `--unshare-all` only tries some of them, and there is no shorter list to fall back to. The
- * list travels through a descriptor, so that nothing of it shows in /proc/PID/cmdline.
- *
- * The walls come first and what is shown comes later: should the list ever arrive cut short, what arrived shows less,
- * never more.
+ * The root file system starts empty and gets only what the list names. Every namespace is requested by name, because
+ * `--unshare-all` ignores failures for some, and no weaker list exists as a fallback. The list is passed through a
+ * descriptor, so that /proc/PID/cmdline shows none of it. Isolation options come before mounts: a truncated list would
+ * expose less, never more.
  */
 import { buildSeccompFilter } from './seccomp/filter.ts'
 
-/** One option with its values. */
+/** An option of bubblewrap with its values. */
 export type BwrapOption = readonly [name: `--${string}`, ...values: string[]]
 
-/** A file that exists only inside, with its text; never on the host's disk. */
+/** A file that exists only inside the sandbox and never on the host's disk. */
 export interface SandboxFile {
   readonly path: string
   readonly mode: `0${string}`
   readonly text: string
 }
 
-/** A host folder under another name inside, read-only unless said otherwise. */
+/** A host folder mounted under another name inside, read-only unless `writable` is set. */
 export interface SandboxMount {
   readonly from: string
   readonly to: string
@@ -28,20 +26,20 @@ export interface SandboxMount {
 }
 
 export interface SandboxPlan {
-  /** The host folder that becomes /work; without one, /work is empty and forgotten. */
+  /** Host folder mounted as /work; without it, /work is an empty temporary folder. */
   readonly workFolder?: string
-  /** The host folder that becomes the home directory; without one, likewise. */
+  /** Host folder mounted as the home directory; without it, home is an empty temporary folder. */
   readonly homeFolder?: string
   readonly mounts?: readonly SandboxMount[]
-  /** Host path of the socket that is the only way out; without it there is none. */
+  /** Host path of the egress proxy's socket; without it the sandbox has no network. */
   readonly egressSocket?: string
-  /** Host paths that are shown inside under the same name, read-only. */
+  /** Host paths mounted read-only under the same name. */
   readonly readOnlyPaths?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
-  /** A person sits at it: it keeps the terminal it was started on. */
+  /** Keeps the controlling terminal, for a sandbox that a person uses interactively. */
   readonly terminal?: boolean
-  /** bubblewrap is to say how it comes along, on the descriptor after the last that is fed. */
+  /** Makes bubblewrap report its status on the descriptor after the last input. */
   readonly reportsStatus?: boolean
 }
 
@@ -49,7 +47,7 @@ export const WORK = '/work'
 export const HOME = '/home/agent'
 export const EGRESS_SOCKET = '/run/egress.sock'
 
-/** Descriptors of the argument list and of the filter; the files follow, one descriptor each. */
+/** Descriptors of the argument list and of the seccomp filter; one descriptor per file follows. */
 export const ARGUMENTS_FD = 3
 const FILTER_FD = 4
 const FIRST_FILE_FD = 5
@@ -83,15 +81,15 @@ const DEFAULT_ENVIRONMENT = {
 }
 
 export interface SandboxArguments {
-  /** What stands on bubblewrap's own command line, up to the command. */
+  /** bubblewrap's own command line, up to the command. */
   readonly commandLine: readonly string[]
-  /** What to feed into descriptors 3, 4, 5 …, in this order, each up to its end. */
+  /** Contents to write to descriptors 3, 4, 5 …, in this order; close each after its content. */
   readonly inputs: readonly (string | Uint8Array)[]
-  /** Where bubblewrap reports, when it was asked to. */
+  /** Descriptor of bubblewrap's status, when the plan sets `reportsStatus`. */
   readonly statusFd?: number
 }
 
-/** For a machine that the probe found able; on another architecture there is no filter, and so no sandbox. */
+/** Throws on an architecture without a seccomp filter; the probe has ruled those out before. */
 export function buildSandboxArguments(plan: SandboxPlan, arch: string = process.arch): SandboxArguments {
   const filter = buildSeccompFilter(arch)
   if (filter === undefined) throw new Error(`no system call filter for ${arch}: there is no sandbox without`)
@@ -102,7 +100,7 @@ export function buildSandboxArguments(plan: SandboxPlan, arch: string = process.
   }
 }
 
-/** Every option this worker may use, for comparing with what a version of bubblewrap knows. */
+/** Lists the option names, to compare them with those that the installed bubblewrap knows. */
 export function listOptionNames(options: readonly BwrapOption[]): string[] {
   return [...new Set(['--args', ...options.map(([name]) => name)])]
 }
@@ -195,7 +193,7 @@ function fileOptions({ path, mode }: SandboxFile, index: number): BwrapOption[] 
   ]
 }
 
-/** Last, and in this order: sealing the root first would leave nothing to mount on. */
+/** These come last, and in this order: a read-only root would accept no further mount points. */
 const sealingOptions: readonly BwrapOption[] = [
   ['--remount-ro', '/proc'],
   ['--remount-ro', '/dev'],
@@ -204,7 +202,7 @@ const sealingOptions: readonly BwrapOption[] = [
   ['--chdir', WORK],
 ]
 
-/** Each word ends with a NUL. A word that holds one would become two, the second of the caller's choosing. */
+/** Terminates each word with a NUL. A NUL inside a word would split it and let a value become an option. */
 function encodeOptions(options: readonly BwrapOption[]): string {
   const words = options.flat()
   const splitWord = words.find((word) => word.includes('\0'))

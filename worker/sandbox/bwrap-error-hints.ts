@@ -1,5 +1,5 @@
 /**
- * Why bubblewrap could not make a sandbox, where the cause is a known one, and the command that cures it.
+ * Finds the command that fixes a failed bubblewrap start, when the cause is a known one.
  */
 import type { LocalMachine } from './local-machine.ts'
 
@@ -11,13 +11,13 @@ interface KnownCause {
 
 const MESSAGE_CHARS_MAX = 500
 
-/** Switches by which a system keeps user namespaces from ordinary users. */
+/** Kernel switches that deny user namespaces to ordinary users. */
 const KNOWN_CAUSES: readonly KnownCause[] = [
   {
     file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
     value: '1',
     fix: (bwrap) =>
-      `AppArmor keeps user namespaces from programs without a profile; give bubblewrap one: ${apparmorCommand(bwrap)}`,
+      `AppArmor denies user namespaces to programs without a profile; give bubblewrap one: ${apparmorCommand(bwrap)}`,
   },
   {
     file: '/proc/sys/kernel/unprivileged_userns_clone',
@@ -33,9 +33,9 @@ const KNOWN_CAUSES: readonly KnownCause[] = [
   },
 ]
 
-/** How bubblewrap complains when it is refused a namespace, or refused to use the one it got. */
+/** bubblewrap's messages when it may not create a namespace, or not use the one it created. */
 const NAMESPACE_REFUSED = /permission|not permitted|namespace|uid map|RTM_NEWADDR|No space left/i
-/** What a folder that the sandbox's user can't get to looks like from its side. */
+/** bubblewrap's message for a folder that the sandbox's user cannot reach. */
 const SOURCE_UNREACHABLE = /Can't find source path (\S+): Permission denied/
 
 export async function findFix(
@@ -45,14 +45,14 @@ export async function findFix(
 ): Promise<string | undefined> {
   const [, unreachable] = SOURCE_UNREACHABLE.exec(errorText) ?? []
   if (unreachable !== undefined) {
-    return `the user that sandboxes run as must be able to pass every folder above it; try: namei -l ${unreachable}`
+    return `the user that sandboxes run as needs execute permission on every folder above it; check: namei -l ${unreachable}`
   }
   if (!NAMESPACE_REFUSED.test(errorText)) return undefined
   const values = await Promise.all(KNOWN_CAUSES.map(({ file }) => machine.read(file)))
   return KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)?.fix(bwrap)
 }
 
-/** One line that a log or a terminal can take. */
+/** Makes a bounded single line without control characters, safe for a log or a terminal. */
 export function toPlainLine(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Cf}]+/gu, ' ')
@@ -60,7 +60,7 @@ export function toPlainLine(text: string): string {
     .slice(0, MESSAGE_CHARS_MAX)
 }
 
-/** Narrow: it allows this one program its user namespace, and leaves the restriction on for all others. */
+/** Allows user namespaces for this one program and leaves the restriction in place for all others. */
 function apparmorCommand(bwrap: string): string {
   const profile = `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap ${bwrap} flags=(unconfined) {\\n  userns,\\n}\\n`
   return `printf '${profile}' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap`

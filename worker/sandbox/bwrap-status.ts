@@ -1,6 +1,7 @@
 /**
- * What bubblewrap reports about a sandbox: lines of JSON, first the number of its first process as seen from outside,
- * in the end the command's exit code. There is no exit code when the command was never started.
+ * Reads bubblewrap's status reports: JSON lines with the host pid of the sandbox's init, and finally the exit code.
+ *
+ * No exit code is reported when the command was never started.
  */
 import type { Readable } from 'node:stream'
 
@@ -11,7 +12,7 @@ export interface BwrapStatus {
 
 const STATUS_CHARS_MAX = 64 * 1024
 
-/** `told` is called whenever something is new. Resolves with all there was, when there is no more. */
+/** Calls `onStatus` with the merged status after each chunk. Resolves with the final status when the stream closes. */
 export function readBwrapStatus(
   stream: Readable,
   onStatus: (status: BwrapStatus) => void,

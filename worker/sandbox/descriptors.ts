@@ -1,16 +1,16 @@
 /**
- * Descriptors of this process that a sandbox would inherit, and how they are taken from it.
+ * Finds the file descriptors of this process that a child would inherit, and replaces them with `/dev/null`.
  *
- * Node closes nothing when it spawns, and not everybody opens with close-on-exec: the database does not. An open
- * `/dev/null` laid over such a number takes what was there away. bubblewrap closes what it was told to read its
- * arguments from, so handed to it as one more list, an empty one, the number itself is gone before the command starts.
+ * Node closes no descriptors when it spawns, and some libraries, such as the database, open without close-on-exec.
+ * Opening `/dev/null` over such a number hides what was there. bubblewrap also closes every descriptor it reads
+ * arguments from; passed as an empty `--args` list, the number itself is closed before the command starts.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
 const CLOSE_ON_EXEC = 0o2000000
 const STANDARD_MAX = 2
 
-/** Above the three standard ones. */
+/** Lists inheritable descriptors above the three standard ones, in ascending order. */
 export function listInheritableFds(): number[] {
   return readdirSync('/proc/self/fd')
     .map(Number)
@@ -18,7 +18,7 @@ export function listInheritableFds(): number[] {
     .sort((a, b) => a - b)
 }
 
-/** What `stdio` has to be, so that after our own descriptors nothing but `/dev/null` is left. */
+/** Builds the `stdio` option of a spawn: the given descriptors first, then `/dev/null` over every inherited one. */
 export function coverInheritedFds<T>(
   ownStdio: readonly T[],
   inheritedFds: readonly number[],
@@ -34,7 +34,7 @@ function isInheritable(fd: number): boolean {
     const [, flags = ''] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? []
     return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0
   } catch {
-    // Closed since the folder was read, like the one it was read through.
+    // Closed since the folder was listed, like the descriptor used for listing.
     return false
   }
 }

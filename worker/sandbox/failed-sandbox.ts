@@ -1,4 +1,4 @@
-/** A sandbox that never was: it has said nothing, and it has ended. */
+/** A sandbox process for an order that could not be started: no output, and already ended with the reason. */
 import { Readable } from 'node:stream'
 import type { SandboxProcess } from './sandbox-process.ts'
 

@@ -1,12 +1,10 @@
 /**
- * Makes sandboxes and runs commands in them.
+ * Launches commands in sandboxes with bubblewrap, always with the complete argument list of `arguments.ts`.
  *
- * What comes in is an order; what is handed to bubblewrap is the whole list of `arguments.ts`, never less. It starts as
- * the slot's user (never as root), with an empty environment, in the root folder, with the three standard descriptors
- * and what is fed to it. Nothing in it survives: not the end of its command, not `kill`, not the end of this process.
- *
- * Only from the main thread: the death signal follows the thread that spawned. Whoever launches reads both streams to
- * their end, for the end of a sandbox is told only after them.
+ * bubblewrap runs as the sandbox user (never root), with an empty environment, in the root folder, and with no
+ * inherited descriptors. No process in the sandbox survives the end of the command, `kill`, or the end of this process.
+ * Launch only from the main thread: the death signal follows the spawning thread. Callers must read both streams to
+ * their end, because `ended` waits for them.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -27,14 +25,14 @@ import { findOrderProblem } from './validate-order.ts'
 import { gatedCommand, limitedCommand, outerCommand } from './wrapper-commands.ts'
 
 export interface LauncherOptions {
-  /** What the probe found. */
+  /** Path of bubblewrap, as the probe found it. */
   readonly bwrap: string
   readonly clock: Clock
   readonly machine?: LocalMachine
 }
 
 export interface LocalSandboxLauncher extends SandboxLauncher {
-  /** Who holds processes and memory down: a control group, or only the limits of single processes. */
+  /** Whether a control group limits processes and memory, or only per-process limits. */
   limitsEnforcedBy(): 'cgroup' | 'rlimit'
 }
 
@@ -69,7 +67,7 @@ function launch(order: SandboxOrder, context: LauncherContext): SandboxProcess {
   try {
     return startSandbox(order, context)
   } catch (error) {
-    // No right to change the user, a NUL in a word of the command.
+    // For example: no permission to change the user, or a NUL in the command.
     return failedSandbox(`the sandbox could not be started: ${(error as Error).message}`)
   }
 }
@@ -98,7 +96,7 @@ function startSandbox(
     machine,
     inputs.length + 1,
   )
-  // Nobody listens yet, and without descriptors left there will never be anything to listen to.
+  // `RunningSandbox` listens later; when no descriptors are left, it is never created.
   child.on('error', () => {})
   if (child.stdout === undefined)
     return failedSandbox('the sandbox could not be started: too many files are open')
@@ -118,7 +116,7 @@ function startSandbox(
   })
 }
 
-/** Everything from here to the first byte fed happens in one turn: bubblewrap can't begin before. */
+/** The code from here to the first input byte runs without interruption, so bubblewrap cannot start before. */
 function spawnWithoutLeaks(
   buildCommand: (inheritedFds: readonly number[]) => { program: string; args: string[] },
   { user }: SandboxOrder,
@@ -151,10 +149,10 @@ function createGroup(
   return undefined
 }
 
-/** Whoever ends before it has read everything has its own reasons, and shows them in how it ended. */
+/** Ignores write errors: bubblewrap may exit before it has read everything, and its end shows why. */
 function writeInputs(child: ChildProcess, inputs: readonly (string | Uint8Array)[]): void {
   for (const [index, bytes] of inputs.entries()) {
-    // Descriptors from 3 on were asked for as pipes, and Node makes those two-way streams.
+    // Descriptors from 3 on were requested as pipes, which Node implements as duplex streams.
     const pipe = child.stdio[index + 3] as Writable | null | undefined
     pipe?.on('error', () => {}).end(bytes)
   }

@@ -1,8 +1,8 @@
 /**
  * The machine as the sandbox probe sees it: installed programs, kernel settings, and short program runs.
  *
- * A program runs with an empty environment, in the root folder, with inputs on descriptors 3, 4, 5 …. Its output is
- * truncated to what a person would read. A timeout kills the program; pipes that its children keep open are not
+ * A program runs with an empty environment, in the root folder, with inputs on descriptors 3, 4, 5 …. The output
+ * is truncated to what a person would read. A timeout kills the program; pipes that its children keep open are not
  * awaited.
  */
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -1,16 +1,16 @@
 /**
- * Whose a sandbox is: a name for this process that no other ever has, and what to do with what the dead left behind.
+ * Tags sandboxes with their owning worker process, and kills those that a dead worker left behind.
  *
- * bubblewrap's process inside waits for a word from its process outside, early in its life and without a death signal
- * yet. Who dies right then leaves it waiting for ever: it holds no agent and does nothing, but it is there. The name
- * stands in its command line, so that a later worker finds it.
+ * bubblewrap's inner process waits for a word from its outer process before it has a death signal. If the worker dies
+ * at that moment, the inner process waits forever; no agent runs in it yet. The owner tag in the command line
+ * lets a later worker find the process.
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { identifyProcess, isGone, sendSignal } from './processes.ts'
 
 const OWNER_TAG = /\bworker-(\d+)\.(\d+)\.(\d+)\b/
 
-/** Numbers of processes mean something only within their namespace, and only together with when they started. */
+/** A pid identifies a process only together with its pid namespace and its start time. */
 export function ownerTag(): string {
   return `worker-${pidNamespace()}.${process.pid}.${identifyProcess(process.pid)?.startTicks}`
 }
@@ -22,7 +22,7 @@ export function isOwnerGone(text: string): boolean {
   )
 }
 
-/** Ends what waits in vain. `isOurs`: users whose processes a worker of ours may have started. */
+/** Kills waiting processes of dead workers. `isOurUid` accepts the users under which our workers start sandboxes. */
 export function killOrphans(isOurUid: (uid: number) => boolean): void {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     if (isOwnerGone(readCommandLine(pid)) && isOurUid(readUid(pid))) sendSignal(Number(pid), 'SIGKILL')

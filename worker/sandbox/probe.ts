@@ -1,9 +1,8 @@
 /**
- * Whether this machine can sandbox an agent: found out by doing it, once, with the very list of arguments that runs
- * will have, and something in the agent's place that tries to get out.
+ * Probes whether this machine can sandbox an agent, by running the escape test with the argument list that runs use.
  *
- * Nothing weaker is ever tried instead. When it doesn't work the answer says why, and where the cause is a known one,
- * the command that cures it.
+ * The probe never falls back to a weaker sandbox. A failed probe reports the reason and, for a known cause, the command
+ * that fixes it.
  */
 import type { HostExecution } from '../../protocol/worker.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames } from './arguments.ts'
@@ -21,13 +20,13 @@ type UnavailableReason = Extract<HostExecution, { kind: 'none' }>['reason']
 
 const PROBE_MS_MAX = 5_000
 
-/** By absolute path, so that nobody's PATH decides what is trusted. */
+/** Absolute paths, so that the worker's PATH does not decide which program is trusted. */
 export const BWRAP_PATHS: readonly string[] = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap']
 
-/** Root inside a namespace is still root to /proc outside it: what root starts runs as nobody. */
+/** A root worker probes as nobody, because root inside a namespace still has root's access to the host's /proc. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
-/** Everything that a plan may make use of, so that an option it needs is missed now and not in the middle of a run. */
+/** Uses every feature of a plan, so that the probe detects missing bubblewrap options before a run needs them. */
 const FULL_PLAN = {
   home: '/',
   work: '/',
@@ -92,7 +91,7 @@ async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<s
   }
 }
 
-// ---- what is run -------------------------------------------------------------------------------------------------
+// ---- commands ----------------------------------------------------------------------------------------------------
 
 function helpCommand(bwrap: string): ProbeCommand {
   return { program: bwrap, args: ['--help'], timeoutMs: PROBE_MS_MAX }
@@ -109,7 +108,7 @@ function escapeTestOf(bwrap: string, { euid, arch }: LocalMachine, target: Escap
   }
 }
 
-// ---- what came of it -----------------------------------------------------------------------------------------------
+// ---- outcomes ------------------------------------------------------------------------------------------------------
 
 function findMissingOptions(help: CommandOutcome, bwrap: string): string | undefined {
   if (help.is !== 'exited' || help.code !== 0)
@@ -138,7 +137,7 @@ function explainEscapes(escapeTest: CommandOutcome, bwrap: string, target: Escap
 function describeOutcome(outcome: CommandOutcome): string {
   switch (outcome.is) {
     case 'too slow':
-      return `no answer within ${PROBE_MS_MAX / 1000} s`
+      return `it did not end within ${PROBE_MS_MAX / 1000} s`
     case 'not started':
       return toPlainLine(outcome.reason)
     case 'killed':

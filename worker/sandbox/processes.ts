@@ -1,13 +1,13 @@
 /**
- * What /proc knows of a sandbox's processes, seen from outside.
+ * Reads a sandbox's processes from the host's /proc, and signals them.
  *
- * Numbers are used again: a process is meant by its number and the instant it was started.
+ * The kernel reuses pids, so a process is identified by its pid together with its start time.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
 export interface ProcessIdentity {
   readonly pid: number
-  /** In the kernel's ticks since boot. */
+  /** Start time in kernel clock ticks since boot. */
   readonly startTicks: string
 }
 
@@ -17,26 +17,26 @@ export function identifyProcess(pid: number): ProcessIdentity | undefined {
 }
 
 /**
- * One that ended and waits to be buried counts as gone: the first process of a sandbox gets there only when all others
- * are buried, and who buries it may be somebody who never does.
+ * Zombies count as gone: a sandbox's init becomes a zombie only after all other processes were reaped, and its own
+ * parent may never reap it.
  */
 export function isGone({ pid, startTicks }: ProcessIdentity): boolean {
   const stat = readStat(pid)
   return stat === undefined || stat.startTicks !== startTicks || stat.state === 'Z' || stat.state === 'X'
 }
 
-/** It was told to, and does nothing any more, not even what it had begun. */
+/** A stopped process executes nothing, not even the system call it was in. */
 export function isStopped(pid: number): boolean {
   return readStat(pid)?.state === 'T'
 }
 
-/** The oldest first. */
+/** Oldest first. */
 export function listChildren(pid: number): number[] {
   const text = readText(`/proc/${pid}/task/${pid}/children`) ?? ''
   return text.split(' ').filter(Boolean).map(Number)
 }
 
-/** Whether a system call filter is in force for it. */
+/** Tells whether a seccomp filter is active for the process. */
 export function hasSeccompFilter(pid: number): boolean {
   return /^Seccomp:\s*2$/m.test(readText(`/proc/${pid}/status`) ?? '')
 }
@@ -45,20 +45,20 @@ export function sendSignal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
   } catch {
-    // It ended by itself.
+    // The process has ended meanwhile.
   }
 }
 
-/** When memory gets scarce: what it starts from then on, too. */
+/** Makes the kernel kill this process, and all it starts later, first when memory runs out. */
 export function preferAsOomVictim(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE_ADJUSTMENT))
   } catch {
-    // It ended by itself.
+    // The process has ended meanwhile.
   }
 }
 
-/** Of a thousand: well above whoever serves people, below what asks for it. */
+/** On a scale of 1000: well above ordinary services, below processes that volunteer with the maximum. */
 const OOM_SCORE_ADJUSTMENT = 500
 const STATE_FIELD = 0
 const START_TICKS_FIELD = 19
@@ -66,7 +66,7 @@ const START_TICKS_FIELD = 19
 function readStat(pid: number): { state: string; startTicks: string } | undefined {
   const text = readText(`/proc/${pid}/stat`)
   if (text === undefined) return undefined
-  // The name before may hold anything, brackets and spaces too.
+  // The process name before may contain brackets and spaces.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return { state: fields[STATE_FIELD] ?? '', startTicks: fields[START_TICKS_FIELD] ?? '' }
 }

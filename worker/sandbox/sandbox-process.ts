@@ -1,12 +1,12 @@
 /**
- * A command in a sandbox, as the rest of the worker sees it: what goes in, what comes out, how it is ended.
+ * The types of a command that runs in a sandbox: the order for it, its streams, and how it ends.
  *
- * Types only. `launch.ts` makes one.
+ * `launch.ts` implements `SandboxLauncher`.
  */
 import type { Readable, Writable } from 'node:stream'
 import type { SandboxFile } from './arguments.ts'
 
-/** Whom a sandbox runs as outside: a user id of its own when the worker is root, else the worker itself. */
+/** The host user a sandbox runs as: a user id of its own when the worker is root, otherwise the worker's own. */
 export interface SandboxUser {
   readonly number: number
   readonly uid: number
@@ -17,47 +17,47 @@ export interface SandboxOrder {
   readonly user: SandboxUser
   /** The run's own name in cgroups and logs: letters, digits and dashes. */
   readonly name: string
-  /** Host folder that becomes /work. */
+  /** Host folder mounted as /work. */
   readonly workFolder: string
-  /** Host folder that becomes the home directory. */
+  /** Host folder mounted as the home directory. */
   readonly homeFolder: string
-  /** Host folders that appear read-only under another name inside. */
+  /** Host folders mounted under another name inside, read-only unless `writable` is set. */
   readonly mounts?: readonly { readonly from: string; readonly to: string; readonly writable?: boolean }[]
-  /** Host paths shown under their own name, read-only: where an agent is installed. */
+  /** Host paths mounted read-only under their own name, such as the folder an agent is installed in. */
   readonly readOnlyPaths?: readonly string[]
-  /** Nothing secret: it stands in /proc/PID/environ. */
+  /** Must hold no secrets: /proc/PID/environ shows it. */
   readonly environment?: Readonly<Record<string, string>>
-  /** Files that exist only inside; credentials belong under /run/cred with mode 0400. */
+  /** Files that exist only inside the sandbox. Put credentials under /run/cred with mode 0400. */
   readonly files?: readonly SandboxFile[]
-  /** Socket of the egress proxy; without it there is no way out. */
+  /** Socket of the egress proxy; without it the sandbox has no network. */
   readonly egressSocket?: string
   readonly maxProcesses: number
   readonly memoryMib?: number
   readonly command: readonly string[]
-  /** Written to the command's standard input, then closed; without it, it reads nothing. */
+  /** Text written to the command's standard input, which is then closed. Without it the input is empty. */
   readonly stdin?: string
-  /** Its standard input stays open, and is written to through `input` of the process. Not together with `stdin`. */
+  /** Keeps standard input open; write to it through `SandboxProcess.input`. Excludes `stdin`. */
   readonly openInput?: boolean
 }
 
 export interface SandboxEnd {
-  /** Absent when a signal ended it. */
+  /** Absent when a signal ended the command. */
   readonly code?: number
   readonly signal?: string
-  /** bubblewrap itself could not make the sandbox: why, and what cures it. */
+  /** Why bubblewrap could not create the sandbox, and the command that fixes it when known. */
   readonly startFailure?: string
 }
 
 export interface SandboxProcess {
-  /** Of an order with `openInput`; what is written before the command begins waits for it. Never fails. */
+  /** Present for orders with `openInput`. Buffers everything written before the command starts, and never fails. */
   readonly input?: Writable
   readonly stdout: Readable
   readonly stderr: Readable
-  /** SIGINT to the command, so that it may say what it has spent. */
+  /** Sends SIGINT to the command, so that an agent can still report its cost. */
   interrupt(): void
-  /** The whole tree, at once. */
+  /** Kills every process in the sandbox at once. */
   kill(): void
-  /** When every process inside is gone and the streams have ended. Never rejects. */
+  /** Resolves when every process inside is gone and both streams have ended. Never rejects. */
   readonly ended: Promise<SandboxEnd>
 }
 

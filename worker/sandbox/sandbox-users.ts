@@ -1,32 +1,32 @@
 /**
- * Whom sandboxes run as outside.
+ * Assigns the host user that a sandbox runs as.
  *
- * A worker that is root runs each sandbox as a user of its own that nobody else is: then one run can't look into
- * another's processes, files or memory, and what it is allowed in numbers is its own. Several workers of one machine know
- * nothing of each other, so each begins to count somewhere else. Any other worker can only run sandboxes as itself, and
- * the namespaces alone keep them apart.
+ * A root worker runs each sandbox under an unused user id of its own, so that a run cannot access another run's
+ * processes, files or memory, and per-user limits count for one run only. Several workers on one machine do not know
+ * each other, so each starts counting at a different number. A worker without root runs sandboxes under its own user;
+ * only the namespaces separate those.
  */
 import type { LocalMachine } from './local-machine.ts'
 import type { SandboxUser } from './sandbox-process.ts'
 
-/** Beyond what systemd gives to services and containers, and below what some programs take for negative. */
+/** Above the ids that systemd assigns to services and containers, below 2^31, which some programs read as negative. */
 export const SANDBOX_UID_BASE = 1_900_000_000
 export const SANDBOX_USERS_MAX = 247_000_000
-/** One group for all: what the worker shows to each of them, such as its copies of repositories, is readable by it. */
+/** The group of all sandbox users. Folders that every sandbox may read, such as repository mirrors, belong to it. */
 export const SANDBOX_GID = SANDBOX_UID_BASE
 
-/** A sandbox keeps its number for as long as it is on disk; whoever hands out numbers sees to it that it is alone. */
+/** A sandbox keeps its number while it is on disk. The caller makes sure that no other sandbox has the number. */
 export function sandboxUserOf(
   number: number,
   { euid, egid }: Pick<LocalMachine, 'euid' | 'egid'>,
 ): SandboxUser {
   if (!Number.isInteger(number) || number < 0 || number >= SANDBOX_USERS_MAX)
-    throw new Error(`there is no slot ${number}`)
+    throw new Error(`there is no sandbox user ${number}`)
   if (euid !== 0) return { number, uid: euid, gid: egid }
   return { number, uid: SANDBOX_UID_BASE + number, gid: SANDBOX_GID }
 }
 
-/** The first one from there on that no running and no retained sandbox has; there are more than any disk holds. */
+/** Finds the first unused number at or after `from`. More numbers exist than any disk holds sandboxes. */
 export function findFreeNumber(usedNumbers: Iterable<number>, from: number): number {
   const numbers = new Set(usedNumbers)
   let number = from

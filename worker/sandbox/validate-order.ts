@@ -1,5 +1,7 @@
 /**
- * What is wrong with an order, before anything is started for it.
+ * Validates a sandbox order before anything is started for it.
+ *
+ * Each `find…Problem` function returns a sentence for the first problem, or undefined when there is none.
  */
 import { dirname, isAbsolute, normalize } from 'node:path'
 import { HOME, WORK } from './arguments.ts'
@@ -7,7 +9,7 @@ import { findFolderProblem, findSocketProblem } from './folders.ts'
 import type { SandboxOrder } from './sandbox-process.ts'
 
 const SANDBOX_NAME = /^[A-Za-z0-9-]{1,128}$/
-/** Inside, these are made for the sandbox; a host path shown over or above one of them would be carving a root down. */
+/** Paths that the sandbox creates itself. Mounting a host path on or above one of them would expose the host. */
 const SANDBOX_PATHS = [
   WORK,
   HOME,
@@ -25,7 +27,7 @@ const SANDBOX_PATHS = [
 
 export function findOrderProblem(order: SandboxOrder): string | undefined {
   const { name, user, workFolder, homeFolder, mounts = [], readOnlyPaths = [], egressSocket, command } = order
-  if (!SANDBOX_NAME.test(name)) return `${JSON.stringify(name)} is no name for a sandbox`
+  if (!SANDBOX_NAME.test(name)) return `${JSON.stringify(name)} is not a valid sandbox name`
   if (user.uid === 0) return 'a sandbox never runs as root'
   if (command.length === 0) return 'there is no command to run'
   const writableFolders = [
@@ -43,15 +45,18 @@ export function findOrderProblem(order: SandboxOrder): string | undefined {
 
 function findMountPointProblem(to: string): string | undefined {
   const isPlain = isAbsolute(to) && normalize(to) === to && to !== '/'
-  return isPlain && !SANDBOX_PATHS.includes(to) ? undefined : `${to} is no place for a folder inside`
+  return isPlain && !SANDBOX_PATHS.includes(to)
+    ? undefined
+    : `${to} is not a valid mount point inside the sandbox`
 }
 
 function findReadOnlyPathProblem(path: string, writableFolders: readonly string[]): string | undefined {
-  if (!isAbsolute(path) || normalize(path) !== path) return `${path} can't be shown: it is no plain path`
+  if (!isAbsolute(path) || normalize(path) !== path)
+    return `${path} cannot be mounted: it is not a normalized absolute path`
   const exposed = [...SANDBOX_PATHS, ...writableFolders].find(
     (each) => each === path || ancestorsOf(each).includes(path),
   )
-  return exposed === undefined ? undefined : `${path} can't be shown: it would show ${exposed}`
+  return exposed === undefined ? undefined : `${path} cannot be mounted: it would expose ${exposed}`
 }
 
 function ancestorsOf(path: string): string[] {

@@ -1,10 +1,9 @@
 /**
- * Which addresses are out in the world, as opposed to this machine, its neighbours, or whatever answers questions about
- * the machine's own cloud account.
+ * Decides which addresses are public: not this machine, its local network, or the metadata service of its cloud.
  *
- * IPv4 is a list of what is not public. IPv6 is the one block that is handed out at all, less its exceptions, so that
- * blocks yet unheard of are not public. An address that carries an IPv4 address is judged by what it carries, for that
- * is where a relay would take it. What can't be read is not public.
+ * For IPv4 all addresses are public except a list of blocks. For IPv6 only the one allocated block is public, minus
+ * exceptions, so that newly introduced blocks stay blocked. An IPv6 address that embeds an IPv4 address counts as that
+ * IPv4 address, because a relay would forward to it. An unreadable address is not public.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
@@ -14,7 +13,7 @@ const IPV4_BITS = 32
 const IPV6_BITS = 128
 const LOWEST_32_BITS = 0xffff_ffffn
 
-/** Everything the registry of special addresses has, and an address of a cloud's own services that it lacks. */
+/** All blocks of IANA's special-purpose registry, and one cloud service address that it lacks. */
 const NOT_PUBLIC_IPV4: readonly AddressBlock[] = [
   ['0.0.0.0', 8], //        this network
   ['10.0.0.0', 8], //       private
@@ -34,7 +33,7 @@ const NOT_PUBLIC_IPV4: readonly AddressBlock[] = [
   ['240.0.0.0', 4], //      reserved, and the broadcast address
 ]
 
-/** The only block that is handed out; loopback, unique local, link-local, multicast and mapped addresses lie outside. */
+/** The only allocated block; loopback, unique local, link-local, multicast and mapped addresses lie outside. */
 const ALLOCATED_IPV6: AddressBlock = ['2000::', 3]
 
 const NOT_PUBLIC_IPV6: readonly AddressBlock[] = [
@@ -43,7 +42,7 @@ const NOT_PUBLIC_IPV6: readonly AddressBlock[] = [
   ['3fff::', 20], //     documentation
 ]
 
-/** Blocks with an IPv4 address in them, and how many bits stand behind it. */
+/** Blocks whose addresses embed an IPv4 address, and the number of bits after it. */
 const EMBEDDING_BLOCKS: readonly (readonly [...block: AddressBlock, bitsBehind: number])[] = [
   ['64:ff9b::', 96, 0], // NAT64, how a network without IPv4 reaches it
   ['2002::', 16, 80], //   6to4
@@ -51,12 +50,12 @@ const EMBEDDING_BLOCKS: readonly (readonly [...block: AddressBlock, bitsBehind: 
 
 export function isPublic(address: string): boolean {
   if (isIPv4(address)) return isPublicIpv4(ipv4Bits(address))
-  // A zone says on which of this machine's links to look: never a public matter.
+  // A zone (`%eth0`) selects one of this machine's links, so the address is never public.
   if (isIPv6(address) && !address.includes('%')) return isPublicIpv6(ipv6Bits(address))
   return false
 }
 
-/** Public, and not this machine by its public name: a firewall does not stand between a machine and itself. */
+/** Public and not one of this machine's own addresses: no firewall protects a machine from itself. */
 export function isPublicAndRemote(address: string, ownAddresses: readonly string[]): boolean {
   return isPublic(address) && !ownAddresses.some((ownAddress) => isSameAddress(address, ownAddress))
 }
@@ -76,7 +75,7 @@ function hasPrefix(bits: bigint, first: bigint, prefixBits: number, width: numbe
   return (bits ^ first) >> BigInt(width - prefixBits) === 0n
 }
 
-/** One IPv6 address may be written in many ways. */
+/** Compares IPv6 addresses by value, because each has several notations. */
 function isSameAddress(a: string, b: string): boolean {
   if (isIPv6(a) && isIPv6(b)) return ipv6Bits(a) === ipv6Bits(b)
   return a === b

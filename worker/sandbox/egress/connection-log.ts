@@ -1,16 +1,16 @@
 /**
- * One line in the run's log for each connection, and no more lines than a person would read: a sandbox that asks in
- * a loop gets its first answers written down, and the rest counted.
+ * Logs one line per connection into the run's log, with a rate limit: a sandbox that connects in a loop gets its first
+ * lines logged and the rest counted.
  */
 import type { Clock } from '../../../core/ports.ts'
 
 export interface ConnectionLog {
   record(target: string, what: string): void
-  /** Says what was left out, if anything was. */
+  /** Logs how many lines were left out, if any. */
   reportOmitted(): void
 }
 
-/** So many lines at once, and then one more every so often. */
+/** The burst size; afterwards one more line is allowed per `REFILL_MS`. */
 const LINES_AT_ONCE_MAX = 100
 const REFILL_MS = 1_000
 const TARGET_CHARS_MAX = 100
@@ -42,7 +42,7 @@ export function makeConnectionLog(log: (line: string) => void, clock: Clock): Co
   return { record, reportOmitted }
 }
 
-/** It comes from inside, so it may be anything. */
+/** Targets come from inside the sandbox and may contain anything. */
 export function printableTarget(target: string): string {
   if (target === '') return '(no target)'
   const shown = target.slice(0, TARGET_CHARS_MAX).replace(/[^!-~]/g, '?')

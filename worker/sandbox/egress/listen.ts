@@ -1,8 +1,8 @@
 /**
- * Listening on a Unix socket, wherever its folder is and whoever may connect.
+ * Listens on a Unix socket at a path of any length, with access for one user or for everyone.
  *
- * A socket's address has room for about a hundred characters, and what is longer would be cut in silence. So the
- * folder is opened, and the socket made below that descriptor, which is always short.
+ * The kernel limits a socket address to about a hundred characters, and Node truncates longer ones silently. So the
+ * socket is created through the open descriptor of its folder (`/proc/self/fd/N`), which is always short.
  */
 import { closeSync, constants, openSync } from 'node:fs'
 import { chmod, chown, rm } from 'node:fs/promises'
@@ -14,8 +14,8 @@ export interface SocketOwner {
   readonly gid: number
 }
 
-/** Takes no more, does `cut`, and resolves when every connection is closed. To be called once. */
-export type StopListening = (cut: () => Promise<void>) => Promise<void>
+/** Stops accepting, calls `closeConnections`, and resolves when every connection is closed. Call it once. */
+export type StopListening = (closeConnections: () => Promise<void>) => Promise<void>
 
 const OWNER_ONLY = 0o600
 const ANYONE = 0o666
@@ -25,7 +25,7 @@ export async function listenOn(
   owner: SocketOwner | undefined,
   onConnection: (client: Socket) => void,
 ): Promise<StopListening> {
-  // Left by a worker that was killed.
+  // A killed worker may have left its socket.
   await rm(path, { force: true })
   const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
   const server = createServer({ allowHalfOpen: true }, onConnection)
@@ -46,14 +46,14 @@ function listening(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen(path, () => {
-      // From now on an error is one connection that could not be taken, and no reason to end the worker.
+      // From now on an error concerns one connection that could not be accepted; it must not end the worker.
       server.off('error', reject).on('error', () => {})
       resolve()
     })
   })
 }
 
-/** The folder last: the socket's file is removed through it. */
+/** Closes the folder last, because the socket's file is removed through it. */
 async function closeServer(
   server: Server,
   folder: number,

@@ -20,7 +20,7 @@ export interface ConnectTarget {
 
 export interface NetworkPolicy {
   checkTarget(target: ConnectTarget): Result<void>
-  /** One sentence for each entry that can never match. */
+  /** A sentence for each entry that can never match. */
   readonly uselessEntries: readonly string[]
 }
 

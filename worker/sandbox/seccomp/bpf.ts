@@ -1,9 +1,9 @@
 /**
- * An assembler for classic BPF, as far as a seccomp filter needs it.
+ * Assembles classic BPF programs, as far as a seccomp filter needs them.
  *
- * A program is a list of steps; jumps name labels and only ever go forward, by at most 255 instructions, which is all
- * that the machine can do. The kernel looks at a call as a little-endian record: its number, the architecture it was
- * made for, where it came from, and six arguments of 64 bits.
+ * A program is a list of steps. Jumps name labels and go forward by at most 255 instructions, the limit of classic BPF.
+ * The kernel passes each system call as a little-endian record: the call's number, its architecture, the instruction
+ * pointer, and six 64-bit arguments.
  */
 
 export interface BpfInstruction {
@@ -13,7 +13,7 @@ export interface BpfInstruction {
   readonly k: number
 }
 
-/** A label to go to, or nothing: on with the next step. */
+/** The label to jump to; undefined continues with the next step. */
 type JumpTarget = string | undefined
 
 export type BpfStep =
@@ -38,7 +38,7 @@ const INSTRUCTIONS_MAX = 4096
 const INSTRUCTION_BYTES = 8
 
 export const load = (offset: number): BpfStep => ({ is: 'load', offset })
-/** The lower 32 bits of an argument. The kernel cuts flags, commands and modes down to these, and so must we. */
+/** Loads the lower 32 bits of an argument, because the kernel truncates flags, commands and modes to these. */
 export const loadArgument = (index: number): BpfStep => load(ARGUMENTS_OFFSET + 8 * index)
 export const returnValue = (value: number): BpfStep => ({ is: 'return', value })
 export const label = (name: string): BpfStep => ({ is: 'label', name })
@@ -63,11 +63,12 @@ export function assemble(steps: readonly BpfStep[]): BpfInstruction[] {
   const program = steps
     .filter((step) => step.is !== 'label')
     .map((step, at) => encodeStep(step, at, positions))
-  if (program.length > INSTRUCTIONS_MAX) throw new Error(`a filter of ${program.length} instructions`)
+  if (program.length > INSTRUCTIONS_MAX)
+    throw new Error(`the filter has ${program.length} instructions; ${INSTRUCTIONS_MAX} are possible`)
   return program
 }
 
-/** As the kernel reads them. */
+/** Encodes instructions in the kernel's `sock_filter` format. */
 export function encode(program: readonly BpfInstruction[]): Buffer {
   const bytes = Buffer.alloc(program.length * INSTRUCTION_BYTES)
   for (const [index, { code, jt, jf, k }] of program.entries()) {
@@ -80,13 +81,13 @@ export function encode(program: readonly BpfInstruction[]): Buffer {
   return bytes
 }
 
-/** Labels take no room: each stands for the instruction after it. */
+/** A label occupies no instruction; it marks the one after it. */
 function findLabelPositions(steps: readonly BpfStep[]): ReadonlyMap<string, number> {
   const positions = new Map<string, number>()
   let position = 0
   for (const step of steps) {
     if (step.is !== 'label') position += 1
-    else if (positions.has(step.name)) throw new Error(`two labels ${step.name}`)
+    else if (positions.has(step.name)) throw new Error(`label ${step.name} is defined twice`)
     else positions.set(step.name, position)
   }
   return positions
@@ -103,14 +104,14 @@ function encodeStep(step: BpfStep, at: number, positions: ReadonlyMap<string, nu
       return { code: CODES[step.how], jt, jf, k: step.value }
     }
     case 'label':
-      throw new Error('labels are taken out before')
+      throw new Error('a label was not removed before encoding')
   }
 }
 
 function jumpDistance(target: JumpTarget, at: number, positions: ReadonlyMap<string, number>): number {
   if (target === undefined) return 0
   const position = positions.get(target)
-  if (position === undefined) throw new Error(`no label ${target}`)
+  if (position === undefined) throw new Error(`label ${target} is not defined`)
   const distance = position - at - 1
   if (distance < 0 || distance > JUMP_MAX)
     throw new Error(`label ${target} is out of reach: ${distance} instructions away`)

@@ -1,13 +1,13 @@
 /**
- * Numbers of the system calls that the filter names, for each architecture it knows.
+ * The numbers of the system calls that the filter names, per architecture.
  *
- * `undefined` where an architecture never had the call. From 424 on, numbers are the same everywhere.
+ * `undefined` means that the architecture never had the call. From 424 on, all architectures use the same numbers.
  */
 
 export interface Architecture {
-  /** What the kernel calls it (AUDIT_ARCH_…). */
+  /** The kernel's identifier of the architecture (AUDIT_ARCH_…). */
   readonly audit: number
-  /** Numbers from here on belong to a second ABI, by which the same calls could be made under other numbers. */
+  /** Numbers from here on belong to a second ABI, which offers the same calls under other numbers. */
   readonly foreignNumbersFrom?: number
   readonly calls: Readonly<Record<CallName, number | undefined>>
 }
@@ -98,15 +98,15 @@ const CALL_NUMBERS = {
   socketpair: [53, 199],
 } as const satisfies Record<string, readonly [number, number | undefined]>
 
-/** By Node's names for them. */
+/** Keyed by Node's architecture names. */
 export const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
-  // Its second ABI is x32: the same calls with this bit set.
+  // The second ABI of x86-64 is x32: the same calls with this bit set.
   x64: { audit: 0xc000003e, foreignNumbersFrom: 0x40000000, calls: callsOf(0) },
   arm64: { audit: 0xc00000b7, calls: callsOf(1) },
 }
 
 function callsOf(index: 0 | 1): Readonly<Record<CallName, number | undefined>> {
   const entries = Object.entries(CALL_NUMBERS).map(([name, numbers]) => [name, numbers[index]])
-  // Object.fromEntries forgets that the names are known.
+  // Object.fromEntries loses the key type.
   return Object.fromEntries(entries) as Record<CallName, number | undefined>
 }

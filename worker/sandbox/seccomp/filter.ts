@@ -1,10 +1,10 @@
 /**
- * The system calls that nothing in a sandbox gets to make, as a program for the kernel.
+ * Builds the seccomp filter of a sandbox: the system calls that no process in it may make.
  *
- * The namespaces already forbid most of what is named here. This is the second wall: it keeps agents away from those
- * parts of the kernel in which the mistakes are found. What is left out of the list is allowed, so git, compilers,
- * node with its threads, and terminals work; a call that would have to be looked at through a pointer, which no
- * filter can, does not exist (ENOSYS), and libraries fall back to its older form.
+ * The namespaces already forbid most of these calls. The filter is a second layer that keeps agents away from the parts
+ * of the kernel in which security bugs are usually found. All other calls are allowed, so git, compilers, Node with
+ * threads, and terminals work. Calls whose flags lie behind a pointer, which no filter can read, return ENOSYS;
+ * libraries then fall back to the older form of the call.
  */
 import {
   ARCHITECTURE_OFFSET,
@@ -23,7 +23,7 @@ import {
 } from './bpf.ts'
 import { ARCHITECTURES, type Architecture, type CallName } from './calls.ts'
 
-/** The mount API old and new, namespaces, other processes, keys, and what only an administrator has a use for. */
+/** The old and new mount API, namespaces, access to other processes, keys, and calls that only administrators need. */
 const REFUSED: readonly CallName[] = [
   ...(['mount', 'umount2', 'pivot_root', 'chroot', 'open_tree', 'open_tree_attr', 'move_mount'] as const),
   ...(['fsopen', 'fsconfig', 'fsmount', 'fspick', 'mount_setattr', 'statmount', 'listmount'] as const),
@@ -47,10 +47,10 @@ const REFUSED: readonly CallName[] = [
     'modify_ldt',
   ] as const),
 ]
-/** Their flags lie behind a pointer. */
+/** Calls whose flags lie behind a pointer. */
 const ABSENT: readonly CallName[] = ['clone3', 'openat2']
 
-/** Which argument is the mode of what is made or changed. */
+/** The index of the argument that holds the file mode. */
 const MODE_ARGUMENTS: readonly (readonly [CallName, argument: number])[] = [
   ['chmod', 1],
   ['fchmod', 1],
@@ -62,21 +62,24 @@ const MODE_ARGUMENTS: readonly (readonly [CallName, argument: number])[] = [
   ['mkdirat', 2],
   ['mknodat', 2],
 ]
-/** Which arguments are flags and mode; the mode means something only when the flags say that a file is made. */
+/** The indexes of flags and mode. The mode is used only when the flags create a file. */
 const OPEN_ARGUMENTS: readonly (readonly [CallName, flags: number, mode: number])[] = [
   ['open', 1, 2],
   ['openat', 2, 3],
 ]
 
-/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME is part of what clone takes for a signal. */
+/**
+ * CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME is missing: its bit is part of the signal
+ * number in `clone`.
+ */
 const NEW_NAMESPACE = 0x7e020000
 const SETUID_OR_SETGID = 0o6000
-/** O_CREAT and the bit of O_TMPFILE that is its own. */
+/** O_CREAT, and the bit that only O_TMPFILE has. */
 const MAKES_A_FILE = 0o100 | 0o20000000
-/** Both put characters into a terminal as if typed there. */
+/** Both ioctls insert characters into a terminal as if a person had typed them. */
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
-/** UNIX, INET, INET6, NETLINK: what name lookup and ordinary programs use. */
+/** UNIX, INET, INET6, NETLINK: the families that name lookup and ordinary programs use. */
 const ALLOWED_FAMILIES = [1, 2, 10, 16]
 
 const ALLOW = 0x7fff0000
@@ -86,7 +89,7 @@ const EPERM = errno(1)
 const ENOSYS = errno(38)
 const EAFNOSUPPORT = errno(97)
 
-/** For `--seccomp`; undefined for an architecture that nobody has made a table for. */
+/** Returns the bytes for `--seccomp`, or undefined for an architecture without a table. */
 export function buildSeccompFilter(arch: string): Buffer | undefined {
   const architecture = ARCHITECTURES[arch]
   return architecture === undefined ? undefined : encode(buildFilterProgram(architecture))
@@ -119,7 +122,7 @@ function jumpIfAnyOf({ calls }: Architecture, names: readonly CallName[], to: st
   return names.flatMap((name) => (calls[name] === undefined ? [] : [ifEqual(calls[name], to)]))
 }
 
-/** Calls whose arguments decide. Each one's steps end in an answer, so the number stays loaded for the next. */
+/** Calls that depend on their arguments. The steps of each call end in a return, so the next still has the number. */
 function inspectArguments({ calls }: Architecture): BpfStep[] {
   const when = (name: CallName, steps: readonly BpfStep[]): BpfStep[] => {
     const number = calls[name]

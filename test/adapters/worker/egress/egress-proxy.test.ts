@@ -224,7 +224,7 @@ describe('what is refused', () => {
     }
     const egress = await opened({ ...allowlist, ...permitted, resolve })
     expect(await asking(egress.path, 'evil.example:443').whole()).toBe(
-      'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 116\r\nconnection: close\r\n\r\n' +
+      'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 128\r\nconnection: close\r\n\r\n' +
         'switchyard: cannot connect to evil.example:443: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
     )
     expect(asked).toEqual([])
@@ -265,7 +265,7 @@ describe('what is refused', () => {
     const egress = await opened({ ...allowlist, ...permitted })
     const answer = await dialled(egress.path, request).whole()
     expect(answer).toMatch(/^HTTP\/1\.1 405 Method Not Allowed\r\n/)
-    expect(answer).toContain('only does CONNECT; use an https:// address')
+    expect(answer).toContain('supports only CONNECT; use an https:// address')
   })
 
   test.each([
@@ -486,7 +486,7 @@ describe('what would tie it up', () => {
     const egress = await opened({ clock: new ManualClock() })
     const client = dialled(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
     client.socket.end(Buffer.alloc(4 * 1024 * 1024))
-    expect(await client.whole()).toContain('only does CONNECT')
+    expect(await client.whole()).toContain('supports only CONNECT')
     expect(client.socket.bytesWritten).toBeGreaterThan(4 * 1024 * 1024)
   })
 

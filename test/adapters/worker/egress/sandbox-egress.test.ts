@@ -186,7 +186,7 @@ describe('the command behind the bridge', () => {
     )
     expect(done).toMatchObject({ code: 69, output: '' })
     expect(done.complaint).toMatch(
-      /^switchyard: the way out of the sandbox could not be opened: .*egress-bridge/s,
+      /^switchyard: the network access of the sandbox could not be opened: .*egress-bridge/s,
     )
     const taken = `node -e "require('net').createServer().listen(${EGRESS_PORT}, '127.0.0.1')" & while ! grep -q ${EGRESS_PORT.toString(16).toUpperCase()} /proc/net/tcp; do :; done; exec "$@"`
     const second = await ended(
@@ -280,7 +280,7 @@ test('when it closes, what passed and what did not is summed up', async () => {
   await new Promise((resolve) => socket.resume().on('close', resolve))
   await way.close()
   expect(told).toEqual([
-    expect.stringMatching(/^egress: 127.0.0.1:80 refused: it is not at a public address/),
+    expect.stringMatching(/^egress: 127.0.0.1:80 refused: the host is not at a public address/),
     'egress: closed after 0 connections, 0 bytes out, 0 bytes in; 1 refused, 0 failed',
   ])
 })
@@ -328,7 +328,7 @@ describe('programs inside', () => {
       complaint: expect.stringContaining('resolve host'),
     })
     expect(await curl('--noproxy', '*', `http://127.0.0.1:${site}/`)).toMatchObject({ code: 7, output: '' })
-    expect((await curl(url)).output).toContain('only does CONNECT')
+    expect((await curl(url)).output).toContain('supports only CONNECT')
     expect(await curl('-v', '--proxytunnel', `http://other.example:${site}/`)).toMatchObject({
       output: '',
       complaint: expect.stringContaining('403'),

@@ -45,7 +45,7 @@ describe('slots', () => {
 
   test('a number that is out of bounds is a bug', () => {
     for (const number of [-1, 0.5, SANDBOX_USERS_MAX, Number.NaN])
-      expect(() => sandboxUserOf(number, root)).toThrow('no slot')
+      expect(() => sandboxUserOf(number, root)).toThrow('no sandbox user')
   })
 
   test('the first free number from a given one on is taken, and after the last comes the first', () => {
@@ -79,7 +79,7 @@ describe('a folder', () => {
     expect(await createOwnedFolder(join(closed, 'work'), here.slot)).toMatchObject({
       ok: false,
       refusal: {
-        message: expect.stringMatching(new RegExp(`^${closed} can't be passed .* chmod o\\+x ${closed}$`)),
+        message: expect.stringMatching(new RegExp(`cannot enter ${closed}; .* chmod o\\+x ${closed}$`)),
       },
     })
     expect(existsSync(join(closed, 'work'))).toBe(false)

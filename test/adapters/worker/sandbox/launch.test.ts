@@ -275,26 +275,30 @@ describe('numbers', () => {
 
 describe('no sandbox is made', () => {
   const here = place()
-  const unmade = async (more: object): Promise<string> =>
+  const failureOf = async (more: object): Promise<string> =>
     (await run({ ...here.order(['true']), ...more })).end.startFailure ?? ''
 
   test('of a workspace that is a link, or lies behind one', async () => {
     symlinkSync(join(here.root, 'work'), join(here.root, 'link'))
     symlinkSync(here.root, join(here.root, 'around'))
-    expect(await unmade({ work: join(here.root, 'link') })).toMatch(
-      /no folder that can be shown: E(LOOP|NOTDIR)/,
+    expect(await failureOf({ workFolder: join(here.root, 'link') })).toMatch(
+      /cannot be mounted: E(LOOP|NOTDIR)/,
     )
-    expect(await unmade({ work: join(here.root, 'around', 'work') })).toContain('is reached through a link')
-    expect(await unmade({ work: join(here.root, '.', '..', 'none') })).toContain('ENOENT')
+    expect(await failureOf({ workFolder: join(here.root, 'around', 'work') })).toContain(
+      'is reached through a link',
+    )
+    expect(await failureOf({ workFolder: join(here.root, '.', '..', 'none') })).toContain('ENOENT')
   })
 
   test('of folders that are somebody else’s, or that others may replace', async () => {
     mkdirSync(join(here.root, 'open'), { mode: 0o700 })
     chmodSync(join(here.root, 'open'), 0o777)
     folder(join(here.root, 'open', 'work'), here.slot)
-    expect(await unmade({ home: join(here.root, 'open', 'work') })).toContain('can be written by others')
-    expect(await unmade({ work: '/usr' })).toContain('does not belong to the user of its sandbox')
-    expect(await unmade({ mounts: [{ from: '/etc', to: '/in', writable: true }] })).toContain(
+    expect(await failureOf({ homeFolder: join(here.root, 'open', 'work') })).toContain(
+      'is writable by others',
+    )
+    expect(await failureOf({ workFolder: '/usr' })).toContain('does not belong to the user of its sandbox')
+    expect(await failureOf({ mounts: [{ from: '/etc', to: '/in', writable: true }] })).toContain(
       'does not belong',
     )
   })
@@ -304,35 +308,39 @@ describe('no sandbox is made', () => {
     const inside = join(here.root, 'work', 'inner')
     mkdirSync(inside)
     chownSync(inside, here.slot.uid, here.slot.gid)
-    expect(await unmade({ work: inside })).toContain('can be written by others')
+    expect(await failureOf({ workFolder: inside })).toContain('is writable by others')
   })
 
   asRoot('where its user can’t get to: the cure says so (needs root)', async () => {
     const closed = join(here.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
     folder(join(closed, 'work'), here.slot)
-    expect(await unmade({ work: join(closed, 'work') })).toMatch(/Permission denied; the user .* namei -l /)
+    expect(await failureOf({ workFolder: join(closed, 'work') })).toMatch(
+      /Permission denied; the user .* namei -l /,
+    )
   })
 
   test.each([
-    [{ shown: ['/'] }, 'would show /work'],
-    [{ shown: ['/proc'] }, 'would show /proc'],
-    [{ shown: ['/home'] }, 'would show /home/agent'],
-    [{ shown: ['relative'] }, 'no plain path'],
-    [{ shown: ['/opt/../etc'] }, 'no plain path'],
-    [{ mounts: [{ from: '/usr', to: '/run' }] }, 'no place for a folder inside'],
-    [{ egressSocket: '/etc/passwd' }, 'is no socket'],
-    [{ name: '../up' }, 'is no name for a sandbox'],
+    [{ readOnlyPaths: ['/'] }, 'would expose /work'],
+    [{ readOnlyPaths: ['/proc'] }, 'would expose /proc'],
+    [{ readOnlyPaths: ['/home'] }, 'would expose /home/agent'],
+    [{ readOnlyPaths: ['relative'] }, 'not a normalized absolute path'],
+    [{ readOnlyPaths: ['/opt/../etc'] }, 'not a normalized absolute path'],
+    [{ mounts: [{ from: '/usr', to: '/run' }] }, 'is not a valid mount point'],
+    [{ egressSocket: '/etc/passwd' }, 'is not a socket'],
+    [{ name: '../up' }, 'is not a valid sandbox name'],
     [{ command: [] }, 'no command'],
     [{ command: ['a\0b'] }, 'could not be started'],
-    [{ slot: { number: 0, uid: 0, gid: 0 } }, 'never runs as root'],
-    [{ shown: ['/no/such/agent'] }, "Can't find source path /no/such/agent"],
+    [{ user: { number: 0, uid: 0, gid: 0 } }, 'never runs as root'],
+    [{ readOnlyPaths: ['/no/such/agent'] }, "Can't find source path /no/such/agent"],
   ])('%j: %s', async (more, reason) => {
-    expect(await unmade(more)).toContain(reason)
+    expect(await failureOf(more)).toContain(reason)
   })
 
-  test('that would show the workspace under its own name', async () => {
-    expect(await unmade({ shown: [here.root] })).toContain(`would show ${join(here.root, 'work')}`)
+  test('that would expose the workspace under its own name', async () => {
+    expect(await failureOf({ readOnlyPaths: [here.root] })).toContain(
+      `would expose ${join(here.root, 'work')}`,
+    )
   })
 
   test('by a bubblewrap that is gone', async () => {

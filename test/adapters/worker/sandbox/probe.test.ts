@@ -33,7 +33,7 @@ describe('with the real bubblewrap', () => {
       timeoutMs: 30_000,
       ...as,
     })
-    expect(ended).toMatchObject({ is: 'exited', complaint: '' })
+    expect(ended).toMatchObject({ is: 'exited', stderr: '' })
     const output = ended.is === 'exited' ? ended.stdout.split('\n') : []
     expect(output.slice(0, 4)).toEqual(['1000', 'CapBnd:\t0000000000000000', '4', 'kept'])
     expect(output.slice(4).filter(Boolean)).toEqual([
@@ -114,7 +114,7 @@ describe('with a bubblewrap that does not work', () => {
     const before = performance.now()
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
-      detail: expect.stringContaining('no answer within 5 s'),
+      detail: expect.stringContaining('it did not end within 5 s'),
     })
     expect(performance.now() - before).toBeLessThan(45_000)
   })
@@ -265,14 +265,14 @@ describe('on other machines', () => {
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       ok: false,
       reason: 'bwrap-unavailable',
-      detail: `/usr/bin/bwrap makes a sandbox, but its walls have holes: ${hole}`,
+      detail: `/usr/bin/bwrap makes a sandbox, but it does not isolate: ${hole}`,
     })
   })
 
   test('an attempt for want of a tool is none', async () => {
     const output = `missing unshare\n${heldOutput()}`
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
-      detail: expect.stringContaining("can't be tried without unshare"),
+      detail: expect.stringContaining('cannot be tested without unshare'),
     })
   })
 

@@ -213,8 +213,8 @@ describe('the assembler', () => {
     ]
     expect(() => assemble(far)).toThrow('out of reach')
     expect(() => assemble([label('a'), returnValue(0), ifEqual(1, 'a')])).toThrow('out of reach')
-    expect(() => assemble([ifEqual(1, 'a'), returnValue(0)])).toThrow('no label a')
-    expect(() => assemble([label('a'), label('a'), returnValue(0)])).toThrow('two labels a')
+    expect(() => assemble([ifEqual(1, 'a'), returnValue(0)])).toThrow('label a is not defined')
+    expect(() => assemble([label('a'), label('a'), returnValue(0)])).toThrow('label a is defined twice')
   })
 
   test('reaches as far as the machine can jump', () => {
