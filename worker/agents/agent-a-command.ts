@@ -1,16 +1,16 @@
 /**
- * How agentA, Claude Code, is started.
+ * Builds the command that starts agentA, Claude Code.
  *
- * Its folder keeps the transcripts and nothing else: settings, servers, memories and login files that an earlier
- * execution left there are removed before it starts. What the repository says is read (its CLAUDE.md, brought in
- * through the user's), what the repository configures is not used: a settings file in a checkout may name another
- * address for the API, and would be handed the key. Hence `--setting-sources user`, and no servers but those named.
+ * The configuration folder keeps only transcripts between executions; settings, servers, memories and login files are
+ * removed before each start. The repository's instructions are used: the user's CLAUDE.md imports the checkout's. The
+ * repository's configuration is not used, because a settings file in a checkout could redirect the API, and with it
+ * the key, to another address. Hence `--setting-sources user` and `--strict-mcp-config`.
  */
 import { HOME, WORK } from '../sandbox/arguments.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
 import { buildAgentCommand, exportSecretLines } from './command-line.ts'
 
-/** Below home: where transcripts are. */
+/** Folder of the transcripts, relative to home. */
 export const PROJECTS_FOLDER = '.claude/projects'
 export const CONFIG_FOLDER = `${HOME}/.claude`
 export const SETTINGS_FILE = '/run/agent/settings.json'
@@ -53,10 +53,10 @@ export const configFiles = {
   [MEMORY_FILE]: `@${WORK}/CLAUDE.md\n@${WORK}/.claude/CLAUDE.md\n`,
 }
 
-/** What it would otherwise ask a person first. */
+/** Answers the questions that the agent would otherwise ask a person first. */
 export const initialState = {
   hasCompletedOnboarding: true,
-  // Whether a session that is old and long is to be summed up first.
+  // Skips the question whether to summarize an old, long session first.
   resumeReturnDismissed: true,
   projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
 }
@@ -66,8 +66,8 @@ export function toJsonLine(value: object): string {
 }
 
 /**
- * Folders may have been made unwritable, which their owner can undo. Every program that is started here holds the
- * agent up, and a new home needs next to none.
+ * Shell lines that reset the configuration folder. An agent may have removed its own write permissions, so these are
+ * restored first. Each program delays the agent's start, so a new home folder takes the short path.
  */
 export const cleanupLines: readonly string[] = [
   `if [ -L ${CONFIG_FOLDER} ] || { [ -e ${CONFIG_FOLDER} ] && [ ! -d ${CONFIG_FOLDER} ]; }; then rm -rf ${CONFIG_FOLDER}; fi`,
@@ -80,7 +80,7 @@ export const cleanupLines: readonly string[] = [
   'fi',
 ]
 
-/** What `claude setup-token` prints is easily taken for a key, and works only as what it is. */
+/** Exports the credential. Users often configure the output of `claude setup-token` as an API key; `isApiKey` detects that. */
 export function loginLines({ credential }: Pick<AgentTask, 'credential'>): string[] {
   if (credential === undefined) return []
   return exportSecretLines(isApiKey(credential) ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
@@ -90,7 +90,7 @@ export function isApiKey({ kind, value }: NonNullable<AgentTask['credential']>):
   return kind === 'api-key' && !value.trim().startsWith('sk-ant-oat')
 }
 
-/** As a person has it, too. */
+/** Used without and with a person at the terminal. */
 export const permissionArguments: readonly string[] = [
   ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
 ]

@@ -1,26 +1,25 @@
 /**
- * In which of agentA's sessions a person who comes back was last.
+ * Finds the session of agentA that a returning person used last.
  *
- * Whoever clears or branches a session goes on in another one, begun in the same folder, and wants to find that again.
- * So it is the one in which something was answered last. Of sessions other than the run's own only what was answered at
- * a terminal counts: an agent may have started others of its kind for its work. An answer there must be, for a session
- * without any cannot be gone on with.
+ * Clearing or branching a session starts a new one in the same folder. When you come back, you continue the session
+ * with the latest answer. In sessions other than the run's own, only answers at a terminal count, because an agent may
+ * start further agents for its work. A session without answers cannot be continued.
  */
 import type { AgentFiles } from './agent.ts'
 import { PROJECTS_FOLDER } from './agent-a-command.ts'
 import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
 import { isPathSafe } from './usage-tally.ts'
 
-/** An agent can make any number of folders, and of files. */
+/** Limits, because an agent can create any number of folders and files. */
 const PROJECTS_MAX = 100
 const SESSIONS_MAX = 200
-/** Becomes an argument. */
+/** Strict, because the id becomes a command line argument. */
 const SESSION_FILE = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/
-/** Most of a transcript is about something else. */
+/** A fast test that skips most lines before parsing. */
 const IS_ANSWER = /"assistant"/
 const NEVER = Number.NEGATIVE_INFINITY
 
-/** The run's own session, when there is no other. */
+/** Returns the run's own session when there is no later one. */
 export async function findLatestSession(files: AgentFiles, own: string): Promise<string> {
   const { folder, sessions } = await findSessionFolder(files, own)
   const others = sessions.filter((id) => id !== own).slice(0, SESSIONS_MAX)
@@ -33,7 +32,7 @@ export async function findLatestSession(files: AgentFiles, own: string): Promise
   return latest
 }
 
-/** Sessions are looked for only where they were begun. */
+/** Later sessions are in the same project folder as the run's own. */
 async function findSessionFolder(
   files: AgentFiles,
   own: string,
@@ -47,7 +46,7 @@ async function findSessionFolder(
   return { folder: '', sessions: [] }
 }
 
-/** Wall milliseconds. What another session was begun as a copy of was not said in it. */
+/** Returns the instant of the last answer in wall-clock milliseconds. Answers copied from a forked session don't count. */
 async function lastAnswerAt(
   files: AgentFiles,
   path: string,

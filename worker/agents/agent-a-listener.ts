@@ -1,8 +1,8 @@
 /**
- * What agentA says while it works.
+ * Listens to agentA's output stream.
  *
- * Each line of its stream is an event as it stands. Beside that the session's id is picked out, what is spent so far,
- * the last words, and its own account at the end; there may be several, when work in the background ends later.
+ * Each JSON line is reported as an event. The listener also extracts the session id, the usage so far, the last text,
+ * and the final result. Several results can occur when background work ends later.
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentListener, AgentObservation, AgentTask } from './agent.ts'
@@ -51,7 +51,7 @@ export function createAgentAListener(task: AgentTask, prices: PriceTable): Agent
 
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 
-/** An account alone names a session that may never have begun; any other line is part of one. */
+/** A result line may name a session that never started; any other line belongs to a started session. */
 function findSession(state: AgentAState, message: JsonObject): AgentObservation[] {
   const id = textAt(message, 'session_id')
   if (id === undefined || id === state.sessionId || !SESSION_ID.test(id)) return []
@@ -94,7 +94,7 @@ function observeLimit(state: AgentAState, info: JsonObject): AgentObservation[] 
   return []
 }
 
-/** What it makes up itself, to tell of an error, is no answer of a model. */
+/** The model name of messages that the agent generates itself to report an error. */
 const SYNTHETIC_MODEL = '<synthetic>'
 
 function observeAnswer(state: AgentAState, line: JsonObject, answer: JsonObject): AgentObservation[] {
@@ -109,7 +109,7 @@ function observeAnswer(state: AgentAState, line: JsonObject, answer: JsonObject)
   return state.spending.add({ id, model: toModelName(model), use, isTurn }) ? [currentSpending(state)] : []
 }
 
-/** One line has one block of an answer. */
+/** Joins the text blocks of an answer; each stream line carries one block. */
 function textOf(answer: JsonObject): string {
   return listAt(answer, 'content')
     .flatMap((block) =>
@@ -125,7 +125,7 @@ function observeResult(state: AgentAState, message: JsonObject): AgentObservatio
   return [currentSpending(state)]
 }
 
-/** Whatever is more: an account comes late, and answers tell of themselves before they are whole. */
+/** Reports the larger cost: results come late, and answers report figures before they are complete. */
 function currentSpending({ spending: spent, reportedCost: bill, keySource }: AgentAState): AgentObservation {
   const known = [spent.costUsd(), bill.entry(keySource)?.costUsd].filter((usd) => usd !== undefined)
   const cost = known.length === 0 ? {} : { costUsd: Math.max(...known) }

@@ -1,10 +1,9 @@
 /**
- * What agentA says its execution cost, in dollars of its own reckoning.
+ * Collects the cost that agentA itself reports in its results.
  *
- * An account tells what was used since the one before, by model, nested agents included. Older releases tell only what
- * the whole session has used: for a new session that is the same; of a resumed one, the account's plain usage is what
- * remains, without the nested agents and without a price. With a subscription nobody is billed by the token, and a
- * model whose price it does not know is priced by guess: both are estimates.
+ * A result reports the usage since the previous one by model, including nested agents. Older releases report only the
+ * total of the session: for a new session the two are equal; for a resumed one, only the result's plain usage remains,
+ * without nested agents and prices. Subscription usage and models of unknown price are marked as estimates.
  */
 import type { PriceTable, TokenUse } from '../../core/run/price.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
@@ -15,7 +14,7 @@ import { countAt, field, isObject, type JsonObject, numberAt, objectAt, textAt }
 
 export interface ReportedCost {
   add(account: JsonObject, model: string | undefined): void
-  /** `undefined` before the first account. `keySource`: as it said where its credential came from. */
+  /** Returns undefined before the first result. `keySource` is the credential source that the agent reported. */
   entry(keySource: string | undefined): CostEntry | undefined
 }
 
@@ -47,7 +46,7 @@ export function createReportedCost(billing: BillingContext, prices: PriceTable):
 
 interface ReportedPart {
   readonly rows: readonly CostModelUsage[]
-  /** In place of what was told before, rather than beside it. */
+  /** The part replaces earlier parts instead of adding to them. */
   readonly isSessionTotal: boolean
   readonly isEstimate: boolean
 }
@@ -71,7 +70,7 @@ function readPart(
   }
 }
 
-/** One row a model, so that an agent of many turns is not kept turn by turn. */
+/** Merges rows by model, so that memory does not grow with the number of turns. */
 function mergeByModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
   const { breakdown, label: _, provider: __, estimated: ___, ...only } = costEntryOf('agentA', rows, false)
   return breakdown ?? (rows.length === 0 ? [] : [{ ...only, model: only.model ?? toModelName(undefined) }])
@@ -100,7 +99,7 @@ function readModelRow(model: string, use: JsonObject): CostModelUsage {
   }
 }
 
-/** The figures of one response, as its API has them. */
+/** Reads the usage of one response in the format of the Messages API. */
 export function readApiTokens(usage: JsonObject): TokenUse {
   return {
     inputTokens: countAt(usage, 'input_tokens'),

@@ -1,8 +1,8 @@
 /**
- * What agentA's work came to, out of what was heard of it.
+ * Determines the outcome of an agentA execution from the observed output.
  *
- * Whether it succeeded is what `is_error` of its last account says: a refused key and a used-up subscription both call
- * themselves a success otherwise. An account that was followed by more work is not the last.
+ * `is_error` of the last result decides about success, because a refused key and a used-up subscription have the
+ * subtype `success`. A result that was followed by more work does not count as the last.
  */
 import type { AgentExit, AgentExitReport } from './agent.ts'
 import type { ReportedCost } from './agent-a-reported-cost.ts'
@@ -16,17 +16,17 @@ export const PROVIDER = 'agentA'
 export interface AgentAState {
   readonly spending: Spending
   readonly reportedCost: ReportedCost
-  /** What counts of the last account. */
+  /** The relevant fields of the last result. */
   lastResult?: AgentAResult
-  /** It worked on after that. */
+  /** The agent continued working after that result. */
   hasWorkedSinceResult: boolean
   sessionId?: string
-  /** Where its credential came from, as it says. */
+  /** The credential source that the agent reported. */
   keySource?: string
   model?: string
   lastText?: string
   lastErrorLine?: string
-  /** The limit that it was told is reached. */
+  /** The usage limit that the API reported as reached. */
   rejection?: LimitRejection
 }
 
@@ -42,10 +42,10 @@ export interface LimitRejection {
   readonly resetsAt?: string
 }
 
-// ---- an account --------------------------------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------------------------
 
 const TOO_MANY_REQUESTS = 429
-/** It knows its own flags, and people know ours. */
+/** The agent names its own flags in its messages; these name our configuration keys. */
 const BUDGET_MESSAGES: ReadonlyMap<unknown, string> = new Map([
   ['error_max_turns', 'agent.maxTurns allows no more'],
   ['error_max_budget_usd', 'agent.maxCostUsd allows no more'],
@@ -92,7 +92,7 @@ function judgeVerdict(
   return signal === 'SIGINT' || signal === 'SIGTERM' ? 'interrupted' : 'failed'
 }
 
-/** Killed after it had said that it is done, it is done. */
+/** An agent that was killed after it reported success is done. */
 const isOrderlyExit = (exit: AgentExit): boolean => exit.code === 0 || findSignal(exit) !== undefined
 
 function explainVerdict(state: AgentAState, exit: AgentExit, verdict: AgentExitReport['verdict']): string {
@@ -103,7 +103,7 @@ function explainVerdict(state: AgentAState, exit: AgentExit, verdict: AgentExitR
   return describeSilentExit(exit, { lastErrorLine: state.lastErrorLine, hadResult: last !== undefined })
 }
 
-/** Without a last account, what was seen on the way: less than what was used, for no answer was whole yet. */
+/** Without a final result, the observed usage is the cost; it is too low, because answers were not complete yet. */
 function costSoFar({
   reportedCost,
   spending,

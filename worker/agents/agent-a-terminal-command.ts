@@ -1,9 +1,9 @@
 /**
- * How a person goes on with a session of agentA's: the same agent with the same permissions, on a terminal.
+ * Builds the command with which a person continues a session of agentA at a terminal, with the same permissions.
  *
- * Everything that it asks a person who comes for the first time is answered beforehand. One of the answers is the end
- * of the key, and a person may log in by hand; so its folder is in memory here, all but the transcripts, and is gone
- * with the sandbox, however that ends. Nothing of it is ever on a disk.
+ * All first-start questions are answered in advance. The configuration folder is in memory, except for the transcripts,
+ * because it holds the end of the API key and possibly a login that the person made. So these never reach a disk and
+ * vanish with the sandbox.
  */
 import type { AgentCommand, LocatedAgent, TerminalTask } from './agent.ts'
 import {
@@ -24,7 +24,7 @@ import { buildAgentCommand, recreateFolderLines } from './command-line.ts'
 
 const MEMORY_FOLDER = '/dev/shm/claude'
 const STATE_FILE = '/run/cred/.claude.json'
-/** By so many of its last characters it knows a key that a person has said yes to. */
+/** The agent recognizes an approved key by this many of its last characters. */
 const KEY_END_CHARS = 20
 
 export function buildAgentATerminalCommand(task: TerminalTask, found: LocatedAgent): AgentCommand {

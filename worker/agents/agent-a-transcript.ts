@@ -1,8 +1,8 @@
 /**
- * One session of agentA's as its transcripts have it: a file for the session, one for each nested agent.
+ * Reads the usage of one agentA session from its transcripts: one file for the session, one per nested agent.
  *
- * An answer has a line for each of its blocks, each with the figures so far; its id and its request's are what says
- * that they are one.
+ * An answer has one line per content block, each with the figures so far. Lines with the same message id and request id
+ * belong to the same answer.
  */
 import type { AgentFiles } from './agent.ts'
 import { PROJECTS_FOLDER } from './agent-a-command.ts'
@@ -14,11 +14,11 @@ import type { RecordedUse, UsageSource, UsageTally } from './usage-tally.ts'
 export interface TranscriptReading {
   readonly files: AgentFiles
   readonly createTally: () => UsageTally
-  /** How many transcripts are still read. */
+  /** How many more transcripts may be read. */
   transcriptsLeft: number
 }
 
-/** The answers of one session, which may have transcripts in several projects. */
+/** The answers of one session, whose transcripts may lie in several project folders. */
 export interface SessionAnswers {
   readonly createAnswers: () => TranscriptAnswers
   readonly all: TranscriptAnswers[]
@@ -34,7 +34,7 @@ export interface SessionUsage {
 
 const SUBAGENT_FILE = /^agent-([A-Za-z0-9_-]{1,100})\.jsonl$/
 
-/** `said`: in the projects that were read before; what is read now is added. */
+/** `answers` holds the session's answers in other project folders; this function adds those it reads. */
 export async function readSession(
   source: UsageSource,
   reading: TranscriptReading,
@@ -57,7 +57,7 @@ export async function readSession(
   return { source, main, nested }
 }
 
-/** Most of a transcript is long and about something else. Of a conversation that was summed up the instant is wanted. */
+/** A fast test that skips most lines before parsing. `compact_boundary` lines are needed for their instant. */
 const IS_RELEVANT = /"assistant"|"cost-state"|"compact_boundary"/
 
 async function readTranscript(
@@ -73,7 +73,7 @@ async function readTranscript(
     if (line === undefined) continue
     const recorded = readUse(line)
     if (recorded !== undefined) tally.add(recorded)
-    // What a branch was begun with, another session has used.
+    // A branched session starts with copied lines; their usage belongs to the original session.
     if (recorded !== undefined && !isObject(field(line, 'forkedFrom'))) answers.add(recorded)
     totals?.observeLine(line, answers)
   }

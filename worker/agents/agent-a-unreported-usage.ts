@@ -1,48 +1,47 @@
 /**
- * What agentA has used without an answer to show for it, such as for summing up a long conversation.
+ * Finds agentA usage that no answer records, such as for summarizing a long conversation.
  *
- * Now and then, and when it leaves, it writes into a session's transcript what the whole session has used by then, its
- * nested agents included. What is in that account and in no answer was used unsaid. An account that knows less than the
- * answers, or calls a model of theirs otherwise, says nothing; what one account has brought up, a later one doesn't
- * again.
+ * From time to time, and at its end, the agent writes a total of the whole session into the transcript, including nested
+ * agents. Usage in a total beyond the recorded answers is unreported usage. A total that misses a model of the answers
+ * is ignored. Usage found through one total is not counted again through a later one.
  */
 import { USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
 import { toIsoInstant } from './events.ts'
 import { countAt, isObject, type JsonObject, objectAt, textAt } from './json-lines.ts'
 import { type RecordedUse, toSafeId, toSafeModel } from './usage-tally.ts'
 
-/** Of one session, which has two or three of each time that somebody is at it. */
+/** Totals of one session; each visit of a person adds two or three. */
 const TOTALS_MAX = 100
-/** One that names more is not the program's own. */
+/** A total with more models was not written by the agent's own program. */
 const MODELS_MAX = 50
-/** A session with more answers than a snapshot holds has no use for what little is beside them. */
+/** For a session with more answers than a snapshot holds, unreported usage is negligible. */
 const ANSWERS_MAX = USAGE_ENTRIES_MAX
 
 const TOKEN_KINDS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens'] as const
 type TokenKind = (typeof TOKEN_KINDS)[number]
 type TokenCounts = Readonly<Record<TokenKind, number>>
-/** By model, under its plain name. */
+/** Keyed by the plain model name. */
 type CountsByModel = ReadonlyMap<string, TokenCounts>
 
 interface ModelAnswer {
   readonly model: string
-  /** NaN: nobody knows when. */
+  /** Wall-clock milliseconds; NaN when unknown. */
   readonly at: number
   readonly counts: TokenCounts
 }
 
-/** Below 0: there were too many, and some are missing. */
+/** Negative when there were too many answers and some are missing. */
 interface AnswersBudget {
   answersLeft: number
 }
 
-/** Makes those of one session, one for each transcript: an agent can make many, and have much in each of them. */
+/** Returns a factory for the answers of one session, one collection per transcript, with a common limit. */
 export function createAnswersFactory(): () => TranscriptAnswers {
   const budget: AnswersBudget = { answersLeft: ANSWERS_MAX }
   return () => new TranscriptAnswers(budget)
 }
 
-/** What a transcript tells of, by its id, whoever else tells of the same. */
+/** The answers of one transcript by id, even when other transcripts record the same answers. */
 export class TranscriptAnswers {
   readonly #budget: AnswersBudget
   readonly #all = new Map<string, ModelAnswer>()
@@ -62,7 +61,7 @@ export class TranscriptAnswers {
       })
   }
 
-  /** Of the whole session. */
+  /** Whether all answers of the whole session fit into the limit. */
   get isComplete(): boolean {
     return this.#budget.answersLeft >= 0
   }
@@ -73,12 +72,12 @@ export class TranscriptAnswers {
 }
 
 interface SessionTotal {
-  /** Of the line before it. */
+  /** The instant of the line before the total. */
   readonly at: string
-  /** Of the line after it: nested agents may have answered in between. */
+  /** The instant of the line after the total: nested agents may have answered in between. */
   until?: number
   readonly used: CountsByModel
-  /** By the session's own answers, up to then. */
+  /** Usage of the session's own answers before the total. */
   readonly answered: CountsByModel
 }
 
@@ -86,7 +85,7 @@ export class SessionTotals {
   readonly #all: SessionTotal[] = []
   #at = ''
 
-  /** Each line of the session's own transcript that tells of use, after `answers` have it. */
+  /** Call this for each relevant line of the session's own transcript, after adding it to `answers`. */
   observeLine(line: JsonObject, answers: TranscriptAnswers): void {
     if (textAt(line, 'type') === 'cost-state') this.#addTotal(line, answers)
     else this.#observeInstant(textAt(line, 'timestamp') ?? '')
@@ -107,7 +106,10 @@ export class SessionTotals {
       this.#all.push({ at: this.#at, used, answered })
   }
 
-  /** When everything is read. `elsewhere`: answers of nested agents, and of the session itself in other transcripts. */
+  /**
+   * Call this after all lines are read. `elsewhere` holds the answers of nested agents, and of the session itself in
+   * other transcripts.
+   */
   findUnreported(sessionId: string, elsewhere: readonly TranscriptAnswers[]): RecordedUse[] {
     if (elsewhere.some(({ isComplete: areAll }) => !areAll)) return []
     const unreported: RecordedUse[] = []
@@ -125,14 +127,14 @@ export class SessionTotals {
   }
 }
 
-// ---- an account ---------------------------------------------------------------------------------------------------
+// ---- totals -------------------------------------------------------------------------------------------------------
 
-/** What it has beyond the answers. */
+/** Computes the usage of a total beyond the recorded answers, by model. */
 function countGaps(
   { used, answered, until }: SessionTotal,
   nested: readonly ModelAnswer[],
 ): Map<string, TokenCounts> {
-  // One whose instant nobody knows may have been before.
+  // Answers without an instant count as earlier ones.
   const before = nested.filter(({ at }) => until === undefined || !(at >= until))
   const answeredByThen = sumAnswers(before, answered)
   const isComparable = [...answeredByThen.keys()].every((model) => used.has(model))
@@ -167,7 +169,7 @@ function sumAnswers(answers: Iterable<ModelAnswer>, besides: CountsByModel = new
   return counts
 }
 
-/** An answer names the very version, an account what was asked for. */
+/** Removes suffixes: answers name the exact model version, totals the requested model. */
 const toPlainModelName = (model: string): string => model.replace(/\[[^\]]*\]$/, '').replace(/-\d{8}$/, '')
 
 // ---- sums ---------------------------------------------------------------------------------------------------------

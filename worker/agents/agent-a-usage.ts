@@ -1,9 +1,9 @@
 /**
- * What agentA's transcripts tell of the use of a session and its nested agents.
+ * Reads the usage of an agentA session and its nested agents from the transcripts.
  *
- * A person who clears or branches a session goes on in another one, with transcripts of its own, and a branch begins as
- * a copy of what it branched from. What such sessions have used since the person came belongs to the session that he
- * came for, each answer once, wherever else it stands.
+ * Clearing or branching a session starts another session with its own transcripts; a branch starts with a copy of the
+ * original. The usage of such sessions since a person took over is added to the original session. Each answer counts
+ * once, however many transcripts contain it.
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
@@ -19,17 +19,17 @@ import {
 } from './agent-a-transcript.ts'
 import { buildSnapshot, createTallyFactory, isPathSafe, type UsageTally } from './usage-tally.ts'
 
-/** An agent can make any number of folders. */
+/** A limit, because an agent can create any number of folders. */
 const PROJECTS_MAX = 100
-/** Of the session, in each of those, nested agents included. */
+/** Transcripts of the session per project folder, including nested agents. */
 const OWN_TRANSCRIPTS_MAX = 1_001
-/** Of other sessions, all together. */
+/** Transcripts of all other sessions together. */
 const OTHER_TRANSCRIPTS_MAX = 2_000
 const SESSION_FILE = /^([A-Za-z0-9_-]{1,100})\.jsonl$/
 
 export interface UsageQuery {
   readonly sessionId: string
-  /** An instant from which on the use of other sessions counts, too. Absent: it never does. */
+  /** Usage of other sessions counts from this instant on. Absent: it does not count. */
   readonly othersSince?: string | undefined
 }
 
@@ -59,7 +59,7 @@ export async function readAgentAUsage(
   )
 }
 
-/** What others have used stands with the session's own, where it has a transcript that says anything. */
+/** Adds the usage of other sessions to the first of the session's own transcripts that has entries. */
 function buildSnapshots(own: readonly SessionUsage[], others: readonly UsageEntry[]): UsageSnapshot[] {
   const carrier = own.find(({ main }) => main.size > 0) ?? own[0]
   const all = own.flatMap((session) => [

@@ -1,4 +1,4 @@
-/** agentA: Claude Code. */
+/** The driver of agentA, Claude Code. */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { buildAgentACommand } from './agent-a-command.ts'

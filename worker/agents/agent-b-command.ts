@@ -1,10 +1,10 @@
 /**
- * How agentB, Codex, is started.
+ * Builds the command that starts agentB, Codex.
  *
- * Its folder is in memory: a login is written back there when it refreshes itself, and must not end on a disk. So
- * nothing that an earlier execution left configures a later one, either. Only the session's records are on the
- * retained disk, in a folder of this execution's own, for its usage. A checkout's own configuration is not used,
- * because Codex takes the checkout for untrusted; its AGENTS.md is read all the same.
+ * The configuration folder is in memory: Codex writes refreshed logins there, which must not reach a disk, and earlier
+ * executions must not configure later ones. Only the session records are on the retained disk, in a folder of this
+ * execution, for reading the usage. Codex ignores the configuration of a checkout, because it is not marked as trusted,
+ * but reads its AGENTS.md.
  */
 import { HOME, WORK } from '../sandbox/arguments.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
@@ -16,11 +16,11 @@ import {
   SECRET_FILE,
 } from './command-line.ts'
 
-/** Not below /tmp, where it refuses to put what it links to. */
+/** Not below /tmp, because Codex refuses to create its linked helper programs there. */
 const CONFIG_FOLDER = '/dev/shm/codex'
-/** Skills and plugins of the home, which several agents read. */
+/** Folder of skills and plugins that several agents read. */
 const SKILLS_FOLDER = `${HOME}/.agents`
-/** Below home: a folder an execution. */
+/** Relative to home; holds one folder per execution. */
 export const SESSIONS_FOLDER = '.codex-sessions'
 
 export function buildAgentBCommand(task: AgentTask, found: LocatedAgent): AgentCommand {
@@ -33,10 +33,10 @@ export function buildAgentBCommand(task: AgentTask, found: LocatedAgent): AgentC
   return buildAgentCommand({ task, found, script, args: agentArguments(task), environment })
 }
 
-/** A limit's end is told as a time of day, which is worth nothing without knowing whose. */
+/** Codex reports the end of a limit as a local time of day, so the time zone is fixed. */
 const environment = { CODEX_HOME: CONFIG_FOLDER, TZ: 'UTC' }
 
-/** A session's id is a UUID, made by the worker. */
+/** The session id is a UUID made by the worker. */
 function recordsLines({ sessionId }: AgentTask): string[] {
   if (!/^[0-9a-fA-F-]{1,64}$/.test(sessionId)) throw new Error(`not a session id: ${sessionId}`)
   const own = `${HOME}/${SESSIONS_FOLDER}`
@@ -54,8 +54,8 @@ function loginLines({ credential }: AgentTask): string[] {
 }
 
 /**
- * Off: what calls others than the model. Figures go to the vendor, plugins come from a public repository, and apps are
- * whatever a login's owner has connected elsewhere, mail and files among it, which no ticket is to reach.
+ * Disables everything that contacts others than the model: analytics go to the vendor, plugins come from a public
+ * repository, and apps reach accounts that the login's owner has connected, such as mail and files.
  */
 const DISABLED_SETTINGS = ['analytics.enabled=false', 'features.plugins=false', 'features.apps=false']
 

@@ -1,9 +1,9 @@
 /**
- * What agentB says while it works, and what it came to.
+ * Listens to agentB's output stream and determines the outcome.
  *
- * Its errors are mostly of the kind that it gets over: only a turn that failed, or an exit code, says that it did not.
- * It tells what it used once, at the end, as one sum without a model's name; its records know more. How long a limit
- * lasts it tells in words.
+ * Most errors in the stream are recoverable; only a failed turn or the exit code means failure. The usage is reported
+ * once at the end, as one sum without a model name; the session records have details. The end of a usage limit is
+ * reported only in prose.
  */
 import type { PriceTable, TokenUse } from '../../core/run/price.ts'
 import type { AgentExit, AgentExitReport, AgentListener, AgentObservation, AgentTask } from './agent.ts'
@@ -42,9 +42,9 @@ export function createAgentBListener(task: AgentTask, prices: PriceTable): Agent
 
 interface AgentBState {
   turns: number
-  /** A turn is what a model says between two things that it is told. */
+  /** A turn is the model's output between two inputs (the prompt or a tool result). */
   isAnswering: boolean
-  /** Of the whole thread, so the last word counts. */
+  /** Usage of the whole thread, so the latest report counts. */
   usage?: TokenUse
   failure?: string
   lastText?: string
@@ -81,7 +81,7 @@ function observeItem(state: AgentBState, item: JsonObject, isComplete: boolean):
   if (!MODEL_ITEMS.has(type) && !TOOL_ITEMS.has(type)) return []
   if (isComplete && type === 'agent_message') state.lastText = textAt(item, 'text') ?? ''
   const isNew = !state.isAnswering && !(isComplete && TOOL_ITEMS.has(type))
-  // What a tool answered is what the model is told next.
+  // A completed tool call is the model's next input.
   state.isAnswering = !(isComplete && TOOL_ITEMS.has(type))
   if (isNew) state.turns += 1
   return isNew ? [{ is: 'spent', turns: state.turns }] : []
@@ -101,7 +101,7 @@ function observeUsage(
 
 // ---- the end -----------------------------------------------------------------------------------------------------
 
-/** Plans, quotas, and too many requests for too long. */
+/** Messages about plan limits, quotas and persistent rate limiting. */
 const LIMIT = /usage limit|quota exceeded|insufficient_quota|\b429\b|too many requests/i
 
 function buildOutcome(

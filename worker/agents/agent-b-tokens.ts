@@ -1,4 +1,4 @@
-/** agentB's counts as everybody else has them: its input includes what was cached, its output the thinking. */
+/** Converts agentB's token counts: its input count includes cached tokens, its output count includes reasoning. */
 import type { TokenUse } from '../../core/run/price.ts'
 import { countAt, type JsonObject } from './json-lines.ts'
 

@@ -1,8 +1,8 @@
 /**
- * What agentB's records tell of its use: a file for each thread, with a line for each response.
+ * Reads the usage of an agentB execution from its session records: one file per thread, one line per response.
  *
- * The model stands in front of the turn it is for. A thread that began as a copy of another holds the other's lines
- * too; a response counts where it is found first.
+ * The model is recorded before the turn that uses it. A thread that started as a copy of another also contains the
+ * other's lines; each response counts in the first file that contains it.
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
@@ -14,11 +14,11 @@ import { type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
 import { createTallyFactory, isPathSafe, type UsageTally } from './usage-tally.ts'
 
 const RECORDS_MAX = 1_000
-/** Year, month and day. */
+/** Nested folders for year, month and day. */
 const DATE_FOLDERS = [/^\d{4}$/, /^\d{2}$/, /^\d{2}$/]
 const RECORD_FILE = /^rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/
 
-/** `sessionId`: the execution's, under which its records were put away; they have ids of their own. */
+/** `sessionId` names the folder of the execution's records; the records have thread ids of their own. */
 export async function readAgentBUsage(
   files: AgentFiles,
   sessionId: string,
@@ -35,7 +35,7 @@ export async function readAgentBUsage(
   return snapshots
 }
 
-/** In the order in which they were begun, which is that of their names. */
+/** Sorted by start time, which is the order of the names. */
 async function listRecords(files: AgentFiles, top: string): Promise<string[]> {
   let folders = [top]
   for (const name of DATE_FOLDERS) folders = await listMatching(files, folders, name)
@@ -57,7 +57,7 @@ async function readThread(
   thread: ThreadUsage,
 ): Promise<UsageSnapshot | undefined> {
   for await (const text of files.lines(path)) {
-    // Most of a record is long and about something else.
+    // A fast test that skips most lines before parsing.
     const line = /"(?:turn_context|token_usage_record)"/.test(text) ? parseObject(text) : undefined
     if (line !== undefined) thread.addLine(line)
   }
@@ -89,7 +89,7 @@ class ThreadUsage {
     if (this.#tally.add({ id, at, model: this.#model, use })) this.#counted.add(id)
   }
 
-  /** A thread that another one began is that one's nested agent. */
+  /** A thread that another thread started is a nested agent of that thread. */
   snapshot(threadId: string): UsageSnapshot | undefined {
     const session = this.#session
     const isNested = session !== undefined && session !== threadId && /^[0-9a-f-]{36}$/.test(session)

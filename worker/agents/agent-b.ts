@@ -1,4 +1,4 @@
-/** agentB: Codex. It reports no session, so nothing resumes one; its records tell what it used. */
+/** The driver of agentB, Codex. Sessions cannot be resumed, because Codex reports no session id. */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { buildAgentBCommand } from './agent-b-command.ts'

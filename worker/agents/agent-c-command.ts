@@ -1,10 +1,9 @@
 /**
- * How agentC, Gemini CLI, is started.
+ * Builds the command that starts agentC, Gemini CLI.
  *
- * Its folder is in memory and new each time, so that nothing an earlier execution left configures this one. It has to
- * take the checkout for trusted in order to work at all, and then reads `.env` files there: the address of the API is
- * therefore given, because what is in the environment already is not changed by a file. Extensions and servers that
- * the checkout names are not started.
+ * The configuration folder is in memory and recreated each time, so that earlier executions cannot configure this one.
+ * The agent works only in a trusted checkout and then reads its `.env` files. So the API address is set explicitly:
+ * files do not override existing environment variables. Extensions and servers of the checkout are disabled.
  */
 import { HOME } from '../sandbox/arguments.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
@@ -19,7 +18,7 @@ import {
 const CONFIG_FOLDER = '/dev/shm/gemini'
 const SETTINGS_FILE = '/run/agent/settings.json'
 const API_URL = 'https://generativelanguage.googleapis.com'
-/** A name that nothing has. */
+/** A name that no extension or server has. */
 const NONE = 'none'
 
 export function buildAgentCCommand(task: AgentTask, found: LocatedAgent): AgentCommand {

@@ -1,9 +1,8 @@
 /**
- * What agentC says while it works, and what it came to.
+ * Listens to agentC's output stream and determines the outcome.
  *
- * Its words come in pieces: what stands between two other events is one answer. It ends with one result, which counts
- * tokens by the model that served them. Thinking is in the total only, and billed like output. Where no result comes,
- * its exit code says why.
+ * Text arrives in chunks; consecutive chunks form one answer. The final result counts tokens by model. Thinking tokens
+ * are included only in the total, and billed like output. Without a result, the exit code tells the reason.
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { CostModelUsage } from '../../protocol/cost.ts'
@@ -41,7 +40,7 @@ export function createAgentCListener(prices: PriceTable): AgentListener {
 
 interface AgentCState {
   turns: number
-  /** A turn is what a model says between two things that it is told; text and calls of tools come in turn. */
+  /** A turn is the model's output between two inputs; text and tool calls may alternate within it. */
   lastSpeaker: 'user' | 'words' | 'tool'
   lastText: string
   model?: string
@@ -76,7 +75,7 @@ function observe(state: AgentCState, message: JsonObject, prices: PriceTable): A
   }
 }
 
-/** What of an answer is kept until it is known to be the last. */
+/** Limits how much of an answer is kept as a possible last text. */
 const TEXT_CHARS_MAX = 256 * 1024
 
 function observeText(state: AgentCState, message: JsonObject): AgentObservation[] {
@@ -125,7 +124,7 @@ function readRow(model: string, use: JsonObject, prices: PriceTable): CostModelU
   return priceRow(model, tokens, prices)
 }
 
-/** `[API Error: …]`, with the API's own JSON in it or plain words, and advice for people who can type. */
+/** Extracts the reason from `[API Error: …]`, which contains the API's JSON or plain text, and advice for interactive use. */
 function extractErrorText(message: string): string {
   const inner = /^\[API Error: ([\s\S]*?)\](?:\n|$)/.exec(message)?.[1] ?? message
   const api = parseObject(inner)
@@ -135,7 +134,7 @@ function extractErrorText(message: string): string {
 // ---- the end -----------------------------------------------------------------------------------------------------
 
 const LIMIT = /quota|rate limit|resource_exhausted|too many requests|\b429\b/i
-/** A status of HTTP, cut to what fits into an exit code. */
+/** The HTTP status 429, truncated to the 8 bits of an exit code. */
 const EXIT_TOO_MANY_REQUESTS = 429 & 0xff
 
 const REASON_BY_EXIT_CODE: Readonly<Record<number, string>> = {

@@ -1,4 +1,4 @@
-/** agentC: Gemini CLI. It keeps nothing that outlives its sandbox: no session to resume, no records of its use. */
+/** The driver of agentC, Gemini CLI. Nothing outlives its sandbox: no resumable session and no usage records. */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { buildAgentCCommand } from './agent-c-command.ts'

@@ -1,9 +1,9 @@
 /**
- * An agent's own files, read from outside, when nothing runs in its sandbox any more.
+ * Reads an agent's own files from the host, after all processes in its sandbox have ended.
  *
- * The agent could make of its home what it liked, and whoever reads here may read everything: so no link is followed
- * anywhere on the way, only plain files of one name are opened, and no more of them is read than a transcript has, nor
- * of all together than a session leaves: a file with nothing in it can be any size.
+ * The home folder is untrusted and the worker can read everything. So links are not followed anywhere in the path, only
+ * regular files with a single hard link are opened, and the bytes per file and in total are limited, because sparse
+ * files can have any size.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, readlink, realpath } from 'node:fs/promises'
@@ -11,14 +11,14 @@ import { join, normalize } from 'node:path'
 import type { AgentFiles } from './agent.ts'
 import { createLineReader } from './line-reader.ts'
 
-/** Of one folder. */
+/** Entries of one folder. */
 const NAMES_MAX = 10_000
-/** Of one file; a session of days has some dozens of megabytes. */
+/** Bytes of one file; a session of several days has some dozens of megabytes. */
 const FILE_BYTES_MAX = 512 * 1024 * 1024
 const ALL_BYTES_MAX = 1024 * 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 
-/** `goesOn`: false once nobody waits for the rest. */
+/** `isWanted` returns false once the caller no longer needs the rest; reading then stops. */
 export function openAgentFiles(
   home: string,
   isWanted: () => boolean = () => true,
@@ -54,10 +54,10 @@ export function openAgentFiles(
   }
 }
 
-/** `NONBLOCK`: opening a pipe that nobody writes to would never come back. */
+/** O_NONBLOCK, because opening a pipe without a writer would block forever. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** `undefined` for what isn't there, and for what is reached through a link. */
+/** Returns undefined when the path does not exist or leads through a link. */
 async function openWithoutLinks(home: string, path: string, kind: number): Promise<FileHandle | undefined> {
   const top = await realpath(home).catch(() => undefined)
   if (top === undefined || normalize(path) !== path || /^\/|^\.\.?(\/|$)/.test(path)) return undefined
@@ -70,13 +70,13 @@ async function openWithoutLinks(home: string, path: string, kind: number): Promi
   return undefined
 }
 
-/** A second name could be that of a file elsewhere. */
+/** A second hard link could be a file outside the home folder. */
 async function isPlainFile(handle: FileHandle): Promise<boolean> {
   const stats = await handle.stat()
   return stats.isFile() && stats.nlink === 1
 }
 
-/** As many as there may be, and no more in memory either. */
+/** Stops at the limit instead of reading all names into memory. */
 async function listNames(folder: string): Promise<string[]> {
   const names: string[] = []
   const entries = await opendir(folder).catch(() => [])

@@ -1,8 +1,8 @@
 /**
- * What an agent is to the worker: a command line to run in a sandbox, and a dialect to listen to.
+ * The interface between the worker and a coding agent: a command to run in a sandbox, and a parser of its output.
  *
- * Types only; each agent is a small file beside this one. A driver is pure but for finding its program: it never
- * starts anything, reads no clock, and sees the agent's files only through `AgentFiles`.
+ * Each agent implements `AgentDriver` in files beside this one. Drivers are pure except for locating the program: they
+ * start no process, read no clock, and read the agent's files only through `AgentFiles`.
  */
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
@@ -12,47 +12,47 @@ import type { SandboxFile } from '../sandbox/arguments.ts'
 export interface AgentTask {
   /** Model, effort, instructions, memories, command override. */
   readonly agent: JobAgent
-  /** The whole prompt: ticket, instructions and memories, put together by the caller. */
+  /** The complete prompt, built by the caller from ticket, instructions and memories. */
   readonly prompt: string
   readonly credential?: RunCredentials['agent']
-  /** What else it was given that nobody may read in what it says. */
+  /** Further secrets given to the agent, to redact from its output. */
   readonly secrets?: readonly string[]
-  /** A new UUID, for agents that let their caller choose the session's id. */
+  /** A new UUID, for agents whose caller chooses the session id. */
   readonly sessionId: string
-  /** Continue this session instead of beginning one. */
+  /** Id of the session to continue instead of starting a new one. */
   readonly resume?: string
   readonly maxTurns?: number
   readonly maxCostUsd?: number
-  /** Environment for the way out (proxy variables), already decided. */
+  /** Environment variables for the egress proxy. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** A person goes on with a session, at a terminal. */
+/** A session that a person continues at a terminal. */
 export interface TerminalTask extends Pick<AgentTask, 'credential' | 'environment'> {
   readonly agent: Pick<JobAgent, 'model' | 'effort' | 'command'>
   readonly resume: string
 }
 
-/** Everything is as seen from inside the sandbox: the checkout is /work, home is /home/agent. */
+/** All paths are inside the sandbox: the checkout is /work, the home folder /home/agent. */
 export interface AgentCommand {
   readonly command: readonly string[]
-  /** Nothing secret. */
+  /** Must hold no secrets. */
   readonly environment: Readonly<Record<string, string>>
-  /** Seen inside only; secrets under /run/cred with mode 0400, put where the agent wants them by `command` itself. */
+  /** Files that exist only inside. Secrets lie under /run/cred with mode 0400; `command` moves them to their place. */
   readonly files: readonly SandboxFile[]
-  /** Files the worker writes into the home folder before the start, replacing what is there. Nothing secret. */
+  /** Files the worker writes into the home folder before the start, replacing existing ones. Must hold no secrets. */
   readonly seeds: readonly { readonly path: string; readonly text: string }[]
   readonly stdin?: string
-  /** Host paths that must be shown: where the program is installed. */
+  /** Host paths to mount: where the program is installed. */
   readonly readOnlyPaths: readonly string[]
 }
 
-/** What a line of the agent's standard output came to. */
+/** A result of parsing one line of the agent's output. */
 export type AgentObservation =
   | { readonly is: 'event'; readonly event: ReportedEvent }
-  /** The id under which the session can be resumed; only from agents that support it. */
+  /** The id by which the session can be resumed; only from agents that support resuming. */
   | { readonly is: 'session'; readonly id: string }
-  /** What has been spent so far, as far as the stream says; for budgets. */
+  /** The cost and turns so far, as far as the stream reports them; for budgets. */
   | { readonly is: 'spent'; readonly costUsd?: number; readonly turns: number }
 
 export interface AgentExit {
@@ -62,61 +62,62 @@ export interface AgentExit {
 
 export interface AgentExitReport {
   readonly verdict: 'done' | 'failed' | 'limit' | 'interrupted'
-  /** One sentence, unless done. */
+  /** A sentence that explains the verdict; absent for `done`. */
   readonly reason?: string
-  /** The agent's last words: what becomes the run's summary. */
+  /** The agent's final text, which becomes the run's summary. */
   readonly summary?: string
-  /** label is `run`; the host relabels it. Absent when nothing at all is known. */
+  /** The cost entry with label `run`, which the host replaces. Absent when no usage is known. */
   readonly cost?: CostEntry
-  /** What transcripts say (`bestCost` in cost.ts) is to be preferred: this is what was seen on the way, or lacks a model. */
+  /** The cost is incomplete or lacks a model; prefer the cost from transcripts (`bestCost` in cost.ts). */
   readonly costIsPartial?: boolean
-  /** Reported at the end, after everything the lines gave (a `limit` event, if none was given yet, is among them). */
+  /** Events to report after all observations of the lines, such as a `limit` event. */
   readonly events: readonly ReportedEvent[]
 }
 
 export interface AgentListener {
-  /** One line of standard output without its line end; may be anything at all. */
+  /** Receives a line of standard output without its line end. The line may contain anything. */
   onOutputLine(text: string, at: string): readonly AgentObservation[]
-  /** One line of standard error. */
+  /** Receives a line of standard error. */
   onErrorLine(text: string, at: string): readonly AgentObservation[]
   onExit(exit: AgentExit, at: string): AgentExitReport
 }
 
-/** The agent's own files on the retained disk; no name leads out, links are not followed, sizes are bounded. */
+/** The agent's own files on the retained disk. Paths stay below home, links are not followed, sizes are bounded. */
 export interface AgentFiles {
-  /** Wall milliseconds by the clock that their writers have, too. Absent: nobody knows. */
+  /** When the files are read: wall-clock milliseconds of the machine that wrote them. Absent when unknown. */
   readonly readAt?: number
-  /** Names of the entries of a folder below home, [] when there is none. */
+  /** Lists the names in a folder below home; [] when it does not exist. */
   list(folder: string): Promise<readonly string[]>
-  /** Lines of a file below home, one after the other; nothing when there is none. A line that is too long is left out. */
+  /** Yields the lines of a file below home; none when it does not exist. Overlong lines are truncated. */
   lines(path: string): AsyncIterable<string>
 }
 
-/** What this machine has of an agent. */
+/** Whether and where an agent is installed on this machine. */
 export type LocatedAgent =
   | {
       readonly is: 'found'
       readonly program: string
       readonly readOnlyPaths: readonly string[]
-      /** Folders inside that come first on the agent's PATH: where the interpreter is that the program is written for. */
+      /** Folders that come first on the agent's PATH inside: where the program's interpreter lies. */
       readonly path?: readonly string[]
     }
   | { readonly is: 'missing'; readonly reason: string }
 
 export interface AgentDriver {
   readonly provider: 'agentA' | 'agentB' | 'agentC'
-  /** Looked for on this machine; not asked when the job brings a command line of its own. */
+  /** Locates the program on this machine. Not called when the job overrides the command. */
   locate(): Promise<LocatedAgent>
   buildCommand(task: AgentTask, found: LocatedAgent): AgentCommand
-  /** To be run on a terminal; absent: nobody can go on with a session of this agent's. */
+  /** Builds the command that continues a session at a terminal. Absent when the agent cannot continue sessions. */
   buildTerminalCommand?(task: TerminalTask, found: LocatedAgent): AgentCommand
-  /** The session that a person goes on with: this one, or one that was begun in it and is where he was last. */
+  /** Finds the session that a returning person continues: the given one, or a later one that was started from it. */
   findLatestSession?(files: AgentFiles, sessionId: string): Promise<string>
-  /** For one execution. */
+  /** Creates the listener of one execution. */
   createListener(task: AgentTask): AgentListener
   /**
-   * Projections of the session's transcripts: numbers and names only. [] for agents that keep none. `andSince`: an
-   * instant from which on a person was at it, who may have begun other sessions; what those have used counts as its own.
+   * Reads usage snapshots (numbers and names only) from the session's transcripts; [] for agents that keep none.
+   * `othersSince` is the instant when a person took over. Usage of other sessions from then on counts for this one,
+   * because the person may have started them.
    */
   readUsage(files: AgentFiles, sessionId: string, othersSince?: string): Promise<readonly UsageSnapshot[]>
 }

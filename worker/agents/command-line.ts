@@ -1,36 +1,36 @@
 /**
- * A command line for an agent, put together so that no secret and no word of a ticket is in it.
+ * Builds an agent's command line without any secret or ticket text in it.
  *
- * The command is a small shell script, the same for every run of its kind, with the agent's arguments behind it as
- * arguments of its own: whatever a model is called, the shell never reads it. The script first makes the agent's own
- * folder what the worker wants it to be, whatever an earlier execution left there; then it takes the secret out of a
- * file that exists only inside, and becomes the agent. The prompt comes on standard input.
+ * The command is a small shell script, identical for every run of the agent; the agent's arguments are passed as
+ * positional parameters, so the shell never interprets them. The script resets the agent's configuration folder, reads
+ * the secret from a file that exists only inside the sandbox, and then executes the agent. The prompt is passed on
+ * standard input.
  */
 import { type SandboxFile, WORK } from '../sandbox/arguments.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
 
 export const SECRET_FILE = '/run/cred/agent'
-/** Where programs of the worker's own are seen inside. */
+/** Folder of the worker's own programs inside the sandbox. */
 const TOOLS_FOLDER = '/opt/switchyard'
 const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin', '/bin']
 
-/** A worker's checkout has the same path inside on every machine, and so has its transcripts' folder. */
+/** The name of the transcript folder, the same on every machine because the checkout is always at WORK. */
 export const PROJECT_KEY = WORK.replace(/[^a-zA-Z0-9]/g, '-')
 
 export interface AgentCommandOptions {
   readonly task: Pick<AgentTask, 'credential' | 'environment'> & {
     readonly agent: Pick<AgentTask['agent'], 'command'>
-    /** Absent: what it is told, a person types. */
+    /** Absent when a person types at a terminal. */
     readonly prompt?: string
   }
   readonly found: LocatedAgent
-  /** Commands of the shell, run one after the other before the agent; the first that fails ends it all. */
+  /** Shell lines to run before the agent; the first failing one ends the command. */
   readonly script: readonly string[]
   readonly args: readonly string[]
   readonly environment: Readonly<Record<string, string>>
-  /** Texts that `script` puts where the agent wants them, by their path; nothing secret. */
+  /** Files by path, which `script` copies to their final place. Must hold no secrets. */
   readonly texts?: Readonly<Record<string, string>>
-  /** Of the same kind, but secret. */
+  /** Like `texts`, but secret. */
   readonly secrets?: Readonly<Record<string, string>>
 }
 
@@ -54,19 +54,19 @@ export function buildAgentCommand({
       ...Object.entries(texts).map(publicFile),
       ...Object.entries(secrets).map(([path, text]): SandboxFile => ({ path, mode: '0400', text })),
     ],
-    // Into a folder that an agent has had for itself, nobody outside writes: `script` does it, inside.
+    // The worker never writes into a folder that an agent could change; `script` does so inside the sandbox.
     seeds: [],
     ...(task.prompt === undefined ? {} : { stdin: task.prompt }),
     readOnlyPaths: override === '' && found.is === 'found' ? found.readOnlyPaths : [],
   }
 }
 
-/** Lines that put the secret, which is one line, into the environment of what comes after, and of nothing else. */
+/** Shell lines that export the secret (a single line) to the commands after them. */
 export function exportSecretLines(variable: string): string[] {
   return [`IFS= read -r ${variable} < ${SECRET_FILE} || [ -n "$${variable}" ]`, `export ${variable}`]
 }
 
-/** Lines that make a folder anew, whatever stood there: a link is not followed, and what is unwritable goes too. */
+/** Shell lines that recreate a folder. A link in its place is removed, not followed; unwritable content is removed too. */
 export function recreateFolderLines(path: string): string[] {
   return [...removeFolderLines(path), `mkdir -p -m 0700 ${path}`]
 }
@@ -80,10 +80,10 @@ export function removeFolderLines(path: string): string[] {
 
 function programPath(found: LocatedAgent): string {
   if (found.is === 'found') return found.program
-  throw new Error(`a command line for an agent that is not there: ${found.reason}`)
+  throw new Error(`cannot build a command line, the agent is not installed: ${found.reason}`)
 }
 
-/** Only where the program needs one of its own: otherwise whoever runs it knows better. */
+/** Sets PATH only when the program needs its own; otherwise the caller's PATH applies. */
 function pathVariable(found: LocatedAgent): { readonly PATH?: string } {
   if (found.is === 'missing' || found.path === undefined) return {}
   return { PATH: [...found.path, TOOLS_FOLDER, ...SYSTEM_PATH].join(':') }
@@ -95,5 +95,5 @@ function secretFile({ credential }: Pick<AgentTask, 'credential'>): SandboxFile[
 
 const publicFile = ([path, text]: readonly [string, string]): SandboxFile => ({ path, mode: '0444', text })
 
-/** An argument can't hold one; a name that does is refused by whoever reads it, not by the system. */
+/** Arguments cannot contain NUL. Without it the agent rejects a bad name, instead of the system failing the start. */
 const withoutNul = (text: string): string => text.replaceAll('\0', '')

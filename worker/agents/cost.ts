@@ -1,9 +1,8 @@
 /**
- * The cost of one execution, from whatever tells of it: the agent's own account, sums of tokens, or transcripts.
+ * Computes the cost entry of one execution from the agent's report, token sums, or transcripts.
  *
- * Figures are kept within what a record holds. One model is the entry's model, several are its breakdown, and the
- * entry's own figures are always the sums of the rows. `estimated` says that somebody other than the biller did the
- * sum.
+ * A single model becomes the entry's model, several become its breakdown, and the entry's own figures are always the
+ * sums of the rows, limited to what a record can hold. `estimated` means that the vendor did not compute the sum.
  */
 import { OTHER_MODELS, UNKNOWN_MODEL } from '../../core/run/cost.ts'
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
@@ -15,7 +14,7 @@ import type { AgentExitReport } from './agent.ts'
 import type { AgentProviderName } from './events.ts'
 import { toSentence } from './printable-output.ts'
 
-/** Rows of the same model are added up. */
+/** Builds the entry; rows of the same model are added up. */
 export function costEntryOf(
   provider: AgentProviderName,
   rows: readonly CostModelUsage[],
@@ -31,11 +30,11 @@ export function costEntryOf(
 
 const MODEL_CHARS_MAX = 200
 
-/** As a stream or a transcript writes it, which may be anything. */
+/** Makes an untrusted model name from a stream or transcript safe to store. */
 export const toModelName = (text: string | undefined): string =>
   toSentence(text ?? '', MODEL_CHARS_MAX) || UNKNOWN_MODEL
 
-/** A sum of tokens, priced as one: what a vendor charges for long requests can't be told from it. */
+/** Prices a sum of tokens. Surcharges for long requests are not included, since the sum hides request sizes. */
 export function priceRow(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
   const costUsd = costUsdOf(model, use, 'sum', prices)
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
@@ -44,8 +43,9 @@ export function priceRow(model: string, use: TokenUse, prices: PriceTable): Cost
 }
 
 /**
- * What transcripts say was used from `since` on, an instant: a session that was resumed holds its earlier executions
- * too. Each entry is one request, so what a vendor charges for long ones is in it. `undefined`: they say nothing.
+ * Computes the cost of transcript entries from the instant `since` on, because a resumed session also holds earlier
+ * executions. Each entry is one request, so surcharges for long requests are included. Returns undefined when the
+ * transcripts have no entries.
  */
 export function costFromUsage(
   provider: AgentProviderName,
@@ -59,7 +59,7 @@ export function costFromUsage(
   return costEntryOf(provider, rows, true)
 }
 
-/** The best figures there are for an execution that has ended. */
+/** Chooses the best available cost of an ended execution. */
 export function bestCost(
   ending: Pick<AgentExitReport, 'cost' | 'costIsPartial'>,
   fromUsage: CostEntry | undefined,
@@ -97,7 +97,7 @@ function sumByModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
   )
 }
 
-/** Dollars are known when any part's are: the host calls such a sum estimated. */
+/** The sum has a cost as soon as one part has; the host marks such a sum as estimated. */
 function addRows(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
   const known = [a.costUsd, b.costUsd].filter((usd) => usd !== undefined)
   return {
@@ -110,7 +110,7 @@ function addRows(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
   }
 }
 
-/** A part whose price nobody knows makes of the sum a guess. */
+/** A sum with unpriced parts is an estimate. */
 function markIfPartlyPriced<E extends { estimated: boolean }>(whole: E, rows: readonly CostModelUsage[]): E {
   const known = rows.filter(({ costUsd }) => costUsd !== undefined).length
   return known > 0 && known < rows.length ? { ...whole, estimated: true } : whole
@@ -118,6 +118,6 @@ function markIfPartlyPriced<E extends { estimated: boolean }>(whole: E, rows: re
 
 const addCapped = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
 
-/** Finer than the price of a token; hides what floating point makes of a sum. */
+/** Finer than the price of one token; rounding hides floating-point errors. */
 const USD_STEPS = 1e9
 const roundUsd = (usd: number): number => Math.min(Math.round(usd * USD_STEPS) / USD_STEPS, USD_MAX)

@@ -1,4 +1,4 @@
-/** The agents that a worker can run, by the name that the configuration has for them. */
+/** Creates the drivers of all agents that a worker can run, keyed by their name in the configuration. */
 import type { PriceTable } from '../../core/run/price.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
@@ -9,7 +9,7 @@ import { createAgentC } from './agent-c.ts'
 import type { SearchPlace } from './locate-agent.ts'
 
 export interface DriverOptions extends SearchPlace {
-  /** The vendors' lists when it is absent. */
+  /** Defaults to the vendors' price lists. */
   readonly prices?: PriceTable
 }
 

@@ -1,6 +1,5 @@
 /**
- * What a listener reports, as events that every reader accepts: an agent's own objects made harmless, texts made fit
- * to show and split to size.
+ * Builds the events that listeners report: an agent's JSON objects made safe, texts made printable and split to size.
  */
 
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
@@ -13,16 +12,16 @@ import { toPrintable, toSentence } from './printable-output.ts'
 
 export type AgentProviderName = AgentDriver['provider']
 
-/** A reason is read, and stored with the run; what led to it is in the log. */
+/** A reason is stored with the run and shown to people; details are in the log. */
 const REASON_CHARS_MAX = 1_000
-/** Becomes a pull request's text. */
+/** The summary becomes the text of a pull request. */
 const SUMMARY_CHARS_MAX = PROSE_CHARS_MAX / 4
 
 export function toAgentEvent(provider: AgentProviderName, message: JsonObject, at: string): AgentObservation {
   return { is: 'event', event: { type: 'agent', at, provider, message: sanitizeObject(message) } }
 }
 
-/** Nothing for a blank line. */
+/** Returns no events for a blank line. */
 export function toLogEvents(stream: 'stdout' | 'stderr', line: string, at: string): AgentObservation[] {
   if (isBlank(line)) return []
   return splitLog(toPrintable(line)).map((text) => ({
@@ -42,13 +41,13 @@ export function toLimitEvent(
 
 export const toReason = (text: string): string => toSentence(text, REASON_CHARS_MAX)
 
-/** `undefined`: the agent said nothing. */
+/** Returns undefined when the agent wrote no text. */
 export function toSummary(text: string | undefined): string | undefined {
   if (text === undefined || isBlank(text)) return undefined
   return truncateToChars(toPrintable(text).trim(), SUMMARY_CHARS_MAX)
 }
 
-/** Milliseconds since 1970, as far as a calendar of four-digit years goes. */
+/** Converts milliseconds since 1970, up to the year 9999. */
 export function toIsoInstant(ms: number): string | undefined {
   return ms >= 0 && ms < END_OF_9999 ? new Date(ms).toISOString() : undefined
 }
@@ -63,19 +62,19 @@ const SIGNAL_BY_EXIT_CODE: Readonly<Record<number, string>> = {
   143: 'SIGTERM',
 }
 
-/** The signal that ended it, whether the system says so or a shell by its exit code. */
+/** Finds the signal that ended the process, reported by the system or by a shell's exit code. */
 export function findSignal({ code, signal }: AgentExit): string | undefined {
   return signal ?? (code === undefined ? undefined : SIGNAL_BY_EXIT_CODE[code])
 }
 
 export interface ExitContext {
-  /** What it said last on standard error. */
+  /** The last line of standard error. */
   readonly lastErrorLine?: string | undefined
-  /** It said before that all is well. */
+  /** The agent had reported a result before. */
   readonly hadResult?: boolean
 }
 
-/** For an agent that ended badly and did not say why. */
+/** Describes a failed exit for which the agent gave no reason. */
 export function describeSilentExit(
   exit: AgentExit,
   { lastErrorLine, hadResult = false }: ExitContext,

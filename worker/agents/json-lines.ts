@@ -1,12 +1,12 @@
 /**
- * A line of an agent's output, as an object or as the text it is, and fields of objects that may hold anything.
+ * Parses JSON lines of an agent's output and reads fields of untrusted objects.
  *
- * An agent repeats what it has read, so nothing about a field is believed: a count is a whole number from 0 up, or 0;
- * a text is a text, or absent. Only an object's own fields are its fields.
+ * No field is trusted, because agents repeat what they have read: a count is a non-negative integer or becomes 0, a text
+ * is a string or absent. Only own properties are read.
  */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** `undefined`: the line is no JSON object. */
+/** Returns undefined when the line is not a JSON object. */
 export function parseObject(line: string): JsonObject | undefined {
   if (!/^\s*\{/.test(line)) return undefined
   try {
@@ -29,7 +29,7 @@ export function field(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
 
-/** An empty object where there is none. */
+/** Returns an empty object when the field is not an object. */
 export function objectAt(object: JsonObject, name: string): JsonObject {
   const value = field(object, name)
   return isObject(value) ? value : EMPTY

@@ -1,23 +1,22 @@
 /**
- * Bytes as they come, into lines.
+ * Splits a byte stream into lines of text, in linear time.
  *
- * A line ends with a newline, or with the stream; a carriage return in front of it belongs to the end. What is no
- * UTF-8 becomes �, NUL stays: both are for whoever shows it. Every line comes out, but of one that is too long only
- * its beginning, with a mark that says how much is missing. Each byte is looked at once.
+ * A line ends with LF, CRLF or the end of the stream. Invalid UTF-8 becomes �; NUL stays, for the display to handle.
+ * An overlong line is truncated to its beginning, with a note of how many bytes are missing.
  */
 
-/** An agent's tool results are megabytes at times; more than this is not meant for anybody. */
+/** Tool results of an agent can have megabytes; longer lines have no use for a reader. */
 export const LINE_BYTES_MAX = 8 * 1024 * 1024
-/** Half of a JSON text is none, so of a longer line no more is kept than shows what it was. */
+/** Truncated JSON cannot be parsed, so only enough is kept to recognize the line. */
 export const TRUNCATED_LINE_BYTES_KEPT = 64 * 1024
 
 const NEWLINE = 0x0a
 const RETURN = 0x0d
 
 export interface LineReader {
-  /** The lines that these bytes complete. */
+  /** Returns the lines that these bytes complete. */
   push(bytes: Uint8Array): string[]
-  /** What stands behind the last newline. */
+  /** Returns the unfinished last line, if any. */
   flush(): string[]
 }
 
@@ -53,7 +52,7 @@ function pendingLine(): PendingLine {
       if (bytes.length === 0) return
       const fitted = length <= LINE_BYTES_MAX
       length += bytes.length
-      // A copy: the reader of a stream may use its buffer again.
+      // Copy the bytes: the caller may reuse its buffer.
       if (length <= LINE_BYTES_MAX) kept.push(Buffer.from(bytes))
       else if (fitted) kept = [firstBytes([...kept, bytes])]
     },

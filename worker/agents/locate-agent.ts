@@ -1,9 +1,9 @@
 /**
- * Where an agent is installed on this machine, and what of the machine must be shown for it to run in a sandbox.
+ * Locates an installed agent and the host paths that its sandbox must mount.
  *
- * A sandbox has /usr and little else. What was installed there needs nothing more; what was installed into somebody's
- * home needs its package, and its interpreter, by their real paths, and nothing beside them: a home folder is never
- * shown. When a program can't be shown or can't run there, the answer says what to do instead.
+ * A sandbox contains /usr, so programs there need nothing else. Programs installed into a home folder need their package
+ * and their interpreter, mounted by their real paths; a home folder itself is never mounted. For a program that cannot
+ * be mounted or cannot run in a sandbox, the result says what to do instead.
  */
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'
@@ -14,9 +14,9 @@ import { toSentence } from './printable-output.ts'
 export interface SearchPlace {
   /** The worker's own PATH. */
   readonly path: string
-  /** The worker's user's home, which is never shown as a whole. */
+  /** Home folder of the worker's user, which is never mounted as a whole. */
   readonly home: string
-  /** Whether sandboxes run as somebody else, who enters only what everybody may. */
+  /** Sandboxes run as other users, so mounted paths must be accessible to all users. */
   readonly hasOwnUsers: boolean
 }
 
@@ -48,7 +48,7 @@ export async function locateProgram(
   const readOnlyPaths = needs.readOnlyPaths.filter(isOutsideUsr)
   const problem = await findProblem(readOnlyPaths, where)
   if (problem !== undefined)
-    return notFound(`${program} cannot be shown in a sandbox: ${problem}; use: ${installCommand}`)
+    return notFound(`${program} cannot be mounted in a sandbox: ${problem}; use: ${installCommand}`)
   return {
     is: 'found',
     program: executable.realPath,
@@ -63,7 +63,7 @@ const notFound = (reason: string): LocatedAgent => ({
   reason: toSentence(reason, REASON_CHARS_MAX),
 })
 
-/** Programs that stand under every name and ask their own files which one is meant. */
+/** Version managers: one program under many names that chooses the real one by its own files. */
 const MANAGERS: Readonly<Record<string, string>> = {
   'volta-shim': 'Volta',
   mise: 'mise',
@@ -71,13 +71,13 @@ const MANAGERS: Readonly<Record<string, string>> = {
   proto: 'proto',
 }
 
-// ---- looking -----------------------------------------------------------------------------------------------------
+// ---- search ------------------------------------------------------------------------------------------------------
 
 interface Executable {
   readonly realPath: string
 }
 
-/** Folders that are named relatively depend on where the worker stands, and don't count. */
+/** Ignores relative folders, because they depend on the worker's current folder. */
 async function findOnPath(program: string, path: string): Promise<Executable | undefined> {
   for (const folder of path.split(':').filter(isAbsolute)) {
     const realPath = await resolveExecutable(join(folder, program))
@@ -96,7 +96,7 @@ async function resolveExecutable(path: string): Promise<string | undefined> {
   }
 }
 
-// ---- what it needs -----------------------------------------------------------------------------------------------
+// ---- requirements ------------------------------------------------------------------------------------------------
 
 type Requirements =
   | {
@@ -115,7 +115,7 @@ async function findRequirements({ realPath }: Executable, path: string): Promise
     : (await findOnPath(interpreterName, path))?.realPath
   if (interpreter === undefined) return { interpreter: 'missing', interpreterName }
   const readOnlyPaths = [...new Set([ownPackage, interpreter])]
-  // Found by its name inside too, so it has to have it there.
+  // The program looks up the interpreter by name inside the sandbox too, so its folder must be on the PATH there.
   const isPlain = isAbsolute(interpreterName) || SYSTEM_PATH.includes(dirname(interpreter))
   return { interpreter: 'found', readOnlyPaths, ...(isPlain ? {} : { path: dirname(interpreter) }) }
 }
@@ -123,8 +123,8 @@ async function findRequirements({ realPath }: Executable, path: string): Promise
 const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin']
 
 /**
- * Where packages lie that name files beside their own: all of what a manager put there together. Elsewhere a program
- * is one file.
+ * Folders of package managers whose packages refer to files of other packages; these are mounted as a whole. Elsewhere
+ * a program is a single file.
  */
 const PACKAGE_STORES: readonly RegExp[] = [
   /^(.*?)\/\.pnpm\//,
@@ -159,14 +159,14 @@ async function readFirstLine(path: string): Promise<string> {
   }
 }
 
-/** A path, or a name to look for when `env` does the looking. */
+/** Returns a path, or a name to search on the PATH when the interpreter is `env`. */
 function parseShebang(line: string): string | undefined {
   const [program, ...rest] = line.startsWith('#!') ? line.slice(2).trim().split(/\s+/) : []
   if (program === undefined || program === '') return undefined
   return basename(program) === 'env' ? rest.find((word) => !/^-|=/.test(word)) : program
 }
 
-// ---- what may be shown -------------------------------------------------------------------------------------------
+// ---- mountable paths ---------------------------------------------------------------------------------------------
 
 const isOutsideUsr = (path: string): boolean => !path.startsWith('/usr/')
 
@@ -178,9 +178,9 @@ async function findProblem(shown: readonly string[], where: SearchPlace): Promis
   return undefined
 }
 
-/** Folders of the system and of people, none of which anybody installs a single program as. */
+/** System and home folders, which are more than a single program. */
 const TOO_BROAD = /^\/[^/]*$|^\/home\/[^/]+$/
-/** Mounted over, in a sandbox. */
+/** Paths that the sandbox mounts itself. */
 const SANDBOX_FOLDERS = /^\/(proc|dev|run|tmp|work|home\/agent|opt\/switchyard)(\/|$)/
 
 function findBreadthProblem(path: string, home: string): string | undefined {

@@ -1,25 +1,24 @@
 /**
- * What a program printed, made fit to show: nothing in it moves a cursor, changes a title or answers a question when
- * somebody's terminal gets it.
+ * Makes program output safe to print: the result cannot move a cursor, change a title or trigger a terminal's reply.
  *
- * Colours and other whole escape sequences go. Any other character that a terminal obeys, or that reorders a line,
- * stays as a sign one can see, so that a text never becomes another one unnoticed. Time is linear in the text, which
- * is why no sequence is looked for beyond the beginning of the next one.
+ * Complete escape sequences, such as colours, are removed. Other control characters and bidirectional marks become
+ * visible signs, so that a text never changes its meaning unnoticed. The time is linear in the text: no pattern matches
+ * past the start of the next sequence.
  */
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 
-/** Lines and tabs stay. */
+/** Keeps newlines and tabs. */
 export function toPrintable(text: string): string {
   return text.replace(SEQUENCES, '').replace(CONTROL_CHARACTERS, visibleSign)
 }
 
-/** For a reason: one line, and no longer than a person reads. */
+/** Makes a single line of bounded length, for reasons. */
 export function toSentence(text: string, charsMax: number): string {
   return truncate(toSingleLine(toPrintable(text)), charsMax)
 }
 
 const ESC = '\\u001b'
-/** Introduced by one character of eight bits, or by ESC and another one. */
+/** Matches the introducer of a sequence: one 8-bit character, or ESC and a letter. */
 const introducedBy = (eight: string, letter: string): string => `(?:${eight}|${ESC}${letter})`
 
 const SEQUENCES = new RegExp(
@@ -33,8 +32,8 @@ const SEQUENCES = new RegExp(
   'g',
 )
 
-/** Control characters, and those that turn the direction of writing. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about
+/** Control characters, and characters that change the writing direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const CONTROL_CHARACTERS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 function visibleSign(character: string): string {

@@ -1,15 +1,14 @@
 /**
- * A listener that never hears the secrets its agent was given.
+ * Wraps a listener so that the agent's secrets are redacted from every line before the listener parses it.
  *
- * An agent can print its environment, and errors of an API repeat a key: what was said would be stored with the run
- * and shown to everybody who may see it. Of a login, which is a file's text, each of its longer values is a secret.
- * Lines are JSON, so that a secret may stand there in another form than it was given in.
+ * Without this, secrets in printed environments or API errors would be stored with the run and shown to people. Each
+ * long value in a login file counts as a secret. Lines are JSON, so a secret may occur there in an escaped form.
  */
 import { createRedactor } from '../../core/redact-secrets.ts'
 import type { AgentListener, AgentTask } from './agent.ts'
 import { isObject, parseObject } from './json-lines.ts'
 
-/** Shorter than any credential; a shorter text would be found everywhere. */
+/** Shorter than any credential. Redacting shorter texts would hit ordinary output. */
 const SECRET_CHARS_MIN = 12
 const SECRETS_MAX = 20
 
@@ -35,7 +34,7 @@ function secretsOfCredential(credential: string): string[] {
   return login === undefined ? [credential] : stringsIn(login)
 }
 
-/** One may be part of another. */
+/** Longest first, because a secret may be part of another. */
 function longestFirst(texts: readonly string[]): string[] {
   const secrets = texts.map((text) => text.trim()).filter((text) => text.length >= SECRET_CHARS_MIN)
   return [...new Set(secrets)].sort((a, b) => b.length - a.length).slice(0, SECRETS_MAX)

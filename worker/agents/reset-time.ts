@@ -1,8 +1,8 @@
 /**
- * When a usage limit ends, out of the words in which an agent says so: `try again at 2:22 AM`, `try again at Nov 22nd,
- * 2026 2:22 AM`, `try again in 3 hours 5 minutes`. A time of day is the next one after the instant it is said, in UTC.
+ * Parses the time when a usage limit ends from an agent's message: `try again at 2:22 AM`, `try again at Nov 22nd,
+ * 2026 2:22 AM`, `try again in 3 hours 5 minutes`. A time of day means its next occurrence after `reportedAt`, in UTC.
  *
- * Other words say nothing, and so does a time that is further away than any limit lasts.
+ * Returns undefined for other messages, and for times further away than any limit lasts.
  */
 export function parseResetTime(text: string, reportedAt: string): string | undefined {
   const now = Date.parse(reportedAt)
@@ -15,7 +15,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 const LIMIT_MS_MAX = 62 * DAY_MS
-/** Clocks differ, and it took a while until it was said. */
+/** Tolerates clock differences and delayed messages. */
 const LATE_MS_MAX = HOUR_MS
 
 const CLOCK = '(\\d{1,2}):(\\d{2})(?::\\d{2})?\\s*([AP])M'

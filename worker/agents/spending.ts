@@ -1,8 +1,8 @@
 /**
- * What an agent has used so far, as far as its stream tells: for budgets, and for an agent that dies without a bill.
+ * Tracks an agent's usage from its output stream, for budgets and for agents that end without reporting a cost.
  *
- * An agent repeats a response's figures in several lines, each time more of them, so the last word on a response
- * counts and the others don't. It is forgotten which responses were long ago, never what they used.
+ * An agent repeats a response's figures in several lines with growing numbers; only the latest figures of a response
+ * count. Only recent response ids are remembered, but all usage stays in the sums.
  */
 
 import { OTHER_MODELS } from '../../core/run/cost.ts'
@@ -14,20 +14,20 @@ export interface ModelResponse {
   readonly id: string
   readonly model: string
   readonly use: TokenUse
-  /** Of the main conversation: a turn. Nested agents take turns of their own. */
+  /** The response belongs to the main conversation. Turns of nested agents are not counted. */
   readonly isTurn: boolean
 }
 
 export interface Spending {
-  /** Whether anything is different now. */
+  /** Returns whether any figure changed. */
   add(response: ModelResponse): boolean
   turns(): number
-  /** Absent when no price is known of anything. */
+  /** Returns undefined when no price is known for any model. */
   costUsd(): number | undefined
   rows(): CostModelUsage[]
 }
 
-/** Lines of one response come close together, but those of nested agents come between. */
+/** Lines of one response come close together, with lines of nested agents in between. */
 const RESPONSES_REMEMBERED_MAX = 1_000
 
 export function createSpending(prices: PriceTable): Spending {

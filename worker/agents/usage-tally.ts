@@ -1,9 +1,9 @@
 /**
- * Usage entries out of an agent's transcripts: numbers, names and instants, and no word of what was said.
+ * Collects usage entries from an agent's transcripts: numbers, names and instants, without any conversation text.
  *
- * A transcript is the agent's to write, so each field is taken for what it may be: an id that no provider makes is
- * replaced by its hash, a model's name has the letters of one, a time is on the calendar. A response told twice counts
- * once, as it was told last. What is more than a snapshot holds is added up, oldest first.
+ * Transcripts are untrusted, so each field is validated: an unusual id is replaced by its hash, a model name must look
+ * like one, an instant must be a valid date. A response recorded twice counts once, with its latest figures. Entries
+ * beyond the limit of a snapshot are merged, oldest first.
  */
 import { createHash } from 'node:crypto'
 import { UNKNOWN_MODEL } from '../../core/run/cost.ts'
@@ -15,32 +15,33 @@ import type { UsageEntry } from '../../protocol/usage.ts'
 import { mergeOldest } from '../../protocol/usage-budget.ts'
 import { toIsoInstant } from './events.ts'
 
-/** One response, as a transcript tells of it. */
+/** The usage of a response as a transcript records it. */
 export interface RecordedUse {
   readonly id: string
   readonly at: string | undefined
   readonly model: string | undefined
   readonly use: TokenUse
-  /** Of any number of responses, which nobody told of one by one. */
+  /** The usage is a sum of several unrecorded responses. */
   readonly isSum?: true
 }
 
-/** Of one session with all its nested agents; one that has more was not written by the agent's own program. */
+/** Responses of one session with its nested agents; a session with more was not written by the agent's own program. */
 const RESPONSES_MAX = 10 * USAGE_ENTRIES_MAX
 
-/** A clock that was wrong is set right by hours, at times. What is to come still later was never told by any. */
+/** Tolerates a clock that was wrong by hours. Instants further in the future are invalid. */
 const AHEAD_MS_MAX = 24 * 3_600_000
 
 interface TallyBudget {
   responsesLeft: number
   readonly atMax: number
-  /** Whichever transcript told of it first. */
+  /** The tally of the transcript that recorded a response first. */
   readonly owners: Map<string, UsageTally>
 }
 
 /**
- * Makes the tallies of one session, one for each transcript. Together they remember so many responses and no more, and
- * each response once: a transcript may begin as a copy of another. `readAt`: when they are read, wall milliseconds.
+ * Returns a factory for the tallies of one session, one per transcript. The tallies share a limit of responses and count
+ * each response once, because a transcript may start as a copy of another. `readAt` is the time of reading in
+ * wall-clock milliseconds.
  */
 export function createTallyFactory(prices: PriceTable, readAt = Number.POSITIVE_INFINITY): () => UsageTally {
   const budget: TallyBudget = {
@@ -62,12 +63,12 @@ export class UsageTally {
     this.#budget = budget
   }
 
-  /** Answers whether it is remembered. */
+  /** Returns whether the response was counted. */
   add(recorded: RecordedUse): boolean {
     const id = toSafeId(recorded.id)
     if (!this.#owns(id)) return false
     const at = Date.parse(recorded.at ?? '')
-    // One from far ahead would stand for all that comes until then: later use is told from earlier by when it was.
+    // An instant in the far future would hide all later usage, which readers select by its instant.
     this.#at = (at <= this.#budget.atMax ? toIsoInstant(at) : undefined) ?? this.#at
     this.#entries.set(id, toUsageEntry(id, this.#at, recorded, this.#prices))
     return true
@@ -86,12 +87,12 @@ export class UsageTally {
     return this.#entries.size
   }
 
-  /** In the order in which they were told first. */
+  /** In the order in which they were first recorded. */
   entries(): UsageEntry[] {
     return [...this.#entries.values()]
   }
 
-  /** `undefined`: nothing was used. */
+  /** Returns undefined when no usage was recorded. */
   snapshot(source: UsageSource): UsageSnapshot | undefined {
     return buildSnapshot(source, this.entries())
   }
@@ -99,13 +100,13 @@ export class UsageTally {
 
 export type UsageSource = Pick<UsageSnapshot, 'projectKey' | 'sessionId' | 'subagentId'>
 
-/** `undefined`: nothing was used. */
+/** Returns undefined when there are no entries. */
 export function buildSnapshot(source: UsageSource, all: UsageEntry[]): UsageSnapshot | undefined {
   const entries = fitToSnapshot(all)
   return entries.length === 0 ? undefined : { ...source, entries, sha256: usageHash(entries) }
 }
 
-/** What a name must be to become part of a file's path. */
+/** Accepts names that can be part of a file path. */
 export const isPathSafe = (name: string): boolean =>
   /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/.test(name) && !/\.json$/i.test(name)
 
@@ -128,7 +129,7 @@ function fitToSnapshot(entries: UsageEntry[]): UsageEntry[] {
 const PROVIDER_ID = /^(msg|req|resp)_[A-Za-z0-9]{1,64}$/
 const ID_HEX_CHARS = 24
 
-/** Parts are joined by a space, which no provider's id has in it. */
+/** Joins several ids with a colon and hashes unusual ones. The parts come separated by spaces, which no provider uses. */
 export function toSafeId(id: string): string {
   if (id.split(' ').every((part) => PROVIDER_ID.test(part))) return id.replaceAll(' ', ':')
   return createHash('sha256').update(id).digest('hex').slice(0, ID_HEX_CHARS)

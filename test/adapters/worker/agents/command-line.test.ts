@@ -85,7 +85,7 @@ describe('the command line', () => {
       ],
       stdin: 'Greet.',
       seeds: [],
-      shown: ['/opt/agent'],
+      readOnlyPaths: ['/opt/agent'],
       environment: {
         HTTPS_PROXY: 'http://x',
         IS_SANDBOX: '1',

@@ -42,7 +42,7 @@ test('a package of nvm is shown with its interpreter, and nothing else of the ho
   expect(await locateProgram(WANTED, where(`${version}/bin`))).toEqual({
     is: 'found',
     program,
-    shown: [join(home, version, 'lib/node_modules'), node],
+    readOnlyPaths: [join(home, version, 'lib/node_modules'), node],
     path: [dirname(node)],
   })
 })
@@ -50,20 +50,26 @@ test('a package of nvm is shown with its interpreter, and nothing else of the ho
 test('one file of its own is shown as that file', async () => {
   const program = file('.local/share/agent/versions/2.1')
   link('.local/bin/agent', '../share/agent/versions/2.1')
-  expect(await locateProgram(WANTED, where('.local/bin'))).toEqual({ is: 'found', program, shown: [program] })
+  expect(await locateProgram(WANTED, where('.local/bin'))).toEqual({
+    is: 'found',
+    program,
+    readOnlyPaths: [program],
+  })
 })
 
 test('a package whose parts lie in a store of their own is shown with the store', async () => {
   file('pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js', '#!/bin/sh\n')
   link('bin/agent', '../pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js')
-  expect(await locateProgram(WANTED, where('bin'))).toMatchObject({ shown: [join(home, 'pnpm/global/5')] })
+  expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
+    readOnlyPaths: [join(home, 'pnpm/global/5')],
+  })
 })
 
 test('what is in /usr needs nothing', async () => {
   expect(await locateProgram({ ...WANTED, program: 'env' }, where())).toEqual({
     is: 'found',
     program: '/usr/bin/env',
-    shown: [],
+    readOnlyPaths: [],
   })
 })
 
@@ -112,6 +118,6 @@ test('what other users may not enter is refused where sandboxes run as one, with
   expect(await locateProgram(WANTED, where('closed/bin'))).toMatchObject({ is: 'found' })
   expect(await locateProgram(WANTED, { ...where('closed/bin'), hasOwnUsers: true })).toMatchObject({
     is: 'missing',
-    reason: `agent cannot be shown in a sandbox: ${join(home, 'closed')} is not open to other users; use: npm install agent`,
+    reason: `agent cannot be mounted in a sandbox: ${join(home, 'closed')} is not open to other users; use: npm install agent`,
   })
 })
