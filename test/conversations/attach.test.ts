@@ -93,7 +93,7 @@ describe('resume', () => {
     const asked = host.hostApi.resumeRun(runId)
     await host.settle()
     await connection.drop()
-    expect(outcomeOf(await asked)).toMatch(/^conflict: .*lost while it booted/)
+    expect(outcomeOf(await asked)).toMatch(/^conflict: .*disconnected while it booted/)
     // Should it be booted there by now, nobody waits for it.
     expect((await reconnect(host, worker)).hasReceived('sandbox-release')).toBe(true)
   })

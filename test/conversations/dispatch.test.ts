@@ -293,7 +293,7 @@ test('three `sandbox` or `disk` rejections in 5 minutes put that worker on hold,
   expect(host.log.lines).toContainEqual({
     level: 'warn',
     fields: { worker: worker.workerId, reason: hold },
-    message: 'a worker is put on hold for dispatch',
+    message: 'a worker is on hold after repeated rejections; enable it to clear the hold',
   })
   const placement = host.hostApi.placement(runId)
   expect(placement).toMatchObject({

@@ -1,18 +1,18 @@
 /** One run from its ticket to its end, as host and worker say it. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
-import { enroll, ticket, Work, yarn } from './host-conversation.ts'
+import { enroll, startHost, ticket, Work } from './host-conversation.ts'
 
 test('a ticket becomes a run, is dispatched at once, reports and completes', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y)
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  const work = new Work(wire.last('dispatch'))
-  await wire.say(work.accept(), work.running(), work.event(), work.complete())
-  expectRecorded(y.said)
-  expect(y.run(work.runId).status).toBe('completed')
-  expect(await y.events(work.runId)).toEqual([
+  const host = await startHost()
+  const { connection } = await enroll(host)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.running(), work.event(), work.complete())
+  expectRecorded(host.transcript)
+  expect(host.run(work.runId).status).toBe('completed')
+  expect(await host.events(work.runId)).toEqual([
     'status queued',
     'status preparing',
     'status running',

@@ -582,9 +582,9 @@ function connectInMemory(
 
 export function heartbeat(
   host: HostConversation,
-  ...describeLeases: readonly { readonly holding: RunLease }[]
+  ...works: readonly { readonly holding: RunLease }[]
 ): { readonly type: 'heartbeat'; readonly sentAt: number; readonly [field: string]: unknown } {
-  const leases = describeLeases.map((one) => one.holding)
+  const leases = works.map(({ holding }) => holding)
   return { type: 'heartbeat', leases, attachSessions: 0, sentAt: host.clock.monotonic() + 7 }
 }
 
@@ -713,7 +713,7 @@ export async function reconnect(
   await connection.send(
     registerWithCredential(
       worker,
-      works.map((work) => work.describeLeases),
+      works.map((work) => work.holding),
     ),
   )
   return connection
@@ -734,7 +734,7 @@ export class Work {
     this.#expiresAt = lease.expiresAt
   }
 
-  get describeLeases(): RunLease {
+  get holding(): RunLease {
     return { id: this.id, runId: this.runId, expiresAt: this.#expiresAt, lastSeq: this.#seq }
   }
 

@@ -123,7 +123,7 @@ test('a revocation survives a restart, and so do the leases of the revoked', asy
   await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
   await host.crash()
   const connection = host.connect()
-  await connection.send(registerWithCredential(worker, [work.describeLeases]))
+  await connection.send(registerWithCredential(worker, [work.holding]))
   expect(connection.lastReceived('rejected').code).toBe('unauthorized')
   expect(host.run(runId).status).toBe('preparing')
   await host.advance(220)

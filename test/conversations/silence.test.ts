@@ -21,7 +21,7 @@ test('silence longer than 45 s drops the connection', async () => {
   await host.advance(44)
   await host.advance(1)
   expect(host.transcript).toEqual(['44 s pass', '1 s pass', 'host ✕ worker'])
-  expect(connection.closed?.reason).toBe('nothing was heard for longer than the heartbeat timeout')
+  expect(connection.closed?.reason).toBe('no frame arrived within the heartbeat timeout')
   expect(host.hostApi.fleet().workers[0]?.connection).toBe('offline')
 })
 
@@ -88,7 +88,7 @@ test('the wall clock’s jumps neither lengthen nor shorten a lease', async () =
   expect(host.run(runId).status).toBe('preparing')
   await host.advance(1)
   expect(host.run(runId).status).toBe('queued')
-  expect(work.describeLeases.lastSeq).toBe(0)
+  expect(work.holding.lastSeq).toBe(0)
 })
 
 test.each([
@@ -362,7 +362,7 @@ test('two runs of one worker that went away are each queued once', async () => {
 
 test('a lease that ran out while the disk was full: its worker is told when the end is on disk, and the run is queued once', async () => {
   const host = await startHost()
-  const { worker, wire: lost, work, runId } = await acceptRun(host)
+  const { worker, connection: lost, work, runId } = await acceptRun(host)
   await lost.drop()
   host.fillDisk()
   await host.advance(165)
@@ -382,8 +382,7 @@ test('a worker that comes back in the moment in which its lease runs out: one of
   await host.advance(164)
   host.clock.after(
     1000,
-    () =>
-      void host.connect().send({ ...registerWithCredential(worker), activeLeases: [work.describeLeases] }),
+    () => void host.connect().send({ ...registerWithCredential(worker), activeLeases: [work.holding] }),
   )
   await host.advance(1)
   const held = host.hostApi.fleet().workers[0]?.activeRuns

@@ -170,7 +170,7 @@ class Machine {
   #cutOffUntil = 0
 
   constructor(host: HostConversation, random: Random, crowd: Crowd, pairingToken: string) {
-    this.#yarn = host
+    this.#host = host
     this.#random = random
     this.#crowd = crowd
     this.#token = pairingToken
@@ -178,7 +178,7 @@ class Machine {
   }
 
   start(): void {
-    const leash = new Leash(this.#yarn.clock)
+    const leash = new Leash(this.#host.clock)
     this.#leash = leash
     const executor: Executor = {
       refusalOf: async () => undefined,
@@ -252,7 +252,7 @@ class Machine {
 
   /** It reaches nobody for a while, and a line that stands says nothing any more. */
   cutOff(ms: number): void {
-    this.#cutOffUntil = this.#yarn.clock.monotonic() + ms
+    this.#cutOffUntil = this.#host.clock.monotonic() + ms
     this.mute()
   }
 
@@ -262,7 +262,7 @@ class Machine {
   }
 
   #dial(ear: ConnectionListener, leash: Leash): DialledConnection {
-    const { clock } = this.#yarn
+    const { clock } = this.#host
     const wire: Wire = { ear, line: undefined, open: true, mute: false, leaks: false }
     this.#wire = wire
     const close = () => {
@@ -289,14 +289,14 @@ class Machine {
 
   #connect(wire: Wire, deliver: (run: () => void) => void, close: () => void): boolean {
     try {
-      const connected = this.#yarn.hostApi.connectWorker({
+      const connected = this.#host.hostApi.connectWorker({
         address: 'here',
         send: (text) => {
           deliver(() => wire.ear.onText(text))
           return true
         },
         close: () => {
-          this.#yarn.clock.after(5, () => {
+          this.#host.clock.after(5, () => {
             if (!wire.open) return
             close()
             wire.ear.onClose('the host closed the line')

@@ -11,17 +11,17 @@ const ready: TerminalSessionEvent = { type: 'ready' }
 const watched: TerminalSessionEvent = { type: 'watched' }
 const unwatched: TerminalSessionEvent = { type: 'unwatched' }
 const lost: TerminalSessionEvent = { type: 'connection lost' }
-const back: TerminalSessionEvent = { type: 'connection restored' }
+const restored: TerminalSessionEvent = { type: 'connection restored' }
 const exited: TerminalSessionEvent = { type: 'exited' }
-const timeOver: TerminalSessionEvent = { type: 'timed out' }
+const timedOut: TerminalSessionEvent = { type: 'timed out' }
 const failed: TerminalSessionEvent = { type: 'failed', reason: 'no room' }
 const released: TerminalSessionEvent = { type: 'released', reason: 'by a person' }
-const left: TerminalSessionEvent = { type: 'worker removed' }
+const workerRemoved: TerminalSessionEvent = { type: 'worker removed' }
 
 /** What each end does, wherever it comes. */
-const ENDS: readonly TerminalSessionEvent[] = [failed, released, left]
+const ENDS: readonly TerminalSessionEvent[] = [failed, released, workerRemoved]
 
-const PLACES: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = [
+const SITUATIONS: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = [
   ['while it is being booted', []],
   ['while nobody looks at it', [ready]],
   ['while somebody looks at it', [ready, watched]],
@@ -29,7 +29,7 @@ const PLACES: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = 
   ['while those who looked at its end are told', [ready, watched, exited]],
 ]
 
-const ends: readonly Story<TerminalSessionEvent>[] = PLACES.flatMap(([place, events]) =>
+const ends: readonly Story<TerminalSessionEvent>[] = SITUATIONS.flatMap(([place, events]) =>
   ENDS.map((event) => ({
     title: `${event.type} ${place}`,
     input,
@@ -42,35 +42,35 @@ const stories: readonly Story<TerminalSessionEvent>[] = [
   {
     title: 'somebody looks at it, leaves, and nobody comes again',
     input,
-    events: [ready, watched, unwatched, timeOver],
+    events: [ready, watched, unwatched, timedOut],
   },
   {
     title: 'its worker is away for a while, and those who look at it are shown it anew',
     input,
-    events: [ready, watched, lost, back],
+    events: [ready, watched, lost, restored],
   },
   {
     title: 'everybody leaves while its worker is away: the grace begins when it is back',
     input,
-    events: [ready, watched, lost, unwatched, back],
+    events: [ready, watched, lost, unwatched, restored],
     onlyLastLine: true,
   },
   {
     title: 'somebody comes while its worker is away',
     input,
-    events: [ready, lost, watched, back],
+    events: [ready, lost, watched, restored],
     onlyLastLine: true,
   },
   {
     title: 'its worker stays away',
     input,
-    events: [ready, lost, timeOver],
+    events: [ready, lost, timedOut],
     onlyLastLine: true,
   },
   {
     title: 'its worker takes too long to boot it',
     input,
-    events: [timeOver],
+    events: [timedOut],
     onlyLastLine: true,
   },
   {
@@ -94,7 +94,7 @@ const stories: readonly Story<TerminalSessionEvent>[] = [
   {
     title: 'its session ends, and somebody is not told in time',
     input,
-    events: [ready, watched, exited, timeOver],
+    events: [ready, watched, exited, timedOut],
     onlyLastLine: true,
   },
   {

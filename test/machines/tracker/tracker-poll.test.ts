@@ -5,36 +5,36 @@ import { testTrails } from '../trail-tests.ts'
 
 const resumed: TrackerPollEvent = { type: 'resumed', pollMs: 30_000 }
 const paused: TrackerPollEvent = { type: 'paused' }
-const touched: TrackerPollEvent = { type: 'tracker changed' }
-const looked: TrackerPollEvent = { type: 'poll finished' }
-const rested: TrackerPollEvent = { type: 'interval passed' }
+const trackerChanged: TrackerPollEvent = { type: 'tracker changed' }
+const pollFinished: TrackerPollEvent = { type: 'poll finished' }
+const intervalPassed: TrackerPollEvent = { type: 'interval passed' }
 
 const input = undefined
 const stories: readonly Story<TrackerPollEvent>[] = [
   {
     title: 'a tracker is looked at as soon as it may be, and again after a while',
     input,
-    events: [resumed, looked, rested, looked],
+    events: [resumed, pollFinished, intervalPassed, pollFinished],
   },
   {
     title: 'something changed: it looks at once',
     input,
-    events: [resumed, looked, touched, looked],
+    events: [resumed, pollFinished, trackerChanged, pollFinished],
   },
   {
     title: 'something changed while it was looking: it looks again',
     input,
-    events: [resumed, touched, touched, looked, looked],
+    events: [resumed, trackerChanged, trackerChanged, pollFinished, pollFinished],
   },
   {
     title: 'another tracker is looked at at once',
     input,
-    events: [resumed, resumed, looked, resumed],
+    events: [resumed, resumed, pollFinished, resumed],
   },
   {
     title: 'paused, it looks at nothing, whatever is touched',
     input,
-    events: [resumed, looked, paused, touched, rested, looked, resumed],
+    events: [resumed, pollFinished, paused, trackerChanged, intervalPassed, pollFinished, resumed],
   },
 ]
 

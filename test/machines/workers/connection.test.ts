@@ -6,23 +6,23 @@ import { testTrails } from '../trail-tests.ts'
 const input = { number: 7 }
 const registered: ConnectionEvent = { type: 'registered', workerId: 'wk-1', at: '2026-03-01T08:00:00.000Z' }
 const refused: ConnectionEvent = { type: 'refused', code: 'malformed', reason: '/type: is missing' }
-const gone: ConnectionEvent = { type: 'socket closed' }
+const socketClosed: ConnectionEvent = { type: 'socket closed' }
 
 const stories: readonly Story<ConnectionEvent>[] = [
   {
     title: 'a line that says nothing acceptable is told so, and is over',
     input,
-    events: [refused, gone],
+    events: [refused, socketClosed],
   },
   {
     title: 'one that goes before it has said who it is',
     input,
-    events: [gone],
+    events: [socketClosed],
   },
   {
     title: 'one that registers and goes',
     input,
-    events: [registered, gone],
+    events: [registered, socketClosed],
   },
   {
     title: 'a worker that falls silent is hung up on',

@@ -9,10 +9,10 @@ const unwanted: LocalWorkerEvent = { type: 'unwanted' }
 const started: LocalWorkerEvent = { type: 'started' }
 const failed: LocalWorkerEvent = { type: 'not started' }
 const died: LocalWorkerEvent = { type: 'ended', ending: 'died' }
-const turnedAway: LocalWorkerEvent = { type: 'ended', ending: 'unauthorized' }
-const hopeless: LocalWorkerEvent = { type: 'ended', ending: 'unrecoverable' }
+const unauthorized: LocalWorkerEvent = { type: 'ended', ending: 'unauthorized' }
+const unrecoverable: LocalWorkerEvent = { type: 'ended', ending: 'unrecoverable' }
 const steady: LocalWorkerEvent = { type: 'steady' }
-const rested: LocalWorkerEvent = { type: 'pause over' }
+const pauseOver: LocalWorkerEvent = { type: 'pause over' }
 
 const input = undefined
 
@@ -25,22 +25,22 @@ const stories: readonly Story<LocalWorkerEvent>[] = [
   {
     title: 'one that dies comes back, after a pause that grows until it has lasted',
     input,
-    events: [wanted, started, died, rested, started, died, rested, started, steady, died],
+    events: [wanted, started, died, pauseOver, started, died, pauseOver, started, steady, died],
   },
   {
     title: 'one that can’t be started is tried again',
     input,
-    events: [wanted, failed, rested, started],
+    events: [wanted, failed, pauseOver, started],
   },
   {
     title: 'one that the host does not know any more is invited anew',
     input,
-    events: [wanted, started, turnedAway, rested, started],
+    events: [wanted, started, unauthorized, pauseOver, started],
   },
   {
     title: 'one that only a person can help is left in peace for longer',
     input,
-    events: [wanted, started, hopeless],
+    events: [wanted, started, unrecoverable],
     onlyLastLine: true,
   },
   {
