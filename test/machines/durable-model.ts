@@ -17,12 +17,12 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { keptLog, noMeters } from '../support/recording-log.ts'
 
 /** One life, brought into one state. */
-export interface Posed {
+export interface ActorPose {
   readonly kind: ActorKind
   readonly key: string
   readonly state: string
   readonly input: object
-  readonly way: readonly EventObject[]
+  readonly events: readonly EventObject[]
 }
 
 const LEASE_INPUT: LeaseInput = {
@@ -82,34 +82,34 @@ const finalizing: RunMachineEvent = {
 const proven: WorkerEvent = { type: 'proven' }
 const drained: WorkerEvent = { type: 'drained' }
 
-const lease = (state: string, ...way: LeaseEvent[]): Posed => ({
+const lease = (state: string, ...way: LeaseEvent[]): ActorPose => ({
   kind: leaseKind,
   key: 'ls-1',
   state,
   input: LEASE_INPUT,
-  way,
+  events: way,
 })
-const run = (state: string, ...way: RunMachineEvent[]): Posed => ({
+const run = (state: string, ...way: RunMachineEvent[]): ActorPose => ({
   kind: runKind,
   key: 'run-1',
   state,
   input: RUN_INPUT,
-  way,
+  events: way,
 })
-const worker = (state: string, ...way: WorkerEvent[]): Posed => ({
+const worker = (state: string, ...way: WorkerEvent[]): ActorPose => ({
   kind: workerKind,
   key: 'wk-1',
   state,
   input: WORKER_INPUT,
-  way,
+  events: way,
 })
 
-const execution = (state: string, ...way: ExecutionEvent[]): Posed => ({
+const execution = (state: string, ...way: ExecutionEvent[]): ActorPose => ({
   kind: executionKind,
   key: 'ls-1',
   state,
   input: EXECUTION_INPUT,
-  way,
+  events: way,
 })
 
 /** Those that are over are not among them: they leave the disk with their last transition. */
@@ -182,7 +182,7 @@ export const executions = [
 ]
 
 /** A host of these lives alone: what they tell others goes to nobody, what they want done is written down. */
-export function alone(
+export function createIsolatedSystem(
   database = new CrashDatabase(),
   clock = new ManualClock(Date.parse(T1)),
   more: Partial<ActorSystemPorts> = {},
@@ -205,7 +205,7 @@ export function alone(
       await clock.turn()
     }
   }
-  const pose = ({ kind, key, input, way }: Posed) => {
+  const pose = ({ kind, key, input, events: way }: ActorPose) => {
     system.spawn(kind.name, key, input)
     for (const event of way) system.send(kind.name, key, event)
   }

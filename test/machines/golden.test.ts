@@ -17,7 +17,7 @@ import type { ActorSnapshot } from '../../core/ports.ts'
 import { LeaseFields, RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { Run } from '../../protocol/run.ts'
 import { CrashDatabase } from '../support/crash-database.ts'
-import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
+import { type ActorPose, createIsolatedSystem, executions, leases, runs, workers } from './durable-model.ts'
 
 interface Golden {
   readonly fingerprint: string
@@ -32,7 +32,7 @@ interface Golden {
 
 const folder = join(dirname(fileURLToPath(import.meta.url)), 'golden')
 const read = (file: string): Golden => JSON.parse(readFileSync(join(folder, file), 'utf8'))
-const posed: Readonly<Record<string, readonly Posed[]>> = {
+const posed: Readonly<Record<string, readonly ActorPose[]>> = {
   lease: leases,
   run: runs,
   worker: workers,
@@ -44,7 +44,7 @@ const fileOf = ({ name, codec: written }: ActorKind): string => `${name}.v${writ
 async function written(kind: ActorKind): Promise<Golden> {
   const records = await Promise.all(
     (posed[kind.name] ?? []).map(async (pose) => {
-      const stage = alone()
+      const stage = createIsolatedSystem()
       stage.pose(pose)
       await stage.flush()
       const record = stage.database.disk.get(kind.name)?.get(pose.key)
@@ -82,7 +82,7 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
       database.disk.set(name, new Map([[key, record]]))
       if (run !== undefined) database.runs.set(key, run)
       const seen: unknown[] = []
-      const { system } = alone(database, undefined, {
+      const { system } = createIsolatedSystem(database, undefined, {
         onStateChange: ({ after }) => void seen.push(after.value),
       })
       expect(system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })

@@ -6,18 +6,18 @@ import type { RunMachineEvent } from '../../actors/runs/run.machine.ts'
 import type { WorkerEvent } from '../../actors/workers/worker.machine.ts'
 import { T1 } from '../rules/run/runs.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
-import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
+import { type ActorPose, createIsolatedSystem, executions, leases, runs, workers } from './durable-model.ts'
 
 /** Stopped, and brought back by another host from what is on disk. */
-async function restarted(posed: Posed, clock?: ManualClock) {
-  const first = alone(undefined, clock)
+async function restarted(posed: ActorPose, clock?: ManualClock) {
+  const first = createIsolatedSystem(undefined, clock)
   first.pose(posed)
   await first.flush()
   const before = first.system.peek(posed.kind.name, posed.key)
   expect(before?.value).toBe(posed.state)
   first.system.stop()
   const changes: string[] = []
-  const second = alone(first.database, first.clock, {
+  const second = createIsolatedSystem(first.database, first.clock, {
     onStateChange: ({ after, restored }) =>
       void changes.push(`${restored ? 'restored' : 'then'} ${after.value}`),
   })
@@ -115,17 +115,17 @@ test.each(['held', 'adrift', 'cancelling'])(
     const [queued] = runs
     const lease = leases.find((posed) => posed.state === state)
     if (queued === undefined || lease === undefined) throw new Error('nothing to pose')
-    const first = alone()
+    const first = createIsolatedSystem()
     // Each alone, so that neither has told the other anything.
     first.pose(queued)
     await first.flush()
-    const other = alone()
+    const other = createIsolatedSystem()
     other.pose(lease)
     await other.flush()
     first.database.disk.set('lease', other.database.disk.get('lease') ?? new Map())
     first.system.stop()
 
-    const { system, flush } = alone(first.database)
+    const { system, flush } = createIsolatedSystem(first.database)
     expect(system.restore()).toMatchObject({ ok: true, value: { restored: 2 } })
     await flush()
     expect(system.peek('run', 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })

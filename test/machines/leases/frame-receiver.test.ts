@@ -26,19 +26,19 @@ const lease = (id: string): LeaseContext => ({
 })
 
 /** A file that is being written until the test says how that ended. */
-interface Writing {
+interface FileWrite {
   readonly seq: number
   done(outcome: 'kept' | 'refused' | 'failed'): void
 }
 
-function stage(stored: Readonly<Record<string, object>> = {}) {
+function createReceiver(stored: Readonly<Record<string, object>> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
   /** What was applied, by lease, as the numbers of its frames. */
   const applied = new Map<string, number[]>()
-  const told: string[] = []
+  const leaseEvents: string[] = []
   const acks: string[] = []
-  const writing: Writing[] = []
+  const writing: FileWrite[] = []
   const trouble = { journal: false }
   const apply = (runId: string, seq: number) => {
     const id = runId.replace('run of ', '')
@@ -46,15 +46,19 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
   }
 
   /** The real journal, whose events carry the number of their frame. */
-  class Noting extends RunEventLog {
+  class ThrowingRunEventLog extends RunEventLog {
     override append(runId: string, event: ReportedEvent): number {
       if (trouble.journal && event.type === 'log' && event.stream === 'stdout') throw new Error('no ink')
       if (event.type === 'log' && event.stream === 'stdout') apply(runId, Number(event.text))
       return super.append(runId, event)
     }
   }
-  const journal = new Noting({ events: { nextIndex: () => 0 }, requestCommit: () => {}, publish: () => {} })
-  const filing = <T>(runId: string, seq: number, kept: T, refused: T): Promise<T> =>
+  const runEventLog = new ThrowingRunEventLog({
+    events: { nextIndex: () => 0 },
+    requestCommit: () => {},
+    publish: () => {},
+  })
+  const writeFile = <T>(runId: string, seq: number, kept: T, refused: T): Promise<T> =>
     new Promise((resolve, reject) => {
       writing.push({
         seq,
@@ -66,16 +70,16 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
       })
     })
 
-  const book: FrameReceiver = new FrameReceiver({
+  const receiver: FrameReceiver = new FrameReceiver({
     clock,
     instant: () => new Date(clock.now()).toISOString(),
     log,
     meters: noMeters,
     acceptsFrames: () => true,
-    keyValues: { get: (_shelf, key) => stored[key], all: () => [] } satisfies KeyValues,
+    keyValues: { get: (_collection, key) => stored[key], all: () => [] } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>
-        filing<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
+        writeFile<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
           refused: 'it is too large',
         }),
       find: async () => ({ is: 'missing' }),
@@ -84,17 +88,17 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
     },
     usage: {
       replace: ({ projectKey, sessionId }) =>
-        filing(`run of ${projectKey}`, Number(sessionId), undefined, undefined),
+        writeFile(`run of ${projectKey}`, Number(sessionId), undefined, undefined),
       read: async () => undefined,
       list: async () => [],
     },
-    runEventLog: journal,
+    runEventLog,
     sendToLease: (id: string, event: LeaseEvent) => {
-      told.push(`${id} ${event.type}`)
+      leaseEvents.push(`${id} ${event.type}`)
       // As the yard does when the lease has ended.
       if (event.type === 'completed') {
         apply(`run of ${id}`, 0)
-        book.closeLease(id)
+        receiver.closeLease(id)
       }
     },
     patchRun: (runId, _workerId, patch) => apply(runId, Number(patch.agentSessionId)),
@@ -102,20 +106,22 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
     retentionHours: () => 24,
     onAckDue: (_workerId, id) => void acks.push(id),
     requestCommit: () => {},
-    onInvariantViolated: () => void told.push('a law was broken'),
+    onInvariantViolated: () => void leaseEvents.push('a law was broken'),
   })
-  const isOpen = (id: string): boolean => !told.includes(`${id} completed`)
+  const isOpen = (id: string): boolean => !leaseEvents.includes(`${id} completed`)
   /** Taken, and not on disk yet. */
-  const cut = () => {
-    const shares = [journal.contribute(), book.contribute()].filter((share) => share !== undefined)
+  const commit = () => {
+    const contributions = [runEventLog.contribute(), receiver.contribute()].filter(
+      (contribution) => contribution !== undefined,
+    )
     return {
-      writes: shares.flatMap(({ writes }) => writes),
+      writes: contributions.flatMap(({ writes }) => writes),
       land: () => {
-        for (const share of shares) share.onCommitted()
+        for (const contribution of contributions) contribution.onCommitted()
       },
     }
   }
-  return { book, clock, log, applied, told, acks, writing, trouble, cut, isOpen }
+  return { receiver, clock, log, applied, told: leaseEvents, acks, writing, trouble, commit, isOpen }
 }
 
 const event = (leaseId: string, seq: number): LeaseFrame => ({
@@ -157,61 +163,61 @@ const markIn = (writes: readonly Write[], id: string): unknown =>
 
 describe('the book of frames', () => {
   test('hears nobody but the lease’s own worker, and nothing of leases it does not know', () => {
-    const { book, applied } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    expect(book.receiveFrame('wk-2', event('ls-1', 1), 10)).toBe(false)
-    expect(book.receiveFrame('wk-1', event('ls-9', 1), 10)).toBe(false)
-    expect(book.receiveFrame('wk-1', event('ls-1', 1), 10)).toBe(true)
+    const { receiver, applied } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    expect(receiver.receiveFrame('wk-2', event('ls-1', 1), 10)).toBe(false)
+    expect(receiver.receiveFrame('wk-1', event('ls-9', 1), 10)).toBe(false)
+    expect(receiver.receiveFrame('wk-1', event('ls-1', 1), 10)).toBe(true)
     expect(applied.get('ls-1')).toEqual([1])
   })
 
   test('who reports has accepted, even if the word of it was lost', () => {
-    const { book, told } = stage()
-    book.openLease(lease('ls-1'), false, false)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    book.receiveFrame('wk-1', event('ls-1', 2), 10)
+    const { receiver, told } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, false)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
     expect(told).toEqual(['ls-1 accepted'])
   })
 
   test('applies what is next, repeats nothing, and does not keep what is early', () => {
-    const { book, applied } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    for (const seq of [1, 1, 3, 2, 2, 3]) book.receiveFrame('wk-1', event('ls-1', seq), 10)
+    const { receiver, applied } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    for (const seq of [1, 1, 3, 2, 2, 3]) receiver.receiveFrame('wk-1', event('ls-1', seq), 10)
     expect(applied.get('ls-1')).toEqual([1, 2, 3])
-    expect(book.countUncommittedFrames()).toBe(3)
+    expect(receiver.countUncommittedFrames()).toBe(3)
   })
 
   test('acknowledges what is on disk, not what is on its way', () => {
-    const { book, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    const first = cut()
-    book.receiveFrame('wk-1', event('ls-1', 2), 10)
-    expect(book.acknowledge('ls-1')).toBe(0)
+    const { receiver, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    const first = commit()
+    receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
+    expect(receiver.acknowledge('ls-1')).toBe(0)
     expect(markIn(first.writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
     first.land()
-    expect(book.acknowledge('ls-1')).toBe(1)
-    expect(book.pendingBytes).toBe(10)
-    cut().land()
-    expect(book.acknowledge('ls-1')).toBe(2)
-    expect(book.pendingBytes).toBe(0)
-    expect(book.countUncommittedFrames()).toBe(0)
+    expect(receiver.acknowledge('ls-1')).toBe(1)
+    expect(receiver.pendingBytes).toBe(10)
+    commit().land()
+    expect(receiver.acknowledge('ls-1')).toBe(2)
+    expect(receiver.pendingBytes).toBe(0)
+    expect(receiver.countUncommittedFrames()).toBe(0)
   })
 
   test('goes on after a restart from the mark on disk', () => {
-    const { book, applied } = stage({ 'ls-1': { mark: 4, lost: [[2, 3]] } })
-    book.openLease(lease('ls-1'), true, true)
-    expect(book.acknowledge('ls-1')).toBe(4)
-    for (const seq of [4, 5]) book.receiveFrame('wk-1', event('ls-1', seq), 10)
+    const { receiver, applied } = createReceiver({ 'ls-1': { mark: 4, lost: [[2, 3]] } })
+    receiver.openLease(lease('ls-1'), true, true)
+    expect(receiver.acknowledge('ls-1')).toBe(4)
+    for (const seq of [4, 5]) receiver.receiveFrame('wk-1', event('ls-1', seq), 10)
     expect(applied.get('ls-1')).toEqual([5])
   })
 
   test('a gap is named in the run’s log and keeps its place among the numbers', () => {
-    const { book, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    book.receiveFrame('wk-1', { type: 'lease-gap', leaseId: 'ls-1', from: 2, to: 4 }, 10)
-    const { writes } = cut()
+    const { receiver, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    receiver.receiveFrame('wk-1', { type: 'lease-gap', leaseId: 'ls-1', from: 2, to: 4 }, 10)
+    const { writes } = commit()
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 4, lost: [[2, 4]] })
     const lines = writes.flatMap((write) => (write.table === 'events' ? write.lines.trim().split('\n') : []))
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
@@ -221,141 +227,141 @@ describe('the book of frames', () => {
   })
 
   test('a frame that needs a file holds up those behind it until the file is on disk', async () => {
-    const { book, applied, writing, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
-    book.receiveFrame('wk-1', event('ls-1', 2), 10)
-    expect(cut().writes).toEqual([])
+    const { receiver, applied, writing, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
+    receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
+    expect(commit().writes).toEqual([])
     expect(applied.get('ls-1')).toBeUndefined()
     writing[0]?.done('kept')
     await promisesSettled()
     expect(applied.get('ls-1')).toEqual([1, 2])
-    expect(markIn(cut().writes, 'ls-1')).toEqual({ mark: 2, lost: [] })
+    expect(markIn(commit().writes, 'ls-1')).toEqual({ mark: 2, lost: [] })
   })
 
   test('a file that cannot be written forgets what waits behind it: the unchanged mark asks for all of it again', async () => {
-    const { book, applied, writing, log } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', frameOf('ls-1', 1, 3), 10)
-    book.receiveFrame('wk-1', event('ls-1', 2), 10)
+    const { receiver, applied, writing, log } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 3), 10)
+    receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
     writing[0]?.done('failed')
     await promisesSettled()
     expect(applied.get('ls-1')).toBeUndefined()
-    expect(book.pendingBytes).toBe(0)
+    expect(receiver.pendingBytes).toBe(0)
     expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('will resend')])
   })
 
   test('a file that is refused is as good as written: the run’s log says why', async () => {
-    const { book, writing, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
+    const { receiver, writing, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
     writing[0]?.done('refused')
     await promisesSettled()
-    const { writes } = cut()
+    const { writes } = commit()
     expect(JSON.stringify(writes)).toContain('was not kept: it is too large')
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
   })
 
   test('more than may wait is forgotten, whole', () => {
-    const { book, applied, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
+    const { receiver, applied, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
     const half = LEASE_PENDING_BYTES_MAX / 2
-    for (const seq of [1, 2, 3]) book.receiveFrame('wk-1', event('ls-1', seq), half)
+    for (const seq of [1, 2, 3]) receiver.receiveFrame('wk-1', event('ls-1', seq), half)
     expect(applied.get('ls-1')).toEqual([1, 2])
-    cut().land()
-    book.receiveFrame('wk-1', event('ls-1', 3), half)
+    commit().land()
+    receiver.receiveFrame('wk-1', event('ls-1', 3), half)
     expect(applied.get('ls-1')).toEqual([1, 2, 3])
   })
 
   test('a completion is the last thing that counts', () => {
-    const { book, applied, told, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    cut().land()
-    book.receiveFrame('wk-1', complete('ls-1', 2), 10)
-    expect(book.receiveFrame('wk-1', event('ls-1', 3), 10)).toBe(false)
+    const { receiver, applied, told, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    commit().land()
+    receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
+    expect(receiver.receiveFrame('wk-1', event('ls-1', 3), 10)).toBe(false)
     expect(applied.get('ls-1')).toEqual([1, 0])
     expect(told).toEqual(['ls-1 completed'])
-    expect(markIn(cut().writes, 'ls-1')).toBeNull()
-    expect(book.size).toBe(0)
+    expect(markIn(commit().writes, 'ls-1')).toBeNull()
+    expect(receiver.size).toBe(0)
   })
 
   test('a completion waits for all that comes before it', async () => {
-    const { book, told, writing } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', complete('ls-1', 2), 10)
+    const { receiver, told, writing } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
     expect(told).toEqual([])
-    book.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
-    book.receiveFrame('wk-1', complete('ls-1', 2), 10)
+    receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
+    receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
     expect(told).toEqual([])
     writing[0]?.done('kept')
     await promisesSettled()
     expect(told).toEqual(['ls-1 completed'])
-    expect(book.pendingBytes).toBe(0)
+    expect(receiver.pendingBytes).toBe(0)
   })
 
   test('a lease that ended before anything of it was on disk leaves nothing there', () => {
-    const { book, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    book.closeLease('ls-1')
-    expect(markIn(cut().writes, 'ls-1')).toBeUndefined()
-    expect(book.pendingBytes).toBe(0)
+    const { receiver, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    receiver.closeLease('ls-1')
+    expect(markIn(commit().writes, 'ls-1')).toBeUndefined()
+    expect(receiver.pendingBytes).toBe(0)
   })
 
   test('of a worker that was silenced nothing more counts, not even what waited for a file', async () => {
-    const { book, applied, writing, cut } = stage()
-    for (const id of ['ls-1', 'ls-2']) book.openLease(lease(id), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    book.receiveFrame('wk-1', frameOf('ls-2', 1, 2), 10)
-    book.receiveFrame('wk-1', event('ls-2', 2), 10)
-    book.ignoreWorker('wk-1')
-    book.receiveFrame('wk-1', event('ls-1', 2), 10)
+    const { receiver, applied, writing, commit } = createReceiver()
+    for (const id of ['ls-1', 'ls-2']) receiver.openLease(lease(id), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    receiver.receiveFrame('wk-1', frameOf('ls-2', 1, 2), 10)
+    receiver.receiveFrame('wk-1', event('ls-2', 2), 10)
+    receiver.ignoreWorker('wk-1')
+    receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
     writing[0]?.done('kept')
     await promisesSettled()
     expect(applied.get('ls-1')).toEqual([1])
-    const { writes, land } = cut()
+    const { writes, land } = commit()
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
     expect(markIn(writes, 'ls-2')).toBeUndefined()
     land()
-    expect(book.pendingBytes).toBe(0)
+    expect(receiver.pendingBytes).toBe(0)
   })
 
   test('one that ended while its mark was on its way to the disk is taken off it again', () => {
-    const { book, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
-    const first = cut()
-    book.closeLease('ls-1')
+    const { receiver, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+    const first = commit()
+    receiver.closeLease('ls-1')
     first.land()
-    expect(markIn(cut().writes, 'ls-1')).toBeNull()
-    expect(book.pendingBytes).toBe(0)
+    expect(markIn(commit().writes, 'ls-1')).toBeNull()
+    expect(receiver.pendingBytes).toBe(0)
   })
 
   test('enough on disk since the last acknowledgement asks for one, by number or by size', () => {
-    const { book, acks, cut } = stage()
-    book.openLease(lease('ls-1'), false, true)
-    for (let seq = 1; seq < LEASE_ACK_FRAMES; seq++) book.receiveFrame('wk-1', event('ls-1', seq), 1)
-    cut().land()
+    const { receiver, acks, commit } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    for (let seq = 1; seq < LEASE_ACK_FRAMES; seq++) receiver.receiveFrame('wk-1', event('ls-1', seq), 1)
+    commit().land()
     expect(acks).toEqual([])
-    book.receiveFrame('wk-1', event('ls-1', LEASE_ACK_FRAMES), 1)
-    cut().land()
+    receiver.receiveFrame('wk-1', event('ls-1', LEASE_ACK_FRAMES), 1)
+    commit().land()
     expect(acks).toEqual(['ls-1'])
-    expect(book.acknowledge('ls-1')).toBe(LEASE_ACK_FRAMES)
-    book.receiveFrame('wk-1', event('ls-1', LEASE_ACK_FRAMES + 1), LEASE_ACK_BYTES)
-    cut().land()
+    expect(receiver.acknowledge('ls-1')).toBe(LEASE_ACK_FRAMES)
+    receiver.receiveFrame('wk-1', event('ls-1', LEASE_ACK_FRAMES + 1), LEASE_ACK_BYTES)
+    commit().land()
     expect(acks).toEqual(['ls-1', 'ls-1'])
   })
 
   test('a frame that throws is not applied, and asked for again', () => {
-    const { book, applied, trouble, log } = stage()
-    book.openLease(lease('ls-1'), false, true)
+    const { receiver, applied, trouble, log } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
     trouble.journal = true
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     trouble.journal = false
-    expect(book.countUncommittedFrames()).toBe(0)
-    expect(book.pendingBytes).toBe(0)
-    book.receiveFrame('wk-1', event('ls-1', 1), 10)
+    expect(receiver.countUncommittedFrames()).toBe(0)
+    expect(receiver.pendingBytes).toBe(0)
+    receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     expect(applied.get('ls-1')).toEqual([1])
     expect(log.lines.map(({ message }) => message)).toEqual([
       'a frame could not be applied; the worker will resend it',
@@ -363,21 +369,21 @@ describe('the book of frames', () => {
   })
 
   test('one that throws again and again is let lie, and so are those behind it', () => {
-    const { book, applied, trouble } = stage()
-    book.openLease(lease('ls-1'), false, true)
+    const { receiver, applied, trouble } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
     trouble.journal = true
-    for (let n = 0; n < 3; n++) book.receiveFrame('wk-1', event('ls-1', 1), 10)
+    for (let n = 0; n < 3; n++) receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     trouble.journal = false
-    expect(book.receiveFrame('wk-1', event('ls-1', 1), 10)).toBe(true)
+    expect(receiver.receiveFrame('wk-1', event('ls-1', 1), 10)).toBe(true)
     expect(applied.get('ls-1')).toBeUndefined()
-    expect(book.pendingBytes).toBe(0)
+    expect(receiver.pendingBytes).toBe(0)
   })
 })
 
 // ---- against a naive model -----------------------------------------------------------------------------------------
 
 /** One lease as its worker has it: every frame it ever made, and which of them it lost. */
-interface Told {
+interface WorkerLease {
   readonly id: string
   readonly frames: readonly LeaseFrame[]
   readonly bytes: readonly number[]
@@ -385,7 +391,7 @@ interface Told {
   readonly gaps: readonly (readonly [number, number])[]
 }
 
-function invented(id: string, random: Random): Told {
+function randomLease(id: string, random: Random): WorkerLease {
   const length = 3 + random.below(25)
   const frames = Array.from({ length }, (_, at) => frameOf(id, at + 1, random.below(12)))
   frames.push(complete(id, length + 1))
@@ -400,32 +406,37 @@ function invented(id: string, random: Random): Told {
   return { id, frames, bytes, gaps }
 }
 
-const gapAt = ({ gaps }: Told, seq: number) => gaps.find(([from, to]) => from <= seq && seq <= to)
+const gapAt = ({ gaps }: WorkerLease, seq: number) => gaps.find(([from, to]) => from <= seq && seq <= to)
 
-function say(made: ReturnType<typeof stage>, told: Told, seq: number): void {
-  const gap = gapAt(told, seq)
-  const frame = told.frames[seq - 1]
+function sendFrame(harness: ReturnType<typeof createReceiver>, workerLease: WorkerLease, seq: number): void {
+  const gap = gapAt(workerLease, seq)
+  const frame = workerLease.frames[seq - 1]
   if (gap !== undefined) {
-    made.book.receiveFrame('wk-1', { type: 'lease-gap', leaseId: told.id, from: gap[0], to: gap[1] }, 50)
-  } else if (frame !== undefined) made.book.receiveFrame('wk-1', frame, told.bytes[seq - 1] ?? 1)
+    harness.receiver.receiveFrame(
+      'wk-1',
+      { type: 'lease-gap', leaseId: workerLease.id, from: gap[0], to: gap[1] },
+      50,
+    )
+  } else if (frame !== undefined)
+    harness.receiver.receiveFrame('wk-1', frame, workerLease.bytes[seq - 1] ?? 1)
 }
 
 /** All that should be applied of it, once and in this order; its completion is written as 0. */
-const expected = (told: Told): number[] => [
-  ...told.frames
+const expected = (workerLease: WorkerLease): number[] => [
+  ...workerLease.frames
     .map((_, at) => at + 1)
-    .filter((seq) => seq < told.frames.length && gapAt(told, seq) === undefined),
+    .filter((seq) => seq < workerLease.frames.length && gapAt(workerLease, seq) === undefined),
   0,
 ]
 
 async function schedule(seed: number): Promise<void> {
   const random = new Random(seed)
-  const made = stage()
-  const { book, applied, writing, trouble, clock, isOpen } = made
-  const leases = ['ls-1', 'ls-2', 'ls-3'].map((id) => invented(id, random))
+  const harness = createReceiver()
+  const { receiver, applied, writing, trouble, clock, isOpen } = harness
+  const leases = ['ls-1', 'ls-2', 'ls-3'].map((id) => randomLease(id, random))
   const onDisk = new Map<string, number>()
   const flying: { readonly writes: readonly Write[]; land(): void }[] = []
-  for (const { id } of leases) book.openLease(lease(id), false, random.random(0.5))
+  for (const { id } of leases) receiver.openLease(lease(id), false, random.random(0.5))
 
   const land = () => {
     const first = flying.shift()
@@ -443,7 +454,7 @@ async function schedule(seed: number): Promise<void> {
       const seen = applied.get(id) ?? []
       // Exactly once, and in order: nothing but a beginning of what is expected.
       if (!seen.every((seq, at) => wanted.get(id)?.[at] === seq)) throw new Error(`${id} applied ${seen}`)
-      const acknowledged = book.acknowledge(id)
+      const acknowledged = receiver.acknowledge(id)
       if (acknowledged > (onDisk.get(id) ?? 0))
         throw new Error(`${id} acknowledged ${acknowledged}, not on disk`)
       const lost = gaps.reduce(
@@ -453,28 +464,28 @@ async function schedule(seed: number): Promise<void> {
       if (seen.length < acknowledged - lost)
         throw new Error(`${id} acknowledged ${acknowledged}, applied ${seen}`)
     }
-    if (book.pendingBytes < 0) throw new Error(`${book.pendingBytes} bytes are pending`)
+    if (receiver.pendingBytes < 0) throw new Error(`${receiver.pendingBytes} bytes are pending`)
   }
 
   for (let step = 0; step < 150; step++) {
     const told = random.pick(leases)
-    const due = isOpen(told.id) ? book.acknowledge(told.id) + 1 : told.frames.length
+    const due = isOpen(told.id) ? receiver.acknowledge(told.id) + 1 : told.frames.length
     const die = random.fraction()
     if (die < 0.6) {
       // From what is asked for onwards, as a worker would; now and then from anywhere.
       const from = random.random(0.8) ? due : 1 + random.below(told.frames.length)
       const many = 1 + random.below(8)
-      for (let seq = from; seq < from + many; seq++) if (random.random(0.95)) say(made, told, seq)
+      for (let seq = from; seq < from + many; seq++) if (random.random(0.95)) sendFrame(harness, told, seq)
     } else if (die < 0.75) {
       writing
         .splice(random.below(writing.length), 1)[0]
         ?.done(random.pick(['kept', 'kept', 'refused', 'failed']))
       await promisesSettled()
-    } else if (die < 0.85) flying.push(made.cut())
+    } else if (die < 0.85) flying.push(harness.commit())
     else if (die < 0.95) land()
     else {
       trouble.journal = true
-      say(made, told, due)
+      sendFrame(harness, told, due)
       trouble.journal = false
       // Not so often that its frames would be let lie.
       await clock.advance(60_001)
@@ -483,23 +494,24 @@ async function schedule(seed: number): Promise<void> {
   }
 
   // Everything comes again, until everything is acknowledged.
-  for (let round = 0; round < 200 && book.size > 0; round++) {
+  for (let round = 0; round < 200 && receiver.size > 0; round++) {
     for (const told of leases) {
       if (!isOpen(told.id)) continue
-      for (let seq = book.acknowledge(told.id) + 1; seq <= told.frames.length; seq++) say(made, told, seq)
+      for (let seq = receiver.acknowledge(told.id) + 1; seq <= told.frames.length; seq++)
+        sendFrame(harness, told, seq)
     }
     for (const file of writing.splice(0)) file.done('kept')
     await promisesSettled()
-    flying.push(made.cut())
+    flying.push(harness.commit())
     while (flying.length > 0) land()
   }
-  expect(book.size).toBe(0)
-  for (const told of leases) expect(applied.get(told.id)).toEqual(expected(told))
-  flying.push(made.cut())
+  expect(receiver.size).toBe(0)
+  for (const workerLease of leases) expect(applied.get(workerLease.id)).toEqual(expected(workerLease))
+  flying.push(harness.commit())
   while (flying.length > 0) land()
-  expect(book.pendingBytes).toBe(0)
-  expect(book.countUncommittedFrames()).toBe(0)
-  expect(made.told).not.toContain('a law was broken')
+  expect(receiver.pendingBytes).toBe(0)
+  expect(receiver.countUncommittedFrames()).toBe(0)
+  expect(harness.told).not.toContain('a law was broken')
 }
 
 test(

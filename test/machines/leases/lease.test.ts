@@ -13,7 +13,7 @@ const denies: LeaseEvent = { type: 'worker denied lease', at: T0 }
 const late: LeaseEvent = { type: 'lease expired', at: T0 }
 const withdrawn: LeaseEvent = { type: 'withdrawn', at: T0, reason: 'the worker is draining' }
 const orphaned: LeaseEvent = { type: 'orphaned' }
-const wedged: LeaseEvent = { type: 'frames failed', at: T0 }
+const framesFailed: LeaseEvent = { type: 'frames failed', at: T0 }
 const cancel: LeaseEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
 const completed = (status: 'completed' | 'failed' | 'cancelled'): LeaseEvent => ({
   type: 'completed',
@@ -111,18 +111,18 @@ const stories: readonly Story<LeaseEvent>[] = [
   {
     title: 'what its worker reports can never be applied: it is lost',
     input,
-    events: [accepted, wedged],
+    events: [accepted, framesFailed],
   },
   {
     title: 'the same while its worker is away',
     input,
-    events: [accepted, lost, wedged],
+    events: [accepted, lost, framesFailed],
     onlyLastLine: true,
   },
   {
     title: 'the same while it is being cancelled',
     input,
-    events: [accepted, cancel, wedged],
+    events: [accepted, cancel, framesFailed],
     onlyLastLine: true,
   },
   {

@@ -6,89 +6,89 @@ import type { KeyValues } from '../../../core/ports.ts'
 const URL = 'https://code.example/1'
 
 /** What is written survives; `restart`: nothing else does. */
-function book() {
+function createHarness() {
   const disk = new Map<string, object>()
   const keyValues: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
-  const made = () => new AnsweredRemarks({ keyValues: keyValues as KeyValues, requestCommit: () => {} })
-  let told = made()
+  const create = () => new AnsweredRemarks({ keyValues: keyValues as KeyValues, requestCommit: () => {} })
+  let remarks = create()
   const offer = (keys: readonly string[], more: Partial<RemarkOffer> = {}) =>
-    told.recordOffer('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })
-  const land = () => {
-    const share = told.contribute()
-    for (const write of share?.writes ?? [])
+    remarks.recordOffer('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })
+  const commit = () => {
+    const contribution = remarks.contribute()
+    for (const write of contribution?.writes ?? [])
       if (write.table === 'key-value' && write.value !== null)
         disk.set(write.key, structuredClone(write.value))
-    share?.onCommitted()
+    contribution?.onCommitted()
   }
   const restart = () => {
-    told = made()
+    remarks = create()
   }
-  const ends = (isDone: boolean, followUp = 'fu-1') => told.recordEnd('run-1', followUp, isDone)
+  const end = (isDone: boolean, followUp = 'fu-1') => remarks.recordEnd('run-1', followUp, isDone)
   const answered = (url = URL) => {
-    const keys = told.answered('run-1', url)
+    const keys = remarks.answered('run-1', url)
     return keys === undefined ? undefined : [...keys].sort().join('')
   }
-  return { offer, land, restart, ends, answered }
+  return { offer, land: commit, restart, ends: end, answered }
 }
 
 test('what a follow-up had is told once it is done, also after a restart', () => {
-  const b = book()
-  b.offer(['a', 'b'])
-  expect(b.answered()).toBeUndefined()
-  b.land()
-  b.restart()
-  b.ends(true)
-  expect(b.answered()).toBe('ab')
-  b.land()
-  b.restart()
-  expect(b.answered()).toBe('ab')
-  b.offer(['c'], { followUp: 'fu-2', answered: ['a', 'b'] })
-  b.ends(true, 'fu-2')
-  expect(b.answered()).toBe('abc')
+  const remarks = createHarness()
+  remarks.offer(['a', 'b'])
+  expect(remarks.answered()).toBeUndefined()
+  remarks.land()
+  remarks.restart()
+  remarks.ends(true)
+  expect(remarks.answered()).toBe('ab')
+  remarks.land()
+  remarks.restart()
+  expect(remarks.answered()).toBe('ab')
+  remarks.offer(['c'], { followUp: 'fu-2', answered: ['a', 'b'] })
+  remarks.ends(true, 'fu-2')
+  expect(remarks.answered()).toBe('abc')
 })
 
 test('of one that failed nothing is, and what was told before still is', () => {
-  const b = book()
-  b.offer(['a'])
-  b.ends(false)
-  expect(b.answered()).toBeUndefined()
-  b.offer(['a'], { followUp: 'fu-2' })
-  b.ends(true, 'fu-2')
-  b.offer(['b'], { followUp: 'fu-3', answered: ['a'] })
-  b.ends(false, 'fu-3')
-  expect(b.answered()).toBe('a')
+  const remarks = createHarness()
+  remarks.offer(['a'])
+  remarks.ends(false)
+  expect(remarks.answered()).toBeUndefined()
+  remarks.offer(['a'], { followUp: 'fu-2' })
+  remarks.ends(true, 'fu-2')
+  remarks.offer(['b'], { followUp: 'fu-3', answered: ['a'] })
+  remarks.ends(false, 'fu-3')
+  expect(remarks.answered()).toBe('a')
 })
 
 describe('of one that is begun again', () => {
   test('only what each of its attempts had', () => {
-    const b = book()
-    b.offer(['a', 'b'])
-    b.land()
-    b.restart()
-    b.offer(['a', 'c'], { isAgain: true, answered: ['z'] })
-    b.ends(true)
-    expect(b.answered()).toBe('az')
+    const remarks = createHarness()
+    remarks.offer(['a', 'b'])
+    remarks.land()
+    remarks.restart()
+    remarks.offer(['a', 'c'], { isAgain: true, answered: ['z'] })
+    remarks.ends(true)
+    expect(remarks.answered()).toBe('az')
   })
 
   test('nothing, when it is not known what the first had', () => {
-    const b = book()
-    b.offer(['a', 'b'])
-    b.restart()
-    b.offer(['a', 'b', 'c'], { isAgain: true, answered: ['z'] })
-    b.ends(true)
-    expect(b.answered()).toBe('z')
+    const remarks = createHarness()
+    remarks.offer(['a', 'b'])
+    remarks.restart()
+    remarks.offer(['a', 'b', 'c'], { isAgain: true, answered: ['z'] })
+    remarks.ends(true)
+    expect(remarks.answered()).toBe('z')
   })
 })
 
 test('another pull request, and an end of another one, are another matter', () => {
-  const b = book()
-  b.ends(true)
-  b.offer(['a'])
-  b.ends(true, 'fu-0')
-  expect(b.answered()).toBeUndefined()
-  b.ends(true)
-  expect([b.answered(), b.answered(`${URL}2`)]).toEqual(['a', undefined])
-  b.offer(['x'], { followUp: 'fu-2', url: `${URL}2` })
-  b.ends(true, 'fu-2')
-  expect([b.answered(), b.answered(`${URL}2`)]).toEqual([undefined, 'x'])
+  const remarks = createHarness()
+  remarks.ends(true)
+  remarks.offer(['a'])
+  remarks.ends(true, 'fu-0')
+  expect(remarks.answered()).toBeUndefined()
+  remarks.ends(true)
+  expect([remarks.answered(), remarks.answered(`${URL}2`)]).toEqual(['a', undefined])
+  remarks.offer(['x'], { followUp: 'fu-2', url: `${URL}2` })
+  remarks.ends(true, 'fu-2')
+  expect([remarks.answered(), remarks.answered(`${URL}2`)]).toEqual([undefined, 'x'])
 })

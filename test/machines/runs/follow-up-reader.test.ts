@@ -14,26 +14,26 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { HandPulls, handPullUrl } from '../../support/manual-code-host.ts'
 import { keptLog } from '../../support/recording-log.ts'
 
-function book() {
+function createReader() {
   const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
-  const told: string[] = []
-  let letGo = () => {}
+  const calls: string[] = []
+  let release = () => {}
   const gate = { opens: Promise.resolve() as Promise<void> }
   const detail = pulls.detail.bind(pulls)
   pulls.detail = async (place: PullReference) => {
     await gate.opens
     return detail(place)
   }
-  const followUps = new FollowUpReader({
+  const reader = new FollowUpReader({
     clock,
     log,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     pullRequestApi: () => yes(pulls),
     answered: () => undefined,
-    onWaitReasonChanged: (id) => void told.push(`changed ${id}`),
-    requestScheduling: () => void told.push('look'),
+    onWaitReasonChanged: (id) => void calls.push(`changed ${id}`),
+    requestScheduling: () => void calls.push('look'),
     onPullState: () => {},
-    onPullGone: (id, reason) => void told.push(`gone ${id}: ${reason}`),
+    onPullGone: (id, reason) => void calls.push(`gone ${id}: ${reason}`),
   })
   const runOf = (n: number): Run => {
     const prUrl = handPullUrl('owner/name', n)
@@ -42,20 +42,20 @@ function book() {
   }
   const shut = () => {
     gate.opens = new Promise((resolve) => {
-      letGo = resolve
+      release = resolve
     })
   }
   const open = async () => {
-    letGo()
+    release()
     await clock.turn()
   }
-  return { followUps, clock, log, pulls, told, runOf, shut, open }
+  return { followUps: reader, clock, log, pulls, told: calls, runOf, shut, open }
 }
 
 const many = (count: number) => Array.from({ length: count }, (_, n) => n + 1)
 
 test('only so many are read for at once; the others are asked about again after each of them', async () => {
-  const { followUps, told, runOf, shut, open } = book()
+  const { followUps, told, runOf, shut, open } = createReader()
   shut()
   const runs = many(FOLLOW_UP_READS_AT_ONCE + 2).map(runOf)
   expect(runs.map((run) => followUps.readiness(run))).toEqual([
@@ -73,7 +73,7 @@ test('only so many are read for at once; the others are asked about again after 
 })
 
 test('what was read is good for a while, and of many it is the newest that are kept', async () => {
-  const { followUps, clock, runOf } = book()
+  const { followUps, clock, runOf } = createReader()
   const runs = many(FOLLOW_UP_READS_KEPT + 1).map(runOf)
   for (const run of runs) {
     followUps.readiness(run)
@@ -89,7 +89,7 @@ test('what was read is good for a while, and of many it is the newest that are k
 })
 
 test('what is read of another code host is thrown away', async () => {
-  const { followUps, told, runOf, shut, open } = book()
+  const { followUps, told, runOf, shut, open } = createReader()
   shut()
   followUps.readiness(runOf(1))
   followUps.onCodeHostChanged()
@@ -99,7 +99,7 @@ test('what is read of another code host is thrown away', async () => {
 })
 
 test('a code host that throws is a failure like any other', async () => {
-  const { followUps, clock, log, pulls, runOf } = book()
+  const { followUps, clock, log, pulls, runOf } = createReader()
   pulls.branches = () => {
     throw new Error('a bug')
   }
@@ -112,7 +112,7 @@ test('a code host that throws is a failure like any other', async () => {
 })
 
 test('forgotten or stopped, nothing of it goes on', async () => {
-  const { followUps, clock, told, pulls, runOf, shut, open } = book()
+  const { followUps, clock, told, pulls, runOf, shut, open } = createReader()
   const retained = (id: string) => ({
     id,
     sandbox: { retainedUntil: new Date(clock.now() + 1_000).toISOString() },
@@ -130,7 +130,7 @@ test('forgotten or stopped, nothing of it goes on', async () => {
 })
 
 test('the end of a sandbox’s time is told when it comes, however far away it is', async () => {
-  const { followUps, clock, told } = book()
+  const { followUps, clock, told } = createReader()
   const days = 40
   const retainedUntil = new Date(clock.now() + days * 24 * 3_600_000).toISOString()
   followUps.startWaiting({ id: 'run-1', sandbox: { retainedUntil } })

@@ -11,8 +11,12 @@ import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
-function stage(kind: ActorKind = tallyKind(), database = new CrashDatabase(), clock = new ManualClock()) {
-  const told: string[] = []
+function createSystem(
+  kind: ActorKind = tallyKind(),
+  database = new CrashDatabase(),
+  clock = new ManualClock(),
+) {
+  const effectLog: string[] = []
   const fatal: string[] = []
   const log = keptLog()
   const system = new ActorSystem({
@@ -23,13 +27,13 @@ function stage(kind: ActorKind = tallyKind(), database = new CrashDatabase(), cl
     kinds: [kind],
     runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
-      told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      effectLog.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
       if (name === 'bad effect') throw new Error('no')
     },
     onFatal: (reason) => fatal.push(reason),
   })
-  const sendEvent = (key: string, event: TallyEvent) => system.send('tally', key, event)
-  const bear = (key: string) => system.spawn('tally', key, { name: key })
+  const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
+  const spawn = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
     await clock.turn()
     while (database.inFlight > 0) {
@@ -37,27 +41,27 @@ function stage(kind: ActorKind = tallyKind(), database = new CrashDatabase(), cl
       await clock.turn()
     }
   }
-  return { system, told, fatal, log, tell: sendEvent, bear, flush, database, clock }
+  return { system, effectLog, fatal, log, send, spawn, flush, database, clock }
 }
 
 describe('the commit loop', () => {
   test('an effect waits for its cause: nothing is told before the flush, everything after', async () => {
-    const { told, tell, bear, database, clock } = stage()
-    bear('a')
-    tell('a', { type: 'add' })
+    const { effectLog, send, spawn, database, clock } = createSystem()
+    spawn('a')
+    send('a', { type: 'add' })
     await clock.turn()
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     database.flush()
     await clock.turn()
-    expect(told).toEqual(['a=0', 'a=1'])
+    expect(effectLog).toEqual(['a=0', 'a=1'])
   })
 
   test('everything that happens in one turn shares one commit; what happens meanwhile shares the next', async () => {
-    const { tell, bear, database, clock, flush } = stage()
-    for (const key of ['a', 'b', 'c']) bear(key)
+    const { send, spawn, database, clock, flush } = createSystem()
+    for (const key of ['a', 'b', 'c']) spawn(key)
     await clock.turn()
     expect(database.commits).toBe(1)
-    for (const key of ['a', 'b', 'c']) tell(key, { type: 'add' })
+    for (const key of ['a', 'b', 'c']) send(key, { type: 'add' })
     await clock.turn()
     expect(database.commits).toBe(1)
     await flush()
@@ -65,10 +69,10 @@ describe('the commit loop', () => {
   })
 
   test('what may be told of a life lags behind what it is, until the flush', async () => {
-    const { system, tell, bear, flush } = stage()
-    bear('a')
+    const { system, send, spawn, flush } = createSystem()
+    spawn('a')
     await flush()
-    tell('a', { type: 'add' })
+    send('a', { type: 'add' })
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
     expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
     await flush()
@@ -76,48 +80,48 @@ describe('the commit loop', () => {
   })
 
   test('an effect that throws is logged, and the others still happen', async () => {
-    const { told, bear, flush, log } = stage()
-    bear('bad effect')
-    bear('b')
+    const { effectLog, spawn, flush, log } = createSystem()
+    spawn('bad effect')
+    spawn('b')
     await flush()
-    expect(told).toEqual(['bad effect=0', 'b=0'])
+    expect(effectLog).toEqual(['bad effect=0', 'b=0'])
     expect(log.lines.map((line) => line.message)).toContain('an effect failed')
   })
 
   test('a broken store is the end: no effect of what was in flight, and the host says so', async () => {
-    const { told, bear, database, clock, fatal } = stage()
-    bear('a')
+    const { effectLog, spawn, database, clock, fatal } = createSystem()
+    spawn('a')
     await clock.turn()
     database.break('EIO')
     await clock.turn()
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a life that ends leaves no record', async () => {
-    const { system, told, tell, bear, flush, database } = stage()
-    bear('a')
+    const { system, effectLog, send, spawn, flush, database } = createSystem()
+    spawn('a')
     await flush()
-    tell('a', { type: 'end' })
+    send('a', { type: 'end' })
     expect(system.send('tally', 'a', { type: 'add' })).toBe(false)
     await flush()
-    expect(told).toEqual(['a=0', 'tally.ended a'])
+    expect(effectLog).toEqual(['a=0', 'tally.ended a'])
     expect(database.disk.get('tally')?.size).toBe(0)
   })
 
   test('a key may be used again within the same turn', async () => {
-    const { tell, bear, flush, database } = stage()
-    bear('a')
-    tell('a', { type: 'end' })
-    bear('a')
-    tell('a', { type: 'add' })
+    const { send, spawn, flush, database } = createSystem()
+    spawn('a')
+    send('a', { type: 'end' })
+    spawn('a')
+    send('a', { type: 'add' })
     await flush()
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('settled means committed and told', async () => {
-    const { system, told, bear, database, clock } = stage()
-    bear('a')
+    const { system, effectLog, spawn, database, clock } = createSystem()
+    spawn('a')
     let settled = false
     const waiting = system.settled().then(() => {
       settled = true
@@ -127,78 +131,78 @@ describe('the commit loop', () => {
     database.flush()
     await clock.turn()
     await waiting
-    expect(told).toEqual(['a=0'])
+    expect(effectLog).toEqual(['a=0'])
   })
 })
 
 describe('mail and births', () => {
   test('mail is delivered within the tick, after the transition that sent it', async () => {
-    const { system, tell, bear } = stage()
-    bear('a')
-    bear('b')
-    tell('a', { type: 'pass', to: 'b' })
+    const { system, send, spawn } = createSystem()
+    spawn('a')
+    spawn('b')
+    send('a', { type: 'pass', to: 'b' })
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('a life bears another', async () => {
-    const { system, tell, bear } = stage()
-    bear('a')
-    tell('a', { type: 'bear', name: 'child' })
+    const { system, send, spawn } = createSystem()
+    spawn('a')
+    send('a', { type: 'bear', name: 'child' })
     expect(system.peek('tally', 'child')?.value).toBe('awake')
   })
 
   test('a second one of the same key is refused', () => {
-    const { bear } = stage()
-    bear('a')
-    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+    const { spawn } = createSystem()
+    spawn('a')
+    expect(spawn('a')).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
   })
 
   test('mail for nobody is no error', () => {
-    const { tell, bear } = stage()
-    bear('a')
-    expect(tell('a', { type: 'pass', to: 'nobody' })).toBe(true)
-    expect(tell('nobody', { type: 'add' })).toBe(false)
+    const { send, spawn } = createSystem()
+    spawn('a')
+    expect(send('a', { type: 'pass', to: 'nobody' })).toBe(true)
+    expect(send('nobody', { type: 'add' })).toBe(false)
   })
 })
 
 describe('supervision', () => {
   test('a transition that throws leaves nothing behind: no state, no effect, no mail, no deadline', async () => {
-    const { system, told, tell, bear, flush, clock } = stage()
-    bear('a')
-    bear('b')
-    tell('a', { type: 'boom' })
+    const { system, effectLog, send, spawn, flush, clock } = createSystem()
+    spawn('a')
+    spawn('b')
+    send('a', { type: 'boom' })
     await flush()
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
-    expect(told).toEqual(['a=0', 'b=0'])
+    expect(effectLog).toEqual(['a=0', 'b=0'])
     expect(system.pendingDeadlines()).toBe(0)
     await clock.advance(0)
   })
 
   test('one failing life takes no other down', async () => {
-    const { system, tell, bear } = stage()
-    bear('a')
-    bear('b')
-    tell('a', { type: 'boom' })
-    tell('b', { type: 'add' })
+    const { system, send, spawn } = createSystem()
+    spawn('a')
+    spawn('b')
+    send('a', { type: 'boom' })
+    send('b', { type: 'add' })
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('what it had done before the crash is still committed', async () => {
-    const { told, tell, bear, flush, database } = stage()
-    bear('a')
-    tell('a', { type: 'add' })
-    tell('a', { type: 'boom' })
+    const { effectLog, send, spawn, flush, database } = createSystem()
+    spawn('a')
+    send('a', { type: 'add' })
+    send('a', { type: 'boom' })
     await flush()
-    expect(told).toEqual(['a=0', 'a=1'])
+    expect(effectLog).toEqual(['a=0', 'a=1'])
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('it comes back after a pause, and what arrived meanwhile is not lost', async () => {
-    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
-    bear('a')
-    tell('a', { type: 'boom' })
-    tell('a', { type: 'add' })
-    tell('a', { type: 'add' })
+    const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 10 }))
+    spawn('a')
+    send('a', { type: 'boom' })
+    send('a', { type: 'add' })
+    send('a', { type: 'add' })
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
     // 1 s: the same event again, which throws again and is skipped; 2 s more: back for good.
     await clock.advance(1_000)
@@ -208,15 +212,15 @@ describe('supervision', () => {
   })
 
   test('an event that crashes it twice is recorded and skipped', async () => {
-    const { tell, bear, clock, log } = stage(tallyKind({ crashesMax: 10 }))
-    bear('a')
-    tell('a', { type: 'boom' })
+    const { send, spawn, clock, log } = createSystem(tallyKind({ crashesMax: 10 }))
+    spawn('a')
+    send('a', { type: 'boom' })
     await clock.advance(10_000)
     expect(log.lines.filter((line) => line.message.includes('skipped'))).toHaveLength(1)
   })
 
   test('too many crashes in the window: given up, off the disk, and others are told', async () => {
-    const { system, told, tell, bear, flush, database, clock } = stage(
+    const { system, effectLog, send, spawn, flush, database, clock } = createSystem(
       tallyKind({
         finalOutputs: (key) => [
           { is: 'effect', effect: { type: 'tally.ended', name: key } as TallyEffect },
@@ -224,36 +228,40 @@ describe('supervision', () => {
         ],
       }),
     )
-    bear('a')
-    bear('b')
+    spawn('a')
+    spawn('b')
     await flush()
     for (let i = 0; i < 3; i++) {
-      tell('a', { type: 'boom' })
+      send('a', { type: 'boom' })
       await clock.advance(5_000)
     }
     await flush()
     expect(system.peek('tally', 'a')).toBeUndefined()
     expect(database.disk.get('tally')?.has('a')).toBe(false)
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
-    expect(told).toContain('tally.ended a')
+    expect(effectLog).toContain('tally.ended a')
   })
 
   test('given up but kept: its record stays for the next start', async () => {
-    const { system, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
-    bear('a')
+    const { system, send, spawn, flush, database } = createSystem(
+      tallyKind({ restartAfterMs: [], finally: 'kept' }),
+    )
+    spawn('a')
     await flush()
-    tell('a', { type: 'boom' })
+    send('a', { type: 'boom' })
     await flush()
     expect(system.peek('tally', 'a')).toBeUndefined()
     expect(database.disk.get('tally')?.has('a')).toBe(true)
   })
 
   test('given up but kept: nobody is born over its record, or may say that there is none', async () => {
-    const { system, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
-    bear('a')
+    const { system, send, spawn, flush, database } = createSystem(
+      tallyKind({ restartAfterMs: [], finally: 'kept' }),
+    )
+    spawn('a')
     await flush()
     const kept = database.disk.get('tally')?.get('a')
-    tell('a', { type: 'boom' })
+    send('a', { type: 'boom' })
     expect(system.isDamaged('tally', 'a')).toBe(true)
     expect(system.spawn('tally', 'a', {})).toMatchObject({ ok: false })
     await flush()
@@ -261,28 +269,30 @@ describe('supervision', () => {
   })
 
   test('crashes far apart are forgiven', async () => {
-    const { system, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
-    bear('a')
+    const { system, send, spawn, clock } = createSystem(
+      tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }),
+    )
+    spawn('a')
     for (let i = 0; i < 10; i++) {
-      tell('a', { type: 'boom' })
+      send('a', { type: 'boom' })
       await clock.advance(10_000)
     }
     expect(system.peek('tally', 'a')).toBeDefined()
   })
 
   test('a kind nothing works without stops the host', () => {
-    const { tell, bear, fatal } = stage(tallyKind({ restartAfterMs: [], finally: 'fatal' }))
-    bear('a')
-    tell('a', { type: 'boom' })
+    const { send, spawn, fatal } = createSystem(tallyKind({ restartAfterMs: [], finally: 'fatal' }))
+    spawn('a')
+    send('a', { type: 'boom' })
     expect(fatal).toEqual(['tally a: crashed 1 times'])
   })
 
   test('lives that answer each other for ever are stopped, not waited for', () => {
-    const { sendEvent: tell } = defineActions<MachineContext, AnyEventObject, Effect>()
+    const { sendEvent: send } = defineActions<MachineContext, AnyEventObject, Effect>()
     const echo = setup({
-      actions: { pingBack: tell(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
+      actions: { pingBack: send(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
     }).createMachine({ context: {}, on: { ping: { actions: 'pingBack' } } })
-    const { system, fatal } = stage({ ...tallyKind(), logic: echo })
+    const { system, fatal } = createSystem({ ...tallyKind(), logic: echo })
     system.spawn('tally', 'a', {})
     system.send('tally', 'a', { type: 'ping' })
     expect(fatal).toEqual([expect.stringContaining('answer each other')])
@@ -292,13 +302,13 @@ describe('supervision', () => {
 
 describe('deadlines and restarts', () => {
   test('a deadline reaches its life, and survives a restart', async () => {
-    const first = stage()
-    first.bear('a')
-    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    const first = createSystem()
+    first.spawn('a')
+    first.send('a', { type: 'wait', until: first.clock.now() + 5_000 })
     await first.flush()
     first.system.stop()
 
-    const second = stage(tallyKind(), first.database, first.clock)
+    const second = createSystem(tallyKind(), first.database, first.clock)
     expect(second.system.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
     expect(second.system.peek('tally', 'a')?.value).toBe('napping')
     await second.clock.advance(5_000)
@@ -306,40 +316,40 @@ describe('deadlines and restarts', () => {
   })
 
   test('one that came due while nobody was there fires right after the start', async () => {
-    const first = stage()
-    first.bear('a')
-    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    const first = createSystem()
+    first.spawn('a')
+    first.send('a', { type: 'wait', until: first.clock.now() + 5_000 })
     await first.flush()
     first.system.stop()
     await first.clock.advance(60_000)
 
-    const second = stage(tallyKind(), first.database, first.clock)
+    const second = createSystem(tallyKind(), first.database, first.clock)
     second.system.restore()
     await second.clock.advance(1)
     expect(second.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
   test('a fired or cancelled deadline is gone from the record too', async () => {
-    const { tell, bear, flush, database, clock } = stage()
-    bear('a')
-    tell('a', { type: 'wait', until: clock.now() + 100 })
+    const { send, spawn, flush, database, clock } = createSystem()
+    spawn('a')
+    send('a', { type: 'wait', until: clock.now() + 100 })
     await flush()
     expect(database.disk.get('tally')?.get('a')?.d).toBeDefined()
-    tell('a', { type: 'forget' })
+    send('a', { type: 'forget' })
     await flush()
     expect(database.disk.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
   test('a restored state says which effect it is waiting for', async () => {
-    const first = stage()
-    first.bear('a')
-    first.tell('a', { type: 'add' })
+    const first = createSystem()
+    first.spawn('a')
+    first.send('a', { type: 'add' })
     await first.clock.turn()
     first.database.flush() // on disk; the process dies before the effects run
-    const second = stage(tallyKind(), first.database)
+    const second = createSystem(tallyKind(), first.database)
     second.system.restore()
     await second.flush()
-    expect(second.told).toEqual(['a=1'])
+    expect(second.effectLog).toEqual(['a=1'])
   })
 
   test('a damaged record is reported and left alone; the others come back', () => {
@@ -351,7 +361,7 @@ describe('deadlines and restarts', () => {
         ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
       ]),
     )
-    const { system } = stage(tallyKind(), database)
+    const { system } = createSystem(tallyKind(), database)
     expect(system.restore()).toMatchObject({
       ok: true,
       value: { restored: 1, damaged: [expect.stringContaining('tally bad')] },
@@ -362,15 +372,15 @@ describe('deadlines and restarts', () => {
   test('a record from the future stops the start', () => {
     const database = new CrashDatabase()
     database.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
-    expect(stage(tallyKind(), database).system.restore()).toMatchObject({ ok: false })
+    expect(createSystem(tallyKind(), database).system.restore()).toMatchObject({ ok: false })
   })
 
   test('stopping lets go of every timer', async () => {
-    const { system, tell, bear, clock } = stage()
-    bear('a')
-    tell('a', { type: 'wait', until: clock.now() + 5_000 })
-    bear('b')
-    tell('b', { type: 'boom' })
+    const { system, send, spawn, clock } = createSystem()
+    spawn('a')
+    send('a', { type: 'wait', until: clock.now() + 5_000 })
+    spawn('b')
+    send('b', { type: 'boom' })
     system.stop()
     expect(clock.timers).toBe(0)
     expect(system.count().get('tally')).toBe(0)
@@ -381,52 +391,56 @@ describe('what is on disk of a life that was given up', () => {
   test.each(['kept', 'fatal'] as const)(
     '%s: its last good state, even if it was not written yet',
     async (end) => {
-      const { told, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: end }))
-      bear('a')
+      const { effectLog, send, spawn, flush, database } = createSystem(
+        tallyKind({ restartAfterMs: [], finally: end }),
+      )
+      spawn('a')
       await flush()
-      tell('a', { type: 'add' })
-      tell('a', { type: 'boom' })
+      send('a', { type: 'add' })
+      send('a', { type: 'boom' })
       await flush()
       expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
-      expect(told).toEqual(['a=0', 'a=1'])
+      expect(effectLog).toEqual(['a=0', 'a=1'])
     },
   )
 
   test('closed: nothing, even if a commit of it was in flight', async () => {
-    const { tell, bear, flush, database, clock } = stage(tallyKind({ restartAfterMs: [], finally: 'closed' }))
-    bear('a')
+    const { send, spawn, flush, database, clock } = createSystem(
+      tallyKind({ restartAfterMs: [], finally: 'closed' }),
+    )
+    spawn('a')
     await clock.turn()
-    tell('a', { type: 'boom' })
+    send('a', { type: 'boom' })
     await flush()
     expect(database.disk.get('tally')?.has('a')).toBe(false)
   })
 
   test('an event it may not be without ends it, instead of being skipped', async () => {
-    const { system, tell, bear, clock, fatal } = stage(
+    const { system, send, spawn, clock, fatal } = createSystem(
       tallyKind({ crashesMax: 10, onRepeatedCrash: 'give up', finally: 'fatal' }),
     )
-    bear('a')
-    tell('a', { type: 'boom' })
+    spawn('a')
+    send('a', { type: 'boom' })
     await clock.advance(1_000)
     expect(system.peek('tally', 'a')).toBeUndefined()
     expect(fatal).toEqual(['tally a: crashed twice on boom'])
   })
 
   test('what was parked for it does not reach the next one of its name', async () => {
-    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 2 }))
-    bear('a')
-    tell('a', { type: 'boom' })
-    tell('a', { type: 'add' })
-    tell('a', { type: 'boom' })
+    const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 2 }))
+    spawn('a')
+    send('a', { type: 'boom' })
+    send('a', { type: 'add' })
+    send('a', { type: 'boom' })
     await clock.advance(60_000)
     expect(system.peek('tally', 'a')).toBeUndefined()
-    bear('a')
+    spawn('a')
     await clock.advance(60_000)
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
   })
 
   test('last words that fail are logged, and nothing is wedged', async () => {
-    const { system, tell, bear, log } = stage(
+    const { system, send, spawn, log } = createSystem(
       tallyKind({
         restartAfterMs: [],
         finalOutputs: () => {
@@ -434,10 +448,10 @@ describe('what is on disk of a life that was given up', () => {
         },
       }),
     )
-    bear('a')
-    bear('b')
-    tell('a', { type: 'boom' })
-    tell('b', { type: 'add' })
+    spawn('a')
+    spawn('b')
+    send('a', { type: 'boom' })
+    send('b', { type: 'add' })
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
     expect(log.lines.map((line) => line.message)).toContain('the final outputs of an actor failed')
   })
@@ -457,32 +471,32 @@ describe('deadlines around crashes', () => {
   })
 
   test('one whose transition throws stays on disk until it is through: a restart fires it again', async () => {
-    const first = stage()
-    first.bear('a')
-    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    const first = createSystem()
+    first.spawn('a')
+    first.send('a', { type: 'wait', until: first.clock.now() + 1_000 })
     await first.flush()
     first.system.stop()
 
-    const second = stage(nightmare(), first.database, first.clock)
+    const second = createSystem(nightmare(), first.database, first.clock)
     second.system.restore()
     await second.clock.advance(1_500)
     await second.flush()
     expect(first.database.disk.get('tally')?.get('a')?.d).toBeDefined()
     second.system.stop()
 
-    const third = stage(tallyKind(), first.database, first.clock)
+    const third = createSystem(tallyKind(), first.database, first.clock)
     third.system.restore()
     await third.clock.advance(1)
     expect(third.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
   test('one that is skipped at last is gone from the disk too', async () => {
-    const first = stage()
-    first.bear('a')
-    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    const first = createSystem()
+    first.spawn('a')
+    first.send('a', { type: 'wait', until: first.clock.now() + 1_000 })
     await first.flush()
     first.system.stop()
-    const second = stage(nightmare(), first.database, first.clock)
+    const second = createSystem(nightmare(), first.database, first.clock)
     second.system.restore()
     await second.clock.advance(10_000)
     await second.flush()
@@ -490,13 +504,13 @@ describe('deadlines around crashes', () => {
   })
 
   test('one that was moved by what waited before it does not fire at its old instant', async () => {
-    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
-    bear('a')
-    tell('a', { type: 'wait', until: clock.now() + 500 })
+    const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 10 }))
+    spawn('a')
+    send('a', { type: 'wait', until: clock.now() + 500 })
     // Crashes; while it recovers, the move is parked, and then the old instant passes.
-    tell('a', { type: 'boom' })
+    send('a', { type: 'boom' })
     expect(system.peek('tally', 'a')?.value).toBe('napping')
-    tell('a', { type: 'wait', until: clock.now() + 60_000 })
+    send('a', { type: 'wait', until: clock.now() + 60_000 })
     await clock.advance(10_000)
     expect(system.peek('tally', 'a')?.value).toBe('napping')
     await clock.advance(60_000)
@@ -506,41 +520,44 @@ describe('deadlines around crashes', () => {
 
 describe('after the store broke', () => {
   test('nothing that is not on disk has an effect any more, and only diskless lives hear anything', async () => {
-    const { system, told, tell, bear, flush, database, clock, fatal } = stage()
-    bear('a')
+    const { system, effectLog, send, spawn, flush, database, clock, fatal } = createSystem()
+    spawn('a')
     await flush()
-    tell('a', { type: 'add' })
+    send('a', { type: 'add' })
     await clock.turn()
     database.break('EIO')
     await clock.turn()
-    tell('a', { type: 'add' })
-    bear('b')
+    send('a', { type: 'add' })
+    spawn('b')
     await flush()
-    expect(told).toEqual(['a=0'])
+    expect(effectLog).toEqual(['a=0'])
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a diskless life does not wait for the disk', async () => {
-    const { system, told, bear, clock, database } = stage({ ...tallyKind(), diskless: true })
-    bear('a')
+    const { system, effectLog, spawn, clock, database } = createSystem({ ...tallyKind(), diskless: true })
+    spawn('a')
     await clock.turn()
-    expect(told).toEqual(['a=0'])
+    expect(effectLog).toEqual(['a=0'])
     expect(database.inFlight).toBe(1)
     system.stopAfterStoreFailure('EIO')
     system.send('tally', 'a', { type: 'add' })
     await clock.turn()
-    expect(told).toEqual(['a=0', 'a=1'])
+    expect(effectLog).toEqual(['a=0', 'a=1'])
   })
 
   test.each(['closed', 'fatal'] as const)(
     'an effect of a diskless life that throws is logged, and is the end only if it is that life’s (%s)',
     async (end) => {
-      const { told, bear, clock, fatal, log } = stage({ ...tallyKind({ finally: end }), diskless: true })
-      bear('bad effect')
-      bear('b')
+      const { effectLog, spawn, clock, fatal, log } = createSystem({
+        ...tallyKind({ finally: end }),
+        diskless: true,
+      })
+      spawn('bad effect')
+      spawn('b')
       await clock.turn()
-      expect(told).toEqual(['bad effect=0', 'b=0'])
+      expect(effectLog).toEqual(['bad effect=0', 'b=0'])
       expect(log.lines.map((line) => line.message)).toContain('an effect failed')
       expect(fatal).toEqual(end === 'fatal' ? ['no'] : [])
     },
@@ -553,8 +570,8 @@ describe('after the store broke', () => {
       schema: { check: (value) => ({ ok: true, value }), text: '' },
       lifts: {},
     })
-    const { bear, clock, fatal } = stage({ ...tallyKind(), codec: layoutless })
-    bear('a')
+    const { spawn, clock, fatal } = createSystem({ ...tallyKind(), codec: layoutless })
+    spawn('a')
     await clock.turn()
     expect(fatal).toEqual([expect.stringContaining('state awake has no code')])
   })
@@ -575,17 +592,17 @@ describe('what the disk may hold', () => {
     ['an old record whose lift throws', { v: 1, s: 'a', c: null }],
   ])('%s is damage: left alone, and nobody is born over it', (_what, record) => {
     const database = holding('a', record)
-    const { system, bear } = stage(tallyKind(), database)
+    const { system, spawn } = createSystem(tallyKind(), database)
     expect(system.restore()).toMatchObject({
       ok: true,
       value: { restored: 0, damaged: [expect.stringContaining('tally a')] },
     })
-    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
-    expect(bear('b')).toMatchObject({ ok: true })
+    expect(spawn('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(spawn('b')).toMatchObject({ ok: true })
   })
 
   test('lives of a kind this version does not know stop the start', () => {
-    const { system } = stage(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
+    const { system } = createSystem(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
     expect(system.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
   })
 })
@@ -600,7 +617,7 @@ describe('births', () => {
       },
     })
     const words: string[] = []
-    const { bear } = stage({
+    const { spawn } = createSystem({
       ...tallyKind({
         finalOutputs: (key, _last, reason) => {
           words.push(`${key} ${reason}`)
@@ -609,16 +626,16 @@ describe('births', () => {
       }),
       logic: stillborn,
     })
-    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(spawn('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
     expect(words).toEqual(['a threw while it was spawned'])
   })
 
   test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
     const { spawnActor: bearing } = defineActions<MachineContext, AnyEventObject, Effect>()
     const parent = setup({
-      actions: { bearNobody: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
-    }).createMachine({ context: {}, on: { go: { actions: 'bearNobody' } } })
-    const { system, fatal } = stage({ ...tallyKind(), logic: parent })
+      actions: { spawnUnknownKind: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
+    }).createMachine({ context: {}, on: { go: { actions: 'spawnUnknownKind' } } })
+    const { system, fatal } = createSystem({ ...tallyKind(), logic: parent })
     system.spawn('tally', 'a', {})
     system.send('tally', 'a', { type: 'go' })
     expect(fatal).toEqual(['unknown actor kind nobody'])

@@ -18,11 +18,11 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 /** Writes one fact with the next cut, once it was given one. */
-class Scribe implements CommitParticipant {
+class NoteWriter implements CommitParticipant {
   readonly #log: string[]
   #next: string | undefined
-  troubleJoining = false
-  troubleLanding = false
+  throwsOnContribute = false
+  throwsOnCommitted = false
 
   constructor(log: string[]) {
     this.#log = log
@@ -33,7 +33,7 @@ class Scribe implements CommitParticipant {
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.troubleJoining) throw new Error('no pen')
+    if (this.throwsOnContribute) throw new Error('no pen')
     const text = this.#next
     if (text === undefined) return undefined
     this.#next = undefined
@@ -42,28 +42,28 @@ class Scribe implements CommitParticipant {
       writes,
       onCommitted: () => {
         this.#log.push(`landed ${text}`)
-        if (this.troubleLanding) throw new Error('no voice')
+        if (this.throwsOnCommitted) throw new Error('no voice')
       },
     }
   }
 }
 
-interface Options extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'onStateChange'> {
+interface ParticipantTestOptions extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'onStateChange'> {
   readonly kind?: ActorKind
   readonly database?: CrashDatabase
   readonly clock?: ManualClock
 }
 
-function stage({
+function createSystem({
   kind = tallyKind(),
   database = new CrashDatabase(),
   clock = new ManualClock(),
   ...more
-}: Options = {}) {
-  const told: string[] = []
+}: ParticipantTestOptions = {}) {
+  const effectLog: string[] = []
   const fatal: string[] = []
   const log = keptLog()
-  const scribe = new Scribe(told)
+  const noteWriter = new NoteWriter(effectLog)
   const system = new ActorSystem({
     clock,
     database,
@@ -72,14 +72,14 @@ function stage({
     kinds: [kind],
     runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
-      told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      effectLog.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
     },
-    participants: [scribe],
+    participants: [noteWriter],
     onFatal: (reason) => fatal.push(reason),
     ...more,
   })
-  const tell = (key: string, event: TallyEvent) => system.send('tally', key, event)
-  const bear = (key: string) => system.spawn('tally', key, { name: key })
+  const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
+  const spawn = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
     await clock.turn()
     while (database.inFlight > 0) {
@@ -87,14 +87,14 @@ function stage({
       await clock.turn()
     }
   }
-  return { system, told, fatal, log, tell, bear, flush, database, clock, scribe }
+  return { system, effectLog, fatal, log, send, spawn, flush, database, clock, noteWriter }
 }
 
 describe('guests of the commit loop', () => {
   test('write in the same commit as the lives', async () => {
-    const { bear, scribe, database, clock } = stage()
-    bear('a')
-    scribe.note('with a')
+    const { spawn, noteWriter, database, clock } = createSystem()
+    spawn('a')
+    noteWriter.note('with a')
     await clock.turn()
     expect(database.commits).toBe(1)
     database.crash(1)
@@ -103,73 +103,73 @@ describe('guests of the commit loop', () => {
   })
 
   test('hear that it is on disk before any effect of the cut runs, and not before it is', async () => {
-    const { bear, scribe, told, database, clock } = stage()
-    bear('a')
-    scribe.note('with a')
+    const { spawn, noteWriter, effectLog, database, clock } = createSystem()
+    spawn('a')
+    noteWriter.note('with a')
     await clock.turn()
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     database.flush()
     await clock.turn()
-    expect(told).toEqual(['landed with a', 'a=0'])
+    expect(effectLog).toEqual(['landed with a', 'a=0'])
   })
 
   test('one that throws when it hears so is logged, and the effects still run', async () => {
-    const { bear, scribe, told, flush, log } = stage()
-    scribe.troubleLanding = true
-    bear('a')
-    scribe.note('with a')
+    const { spawn, noteWriter, effectLog, flush, log } = createSystem()
+    noteWriter.throwsOnCommitted = true
+    spawn('a')
+    noteWriter.note('with a')
     await flush()
-    expect(told).toEqual(['landed with a', 'a=0'])
+    expect(effectLog).toEqual(['landed with a', 'a=0'])
     expect(log.lines.map(({ message }) => message)).toContain(
       'a commit participant threw after its writes were on disk',
     )
   })
 
   test('one that cannot say what it has to write is the end: memory would be ahead of the disk unseen', async () => {
-    const { bear, scribe, told, flush, fatal, database } = stage()
-    scribe.troubleJoining = true
-    bear('a')
+    const { spawn, noteWriter, effectLog, flush, fatal, database } = createSystem()
+    noteWriter.throwsOnContribute = true
+    spawn('a')
     await flush()
     expect(fatal).toEqual(['the store is broken: no pen'])
     expect(database.commits).toBe(0)
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
   })
 
   test('nobody hears of what a broken store did not take', async () => {
-    const { bear, scribe, told, database, clock, fatal } = stage()
-    bear('a')
-    scribe.note('with a')
+    const { spawn, noteWriter, effectLog, database, clock, fatal } = createSystem()
+    spawn('a')
+    noteWriter.note('with a')
     await clock.turn()
     database.break('EIO')
     await clock.turn()
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a stir alone leads to a cut', async () => {
-    const { system, scribe, told, flush, database } = stage()
-    scribe.note('alone')
+    const { system, noteWriter, effectLog, flush, database } = createSystem()
+    noteWriter.note('alone')
     system.requestCommit()
     await flush()
-    expect(told).toEqual(['landed alone'])
+    expect(effectLog).toEqual(['landed alone'])
     expect(database.commits).toBe(1)
   })
 
   test('a stir while a commit is in flight leads to the next cut, although no life is dirty', async () => {
-    const { system, bear, scribe, told, database, clock, flush } = stage()
-    bear('a')
+    const { system, spawn, noteWriter, effectLog, database, clock, flush } = createSystem()
+    spawn('a')
     await clock.turn()
-    scribe.note('meanwhile')
+    noteWriter.note('meanwhile')
     system.requestCommit()
     await clock.turn()
     expect(database.commits).toBe(1)
     await flush()
     expect(database.commits).toBe(2)
-    expect(told).toEqual(['a=0', 'landed meanwhile'])
+    expect(effectLog).toEqual(['a=0', 'landed meanwhile'])
   })
 
   test('nothing to write means no commit, and is settled all the same', async () => {
-    const { system, database, clock } = stage()
+    const { system, database, clock } = createSystem()
     system.requestCommit()
     const settled = system.settled()
     await clock.turn()
@@ -182,33 +182,33 @@ describe('the word right before a cut', () => {
   /** Tells `a` to add one before the first cut that finds it at zero. */
   const adding = () => {
     const cuts: number[] = []
-    const made: ReturnType<typeof stage> = stage({
+    const made: ReturnType<typeof createSystem> = createSystem({
       beforeCommit: () => {
         const n = (made.system.peek('tally', 'a')?.context as TallyContext | undefined)?.n ?? -1
         cuts.push(n)
-        if (n === 0) made.tell('a', { type: 'add' })
+        if (n === 0) made.send('a', { type: 'add' })
       },
     })
     return { ...made, cuts }
   }
 
   test('is part of the cut: mail, state and effects', async () => {
-    const { bear, told, database, clock } = adding()
-    bear('a')
+    const { spawn, effectLog, database, clock } = adding()
+    spawn('a')
     await clock.turn()
     expect(database.commits).toBe(1)
     database.flush()
     await clock.turn()
-    expect(told).toEqual(['a=0', 'a=1'])
+    expect(effectLog).toEqual(['a=0', 'a=1'])
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('asks for no other cut beside it: one commit is in flight at a time', async () => {
-    const { bear, tell, database, clock, cuts, flush } = adding()
-    bear('a')
+    const { spawn, send, database, clock, cuts, flush } = adding()
+    spawn('a')
     await clock.turn()
     expect(cuts).toEqual([0])
-    tell('a', { type: 'add' })
+    send('a', { type: 'add' })
     await clock.turn()
     expect(database.inFlight).toBe(1)
     await flush()
@@ -217,25 +217,25 @@ describe('the word right before a cut', () => {
   })
 
   test('a life born in it and over before that is on disk leaves no record', async () => {
-    const made: ReturnType<typeof stage> = stage({
+    const made: ReturnType<typeof createSystem> = createSystem({
       beforeCommit: () => {
-        if (made.database.commits === 0) made.bear('b')
+        if (made.database.commits === 0) made.spawn('b')
       },
     })
-    made.bear('a')
+    made.spawn('a')
     await made.clock.turn()
-    made.tell('b', { type: 'end' })
+    made.send('b', { type: 'end' })
     await made.flush()
     expect([...(made.database.disk.get('tally')?.keys() ?? [])]).toEqual(['a'])
   })
 
   test('one that throws stops the host', async () => {
-    const { bear, clock, fatal, log } = stage({
+    const { spawn, clock, fatal, log } = createSystem({
       beforeCommit: () => {
         throw new Error('undecided')
       },
     })
-    bear('a')
+    spawn('a')
     await clock.turn()
     expect(fatal).toEqual(['undecided'])
     expect(log.lines.map(({ message }) => message)).toContain('the step before a commit threw')
@@ -243,7 +243,7 @@ describe('the word right before a cut', () => {
 })
 
 describe('the watch', () => {
-  const watched = (options: Options = {}) => {
+  const watched = (options: ParticipantTestOptions = {}) => {
     const seen: string[] = []
     const n = (snapshot: StateChange['after'] | undefined) =>
       (snapshot?.context as TallyContext | undefined)?.n
@@ -251,31 +251,31 @@ describe('the watch', () => {
       void seen.push(
         `${key} ${n(before) ?? 'nothing'} → ${n(after)}${over ? ' over' : ''}${restored ? ' restored' : ''}`,
       )
-    return { ...stage({ ...options, onStateChange: watch }), seen }
+    return { ...createSystem({ ...options, onStateChange: watch }), seen }
   }
 
   test('sees births, changes and ends in the tick of their transition, and no failed one', () => {
-    const { bear, tell, seen } = watched()
-    bear('a')
-    tell('a', { type: 'add' })
-    tell('a', { type: 'boom' })
-    bear('b')
-    tell('b', { type: 'end' })
+    const { spawn, send, seen } = watched()
+    spawn('a')
+    send('a', { type: 'add' })
+    send('a', { type: 'boom' })
+    spawn('b')
+    send('b', { type: 'end' })
     expect(seen).toEqual(['a nothing → 0', 'a 0 → 1', 'b nothing → 0', 'b 0 → 0 over'])
   })
 
   test('an event that changes nothing is no change', () => {
-    const { bear, tell, seen } = watched()
-    bear('a')
-    tell('a', { type: 'forget' })
+    const { spawn, send, seen } = watched()
+    spawn('a')
+    send('a', { type: 'forget' })
     expect(seen).toEqual(['a nothing → 0'])
   })
 
   test('sees what was restored, all of it before anything that follows from it', async () => {
-    const first = stage()
-    first.bear('a')
-    first.bear('b')
-    first.tell('b', { type: 'add' })
+    const first = createSystem()
+    first.spawn('a')
+    first.spawn('b')
+    first.send('b', { type: 'add' })
     await first.flush()
     const { system, seen } = watched({ database: first.database, clock: first.clock })
     system.restore()
@@ -283,21 +283,21 @@ describe('the watch', () => {
   })
 
   test('a life that was given up is over, with its last good state', async () => {
-    const { bear, tell, clock, seen } = watched({ kind: tallyKind({ restartAfterMs: [] }) })
-    bear('a')
-    tell('a', { type: 'add' })
-    tell('a', { type: 'boom' })
+    const { spawn, send, clock, seen } = watched({ kind: tallyKind({ restartAfterMs: [] }) })
+    spawn('a')
+    send('a', { type: 'add' })
+    send('a', { type: 'boom' })
     await clock.turn()
     expect(seen).toEqual(['a nothing → 0', 'a 0 → 1', 'a 1 → 1 over'])
   })
 
   test('one that throws stops the host: what is known of the lives would not be what they are', () => {
-    const { bear, fatal } = stage({
+    const { spawn, fatal } = createSystem({
       onStateChange: () => {
         throw new Error('blind')
       },
     })
-    bear('a')
+    spawn('a')
     expect(fatal).toEqual(['blind'])
   })
 })
@@ -306,26 +306,26 @@ describe('afterwards', () => {
   const last: TallyEffect = { type: 'tally.ended', name: 'afterwards' }
 
   test('runs once everything before it is on disk', async () => {
-    const { system, bear, tell, told, database, clock } = stage()
-    bear('a')
+    const { system, spawn, send, effectLog, database, clock } = createSystem()
+    spawn('a')
     await clock.turn()
-    tell('a', { type: 'add' })
+    send('a', { type: 'add' })
     system.runAfterCommit(last)
     database.flush()
     await clock.turn()
-    expect(told).toEqual(['a=0'])
+    expect(effectLog).toEqual(['a=0'])
     expect(database.inFlight).toBe(1)
     database.flush()
     await clock.turn()
-    expect(told).toEqual(['a=0', 'a=1', 'tally.ended afterwards'])
+    expect(effectLog).toEqual(['a=0', 'a=1', 'tally.ended afterwards'])
   })
 
   test('runs at the end of the turn when there is nothing to wait for', async () => {
-    const { system, told, clock, database } = stage()
+    const { system, effectLog, clock, database } = createSystem()
     system.runAfterCommit(last)
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     await clock.turn()
-    expect(told).toEqual(['tally.ended afterwards'])
+    expect(effectLog).toEqual(['tally.ended afterwards'])
     expect(database.commits).toBe(0)
   })
 })

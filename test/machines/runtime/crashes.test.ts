@@ -18,39 +18,40 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
 
-interface World {
+interface CrashSchedule {
   readonly random: Random
   readonly clock: ManualClock
   readonly database: CrashDatabase
-  readonly broken: string[]
+  readonly violations: string[]
   /** Keys to talk to. One that was told to end is never used again, so that an end can be told from a rebirth. */
   keys: string[]
   readonly retired: Set<string>
   /** Asked for by a deed, which may be waiting in a life that recovers. */
-  unborn: string[]
+  requestedKeys: string[]
   kill: () => void
   effects: number
   crashes: number
 }
 
 /** The law, in code that knows nothing of how the kit keeps it: look at the disk when the effect runs. */
-function check(world: World, effect: TallyEffect): void {
-  world.effects++
-  if (effect.type === 'tally.never') world.broken.push(`effect of a transition that threw: ${effect.name}`)
-  const record = world.database.disk.get('tally')?.get(effect.name)
+function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
+  schedule.effects++
+  if (effect.type === 'tally.never')
+    schedule.violations.push(`effect of a transition that threw: ${effect.name}`)
+  const record = schedule.database.disk.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
   if (effect.type === 'tally.ended' && record !== undefined)
-    world.broken.push(`${effect.name} told as ended, but is on disk`)
+    schedule.violations.push(`${effect.name} told as ended, but is on disk`)
   // Told and ended within one cut: then there is rightly nothing on disk.
-  const over = record === undefined && world.retired.has(effect.name)
+  const over = record === undefined && schedule.retired.has(effect.name)
   if (effect.type === 'tally.told' && n < effect.n && !over) {
-    world.broken.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
+    schedule.violations.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
   }
 }
 
 /** Counts its cuts; what it has heard to be on disk must be there. */
-function guestOf(world: World): CommitParticipant {
-  let count = (world.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
+  let count = (schedule.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
   return {
     contribute: () => {
       const n = ++count
@@ -58,44 +59,44 @@ function guestOf(world: World): CommitParticipant {
         writes: [{ table: 'key-value', collection: 'memory', key: 'cuts', value: { n } }],
         onCommitted: () => {
           const stored =
-            (world.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
-          if (stored < n) world.broken.push(`cut ${n} landed, but ${stored} is on disk`)
+            (schedule.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+          if (stored < n) schedule.violations.push(`cut ${n} landed, but ${stored} is on disk`)
         },
       }
     },
   }
 }
 
-function incarnation(world: World): ActorSystem {
+function startSystem(schedule: CrashSchedule): ActorSystem {
   let alive = true
   const system: ActorSystem = new ActorSystem({
     // Handles of one incarnation: dead after its crash, so nothing of the old life runs again.
     clock: {
-      now: world.clock.now,
-      monotonic: world.clock.monotonic,
-      after: (ms, run) => world.clock.after(ms, () => alive && run()),
-      endOfTick: (run) => world.clock.endOfTick(() => alive && run()),
+      now: schedule.clock.now,
+      monotonic: schedule.clock.monotonic,
+      after: (ms, run) => schedule.clock.after(ms, () => alive && run()),
+      endOfTick: (run) => schedule.clock.endOfTick(() => alive && run()),
     },
-    database: world.database,
+    database: schedule.database,
     log: keptLog(),
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
-    runEffect: (effect: Effect) => alive && check(world, effect as TallyEffect),
+    runEffect: (effect: Effect) => alive && checkEffect(schedule, effect as TallyEffect),
     // Whoever decides right before a cut tells lives something too, now and then.
     beforeCommit: () => {
-      if (alive && world.random.random(0.2))
-        system.send('tally', world.random.pick(world.keys), { type: 'add' })
+      if (alive && schedule.random.random(0.2))
+        system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
     },
-    participants: [guestOf(world)],
-    onFatal: (reason) => world.broken.push(`fatal: ${reason}`),
+    participants: [createCommitCounter(schedule)],
+    onFatal: (reason) => schedule.violations.push(`fatal: ${reason}`),
   })
-  world.kill = () => {
+  schedule.kill = () => {
     alive = false
   }
   return system
 }
 
-function randomEvent(random: Random, { clock, keys, unborn }: World): TallyEvent {
+function randomEvent(random: Random, { clock, keys, requestedKeys: unborn }: CrashSchedule): TallyEvent {
   return random.pick<() => TallyEvent>([
     () => ({ type: 'add' }),
     () => ({ type: 'add' }),
@@ -108,81 +109,82 @@ function randomEvent(random: Random, { clock, keys, unborn }: World): TallyEvent
   ])()
 }
 
-let births = 0
+let keyCount = 0
 
 function newKey(keys: string[]): string {
-  const key = `life-${++births}`
+  const key = `life-${++keyCount}`
   keys.push(key)
   return key
 }
 
-function talk(world: World, system: ActorSystem, random: Random): void {
-  world.keys.push(...world.unborn.filter((key) => system.peek('tally', key) !== undefined))
-  world.unborn = world.unborn.filter((key) => !world.keys.includes(key))
-  const key = random.pick(world.keys)
-  const event = randomEvent(random, world)
+function sendRandomEvent(schedule: CrashSchedule, system: ActorSystem, random: Random): void {
+  schedule.keys.push(...schedule.requestedKeys.filter((key) => system.peek('tally', key) !== undefined))
+  schedule.requestedKeys = schedule.requestedKeys.filter((key) => !schedule.keys.includes(key))
+  const key = random.pick(schedule.keys)
+  const event = randomEvent(random, schedule)
   if (!system.send('tally', key, event)) system.spawn('tally', key, { name: key })
   else if (event.type === 'end') {
-    world.retired.add(key)
-    world.keys = world.keys.filter((other) => other !== key)
-    if (world.keys.length < 4) newKey(world.keys)
+    schedule.retired.add(key)
+    schedule.keys = schedule.keys.filter((other) => other !== key)
+    if (schedule.keys.length < 4) newKey(schedule.keys)
   }
 }
 
-async function schedule(seed: number, faulty = false): Promise<World> {
+async function schedule(seed: number, faulty = false): Promise<CrashSchedule> {
   const random = new Random(seed)
-  const world: World = {
+  const schedule: CrashSchedule = {
     random,
     clock: new ManualClock(),
     database: new CrashDatabase(),
-    broken: [],
+    violations: [],
     keys: ['a', 'b', 'c', 'd'],
     retired: new Set(),
-    unborn: [],
+    requestedKeys: [],
     kill: () => {},
     effects: 0,
     crashes: 0,
   }
-  let system = incarnation(world)
+  let system = startSystem(schedule)
   const steps = 10 + random.below(60)
   for (let step = 0; step < steps; step++) {
-    if (world.database.inFlight > 1) world.broken.push('two commits are in flight')
+    if (schedule.database.inFlight > 1) schedule.violations.push('two commits are in flight')
     const die = random.fraction()
     if (die < 0.55) {
-      talk(world, system, random)
+      sendRandomEvent(schedule, system, random)
     } else if (die < 0.75) {
-      await world.clock.turn()
+      await schedule.clock.turn()
     } else if (die < 0.9) {
-      if (faulty && random.random(0.3)) world.database.lie()
-      else world.database.flush()
-      await world.clock.turn()
+      if (faulty && random.random(0.3)) schedule.database.lie()
+      else schedule.database.flush()
+      await schedule.clock.turn()
     } else if (die < 0.95) {
-      await world.clock.advance(random.below(3_000))
+      await schedule.clock.advance(random.below(3_000))
     } else {
-      world.crashes++
-      world.kill()
-      world.database.crash(random.below(world.database.inFlight + 1))
-      system = incarnation(world)
+      schedule.crashes++
+      schedule.kill()
+      schedule.database.crash(random.below(schedule.database.inFlight + 1))
+      system = startSystem(schedule)
       const restored = system.restore()
       if (!restored.ok || restored.value.damaged.length > 0)
-        world.broken.push('what was on disk did not come back')
+        schedule.violations.push('what was on disk did not come back')
       let pending = 0
-      for (const [key, record] of world.database.snapshots.all('tally')) {
+      for (const [key, record] of schedule.database.snapshots.all('tally')) {
         const now = system.peek('tally', key)
         if (JSON.stringify(now?.context) !== JSON.stringify(record.c))
-          world.broken.push(`${key} came back different`)
+          schedule.violations.push(`${key} came back different`)
         if (record.d !== undefined) pending += Object.keys(record.d).length
       }
-      if (system.pendingDeadlines() !== pending) world.broken.push('deadlines on disk did not come back')
+      if (system.pendingDeadlines() !== pending)
+        schedule.violations.push('deadlines on disk did not come back')
     }
   }
   // Let it finish: everything told is now committed and its effects have run, and every deadline is in the future.
-  for (let i = 0; i < 50 && (world.database.inFlight > 0 || i < 2); i++) {
-    world.database.flush()
-    await world.clock.turn()
+  for (let i = 0; i < 50 && (schedule.database.inFlight > 0 || i < 2); i++) {
+    schedule.database.flush()
+    await schedule.clock.turn()
   }
   system.stop()
-  return world
+  return schedule
 }
 
 test(
@@ -192,10 +194,10 @@ test(
     let effects = 0
     let crashes = 0
     for (let seed = from; seed < from + SCHEDULES; seed++) {
-      const world = await schedule(seed)
-      if (world.broken.length > 0) throw new Error(`SEED=${seed}: ${world.broken.join('; ')}`)
-      effects += world.effects
-      crashes += world.crashes
+      const schedule = await schedule(seed)
+      if (schedule.violations.length > 0) throw new Error(`SEED=${seed}: ${schedule.violations.join('; ')}`)
+      effects += schedule.effects
+      crashes += schedule.crashes
     }
     // The schedules must have met what they are about.
     expect(effects).toBeGreaterThan(SCHEDULES)
@@ -206,6 +208,6 @@ test(
 
 test('control: a disk that says yes too early breaks the law, and the check sees it', async () => {
   let caught = 0
-  for (let seed = 1; seed <= 100; seed++) if ((await schedule(seed, true)).broken.length > 0) caught++
+  for (let seed = 1; seed <= 100; seed++) if ((await schedule(seed, true)).violations.length > 0) caught++
   expect(caught).toBeGreaterThan(20)
 })

@@ -6,17 +6,17 @@ import { type Result, yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog } from '../../support/recording-log.ts'
 
-interface Chore {
+interface NamedTask {
   readonly name: string
 }
 
 /** The disk, and everybody who does a chore in the hand. */
-function bench() {
+function createHarness() {
   const disk = new Map<string, object>()
   const keyValues: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }
-  const tried: { readonly name: string; readonly end: (answer: Result<void>) => void }[] = []
+  const attempts: { readonly name: string; readonly end: (answer: Result<void>) => void }[] = []
   const open = () =>
-    new DurableTasks<Chore>({
+    new DurableTasks<NamedTask>({
       clock: new ManualClock(),
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: keptLog(),
@@ -24,42 +24,42 @@ function bench() {
       requestCommit: () => {},
       prefix: 'test/',
       attemptsMax: 3,
-      attempt: (_, { name }) => new Promise((end) => void tried.push({ name, end })),
+      attempt: (_, { name }) => new Promise((end) => void attempts.push({ name, end })),
       onGivenUp: () => {},
     })
   /** Answers what lets the cut land on the disk. */
-  const cut = (chores: DurableTasks<Chore>) => {
-    const share = chores.contribute()
+  const commit = (tasks: DurableTasks<NamedTask>) => {
+    const contribution = tasks.contribute()
     return () => {
-      for (const write of share?.writes ?? []) {
+      for (const write of contribution?.writes ?? []) {
         if (write.table !== 'key-value') continue
         if (write.value === null) disk.delete(write.key)
         else disk.set(write.key, write.value)
       }
-      share?.onCommitted()
+      contribution?.onCommitted()
     }
   }
-  return { disk, tried, open, cut }
+  return { disk, attempts, open, commit }
 }
 
 test('one that is done while another is on its way to the disk in its place does not take that one along', async () => {
-  const { disk, tried, open, cut } = bench()
-  const chores = open()
-  chores.add('run', { name: 'first' })
-  cut(chores)()
-  chores.add('run', { name: 'second' })
-  const landing = cut(chores)
-  tried[0]?.end(yes(undefined))
+  const { disk, attempts, open, commit } = createHarness()
+  const tasks = open()
+  tasks.add('run', { name: 'first' })
+  commit(tasks)()
+  tasks.add('run', { name: 'second' })
+  const finishCommit = commit(tasks)
+  attempts[0]?.end(yes(undefined))
   await new Promise((resolve) => setImmediate(resolve))
-  landing()
-  cut(chores)()
+  finishCommit()
+  commit(tasks)()
   expect([...disk]).toEqual([['test/run', { name: 'second' }]])
-  chores.stop()
+  tasks.stop()
   const after = open()
   after.start()
-  expect(tried.map(({ name }) => name)).toEqual(['first', 'second', 'second'])
-  tried[2]?.end(yes(undefined))
+  expect(attempts.map(({ name }) => name)).toEqual(['first', 'second', 'second'])
+  attempts[2]?.end(yes(undefined))
   await new Promise((resolve) => setImmediate(resolve))
-  cut(after)()
+  commit(after)()
   expect(disk.size).toBe(0)
 })

@@ -20,22 +20,22 @@ type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { t
 const { recordEffect, sendEvent, setDeadline, endActor } = defineActions<{ n: number }, Event, Effect>()
 let xstateSystem: AnyActorRef['system'] | undefined
 
-const guestMachine = setup({
+const counterMachine = setup({
   types: {} as { context: { n: number }; events: Event },
   actions: {
     add: assign({ n: ({ context }) => context.n + 1 }),
-    look: (args) => {
+    captureSystem: (args) => {
       xstateSystem = args.system
     },
-    say: recordEffect(({ context }) => ({ type: `said.${context.n}` })),
-    tellThree: sendEvent(({ context }) =>
+    recordCount: recordEffect(({ context }) => ({ type: `said.${context.n}` })),
+    sendToOthers: sendEvent(({ context }) =>
       Array.from({ length: context.n }, (_, at) => ({
         to: { kind: 'guest', key: `g${at}` },
         event: { type: 'add' },
       })),
     ),
     wait: setDeadline(() => ({ name: 'late', at: Date.UTC(2027, 0, 1) })),
-    throwUp: () => {
+    throwError: () => {
       throw new Error('no')
     },
     end: endActor(),
@@ -44,23 +44,23 @@ const guestMachine = setup({
   id: 'guest',
   context: { n: 0 },
   initial: 'here',
-  entry: ['look', 'wait'],
+  entry: ['captureSystem', 'wait'],
   states: {
     here: {
       on: {
         add: { actions: 'add' },
-        tell: { actions: 'tellThree' },
-        leave: { target: 'left', actions: 'say' },
-        'leave badly': { actions: ['say', 'end', 'throwUp'] },
+        tell: { actions: 'sendToOthers' },
+        leave: { target: 'left', actions: 'recordCount' },
+        'leave badly': { actions: ['recordCount', 'end', 'throwError'] },
       },
     },
-    left: { entry: 'end', on: { add: { actions: ['add', 'say'] } } },
+    left: { entry: 'end', on: { add: { actions: ['add', 'recordCount'] } } },
   },
 })
 
-const guestKind: ActorKind = {
+const counterKind: ActorKind = {
   name: 'guest',
-  logic: guestMachine,
+  logic: counterMachine,
   codec: createSnapshotCodec({
     version: 1,
     states: { here: 'h', left: 'l' },
@@ -70,17 +70,17 @@ const guestKind: ActorKind = {
   supervision: { ...closeOnCrash, restartAfterMs: [1_000], crashesMax: 10 },
 }
 
-function stage(kinds: readonly ActorKind[] = [guestKind], database = new CrashDatabase()) {
+function createSystem(kinds: readonly ActorKind[] = [counterKind], database = new CrashDatabase()) {
   const clock = new ManualClock()
-  const told: string[] = []
+  const effectLog: string[] = []
   const system = new ActorSystem({
     clock,
     database,
     log: keptLog(),
     meters: noMeters,
     kinds,
-    runEffect: ({ type }) => void told.push(type),
-    onFatal: (reason) => void told.push(`fatal: ${reason}`),
+    runEffect: ({ type }) => void effectLog.push(type),
+    onFatal: (reason) => void effectLog.push(`fatal: ${reason}`),
   })
   const flush = async () => {
     await clock.turn()
@@ -89,12 +89,12 @@ function stage(kinds: readonly ActorKind[] = [guestKind], database = new CrashDa
       await clock.turn()
     }
   }
-  return { system, clock, database, told, flush }
+  return { system, clock, database, effectLog, flush }
 }
 
 describe('a life that ends by a deed', () => {
   test('leaves registry, deadlines and disk with that transition, whose effects still run', async () => {
-    const { system, database, told, flush } = stage()
+    const { system, database, effectLog, flush } = createSystem()
     system.spawn('guest', 'g', {})
     await flush()
     expect(system.pendingDeadlines()).toBe(1)
@@ -103,16 +103,16 @@ describe('a life that ends by a deed', () => {
     expect(system.send('guest', 'g', { type: 'add' })).toBe(false)
     expect(system.pendingDeadlines()).toBe(0)
     await flush()
-    expect(told).toEqual(['said.0'])
+    expect(effectLog).toEqual(['said.0'])
     expect(database.disk.get('guest')?.size).toBe(0)
   })
 
   test('does not end when the transition throws after all', async () => {
-    const { system, told, flush, database } = stage()
+    const { system, effectLog, flush, database } = createSystem()
     system.spawn('guest', 'g', {})
     system.send('guest', 'g', { type: 'leave badly' })
     await flush()
-    expect(told).toEqual([])
+    expect(effectLog).toEqual([])
     expect(system.peek('guest', 'g')?.value).toBe('here')
     expect(database.disk.get('guest')?.has('g')).toBe(true)
     // Nor does the next one, which has nothing to do with it.
@@ -121,16 +121,16 @@ describe('a life that ends by a deed', () => {
   })
 
   test('born and over within one cut, it is never written', async () => {
-    const { system, database, told, flush } = stage()
+    const { system, database, effectLog, flush } = createSystem()
     system.spawn('guest', 'g', {})
     system.send('guest', 'g', { type: 'leave' })
     await flush()
-    expect(told).toEqual(['said.0'])
+    expect(effectLog).toEqual(['said.0'])
     expect(database.commits).toBe(0)
   })
 
   test('over while the commit of its birth is in flight, it is taken off the disk with the next', async () => {
-    const { system, clock, database, flush } = stage()
+    const { system, clock, database, flush } = createSystem()
     system.spawn('guest', 'g', {})
     await clock.turn()
     system.send('guest', 'g', { type: 'leave' })
@@ -140,7 +140,7 @@ describe('a life that ends by a deed', () => {
   })
 
   test('ten thousand of them leave nothing behind in xstate’s own books', async () => {
-    const { system, flush } = stage()
+    const { system, flush } = createSystem()
     system.spawn('guest', 'first', {})
     if (xstateSystem === undefined) throw new Error('the system was not seen')
     // The books themselves are private; who enters and who leaves them is not.
@@ -171,7 +171,7 @@ describe('a life that ends by a deed', () => {
 })
 
 test('a deed may tell nobody, one, or many, in order and within the tick', () => {
-  const { system } = stage()
+  const { system } = createSystem()
   for (const key of ['g0', 'g1', 'g2']) system.spawn('guest', key, {})
   const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek('guest', key)?.context.n)
   system.send('guest', 'g0', { type: 'tell' })
@@ -199,7 +199,7 @@ describe('a life a part of which is kept elsewhere', () => {
       written.push(writes.map(({ table }) => table).join(' '))
       return commit(writes)
     }
-    const made = stage([runKind], database)
+    const made = createSystem([runKind], database)
     const tell = (event: RunMachineEvent) => made.system.send('run', 'run-1', event)
     return { ...made, tell, written }
   }
@@ -220,7 +220,7 @@ describe('a life a part of which is kept elsewhere', () => {
     system.spawn('run', 'run-1', input)
     await flush()
     expect(database.disk.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
-    const again = stage([runKind], database)
+    const again = createSystem([runKind], database)
     expect(again.system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
     expect(again.system.peek('run', 'run-1')?.context).toEqual(system.peek('run', 'run-1')?.context)
   })
@@ -250,7 +250,7 @@ describe('a life a part of which is kept elsewhere', () => {
     system.spawn('run', 'run-1', input)
     await flush()
     database.runs.clear()
-    const again = stage([runKind], database)
+    const again = createSystem([runKind], database)
     expect(again.system.restore()).toMatchObject({
       ok: true,
       value: { restored: 0, damaged: ['run run-1: the other part of it is missing'] },

@@ -12,16 +12,16 @@ import { createTransitionOutput, type TransitionOutput } from '../../../actors/r
 import { tallyMachine } from '../../support/counter-actor.ts'
 
 const EVENTS = ['e0', 'e1', 'e2', 'unknown'] as const
-const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'tellSome', 'leave'] as const
+const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'sendSome', 'leave'] as const
 
-type Drawable = { readonly n: number; readonly m: number }
-type Happening = { readonly type: string; readonly x: number }
-const { sendEvent, endActor } = defineActions<Drawable, Happening, never>()
+type StepContext = { readonly n: number; readonly m: number }
+type StepEvent = { readonly type: string; readonly x: number }
+const { sendEvent, endActor } = defineActions<StepContext, StepEvent, never>()
 
 /** Deeds of every sort; `log` hears of those that are not assigns and lay nothing on the tray. */
 function base(log: string[]) {
   return setup({
-    types: {} as { context: Drawable; events: Happening; input: number },
+    types: {} as { context: StepContext; events: StepEvent; input: number },
     guards: { odd: ({ context }) => context.n % 2 === 1, even: ({ context }) => context.n % 2 === 0 },
     actions: {
       inc: assign({ n: ({ context }) => context.n + 1 }),
@@ -32,7 +32,7 @@ function base(log: string[]) {
       boom: ({ context }) => {
         if (context.n % 5 === 4) throw new Error('boom')
       },
-      tellSome: sendEvent(({ context, event }) =>
+      sendSome: sendEvent(({ context, event }) =>
         Array.from({ length: context.n % 3 }, (_, at) => ({
           to: { kind: 'other', key: `${at} of ${context.n}` },
           event,
@@ -44,16 +44,16 @@ function base(log: string[]) {
 }
 
 /** What was laid on the tray since it was looked at last. */
-function emptied(tray: TransitionOutput): string {
-  const seen = JSON.stringify(tray)
-  tray.messages.length = 0
-  tray.ended = false
+function takeOutput(output: TransitionOutput): string {
+  const seen = JSON.stringify(output)
+  output.messages.length = 0
+  output.ended = false
   return seen
 }
 
 const anyAction = fc.constantFrom(...ACTIONS)
 const anyActions = fc.array(anyAction, { maxLength: 4 })
-const anyArrow = fc.record(
+const anyTransition = fc.record(
   {
     target: fc.constantFrom('s0', 's1', 's2', 'deep', 'deep.y', 'end'),
     actions: anyActions,
@@ -62,11 +62,11 @@ const anyArrow = fc.record(
   },
   { requiredKeys: ['actions'] },
 )
-const anyArrows = fc.array(anyArrow, { minLength: 1, maxLength: 2 })
+const anyTransitions = fc.array(anyTransition, { minLength: 1, maxLength: 2 })
 const anyState = fc.record({
   entry: anyActions,
   exit: anyActions,
-  on: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyArrows),
+  on: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyTransitions),
 })
 const anyMachine = fc.record({
   s0: anyState,
@@ -75,7 +75,7 @@ const anyMachine = fc.record({
   x: anyState,
   y: anyState,
   deep: anyState,
-  rootOn: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyArrows),
+  rootOn: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyTransitions),
 })
 type Drawn = typeof anyMachine extends fc.Arbitrary<infer D> ? D : never
 
@@ -136,21 +136,21 @@ function trail(
 ): string[] {
   const seen: string[] = []
   const actor = createActor(logic, { input })
-  const tray = createTransitionOutput(actor.system)
+  const output = createTransitionOutput(actor.system)
   actor.subscribe({ error: () => {} })
   actor.start()
-  const look = () => {
+  const observe = () => {
     const { status, value, context } = actor.getSnapshot()
     seen.push(
       `${status} ${JSON.stringify(value)} ${JSON.stringify(context)} after ${log.splice(0).join(', ')}`,
-      emptied(tray),
+      takeOutput(output),
     )
   }
-  look()
+  observe()
   for (const event of events) {
     if (actor.getSnapshot().status !== 'active') break
     actor.send(event)
-    look()
+    observe()
   }
   const snapshot = actor.getSnapshot()
   if (snapshot.status === 'active') {
@@ -199,7 +199,7 @@ describe('a quickened machine', () => {
       initial: 'a',
       states: { a: {} },
     }) as unknown as AnyStateMachine
-    const bornOf = (logic: AnyStateMachine) =>
+    const startActor = (logic: AnyStateMachine) =>
       ['somebody', 'nobody', 'anybody'].map((who) => {
         const actor = createActor(logic, { input: { who } })
         actor.subscribe({ error: () => {} })
@@ -207,7 +207,7 @@ describe('a quickened machine', () => {
         const { status, context } = actor.getSnapshot()
         return [status, context]
       })
-    expect(bornOf(withQuickSteps(machine))).toEqual(bornOf(machine))
+    expect(startActor(withQuickSteps(machine))).toEqual(startActor(machine))
   })
 
   test('goes on from a stored state as the machine would', () => {
@@ -223,13 +223,13 @@ describe('a quickened machine', () => {
           for (const event of before) if (first.getSnapshot().status === 'active') first.send(event)
           if (first.getSnapshot().status !== 'active') return []
           const second = createActor(logic, { input: 0, snapshot: first.getPersistedSnapshot() })
-          const tray = createTransitionOutput(second.system)
+          const output = createTransitionOutput(second.system)
           second.subscribe({ error: () => {} })
           second.start()
           log.length = 0
           for (const event of after) if (second.getSnapshot().status === 'active') second.send(event)
           const { status, value, context } = second.getSnapshot()
-          return [status, value, context, log.splice(0), emptied(tray)]
+          return [status, value, context, log.splice(0), takeOutput(output)]
         }
         expect(goOn(withQuickSteps(machine))).toEqual(goOn(machine))
       }),

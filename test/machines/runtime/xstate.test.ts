@@ -6,16 +6,16 @@ import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, createActor, createMachine, fromTransition, setup } from 'xstate'
 
 const parent = () => {
-  const heard: string[] = []
+  const received: string[] = []
   const ref = createActor(
     fromTransition((state: number, event: { type: string; child?: AnyActorRef }, scope) => {
-      heard.push(event.type)
+      received.push(event.type)
       if (event.child !== undefined) scope.stopChild(event.child)
       return state
     }, 0),
   )
   ref.start()
-  return { ref, heard }
+  return { ref, received }
 }
 
 const machine = setup({
@@ -41,12 +41,12 @@ const machine = setup({
 
 describe('a life under a parent that did not spawn it', () => {
   test('throws: send does not, the snapshot says error, the parent hears of it', () => {
-    const { ref, heard } = parent()
+    const { ref, received } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
     expect(() => actor.send({ type: 'boom' })).not.toThrow()
     expect(actor.getSnapshot().status).toBe('error')
-    expect(heard).toContain('xstate.error.actor.kind')
+    expect(received).toContain('xstate.error.actor.kind')
   })
 
   test('throws: the snapshot before is still whole, and a new actor goes on from it', () => {
@@ -82,12 +82,12 @@ describe('a life under a parent that did not spawn it', () => {
   })
 
   test('ends: the parent hears of it, and the snapshot says done', () => {
-    const { ref, heard } = parent()
+    const { ref, received } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
     actor.send({ type: 'end' })
     expect(actor.getSnapshot().status).toBe('done')
-    expect(heard).toContain('xstate.done.actor.kind')
+    expect(received).toContain('xstate.done.actor.kind')
   })
 
   test('is stopped by its parent, and by nobody else', () => {
