@@ -1,8 +1,8 @@
 /**
- * What lives keep of themselves on disk: words that one process writes and a later one reads.
+ * The fields of actors on disk, which one process writes and a later one reads.
  *
- * A run's own record (`Run`) lies among all runs; here is only what a run must remember beyond it. Whoever changes a
- * shape raises the version of its layout and says how the old one is lifted.
+ * A run's own record (`Run`) is stored in the runs table; this file contains only what a run must remember besides. A
+ * change of a schema needs a higher layout version and a migration from the old one.
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { JobFollowUp, RunOutcome } from './frames.ts'
@@ -24,20 +24,20 @@ export const LeaseFields = record('LeaseFields', {
 })
 export type LeaseFields = Static<typeof LeaseFields>
 
-/** A run's record less the run itself. */
+/** The fields of a run actor, without the run's record. */
 export const RunFields = record('RunFields', {
   job: stringEnum(['run', 'follow-up']),
-  /** The lease that may speak for it; granted before it is accepted. */
+  /** The lease that may report for this run; granted before the dispatch is accepted. */
   lease: OrNull(Id),
-  /** Dispatches that were accepted, over the run's whole life: the next execution's number. */
+  /** Accepted dispatches over the run's whole life, from which the next execution's number follows. */
   attempts: Count,
-  /** How many of its costs are from before the current lease. */
+  /** Number of cost entries from before the current lease. */
   costsBefore: Count,
   /** Leases lost in a row. */
   interruptions: Count,
   /** The current lease has reported a pull request. */
   opened: Type.Boolean(),
-  /** Of a follow-up: what to go back to when it fails. */
+  /** The result before a follow-up, restored when the follow-up fails. */
   earlier: OrNull(
     record('EarlierResult', {
       result: OrNull(RunResult),
@@ -45,9 +45,9 @@ export const RunFields = record('RunFields', {
       finishedAt: OrNull(Instant),
     }),
   ),
-  /** In which status it was woken. */
+  /** The status of the finished run when a retry or follow-up started this actor; null for a new run. */
   woken: OrNull(stringEnum(RUN_STATUSES)),
-  /** Which one it is, when it is a follow-up: minted once, however often it is begun. */
+  /** The follow-up's id and number, created once, however often the follow-up is started. */
   followUp: OrNull(JobFollowUp),
 })
 export type RunFields = Static<typeof RunFields>
@@ -55,20 +55,20 @@ export type RunFields = Static<typeof RunFields>
 export const WorkerFields = record('WorkerFields', {
   id: Id,
   name: Name,
-  /** SHA-256 of its credential, in hex. */
+  /** SHA-256 of the worker's credential, in hex. */
   hash: Type.String({ minLength: 64, maxLength: 64 }),
   enrolledAt: Instant,
   local: Type.Boolean(),
   capabilities: OrNull(WorkerCapabilities),
   lastSeenAt: OrNull(Instant),
-  /** It has sent a heartbeat, so it has its credential. */
+  /** The worker has sent a heartbeat, so it has received its credential. */
   proven: Type.Boolean(),
 })
 export type WorkerFields = Static<typeof WorkerFields>
 
-// ---- a worker's own ------------------------------------------------------------------------------------------------
+// ---- actors of a worker --------------------------------------------------------------------------------------------
 
-/** What an execution has come to so far, as far as it must outlive the daemon. */
+/** The progress of an execution, as far as it must survive a restart of the daemon. */
 export const ExecutionProgress = record('ExecutionProgress', {
   sandbox: Type.Optional(RunSandbox),
   agentSessionId: Type.Optional(ForeignId),
@@ -79,18 +79,21 @@ export const ExecutionProgress = record('ExecutionProgress', {
 })
 export const checkExecutionProgress = createChecker(ExecutionProgress)
 
-/** Neither the job nor anything out of it that could be a secret. */
+/** Contains neither the job nor anything of it that could be a secret. */
 export const ExecutionFields = record('ExecutionFields', {
   leaseId: Id,
   runId: Id,
   workerId: Id,
-  /** As the dispatch said it, for people. */
+  /** The expiry in the dispatch, for people. */
   expiresAt: Instant,
   retentionHours: Type.Number({ minimum: 0 }),
   progress: ExecutionProgress,
-  /** Of this lease, as far as they were told. */
+  /** The costs of this lease that were reported. */
   costs: RunCosts,
-  /** It has to end before it is done: what its outcome becomes (`nothing` is told), and how it is stopped. */
+  /**
+   * Set when the execution must end early: what its outcome becomes (`nothing`: no outcome is reported), and how it
+   * is stopped.
+   */
   stop: OrNull(
     record('ExecutionStop', {
       as: stringEnum(['cancelled', 'interrupted', 'nothing']),
@@ -98,12 +101,12 @@ export const ExecutionFields = record('ExecutionFields', {
       reason: Text,
     }),
   ),
-  /** Once it is finished. */
+  /** Set when the execution has finished. */
   outcome: OrNull(RunOutcome),
 })
 export type ExecutionFields = Static<typeof ExecutionFields>
 
-/** As the layouts of lives want it: a check, and a text that is the same only for the same shape. */
+/** A schema as a snapshot layout needs it: a check, and a text that identifies the schema. */
 export function snapshotShape<S extends TSchema>(
   schema: S,
 ): { readonly check: Checker<Static<S>>; readonly text: string } {

@@ -1,10 +1,9 @@
 /**
- * What a terminal shows, as text that is written down once: by the worker, for the host and for the view.
+ * Forwards terminal output as text that is serialized only once, by the worker.
  *
- * The host passes on a terminal's output by the megabyte, and writing it down anew would be the dearest part of that.
- * So of a frame that is, letter by letter, the one that `attachDataText` makes, the data is taken over as it is written
- * there; it must be one JSON string by itself, within the bounds of the schema, so nothing else gets through with it.
- * Of any other frame nothing is said here: it is read as all frames are.
+ * The host forwards megabytes of terminal output, and serializing it again would be the largest cost. When a frame
+ * has exactly the form that `attachDataText` produces, its `data` is copied as it stands; it must be a single JSON
+ * string within the schema's limits, so nothing else can pass. Other frames are parsed like any frame.
  */
 
 import { ATTACH_DATA_CHARS_MAX } from './limits.ts'
@@ -21,13 +20,13 @@ export interface AttachData {
 const PREFIX = '{"type":"attach-data","sessionId":"'
 const DATA = '","data":'
 
-/** In front of the data of each frame of a session. */
+/** The text before the data in each frame of a session. */
 export const attachDataPrefix = (sessionId: string): string => `${PREFIX}${sessionId}${DATA}`
 
-/** `json`: the data of one frame, as JSON. */
+/** Builds a worker frame. `json`: the data as JSON. */
 export const attachDataText = (head: string, json: string): string => `${head}${json}}`
 
-/** The frame that a view is sent. */
+/** Builds the frame for a view. `json`: the data as JSON. */
 export const viewDataText = (json: string): string => `{"type":"data","data":${json}}`
 
 export function readAttachData(text: string): AttachData | undefined {
@@ -45,7 +44,7 @@ function parseData(json: string): string | undefined {
     const data: unknown = JSON.parse(json)
     return typeof data === 'string' && data.length <= ATTACH_DATA_CHARS_MAX ? data : undefined
   } catch {
-    // Two fields, or none: whoever reads it as any frame finds out.
+    // Not a single JSON string; the ordinary parser reports what is wrong.
     return undefined
   }
 }

@@ -1,9 +1,9 @@
 /**
- * The configuration: every key, its bounds and its default; which keys are credentials, and which need a restart.
+ * The configuration: every key with its limits and default; which keys are credentials, and which need a restart.
  *
- * Two shapes: what a person keeps in the file (everything may be left out) and what the service works with (defaults
- * filled in). A secret is optional in both, and reads as the mask wherever a configuration leaves the service, so
- * that the masked form has the same type. The file itself must never hold the mask: that would be a lost credential.
+ * Two forms exist: the file that a person edits (everything is optional) and the form that the service uses (defaults
+ * filled in). Secrets are optional in both, and read as the mask wherever a configuration leaves the service, so the
+ * masked form has the same type. The file must never contain the mask: that would be a lost credential.
  */
 import Type, { type Static, type TProperties } from 'typebox'
 import {
@@ -48,10 +48,10 @@ import {
   Url,
 } from './schema-helpers.ts'
 
-/** What every secret reads as. */
+/** The text that replaces every secret. */
 export const MASK = '***'
 
-// ---- words of the configuration --------------------------------------------------------------------------------
+// ---- types of values -------------------------------------------------------------------------------------------
 
 const Port = Type.Integer({ minimum: 0, maximum: PORT_MAX })
 const positive = (maximum: number) => Type.Number({ exclusiveMinimum: 0, maximum })
@@ -76,7 +76,7 @@ const AllowedHost = patternText(
   'a host name, *. in front for its subdomains, a port behind',
   255,
 )
-/** Path-safe and shell-safe, because it ends up in file names and addresses. */
+/** Safe in paths and shells, because the text becomes part of file names and URLs. */
 const Remote = patternText(
   '^(?![.-])[A-Za-z0-9._-]{1,100}/(?!-|\\.{1,2}$)[A-Za-z0-9._-]{1,100}$',
   'a repository as owner/name',
@@ -84,15 +84,15 @@ const Remote = patternText(
 )
 const Branch = patternText('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
 /**
- * Never an option, never a transport helper (`ext::…` runs a command), and never with a password or token in it, be
- * it before the host or in a query: this is shown to whoever may look at the configuration.
+ * Excludes command options, transport helpers (`ext::…` runs a command), and passwords or tokens before the host or
+ * in a query: everyone who may read the configuration sees this URL.
  */
 const CloneUrl = patternText(
   '^(?!https?://[^/]*@|https?://[^\\s]*[?#]|[a-z]+://[^/]*:[^/]*@)(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
   'an address that git can clone (https, ssh, file or a path) without a token in it',
   URL_CHARS_MAX,
 )
-/** Goes into HTTP headers, so no spaces and no line ends. */
+/** The text goes into HTTP headers, so it has no spaces and no line ends. */
 const Secret = Type.String({
   maxLength: CREDENTIAL_CHARS_MAX,
   pattern: '^[!-~]*$',
@@ -100,7 +100,7 @@ const Secret = Type.String({
   'x-secret': true,
 })
 const Login = Type.String({ maxLength: LOGIN_CHARS_MAX, 'x-secret': true })
-/** A string, so that it can be masked like the credential it belongs to. */
+/** A string, so that the mask can replace the instant together with its credential. */
 const SecretInstant = Type.String({
   maxLength: 64,
   pattern: '^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z|\\*\\*\\*)?$',
@@ -231,12 +231,12 @@ export const ServiceConfig = record('ServiceConfig', {
   connect: record('ConnectConfig', connect),
   worker: record('WorkerConfig', worker),
 })
-/** What the service works with: defaults filled in. */
+/** The form that the service uses, with defaults filled in. */
 export type ServiceConfig = Static<typeof ServiceConfig>
 
-// ---- as it is stored -------------------------------------------------------------------------------------------
+// ---- the stored form -------------------------------------------------------------------------------------------
 
-/** A section as the file holds it: any of its keys may be missing, and so may the section. */
+/** A section of the file: any of its keys may be missing, and so may the section. */
 function optionalSection<P extends TProperties>(title: string, fields: P) {
   return Type.Optional(Type.Partial(Type.Object(fields), { title, additionalProperties: false }))
 }
@@ -258,9 +258,9 @@ export const StoredConfig = record('StoredConfig', {
 })
 export type StoredConfig = Static<typeof StoredConfig>
 
-// ---- as it is changed ------------------------------------------------------------------------------------------
+// ---- the patch form --------------------------------------------------------------------------------------------
 
-/** Every key may be missing, and `null` deletes it; a repository's mapping may be given in part, too. */
+/** Every key may be missing, and `null` deletes a key. A repository mapping may be partial too. */
 function patchable(shape: Shape): Shape {
   const { type, properties, patternProperties, maxProperties, 'x-expects-key': expectsKey } = shape
   if (type !== 'object') return shape
@@ -287,9 +287,9 @@ export const ConfigPatch = Type.Unsafe<Record<string, unknown>>({
   description: 'Any part of the configuration; null deletes a key.',
 })
 
-// ---- which keys are special ------------------------------------------------------------------------------------
+// ---- special keys ----------------------------------------------------------------------------------------------
 
-/** Written only by flows that have checked them with their provider. */
+/** Keys that only flows may write that have checked them with their provider. */
 export const CREDENTIAL_PATHS = [
   '/tracker/apiKey',
   '/tracker/refreshToken',
@@ -303,10 +303,10 @@ export const CREDENTIAL_PATHS = [
   '/agent/agentCLogin',
 ] as const
 
-/** Read as the mask wherever a configuration leaves the service. */
+/** Keys that read as the mask wherever a configuration leaves the service. */
 export const SECRET_PATHS = [...CREDENTIAL_PATHS, '/connect/trackerClientSecret'] as const
 
-/** Bound once, when the listeners open. */
+/** Settings that are bound once, when the listeners open. */
 export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/fleet/port'] as const
 
 // ---- defaults --------------------------------------------------------------------------------------------------
@@ -346,7 +346,10 @@ export interface CompletedConfig {
 
 const checkStored = createChecker(StoredConfig)
 
-/** From what a file holds to what the service works with. The argument is left alone, and shares nothing with the answer. */
+/**
+ * Validates a stored configuration and fills in the defaults. The argument is not changed and shares nothing with the
+ * result.
+ */
 export function completeConfig(stored: unknown): Parsed<CompletedConfig> {
   const checked = checkStored(stored)
   if (!checked.ok) return checked
@@ -379,14 +382,14 @@ function withDefaults(stored: StoredConfig): ServiceConfig {
   }
 }
 
-// ---- what a schema cannot say ----------------------------------------------------------------------------------
+// ---- checks beyond the schema ----------------------------------------------------------------------------------
 
-/** The first thing wrong with a configuration that is otherwise of its schema: `/path: sentence`. */
+/** Returns the first problem of a configuration that matches its schema, as `/path: message`. */
 export function configProblems(config: ServiceConfig): string | undefined {
   return originProblem(config.server.allowedOrigins) ?? addressProblem(config) ?? driverProblem(config)
 }
 
-/** Origins are compared letter by letter, so one that no browser writes would be listed and never match. */
+/** Origins are compared as text, so a form that no browser sends would never match. */
 function originProblem(origins: readonly string[]): string | undefined {
   for (const [index, origin] of origins.entries()) {
     if (!/^https?:/.test(origin)) continue
@@ -409,7 +412,7 @@ function maskProblem(stored: StoredConfig): string | undefined {
     : `${masked}: is the mask, not a credential; leave the key out instead`
 }
 
-/** A driver that works on a folder cannot guess which. */
+/** A driver that works on a folder needs its path. */
 function driverProblem({ tracker, codehost }: ServiceConfig): string | undefined {
   if (tracker.driver === 'local' && tracker.path === undefined) {
     return '/tracker/path: is required by the local driver: the folder with the tickets'
@@ -430,7 +433,7 @@ function addressProblem({ fleet, tracker, codehost, storage, connect }: ServiceC
   )
 }
 
-/** Tokens travel to it, so the way there is encrypted, or does not leave this machine. */
+/** Tokens are sent to this URL, so it must be encrypted or on this machine. */
 function upstreamProblem(path: string, value: string | undefined): string | undefined {
   const problem = urlProblem(path, value, ['http:', 'https:'])
   if (problem !== undefined || value === undefined) return problem
@@ -449,7 +452,7 @@ function urlProblem(path: string, value: string | undefined, schemes: readonly s
   return undefined
 }
 
-/** `hostname` as URL writes it: IPv4 is in four parts whatever was typed, IPv6 is in brackets. */
+/** `hostname`: as `URL` normalizes it: IPv4 in four parts, IPv6 in brackets. */
 function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }

@@ -1,8 +1,7 @@
 /**
- * How accounts are connected: the dashboard's connect flows, storage, and the public helper that holds the client
- * secrets.
+ * The connect flows of the dashboard, storage, and the public helper that holds the client secrets.
  *
- * `r2` is a historical name that clients in the field depend on. A configuration in an answer is masked.
+ * `r2` is a historical name that existing clients depend on. Every configuration in a response is masked.
  */
 import Type, { type Static } from 'typebox'
 import { ServiceConfig } from './config.ts'
@@ -82,7 +81,7 @@ export type StorageConnectResponse = Static<typeof StorageConnectResponse>
 
 // ---- credentials -----------------------------------------------------------------------------------------------
 
-/** Checked with its provider, so that any text may be tried; an empty one disconnects. */
+/** The provider checks the credential, so any text is accepted here; an empty one disconnects. */
 const Credential = Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })
 
 export const CredentialsRequest = record('CredentialsRequest', {
@@ -110,8 +109,8 @@ export type CredentialsResponse = Static<typeof CredentialsResponse>
 // ---- the callback and the helper -------------------------------------------------------------------------------
 
 /**
- * What the browser brings back. A refusal at the tracker comes as `error`, without a code. As long as an address may be
- * at all: whatever stands in it, and whoever made it, a person is before it, and is shown a page.
+ * The query that the browser brings back. A refusal of the tracker arrives as `error` without a code. The limits are
+ * those of a URL, because a person sees the response, whoever made the URL.
  */
 export const TrackerCallbackQuery = Type.Object({
   code: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
@@ -121,7 +120,7 @@ export const TrackerCallbackQuery = Type.Object({
 })
 export type TrackerCallbackQuery = Static<typeof TrackerCallbackQuery>
 
-/** The address that the browser could not open, as it stands in its address bar. */
+/** The URL that the browser could not open, as it stands in its address bar. */
 export const PasteRequest = record('PasteRequest', {
   address: Type.String({ minLength: 1, maxLength: PASTED_CHARS_MAX, 'x-secret': true }),
 })
@@ -162,7 +161,7 @@ export type TrackerTokens = Static<typeof TrackerTokens>
 export const DeviceTokenRequest = record('DeviceTokenRequest', { device_code: Code })
 export type DeviceTokenRequest = Static<typeof DeviceTokenRequest>
 
-/** The code host's own fields, passed through; these are the ones that are used. */
+/** The code host's response, passed through; the named fields are the ones in use. */
 export const DeviceCode = Type.Object(
   {
     device_code: Code,
@@ -175,7 +174,7 @@ export const DeviceCode = Type.Object(
 )
 export type DeviceCode = Static<typeof DeviceCode>
 
-/** A token, or `error` (`authorization_pending`, `slow_down`, …) while there is none. */
+/** A token, or `error` (`authorization_pending`, `slow_down`, …) while the person has not confirmed. */
 export const DeviceToken = Type.Object(
   {
     access_token: Type.Optional(Code),

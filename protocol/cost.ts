@@ -1,7 +1,7 @@
 /**
- * What an agent execution cost: tokens always, dollars when somebody knows them.
+ * The cost of an agent execution: tokens always, dollars when known.
  *
- * `estimated` tells a person whether a figure was billed or worked out. Sums are `core/run/cost`'s business.
+ * `estimated` tells whether an amount was computed rather than billed. `core/run/cost` adds costs up.
  */
 import Type, { type Static } from 'typebox'
 import { COST_MODELS_MAX } from './limits.ts'

@@ -1,8 +1,8 @@
 /**
- * What dashboards and terminals say over their sockets.
+ * The frames of the dashboard socket and of terminal sockets.
  *
- * `linearStatus` and `linear-status` are historical names that clients in the field depend on; whatever the tracker
- * is, they stay. Every configuration here is masked.
+ * `linearStatus` and `linear-status` are historical names that existing clients depend on, so they stay for every
+ * tracker. Every configuration here is masked.
  */
 import Type, { type Static } from 'typebox'
 import { ServiceConfig } from './config.ts'
@@ -12,7 +12,7 @@ import { Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
 import { WorkerView } from './worker.ts'
 
-// ---- dashboard, from the service -------------------------------------------------------------------------------
+// ---- dashboard: from the service -------------------------------------------------------------------------------
 
 export const HelloFrame = record('HelloFrame', {
   type: Type.Literal('hello'),
@@ -41,7 +41,7 @@ export type DashboardPush = Static<typeof DashboardPush>
 export const DashboardFrame = Type.Union([HelloFrame, DashboardPush], { title: 'DashboardFrame' })
 export type DashboardFrame = Static<typeof DashboardFrame>
 
-// ---- dashboard, to the service ---------------------------------------------------------------------------------
+// ---- dashboard: to the service ---------------------------------------------------------------------------------
 
 export const DashboardRequest = Type.Union(
   [

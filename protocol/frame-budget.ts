@@ -1,12 +1,10 @@
 /**
- * The last thing a sender does to a frame: it becomes text that its reader accepts, in length and in form.
+ * Turns a frame into text that its reader accepts, in length and in form, as the last step before sending.
  *
- * A frame that is refused costs the connection, and a reporting frame comes again with every new one: one text that
- * grew too long would keep a worker away for good. So what is too long gives way here, prose first, the longest first,
- * each with a mark where it was cut; then what lists hold beyond what fits, oldest comments and last names first.
- * Ids, links, numbers, credentials and scripts are never touched: half of one is worse than none.
- *
- * A frame that is in order costs one check and one JSON text.
+ * A refused frame closes the connection, and the worker sends it again after each reconnect, so one oversized text
+ * would keep a worker away forever. Too long texts are therefore truncated and marked, the longest first; then lists
+ * are shortened, oldest comments and last names first. Ids, links, numbers, credentials and scripts are never
+ * truncated. A valid frame costs one check and one serialization.
  */
 
 import {
@@ -27,16 +25,16 @@ import { fitUsage } from './usage-budget.ts'
 
 export function encodeFrame(frame: WorkerFrame | HostFrame): string {
   const text = isSendable(frame) ? JSON.stringify(frame) : undefined
-  // No unit of a text has more than three bytes, so most need not be counted.
+  // A UTF-16 unit has at most three bytes, so most frames need no exact count.
   if (text !== undefined && text.length * 3 <= WORKER_FRAME_BYTES_MAX) return text
   if (text !== undefined && Buffer.byteLength(text) <= WORKER_FRAME_BYTES_MAX) return text
   return JSON.stringify(fitFrame(frame))
 }
 
-/** The same frame, or one as like it as fits. For the wire: a usage snapshot may come out in its packed form. */
+/** Returns the same frame, or the closest frame that fits. For the wire only: a usage snapshot may come out packed. */
 export function fitFrame<F extends WorkerFrame | HostFrame>(frame: F): F {
   if (isSendable(frame) && jsonBytes(frame) <= WORKER_FRAME_BYTES_MAX) return frame
-  // Each step answers a frame of the same type as it was given.
+  // Each function returns a frame of the type that it received.
   if (frame.type === 'run-usage-snapshot') return fitUsage(frame) as F
   return shrinkFrame(sanitizeFrame(frame)) as F
 }
@@ -48,11 +46,11 @@ function isSendable(frame: WorkerFrame | HostFrame): boolean {
 
 const isWorkerFrame = (frame: WorkerFrame | HostFrame): frame is WorkerFrame => frame.type in workerFrames
 
-/** Of all frames only an agent's own messages hold what no schema bounds. */
+/** Only the messages of an agent contain JSON that no schema limits. */
 const holdsUncheckedJson = (frame: WorkerFrame | HostFrame): boolean =>
   frame.type === 'run-event' && frame.event.type === 'agent'
 
-/** A copy of its own, in which no text and no list is longer than the schema allows. */
+/** Copies a frame and applies the schema's limits to its texts and lists. */
 function sanitizeFrame(frame: WorkerFrame | HostFrame): Tree {
   const tables: Readonly<Record<string, object>> = { ...workerFrames, ...hostFrames }
   const copy = copyTree({ ...sanitizeMessage(frame) })
@@ -61,7 +59,7 @@ function sanitizeFrame(frame: WorkerFrame | HostFrame): Tree {
   return copy
 }
 
-/** Texts are shared, not copied: a frame may be far larger than what will be left of it. */
+/** Texts are shared and not copied, because the frame may be much larger than its shortened form. */
 function copyTree(tree: Tree): Tree {
   return Object.fromEntries(Object.entries(tree).map(([key, value]) => [key, copyNode(value)]))
 }

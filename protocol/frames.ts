@@ -1,9 +1,9 @@
 /**
- * The worker channel, protocol version 1: what a worker and the host say to each other.
+ * The frames between worker and host, protocol version 1.
  *
- * Closed records, one for each `type`. A frame is checked by its own schema alone (`workerFrames[type]`), so checking
- * costs what that frame is, and an error speaks of that frame. Reporting frames carry the lease they belong to and
- * their number in it; relay frames carry a session; `worker-state` and `revoked` belong to the fleet.
+ * Each `type` has a closed record. A frame is checked by its own schema only (`workerFrames[type]`), so a check costs
+ * little and an error names the right fields. Reporting frames carry their lease and their number in it; terminal
+ * frames carry a session; `worker-state` and `revoked` concern the whole worker.
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AgentProvider } from './config.ts'
@@ -55,11 +55,11 @@ import { WorkerCapabilities, WorkerState } from './worker.ts'
 
 // ---- leases ----------------------------------------------------------------------------------------------------
 
-/** A lease as its worker knows it. `lastSeq`: the highest number it has stamped, 0 before the first. */
+/** A lease as its worker knows it. `lastSeq`: the highest frame number so far, 0 before the first frame. */
 export const RunLease = record('RunLease', { id: Id, runId: Id, expiresAt: Instant, lastSeq: Count })
 export type RunLease = Static<typeof RunLease>
 
-/** `expiresAt` is for people; the worker counts `remainingMs` on its own clock. */
+/** `expiresAt` is for people; the worker measures `remainingMs` on its own clock. */
 export const GrantedLease = record('GrantedLease', {
   id: Id,
   runId: Id,
@@ -68,7 +68,7 @@ export const GrantedLease = record('GrantedLease', {
 })
 export type GrantedLease = Static<typeof GrantedLease>
 
-/** `seq`: everything up to and including it is on disk. */
+/** `seq`: all frames up to and including this number are on disk. */
 export const AcknowledgedLease = record('AcknowledgedLease', {
   leaseId: Id,
   seq: Count,
@@ -83,7 +83,7 @@ const Leases = boundedList(RunLease, WORKER_LEASES_MAX)
 
 const Credential = (max: number) => Type.String({ minLength: 1, maxLength: max, 'x-secret': true })
 
-/** What one run needs and nobody keeps: it travels with the run and goes away with its sandbox. */
+/** The secrets of one run, which arrive with the job and are deleted with the sandbox. */
 export const RunCredentials = record('RunCredentials', {
   codehost: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
   agent: Type.Optional(
@@ -96,7 +96,7 @@ export const RunCredentials = record('RunCredentials', {
 })
 export type RunCredentials = Static<typeof RunCredentials>
 
-/** Commands of the repository's own, run inside the sandbox around the agent. */
+/** The repository's own commands, which run inside the sandbox before and after the agent. */
 export const RepoHooks = record('RepoHooks', {
   beforeAgent: Type.Optional(text(SCRIPT_CHARS_MAX)),
   afterAgent: Type.Optional(text(SCRIPT_CHARS_MAX)),
@@ -113,7 +113,7 @@ export const JobRepo = record('JobRepo', {
 })
 export type JobRepo = Static<typeof JobRepo>
 
-/** Where the pull request is opened, as far as it is not the public code host. */
+/** The code host for the pull request, when it is not the public one. */
 export const JobCodehost = record('JobCodehost', {
   driver: stringEnum(['github', 'local']),
   apiUrl: Type.Optional(Url),
@@ -132,7 +132,7 @@ export const JobAgent = record('JobAgent', {
 })
 export type JobAgent = Static<typeof JobAgent>
 
-/** The walls around the agent, as the host's configuration wants them. */
+/** The restrictions of the sandbox, from the host's configuration. */
 export const JobSandbox = record('JobSandbox', {
   network: stringEnum(['open', 'allowlist', 'none']),
   allowedHosts: boundedList(Name, CONFIG_LIST_MAX),
@@ -143,7 +143,7 @@ export const JobSandbox = record('JobSandbox', {
 })
 export type JobSandbox = Static<typeof JobSandbox>
 
-/** The pull request that a follow-up works on, with what people have said there. */
+/** The pull request that a follow-up works on, with its discussion. */
 export const JobPull = record('JobPull', {
   number: Type.Integer({ minimum: 1 }),
   url: Link,
@@ -156,7 +156,10 @@ export const JobPull = record('JobPull', {
 })
 export type JobPull = Static<typeof JobPull>
 
-/** Which follow-up of its run this is. The id stays however often it is begun: its one comment bears it. */
+/**
+ * The follow-up's id and number. The id stays however often the follow-up is started, because its comment contains
+ * the id.
+ */
 export const JobFollowUp = record('JobFollowUp', { id: Id, number: Type.Integer({ minimum: 1 }) })
 export type JobFollowUp = Static<typeof JobFollowUp>
 
@@ -184,9 +187,9 @@ export const Job = record('Job', {
 })
 export type Job = Static<typeof Job>
 
-// ---- what a worker reports ---------------------------------------------------------------------------------------
+// ---- frames of a worker ------------------------------------------------------------------------------------------
 
-/** How a worker says who it is, in its first frame. */
+/** How a worker authenticates in its first frame. */
 export const WorkerAuth = Type.Union(
   [
     record('PairingAuth', { kind: Type.Literal('pairing'), token: Credential(CREDENTIAL_CHARS_MAX) }),
@@ -200,7 +203,7 @@ export const WorkerAuth = Type.Union(
 )
 export type WorkerAuth = Static<typeof WorkerAuth>
 
-/** A status only ever moves forward; a worker cannot end a run this way. */
+/** A status only moves forward, and a patch cannot end a run. */
 export const RunPatch = record('RunPatch', {
   status: Type.Optional(stringEnum(['preparing', 'running', 'finalizing'])),
   agentSessionId: Type.Optional(ForeignId),
@@ -224,8 +227,8 @@ export const RunOutcome = record('RunOutcome', {
 export type RunOutcome = Static<typeof RunOutcome>
 
 /**
- * Becomes part of a file's path. Agents name a project's folder after its path (`-home-me-repo`), hence the dash in
- * front; `.json` behind is refused because it would make one session's folder another session's file.
+ * Part of a file path. Agents name a project's folder after its path (`-home-me-repo`), hence the leading dash; a
+ * `.json` suffix is refused because one session's folder would have the name of another session's file.
  */
 const PathPart = patternText(
   '^(?!.*\\.json$)[A-Za-z0-9_-][A-Za-z0-9._-]*$',
@@ -236,7 +239,7 @@ const PathPart = patternText(
 const snapshotPath = { projectKey: PathPart, sessionId: PathPart, subagentId: Type.Optional(PathPart) }
 const Sha256 = patternText('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)
 
-/** `sha256`: of `usageText(entries)`, the form in which they are archived. */
+/** `sha256`: the hash of `usageText(entries)`, the archived form. */
 export const UsageSnapshot = record('UsageSnapshot', {
   ...snapshotPath,
   entries: boundedList(UsageEntry, USAGE_ENTRIES_MAX),
@@ -244,7 +247,7 @@ export const UsageSnapshot = record('UsageSnapshot', {
 })
 export type UsageSnapshot = Static<typeof UsageSnapshot>
 
-/** On the wire, with either `entries` or, when those would not fit into a frame, `packed`. */
+/** The wire form, with either `entries` or, when those do not fit into a frame, `packed`. */
 export const SentUsageSnapshot = record('SentUsageSnapshot', {
   ...snapshotPath,
   entries: Type.Optional(boundedList(UsageEntry, USAGE_ENTRIES_MAX)),
@@ -253,24 +256,24 @@ export const SentUsageSnapshot = record('SentUsageSnapshot', {
 })
 export type SentUsageSnapshot = Static<typeof SentUsageSnapshot>
 
-/** What a file system takes as a name in one folder everywhere, and as text (no half of a surrogate pair). */
+/** A file name that every file system accepts, in well-formed text. */
 const ArtifactName = patternText(
   '^(?!\\.{1,2}$)[^\\p{Cc}\\p{Cs}/\\\\]+$',
   'the name of a file, without slashes and control characters, and not . or ..',
   ARTIFACT_NAME_BYTES_MAX,
 )
-/** That its length is a multiple of four is checked beside the schema: cheaper there than in a pattern. */
+/** A separate check ensures that the length is a multiple of four, because a pattern would be slower. */
 const Base64 = patternText('^[A-Za-z0-9+/]*={0,2}$', 'base64', Math.ceil(ARTIFACT_PART_BYTES_MAX / 3) * 4)
 
 const numberedFields = { leaseId: Id, seq: Seq }
 
-/** Tolerant of everything else, so that a worker of another version hears of its version and not of a field. */
+/** Ignores all other fields, so that a worker of another version is told about its version and not about a field. */
 export const RegisterHead = Type.Object({
   type: Type.Literal('register'),
   protocolVersion: Type.Number(),
 })
 
-/** Worker → host, each by its type. */
+/** Frames from worker to host, by type. */
 export const workerFrames = {
   register: record('RegisterFrame', {
     type: Type.Literal('register'),
@@ -324,7 +327,7 @@ export const workerFrames = {
     type: Type.Literal('run-usage-snapshot'),
     leaseId: Type.Optional(Id),
     seq: Type.Optional(Seq),
-    // Whoever holds a checked frame has it unpacked; the other form is between `frameText` and `checkWorkerFrame` only.
+    // A checked frame is always unpacked; the packed form exists only between `encodeFrame` and `checkWorkerFrame`.
     snapshot: Type.Unsafe<UsageSnapshot>(SentUsageSnapshot),
   }),
   'run-complete': record('RunCompleteFrame', {
@@ -354,7 +357,10 @@ export const workerFrames = {
     sessionId: Id,
     message: Text,
   }),
-  /** Only when it was asked: an earlier host does not know it. `inputs`: so many frames of what was typed into the view. */
+  /**
+   * Sent only as the answer to `attach-ask`, because older hosts do not know it. `inputs`: number of received
+   * `attach-input` frames of this view.
+   */
   'attach-taken': record('AttachTakenFrame', {
     type: Type.Literal('attach-taken'),
     sessionId: Id,
@@ -362,7 +368,7 @@ export const workerFrames = {
   }),
 } as const
 
-// ---- what the host says ------------------------------------------------------------------------------------------
+// ---- frames of the host ------------------------------------------------------------------------------------------
 
 export const REJECTION_CODES = [
   'invalid-token',
@@ -374,7 +380,7 @@ export const REJECTION_CODES = [
 export const RejectionCode = stringEnum(REJECTION_CODES)
 export type RejectionCode = Static<typeof RejectionCode>
 
-/** Host → worker, each by its type. */
+/** Frames from host to worker, by type. */
 export const hostFrames = {
   registered: record('RegisteredFrame', {
     type: Type.Literal('registered'),
@@ -431,13 +437,13 @@ export const hostFrames = {
   }),
   'attach-close': record('AttachCloseFrame', { type: Type.Literal('attach-close'), sessionId: Id }),
   /**
-   * How much of what was typed into the view has arrived, on this line and those before it? Asked before it is opened
-   * again, so that the answer comes before the picture, or never.
+   * Asks how much input of this view has arrived, on this connection and earlier ones. Sent before the view is opened
+   * again, so the answer arrives before the screen, or never.
    */
   'attach-ask': record('AttachAskFrame', { type: Type.Literal('attach-ask'), sessionId: Id }),
 } as const
 
-// ---- both directions, whole --------------------------------------------------------------------------------------
+// ---- all frames --------------------------------------------------------------------------------------------------
 
 type FrameOf<Table extends Record<string, TSchema>> = { [T in keyof Table]: Static<Table[T]> }[keyof Table]
 
@@ -467,7 +473,7 @@ export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
 export const checkHostFrame: Checker<HostFrame> = checkByType(hostFrames)
 export const checkRegisterHead = createChecker(RegisterHead)
 
-/** A checker that looks at a frame's own schema only. */
+/** Builds a checker that applies only the schema of the frame's type. */
 function checkByType<Table extends Record<string, TSchema>>(table: Table): Checker<FrameOf<Table>> {
   const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, createChecker(schema)]))
   const open = createChecker(Type.Object({ type: stringEnum([...checkers.keys()]) }))
@@ -475,7 +481,7 @@ function checkByType<Table extends Record<string, TSchema>>(table: Table): Check
     const opened = open(frame)
     if (!opened.ok) return opened
     const check = checkers.get(opened.value.type)
-    // The map was made of this very table, so what its checker answers is one of the table's frames.
+    // The map was built from this table, so its checkers return frames of the table.
     return (check?.(frame) ?? opened) as Parsed<FrameOf<Table>>
   }
 }
@@ -484,11 +490,11 @@ function checkByType<Table extends Record<string, TSchema>>(table: Table): Check
 
 export type RegisterRead =
   | { readonly is: 'register'; readonly frame: WorkerFrameOf<'register'> }
-  /** It speaks, but another version; said before anything else that may be strange about its frame. */
+  /** The sender uses another protocol version; reported before any other fault of the frame. */
   | { readonly is: 'protocol'; readonly reason: string }
   | { readonly is: 'malformed'; readonly reason: string }
 
-/** The first frame of a connection, from somebody nobody knows yet. */
+/** Reads the first frame of an unregistered connection. */
 export function readRegister(text: string): RegisterRead {
   const parsed = parseJson(text)
   const head = parsed.ok ? checkRegisterHead(parsed.value) : parsed
@@ -508,8 +514,8 @@ function versionMismatch(theirs: number): string {
 }
 
 /**
- * Any frame, from its text: one parse and one compiled check. Until it has `registered` a worker can say nothing else,
- * and says it once.
+ * Reads any frame with one parse and one compiled check. The first frame must be `register`, and no later frame may
+ * be.
  */
 export function readWorkerFrame(text: string, registered: boolean): Parsed<WorkerFrame> {
   if (!registered) return asParsed(readRegister(text))
@@ -530,9 +536,9 @@ export function readHostFrame(text: string): Parsed<HostFrame> {
 const asParsed = (read: RegisterRead): Parsed<WorkerFrame> =>
   read.is === 'register' ? { ok: true, value: read.frame } : { ok: false, error: read.reason }
 
-// ---- what a schema cannot say --------------------------------------------------------------------------------------
+// ---- checks beyond the schema --------------------------------------------------------------------------------------
 
-/** The first thing wrong with a frame that is otherwise of its schema: `/path: sentence`. */
+/** Returns the first problem of a frame that matches its schema, as `/path: message`. */
 function frameProblem(frame: WorkerFrame): string | undefined {
   if (frame.type === 'run-usage-snapshot') return numberingProblem(frame) ?? entriesProblem(frame.snapshot)
   if (frame.type === 'run-artifact') return partProblem(frame)
@@ -541,7 +547,7 @@ function frameProblem(frame: WorkerFrame): string | undefined {
   return undefined
 }
 
-/** A number counts within a lease; a snapshot outside any has neither. */
+/** Frame numbers belong to a lease; a snapshot outside a lease has neither. */
 function numberingProblem({ leaseId, seq }: WorkerFrameOf<'run-usage-snapshot'>): string | undefined {
   if (leaseId !== undefined && seq === undefined) return problemAt(['seq'], 'is required beside leaseId')
   if (seq !== undefined && leaseId === undefined) return problemAt(['leaseId'], 'is required beside seq')
@@ -563,7 +569,7 @@ function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): Parsed<WorkerFram
     : entries
 }
 
-/** A folder's names are bounded in bytes, where a schema counts characters. */
+/** File names are limited in bytes, but a schema counts characters. */
 function partProblem({ name, data }: WorkerFrameOf<'run-artifact'>): string | undefined {
   if (new TextEncoder().encode(name).byteLength > ARTIFACT_NAME_BYTES_MAX)
     return problemAt(['name'], `must have at most ${ARTIFACT_NAME_BYTES_MAX} bytes`)

@@ -1,8 +1,8 @@
 /**
- * The interface as an OpenAPI 3.1 document, made of the route table and the very schemas that check requests.
+ * Builds the OpenAPI 3.1 document from the route table and the schemas that check requests.
  *
- * A schema with a title becomes a shared component of that name and is referred to wherever it occurs. Sockets are
- * listed as the upgrade they begin with; their frames are named in an extension.
+ * A schema with a title becomes a shared component of that name. A socket is listed as its upgrade request, and an
+ * extension names its frames.
  */
 import type { TObject, TSchema } from 'typebox'
 import {
@@ -19,7 +19,7 @@ type OpenApiObject = Readonly<Record<string, unknown>>
 
 let cached: { readonly version: string; readonly document: OpenApiObject } | undefined
 
-/** Made when first asked for, since few who start the service ever read it. */
+/** Built on first use, because most processes never need it. */
 export function openApiDocument(version: string): OpenApiObject {
   if (cached?.version !== version) cached = { version, document: buildDocument(version) }
   return cached.document
@@ -53,12 +53,12 @@ function buildDocument(version: string): OpenApiObject {
 class Components {
   readonly #schemas = new Map<string, OpenApiObject>()
 
-  /** A reference for a schema with a name, else the schema itself. */
+  /** Returns a reference for a titled schema, else the schema itself. */
   of(schema: TSchema): OpenApiObject {
     const name = titleOf(schema)
     if (name === undefined) return this.#inlineSchema(schema)
     if (!this.#schemas.has(name)) {
-      // The place is taken before the inside is looked at, which keeps the order of first mention.
+      // The entry is added before the content is visited, which keeps the order of first mention.
       this.#schemas.set(name, {})
       this.#schemas.set(name, { title: name, ...this.#inlineSchema(schema) })
     }
@@ -89,7 +89,7 @@ class Components {
     return key === 'items' ? this.of(Object(value)) : value
   }
 
-  /** A union whose records tell which one they are says by which key. */
+  /** A union of records with a common tag gets a discriminator. */
   #union(branches: readonly Shape[] | undefined): OpenApiObject {
     if (branches === undefined) return {}
     const refs = branches.map((branch) => this.of(branch))
@@ -172,7 +172,7 @@ function parametersOf(
   }))
 }
 
-// ---- answers ---------------------------------------------------------------------------------------------------
+// ---- responses -------------------------------------------------------------------------------------------------
 
 function responsesOf(route: Route, components: Components): OpenApiObject {
   const own =
@@ -204,7 +204,7 @@ function isPlain(response: TSchema | PlainResponse): response is PlainResponse {
 }
 
 const mediaTypes: Readonly<Record<PlainResponse, string>> = {
-  // The file's own type, by its name.
+  // The type depends on the file's name.
   bytes: '*/*',
   html: 'text/html',
   text: 'text/plain',
@@ -216,7 +216,7 @@ function jsonContent(schema: TSchema, components: Components): OpenApiObject {
   return { 'application/json': { schema: components.of(schema) } }
 }
 
-/** What any route of this kind may say. */
+/** Error statuses that every route of this kind may return. */
 function commonErrorStatuses({ access, socket }: Route): number[] {
   const byAccess: Readonly<Record<RouteAccess, readonly number[]>> = {
     anyone: [403],
@@ -224,24 +224,24 @@ function commonErrorStatuses({ access, socket }: Route): number[] {
     worker: [403],
     'first-frame': [403],
   }
-  // A body may come where none is wanted, and is counted there; a socket's path answers before it would be read.
+  // Every request may carry a body, which is limited too; a socket route responds before the body is read.
   return [400, ...byAccess[access], ...(socket === true ? [426] : [408, 413]), 503]
 }
 
 const errorDescriptions: Readonly<Record<number, string>> = {
   400: 'The request is wrong; the error names the field.',
   401: 'The launch token is missing or wrong.',
-  403: 'Who asks, or from where, is not allowed.',
-  404: 'There is no such thing.',
+  403: 'The caller, or the place of the call, is not allowed.',
+  404: 'The thing does not exist.',
   408: 'The body did not arrive in time.',
-  409: 'Not in the state it is in now.',
-  410: 'It was there and is gone for good.',
+  409: 'Not possible in the current state.',
+  410: 'The thing existed and is gone for good.',
   413: 'The body is too large.',
   426: 'This path speaks WebSocket: ask with an Upgrade.',
   429: 'Asked too often; Retry-After says when to ask again.',
   500: 'The service could not do it.',
   502: 'The service behind this one failed.',
-  503: 'The service is stopping, or has no room for one more.',
+  503: 'The service is stopping, or a limit is reached.',
 }
 
 function errorResponseRef(status: number): string {
@@ -256,7 +256,7 @@ function errorResponses(components: Components): OpenApiObject {
   return Object.fromEntries(named)
 }
 
-// ---- who may ask -----------------------------------------------------------------------------------------------
+// ---- authentication --------------------------------------------------------------------------------------------
 
 function security({ access, socket }: Route): OpenApiObject[] {
   if (access === 'worker') return [{ workerCredential: [] }]

@@ -1,9 +1,9 @@
 /**
- * From untrusted text to a value of a known shape, or one sentence that says which field is wrong and why.
+ * Turns untrusted text into a checked value, or into one message that names the wrong field and the reason.
  *
- * Two gates in a row: `parseJson` refuses what could hurt the process whatever it means (depth, key floods,
- * prototype keys), and a `checker` compares with a schema. A compiled schema only says yes or no; on no, the value is
- * walked once more beside the schema for the sentence.
+ * Two checks run in a row: `parseJson` refuses values that could harm the process whatever they mean (depth, number
+ * of keys, prototype keys), and a checker compares the value with a schema. A compiled schema only accepts or
+ * rejects; after a rejection `explainMismatch` walks the value again for the message.
  */
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
@@ -19,7 +19,7 @@ const refused = (error: string): Parsed<never> => ({ ok: false, error })
 
 // ---- text to value ---------------------------------------------------------------------------------------------
 
-/** `keysMax` is for senders who are known, and whose texts are bounded otherwise. */
+/** `keysMax`: a higher limit for known senders whose texts are limited in other ways. */
 export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown> {
   let value: unknown
   try {
@@ -31,7 +31,7 @@ export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown
   return refused(findUnsafe(value, keysMax) ?? problemAt([], 'is not acceptable'))
 }
 
-/** The engine's own message quotes the text, which may hold a credential; only the place is taken from it. */
+/** The engine's message quotes the text, which may contain a credential, so only the position is taken from it. */
 function describeSyntaxError(text: string, error: unknown): string {
   if (text.trim() === '') return problemAt([], 'is not JSON: there is nothing')
   const position = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1]
@@ -40,12 +40,12 @@ function describeSyntaxError(text: string, error: unknown): string {
   return problemAt([], `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
 }
 
-/** The common case, told without keeping a way back for an error. Goes no deeper than the limit, so it may recurse. */
+/** The fast check of the common case, without a path for errors. The depth limit makes recursion safe. */
 export function isSafeJson(value: unknown, keysMax = JSON_KEYS_MAX): boolean {
   return typeof value !== 'object' || value === null || countKeys(value, 1) <= keysMax
 }
 
-/** How many keys there are in it; infinitely many when something in it is refused. */
+/** Counts the keys of a value; infinity when it contains something that is refused. */
 function countKeys(nest: object, depth: number): number {
   if (depth > JSON_DEPTH_MAX) return Number.POSITIVE_INFINITY
   let keys = 0
@@ -53,7 +53,7 @@ function countKeys(nest: object, depth: number): number {
     for (let index = 0; index < nest.length; index++) keys += countKeysWithin(nest[index], depth)
     return keys
   }
-  // JSON's objects inherit no key that could be listed, and a list of keys is not made just to be thrown away.
+  // Parsed objects inherit no enumerable key, so no list of own keys is needed.
   for (const key in nest) {
     if (JSON_KEYS_REFUSED.includes(key)) return Number.POSITIVE_INFINITY
     keys += 1 + countKeysWithin(Reflect.get(nest, key), depth)
@@ -64,7 +64,7 @@ function countKeys(nest: object, depth: number): number {
 const countKeysWithin = (value: unknown, depth: number): number =>
   typeof value === 'object' && value !== null ? countKeys(value, depth + 1) : 0
 
-/** A container that waits to be looked into; the way back to the root is walked only for an error. */
+/** A container that is not visited yet; the parents are followed only to build an error path. */
 interface Container {
   readonly value: object
   readonly depth: number
@@ -72,7 +72,7 @@ interface Container {
   readonly parent: Container | undefined
 }
 
-/** With a stack of its own: how deep the value goes is the sender's choice. */
+/** Uses its own stack, because the sender decides how deep the value is. */
 function findUnsafe(root: unknown, keysMax: number): string | undefined {
   const waiting: Container[] = []
   push(waiting, root, '', undefined)
@@ -112,16 +112,16 @@ function pathOf(nest: Container): string[] {
   return path
 }
 
-// ---- value to shape --------------------------------------------------------------------------------------------
+// ---- value to type ---------------------------------------------------------------------------------------------
 
-/** A schema's checker, made once: schemas are constants of their modules, so there are only so many. */
+/** Checkers by schema. Schemas are constants of their modules, so their number is fixed. */
 const checkers = new WeakMap<TSchema, Checker<unknown>>()
 
-/** Compiles on first use: most schemas of a process are never asked, and starting should be quick. */
+/** Compiles on first use, because a process needs only a few of the schemas and must start quickly. */
 export function createChecker<S extends TSchema>(schema: S): Checker<Static<S>> {
   const made = checkers.get(schema) ?? compileChecker(schema)
   checkers.set(schema, made)
-  // Kept under the very schema it was made of, so what it lets through is that schema's.
+  // The map is keyed by the schema, so the checker has the schema's type.
   return made as Checker<Static<S>>
 }
 
@@ -133,17 +133,17 @@ function compileChecker(schema: TSchema): Checker<unknown> {
   }
 }
 
-/** An error inside a part of something larger, told with the path from the whole. */
+/** Puts a prefix in front of the path of an error, for a part of a larger value. */
 export function prefixError<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
   return parsed.ok ? parsed : refused(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
 }
 
-// ---- an address's texts to values --------------------------------------------------------------------------------
+// ---- URL texts to values -----------------------------------------------------------------------------------------
 
-/** One name and one value, of letters that stand for themselves: needs no parser, and reads the same in any. */
+/** A single pair of unreserved characters, which needs no query parser. */
 const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]*)$/
 
-/** Keys that the schema does not know are somebody else's (a token, a cache key) and stay unread. */
+/** Unknown keys belong to others (a token, a cache key) and are ignored. */
 export function readQuery<S extends TObject>(schema: S, given: URLSearchParams | string): Parsed<Static<S>> {
   const plain = typeof given === 'string' ? PLAIN_PAIR.exec(given) : null
   if (plain !== null) return readPlain(schema, plain[1] ?? '', plain[2] ?? '')
@@ -160,7 +160,7 @@ function readPlain<S extends TObject>(schema: S, key: string, text: string): Par
 
 const NO_FIELD: Shape = {}
 
-/** `given`: by name, percent-decoded. */
+/** `given`: percent-decoded texts by name. */
 export function readParams<S extends TObject>(
   schema: S,
   given: Readonly<Record<string, string>>,
@@ -168,7 +168,7 @@ export function readParams<S extends TObject>(
   return readTexts(schema, (key) => (Object.hasOwn(given, key) ? [given[key] ?? ''] : []), '/params')
 }
 
-/** In an address everything is text; what the schema wants as a number or a list is made one before it is checked. */
+/** All values in a URL are text; texts are converted to the schema's numbers and lists before the check. */
 function readTexts<S extends TObject>(
   schema: S,
   textsOf: (key: string) => readonly string[],
@@ -190,7 +190,7 @@ function readTexts<S extends TObject>(
   return prefixError(part, createChecker(schema)(Object.fromEntries(value)))
 }
 
-/** What is no number stays text, for the schema to refuse. */
+/** A text that is no number stays text, so that the schema refuses it. */
 function convertText(type: string | undefined, text: string): unknown {
   const numeric = type === 'integer' || type === 'number'
   return numeric && /^-?[0-9]{1,16}$/.test(text) ? Number(text) : text

@@ -134,7 +134,7 @@ export const PullDetail = record('PullDetail', {
 })
 export type PullDetail = Static<typeof PullDetail>
 
-/** A pull request of the local code host, as its file holds it. By hand, only the first five have to be written. */
+/** A pull request file of the local code host. In a hand-written file only the first five fields are required. */
 export const KeptPull = record('KeptPull', {
   number: summary.number,
   title: Text,
@@ -168,7 +168,7 @@ export const RunPullResponse = record('RunPullResponse', {
 })
 export type RunPullResponse = Static<typeof RunPullResponse>
 
-// ---- what a person may do to one -------------------------------------------------------------------------------
+// ---- actions of a person ---------------------------------------------------------------------------------------
 
 export const MergeRequest = record('MergeRequest', { method: stringEnum(['merge', 'squash', 'rebase']) })
 export type MergeRequest = Static<typeof MergeRequest>
@@ -179,7 +179,7 @@ export type MergeResponse = Static<typeof MergeResponse>
 export const CommentRequest = record('CommentRequest', { body: nonEmptyText(PROSE_CHARS_MAX) })
 export type CommentRequest = Static<typeof CommentRequest>
 
-/** An approval needs no words; what else a review needs is for the code host to say. */
+/** An approval needs no text; the code host decides what other reviews need. */
 export const ReviewRequest = record('ReviewRequest', {
   event: stringEnum(['APPROVE', 'REQUEST_CHANGES', 'COMMENT']),
   body: Prose,

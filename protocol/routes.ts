@@ -1,8 +1,9 @@
 /**
- * Every route there is: one row each, in the order of the tables in the documentation.
+ * The table of all routes, one row each, in the order of the documentation.
  *
- * A row says how a request reaches it, who may ask and where, what goes in and what comes out. Doors, the typed client
- * and the OpenAPI document all read this table, so none of them can know a route that the others do not.
+ * A row says how a request reaches the route, who may call it on which listener, what it receives and what it
+ * returns. Listeners, the typed client and the OpenAPI document all read this table, so none of them can miss a
+ * route.
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import { ConfigPatch, ServiceConfig } from './config.ts'
@@ -56,14 +57,14 @@ import {
   WorkerState,
 } from './worker.ts'
 
-// ---- what a row is ---------------------------------------------------------------------------------------------
+// ---- the type of a row -----------------------------------------------------------------------------------------
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
-/** Who may ask. `first-frame`: the socket opens to anybody, and its first frame must say who it is. */
+/** The callers that may use a route. `first-frame`: anyone may open the socket, and the first frame must register. */
 export type RouteAccess = 'anyone' | 'launch-token' | 'worker' | 'first-frame'
 export type ListenerName = 'management' | 'fleet' | 'helper'
 export type RouteTag = 'service' | 'runs' | 'workers' | 'connect' | 'pulls' | 'memories' | 'helper'
-/** An answer that is not JSON. `frames`: the connection becomes a socket. */
+/** A response that is not JSON. `frames`: the connection becomes a socket. */
 export type PlainResponse = 'bytes' | 'html' | 'text' | 'redirect' | 'frames'
 
 export interface Route {
@@ -73,21 +74,21 @@ export interface Route {
   readonly access: RouteAccess
   readonly listeners: readonly ListenerName[]
   readonly socket?: true
-  /** What goes over the socket, from the client and to it. */
+  /** Frames from the client and to the client. */
   readonly frames?: { readonly from: TSchema; readonly to: TSchema }
-  /** One property for each `:name` of the path. */
+  /** Schema with a property for each `:name` of the path. */
   readonly params?: TObject
   readonly query?: TObject
   readonly body?: TSchema
   readonly response: TSchema | PlainResponse
-  /** The answer may be cut short, and then a Link header leads on. */
+  /** The response may be a page; then a Link header names the next page. */
   readonly isPaged?: true
-  /** Statuses of its own that it may refuse with; those that any route may give (401, 405, 413, 503 …) are not repeated. */
+  /** The route's own error statuses. Statuses that every route may return (401, 405, 413, 503 …) are not repeated. */
   readonly errorStatuses: readonly number[]
   readonly summary: string
 }
 
-// ---- shapes that only routes have ------------------------------------------------------------------------------
+// ---- schemas that only routes use ------------------------------------------------------------------------------
 
 export const ErrorBody = record('ErrorBody', { error: Text })
 export type ErrorBody = Static<typeof ErrorBody>
@@ -143,7 +144,7 @@ const ByProvider = Type.Object({ provider: ConnectProvider })
 
 // ---- the table -------------------------------------------------------------------------------------------------
 
-/** A management route of the launch token's holder, which most are. */
+/** Most routes are on the management listener and need the launch token. */
 const managementRoute = { access: 'launch-token', listeners: ['management'] } as const
 const service = { ...managementRoute, tag: 'service' } as const
 const runs = { ...managementRoute, tag: 'runs' } as const
@@ -649,7 +650,7 @@ export const routes = {
   },
 } as const satisfies Record<string, Route>
 
-/** The public helper's own table; it runs elsewhere and shares nothing with the routes above. */
+/** The routes of the public OAuth helper, which runs elsewhere and shares nothing with the routes above. */
 export const helperRoutes = {
   index: {
     ...helper,
@@ -724,9 +725,9 @@ type RouteSchema<R, K extends string> = R extends { readonly [key in K]: infer S
   : undefined
 type ResponseIn<A> = A extends PlainResponse ? A : A extends TSchema ? Static<A> : never
 
-/** `undefined` where the route takes none. */
+/** `undefined` where the route takes no body. */
 export type BodyOf<N extends RouteName> = RouteSchema<Routes[N], 'body'>
 export type QueryOf<N extends RouteName> = RouteSchema<Routes[N], 'query'>
 export type ParamsOf<N extends RouteName> = RouteSchema<Routes[N], 'params'>
-/** The word itself (`'bytes'`, `'html'` …) where the answer is not JSON. */
+/** The word itself (`'bytes'`, `'html'` …) where the response is not JSON. */
 export type ResponseOf<N extends RouteName> = ResponseIn<Routes[N]['response']>

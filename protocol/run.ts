@@ -1,8 +1,8 @@
 /**
- * A ticket, the run made of it, what happens during the run, and what runs remember about a repository.
+ * A ticket, its run, the run's events, and the facts that runs record about a repository.
  *
- * The host assigns `runId` and `index` of an event; a worker reports the rest. Both forms come from one table here,
- * so they cannot drift apart.
+ * The host assigns `runId` and `index` of an event; a worker reports the rest. Both forms come from one table, so
+ * they cannot differ.
  */
 import Type, { type Static, type TProperties } from 'typebox'
 import { CostEntry, CostTotals } from './cost.ts'
@@ -150,7 +150,7 @@ export const RunEvent = Type.Union(
 )
 export type RunEvent = Static<typeof RunEvent>
 
-/** An event as a worker reports it, before the host has given it a run and a place. */
+/** An event as a worker reports it, before the host assigns its run and index. */
 export const ReportedEvent = Type.Union(
   [
     event('ReportedStatusEvent', reportedEventFields, 'status', eventFields.status),

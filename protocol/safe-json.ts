@@ -1,10 +1,10 @@
 /**
- * Anything an agent prints, made into JSON that every reader of this protocol accepts.
+ * Turns anything that an agent prints into JSON that every reader of this protocol accepts.
  *
- * What an agent says is forwarded as it is, and an agent repeats whatever it has read: an object whose key reaches into
- * a prototype, nesting without end, half a character. Refused at the host it would cost the worker its connection, and
- * the same frame would come again after every reconnect. So it is made harmless before it is sent: names are changed,
- * depth and number are cut, and each cut says so. It never throws, and its time is bounded by what it keeps.
+ * Agent messages are forwarded unchanged, and an agent repeats whatever it has read: prototype keys, endless nesting,
+ * lone surrogates. The host would refuse such a frame and close the connection, and the worker would send the frame
+ * again after each reconnect. So messages are sanitized before sending: keys are renamed, depth and size are cut, and
+ * each cut is marked. The function never throws, and its time is limited by what it keeps.
  */
 import {
   AGENT_MESSAGE_DEPTH_MAX,
@@ -13,25 +13,25 @@ import {
   JSON_KEYS_REFUSED,
 } from './limits.ts'
 
-/** Stands where something was left out. */
+/** Marks a place where something was left out. */
 export const TRUNCATION_MARK = '… [cut]'
 
 export function sanitizeJson(value: unknown): unknown {
   try {
     return copyValue(value, 1, { keys: AGENT_MESSAGE_KEYS_MAX, values: AGENT_MESSAGE_VALUES_MAX })
   } catch {
-    // A getter or a proxy that throws: nothing that came out of JSON does.
+    // A getter or proxy threw; values parsed from JSON have neither.
     return TRUNCATION_MARK
   }
 }
 
-/** For where an object is expected: what is none is put into one. */
+/** Like `sanitizeJson`, but wraps a value that is no object into one. */
 export function sanitizeObject(value: unknown): Record<string, unknown> {
   const made = sanitizeJson(value)
   return isRecord(made) ? made : { value: made }
 }
 
-/** What may still be copied. */
+/** The number of keys and values that may still be copied. */
 interface CopyBudget {
   keys: number
   values: number
@@ -67,7 +67,7 @@ function copyObject(object: object, depth: number, left: CopyBudget): Record<str
   return copy
 }
 
-/** A name that is never accepted gets a tail, long enough to be nobody else's. */
+/** Appends underscores to a forbidden key until it is unique. */
 function safeKey(key: string, among: object): string {
   if (!JSON_KEYS_REFUSED.includes(key)) return key
   let name = `${key}_`

@@ -1,15 +1,15 @@
 /**
- * Why a value is not of a schema: the first real cause, as `/path/to/field: what it must be`.
+ * Explains why a value does not match a schema: the first real cause, as `/path/to/field: what it must be`.
  *
- * Called only after a compiled schema has said no. Walks value and schema side by side, once: of a union only the
- * branch that the value itself names is looked at, so a hostile value costs no more than its size. Says what was seen
- * only where that cannot be a secret: numbers, truth values, and words where a fixed word was expected; never free text,
- * and nothing at all where the schema is marked `x-secret`.
+ * Called only after a compiled schema has rejected the value. The function walks value and schema side by side once;
+ * of a union it follows only the branch that the value names, so a hostile value costs no more than its size. The
+ * message repeats a value only where it cannot be a secret: numbers, booleans, and words where a fixed word was
+ * expected; never free text, and nothing under `x-secret`.
  */
 import type { TSchema } from 'typebox'
 import { ERROR_PATH_CHARS_MAX, ERROR_VALUE_CHARS_MAX } from './limits.ts'
 
-/** The keywords that protocol/ uses. What is not here must not be used there; a test compares. */
+/** The JSON Schema keywords that protocol/ uses. A test checks that no other keyword occurs. */
 export interface Shape {
   readonly title?: string
   readonly description?: string
@@ -37,7 +37,7 @@ export interface Shape {
   readonly 'x-secret'?: boolean
 }
 
-/** A typebox schema is a JSON Schema document; here it is read as one. */
+/** A typebox schema is a JSON Schema document; this function types it as one. */
 export const asShape = (schema: TSchema): Shape => schema
 
 interface Problem {
@@ -54,14 +54,16 @@ export function explainMismatch(schema: TSchema, value: unknown): string {
     : problemAt(found.path, found.message)
 }
 
-/** One error sentence: the path, then what is the matter. Keys are somebody's text, so they are made printable. */
+/** Builds an error message: the path, then the problem. Keys are foreign text, so they are made printable. */
 export function problemAt(path: readonly string[], message: string): string {
   const joined = `/${path.join('/')}`
   const short = joined.length > ERROR_PATH_CHARS_MAX ? `${joined.slice(0, ERROR_PATH_CHARS_MAX)}…` : joined
   return `${printable(short)}: ${message}`
 }
 
-/** Control characters and those that turn the direction of text would let a key forge a log line. */
+/**
+ * Replaces control characters and characters that change the text direction, with which a key could forge a log line.
+ */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '�')
 }
@@ -121,7 +123,10 @@ function checkList(schema: Shape, value: readonly unknown[], path: readonly stri
 
 // ---- objects -----------------------------------------------------------------------------------------------------
 
-/** What is wrong inside comes before an unknown key, and that before a missing one: a typo causes both. */
+/**
+ * Reports a fault inside a known key before an unknown key, and that before a missing key, because a typo causes both
+ * of the latter.
+ */
 function checkObject(
   schema: Shape,
   value: Readonly<Record<string, unknown>>,
@@ -184,7 +189,7 @@ function propertyShape(schema: Shape, key: string): Shape | undefined {
 
 // ---- unions ------------------------------------------------------------------------------------------------------
 
-/** The keys by which the records of a union tell which one they are. */
+/** The keys that identify a record of a union. */
 const TAGS = ['type', 'kind', 'status'] as const
 
 function branches(schema: Shape): Shape[] {
@@ -236,7 +241,7 @@ function describeMismatch(union: readonly Shape[], value: unknown): string {
   return `must be ${[...new Set(names)].join(' or ')}, not ${describeValue(value, union.find((one) => one['x-secret']) ?? {})}`
 }
 
-// ---- words of the sentences ----------------------------------------------------------------------------------------
+// ---- words of the messages -----------------------------------------------------------------------------------------
 
 const typeNames: Readonly<Record<string, string>> = {
   object: 'an object',
@@ -274,7 +279,7 @@ function describeValue(value: unknown, schema: Shape): string {
   return typeof value === 'boolean' ? 'a truth value' : (typeNames[typeof value] ?? typeof value)
 }
 
-/** Where one of a few words was expected, a wrong word is a typo, and repeating it helps. */
+/** Repeats a wrong word where a fixed word was expected: it is a typo, and repeating it helps. */
 function describeWord(value: unknown, schema: Shape): string {
   if (typeof value !== 'string' || value.length > ERROR_VALUE_CHARS_MAX) return describeValue(value, schema)
   return JSON.stringify(printable(value))
@@ -298,13 +303,13 @@ function nearestKey(key: string, known: readonly string[]): string | undefined {
   return best.apart <= Math.ceil(key.length / 4) ? best.name : undefined
 }
 
-/** Swapped letters are one slip of the fingers. */
+/** Swapped letters count as one typo. */
 function typoDistance(typed: string, name: string): number {
   const sorted = (word: string) => [...word].sort().join('')
   return sorted(typed) === sorted(name) ? 1 : editDistance(typed, name)
 }
 
-/** Letters to add, drop or change to make one word the other. */
+/** The edit distance: letters to add, remove or change to turn one word into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (const [i, character] of [...from].entries()) {

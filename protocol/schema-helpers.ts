@@ -1,8 +1,8 @@
 /**
- * The smallest words of the protocol: ids, instants, texts and counts, each with its bound.
+ * The basic schemas of the protocol: ids, instants, texts and counts, each with its limit.
  *
- * Records built with `record` are closed: a key nobody declared is a mistake worth naming, not worth ignoring.
- * A record's title is also its name in the OpenAPI document, so a title stands for one shape only.
+ * Objects built with `record` are closed: an undeclared key is reported, not ignored. A title is also the component's
+ * name in the OpenAPI document, so each title belongs to one schema only.
  */
 import Type, { type TObject, type TProperties, type TSchema, type TUnsafe } from 'typebox'
 import { ID_CHARS_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX, USD_MAX } from './limits.ts'
@@ -15,7 +15,7 @@ export function record<P extends TProperties>(title: string, fields: P, descript
   })
 }
 
-/** One of a few fixed words. */
+/** An enumeration of fixed words. */
 export function stringEnum<V extends string>(values: readonly V[], description?: string): TUnsafe<V> {
   return Type.Unsafe<V>(Type.Enum([...values], description === undefined ? {} : { description }))
 }
@@ -23,34 +23,34 @@ export function stringEnum<V extends string>(values: readonly V[], description?:
 export const text = (max: number, description?: string) =>
   Type.String({ maxLength: max, ...(description === undefined ? {} : { description }) })
 
-/** Text that says something: at least one character. */
+/** Text with at least one character. */
 export const nonEmptyText = (max: number, description?: string) =>
   Type.String({ minLength: 1, maxLength: max, ...(description === undefined ? {} : { description }) })
 
-/** A string of a form. `expects` completes the sentence "must be …" when it has another form. */
+/** A string with a pattern. `expects` completes the message "must be …". */
 export const patternText = (pattern: string, expects: string, max: number) =>
   Type.String({ maxLength: max, pattern, 'x-expects': expects })
 
 export const boundedList = <T extends TSchema>(items: T, max: number) => Type.Array(items, { maxItems: max })
 
-/** Made by switchyard itself, and safe as a file name. */
+/** An id that switchyard creates, safe as a file name. */
 export const Id = patternText(
   '^[A-Za-z0-9][A-Za-z0-9_-]*$',
   'an id of letters, digits, - and _',
   ID_CHARS_MAX,
 )
-/** Made by someone else: anything short. */
+/** An id that another system creates: any short text. */
 export const ForeignId = nonEmptyText(ID_CHARS_MAX)
 export const Name = text(NAME_CHARS_MAX)
 export const Text = text(TEXT_CHARS_MAX)
 export const Url = text(URL_CHARS_MAX)
-/** Somebody will click on it, so it opens a page or a file and never runs a script. */
+/** A URL that people click on, so it opens a page or a file and never runs a script. */
 export const Link = patternText(
   '^(https?|file)://[^\\s]+$',
   'an address that begins with https, http or file',
   URL_CHARS_MAX,
 )
-/** A link, or empty where there is nothing to open. */
+/** A link, or an empty text when there is nothing to open. */
 export const LinkOrNone = patternText(
   '^((https?|file)://[^\\s]+)?$',
   'empty, or an address that begins with https, http or file',
@@ -68,10 +68,10 @@ export const Milliseconds = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_I
 export const Usd = Type.Number({ minimum: 0, maximum: USD_MAX })
 
 /**
- * 127.0.0.0/8 in four parts, none with a leading zero: what one program reads as octal another reads as decimal.
- * Where the configuration says where to listen and where the door looks at a Host, this is the one rule.
+ * 127.0.0.0/8 in four parts without leading zeros, which some programs read as octal. Both the configured listen
+ * address and the check of a request's Host header use this rule.
  */
 export const LOOPBACK_IPV4 = '127(?:\\.(?:0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])){3}'
 
-/** A JSON object whose insides belong to somebody else. */
+/** A JSON object with any content. */
 export const AnyObject = Type.Unsafe<Record<string, unknown>>({ type: 'object' })

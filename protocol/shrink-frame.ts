@@ -1,9 +1,8 @@
 /**
- * What gives way in a frame that is too long: prose first, the longest first; then breakdowns of sums that stand beside
- * them; then what lists hold beyond what fits.
+ * Shortens a frame that is too long: prose first, the longest first; then breakdowns of sums; then lists.
  *
- * Works on a copy that the caller owns. Only keys named here are ever touched, so that no id, link, number, credential
- * or script can be cut in half, whatever a frame will look like one day.
+ * Works on a copy that the caller owns. Only keys named here are changed, so no id, link, number, credential or
+ * script is ever cut in half, whatever frames are added later.
  */
 
 import { TRUNCATED_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX } from './limits.ts'
@@ -11,11 +10,11 @@ import { TRUNCATION_MARK } from './safe-json.ts'
 import type { Shape } from './schema-errors.ts'
 import { jsonBytes, textBytes, truncateToBytes, truncateToChars } from './text-budget.ts'
 
-// ---- what a schema bounds ------------------------------------------------------------------------------------------
+// ---- limits of the schema ------------------------------------------------------------------------------------------
 
 export type Tree = Record<string, unknown>
 
-/** No prose in it is longer, and no list that may be shortened, than its schema allows. */
+/** Truncates prose and shortens lists to the limits of the schema. */
 export function applySchemaBounds(schema: Shape, tree: Tree): void {
   for (const [key, shape] of Object.entries(schema.properties ?? {})) {
     const value = tree[key]
@@ -36,14 +35,14 @@ function applyListBounds(schema: Shape, key: string, list: unknown[]): void {
   }
 }
 
-/** Of a union, the branch of the value's own type. */
+/** Returns the branch of a union that has the value's type. */
 function matchingBranch(schema: Shape, value: Tree): Shape {
   return schema.anyOf?.find((one) => one.properties?.type?.const === value.type) ?? schema
 }
 
-// ---- what a frame bounds -------------------------------------------------------------------------------------------
+// ---- limits of the frame -------------------------------------------------------------------------------------------
 
-/** In place: no longer than a frame may be. */
+/** Shortens the frame in place until it fits. */
 export function shrinkFrame(frame: Tree): Tree {
   const excess = (): number => jsonBytes(frame) - WORKER_FRAME_BYTES_MAX
   truncateTexts(frame, CHARS, WORKER_FRAME_BYTES_MAX)
@@ -57,7 +56,7 @@ export function shrinkFrame(frame: Tree): Tree {
 const totalProseBytes = (frame: Tree): number =>
   longTexts(frame, BYTES.sizeOf).reduce((sum, { size }) => sum + size, 0)
 
-/** Two ways to measure a text: quickly, never finding too much; and exactly. */
+/** Two ways to measure a text: by characters, fast and never too high; and by bytes, exactly. */
 interface Measure {
   readonly sizeOf: (text: string) => number
   readonly truncate: (text: string, max: number) => string
@@ -66,7 +65,7 @@ interface Measure {
 const CHARS: Measure = { sizeOf: (text) => text.length, truncate: truncateToChars }
 const BYTES: Measure = { sizeOf: textBytes, truncate: truncateToBytes }
 
-/** What people read. An agent's message is all prose, whatever its keys. */
+/** Keys of texts for people. An agent's message is all prose, whatever its keys. */
 const PROSE_KEYS = new Set(
   'text message reason error summary description title body diffHunk instructions queueReason facts memories'.split(
     ' ',
@@ -81,7 +80,7 @@ interface Leaf {
   readonly size: number
 }
 
-/** All texts longer than a level are cut to that level: the highest at which they take no more than there is room. */
+/** Truncates all texts to one level: the highest level at which they fit into the budget together. */
 function truncateTexts(frame: Tree, { sizeOf, truncate }: Measure, budget: number): void {
   const leaves = longTexts(frame, sizeOf)
   const takenAt = (level: number): number => leaves.reduce((sum, { size }) => sum + Math.min(size, level), 0)
@@ -112,7 +111,7 @@ function longTexts(frame: Tree, sizeOf: Measure['sizeOf']): Leaf[] {
   return leaves
 }
 
-/** Sums stand beside their parts; the parts go first. */
+/** Removes parts whose sum stays. */
 function removeKey(tree: Tree | unknown[], key: string): void {
   for (const [name, value] of Object.entries(tree)) {
     if (name === key) Reflect.deleteProperty(tree, name)
@@ -120,11 +119,11 @@ function removeKey(tree: Tree | unknown[], key: string): void {
   }
 }
 
-/** Conversations are long at their old end; of everything else what came first is kept. */
+/** Lists whose oldest entries are dropped first; other lists lose their last entries. */
 const NEWEST_LAST = new Set(['threads', 'reviews', 'comments', 'costs'])
 const SHORTENABLE_LISTS = new Set([...NEWEST_LAST, 'memories', 'artifacts', 'labels', 'blockedBy', 'facts'])
 
-/** Answers whether there was anything left to halve. */
+/** Returns whether there was a list to halve. */
 function halveLongest(frame: Tree): boolean {
   let longest: { key: string; list: unknown[]; bytes: number } | undefined
   const visit = (tree: Tree | unknown[]): void => {
@@ -145,7 +144,7 @@ function dropItems(key: string, list: unknown[], count: number): void {
   list.splice(NEWEST_LAST.has(key) ? 0 : list.length - count, count)
 }
 
-/** A message of a hundred thousand small things: only that it was there is left. */
+/** Replaces a message of very many small values by a mark. */
 function dropMessage(frame: Tree): void {
   const event = frame.event
   if (isTree(event) && isTree(event.message))

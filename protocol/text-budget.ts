@@ -1,28 +1,28 @@
 /**
- * How long a text is once it is JSON, and texts cut to such a length.
+ * Measures the JSON length of texts, and truncates texts to such a length.
  *
- * A control character is one character and six bytes, so what counts against a frame is counted as the frame will be
- * written. A text is never cut inside a character.
+ * A control character is one character and six bytes, so sizes are measured as the frame will be written. A text is
+ * never cut inside a surrogate pair.
  */
 
 import { LOG_EVENT_BYTES_MAX } from './limits.ts'
 import { TRUNCATION_MARK } from './safe-json.ts'
 
-/** As JSON, in UTF-8. */
+/** Bytes of the value's JSON in UTF-8. */
 export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
 
-/** As JSON without its quotes. */
+/** Bytes of the text's JSON without its quotes. */
 export const textBytes = (text: string): number => jsonBytes(text) - 2
 
 const MARK_BYTES = textBytes(TRUNCATION_MARK)
 
-/** At most so many bytes of JSON, the mark that says so included. */
+/** Truncates to at most this many bytes of JSON, the mark included. */
 export function truncateToBytes(text: string, bytesMax: number): string {
   if (text.length * UNIT_BYTES_MAX <= bytesMax || textBytes(text) <= bytesMax) return text
   return `${text.slice(0, fittingEnd(text, 0, bytesMax - MARK_BYTES))}${TRUNCATION_MARK}`
 }
 
-/** At most so many characters, as schemas count them, the mark included. */
+/** Truncates to at most this many characters, as schemas count them, the mark included. */
 export function truncateToChars(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
   const characters = [...text.slice(0, 2 * charsMax + 1)]
@@ -30,7 +30,7 @@ export function truncateToChars(text: string, charsMax: number): string {
   return `${characters.slice(0, Math.max(0, charsMax - TRUNCATION_MARK.length)).join('')}${TRUNCATION_MARK}`
 }
 
-/** Output in pieces that each fit into one log event, cut behind a line's end where one is near. Nothing is lost. */
+/** Splits output into pieces that each fit into one log event, at line ends where possible. Nothing is lost. */
 export function splitLog(text: string): string[] {
   const pieces: string[] = []
   for (let from = 0; from < text.length; ) {
@@ -41,17 +41,17 @@ export function splitLog(text: string): string[] {
   return pieces
 }
 
-/** The last line's end in the second half of a piece; a line longer than that is cut. */
+/** Prefers the last line end in the second half of a piece; a longer line is split. */
 function breakAtLineEnd(text: string, from: number, end: number): number {
   if (end === text.length) return end
   const afterLastNewline = text.lastIndexOf('\n', end - 1) + 1
   return afterLastNewline > from + (end - from) / 2 ? afterLastNewline : end
 }
 
-/** The most bytes that one unit of a text can become. */
+/** The most bytes that one UTF-16 unit can become. */
 const UNIT_BYTES_MAX = 6
 
-/** How far from `from` on a text has at most so many bytes as JSON; at least one character far. */
+/** Returns the end of the longest piece from `from` with at most `bytesMax` bytes of JSON, at least one character. */
 function fittingEnd(text: string, from: number, bytesMax: number): number {
   let at = from
   for (let bytes = 0; at < text.length; ) {
@@ -70,7 +70,7 @@ function isPair(text: string, at: number): boolean {
   return isHigh(text.charCodeAt(at)) && isLow(text.charCodeAt(at + 1))
 }
 
-/** Those that JSON writes with one letter behind a backslash. */
+/** Characters that JSON escapes with one letter after a backslash. */
 const SHORT_ESCAPES = new Set([...'\b\t\n\f\r"\\'].map((sign) => sign.charCodeAt(0)))
 
 function unitBytes(unit: number): number {

@@ -1,4 +1,4 @@
-/** The issue tracker as the dashboard sees it: is it reachable, and which projects has it. */
+/** The issue tracker as the dashboard sees it: its connection state and its projects. */
 import Type, { type Static } from 'typebox'
 import { LABELS_MAX } from './limits.ts'
 import { boundedList, ForeignId, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'

@@ -1,8 +1,8 @@
 /**
- * A usage snapshot that is too long for a frame, made to fit: written out if possible, packed if not.
+ * Makes an oversized usage snapshot fit into a frame: as a list if possible, else packed.
  *
- * When even that is too long, the oldest entries are merged, model by model. What is lost then is when exactly and in
- * which order; no token is.
+ * When the packed form is too long as well, the oldest entries are merged per model. Merging loses their instants and
+ * order, but no tokens.
  */
 import { createHash } from 'node:crypto'
 import type { SentUsageSnapshot, UsageSnapshot, WorkerFrameOf } from './frames.ts'
@@ -19,22 +19,22 @@ import { packUsage, type UsageEntry, usageText } from './usage.ts'
 
 type UsageFrame = WorkerFrameOf<'run-usage-snapshot'>
 
-/** For the wire only: what it answers may be in the packed form, which a reader turns back. */
+/** For the wire only: the result may be packed, and the reader unpacks it. */
 export function fitUsage(frame: UsageFrame): UsageFrame {
   const { entries } = frame.snapshot
-  // Packed already, by an earlier call.
+  // An earlier call has packed the snapshot already.
   if (entries === undefined) return frame
   const whole = encodeWith(frame, entries)
   return whole ?? mergeLeast(frame, distinct(entries))
 }
 
-/** An entry that came twice counts once, which nobody could tell any more after it was merged. */
+/** Counts a repeated entry once; after merging, repetitions could not be detected. */
 const distinct = (entries: readonly UsageEntry[]): UsageEntry[] => [
   ...new Map(entries.map((entry) => [entry.id, entry])).values(),
 ]
 
 function mergeLeast(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame {
-  // More merged is never longer. -1: perhaps it was the repeats alone.
+  // More merging never makes the text longer. -1: removing repetitions alone may be enough.
   let [tooFew, enough] = [-1, entries.length]
   while (enough - tooFew > 1) {
     const middle = Math.floor((tooFew + enough) / 2)
@@ -44,7 +44,7 @@ function mergeLeast(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFra
   return encodeWith(frame, mergeOldest(entries, enough)) ?? withEntries(frame, [])
 }
 
-/** The frame with these entries, in the first form that fits; `undefined` when none does. */
+/** Returns the frame with these entries in the first form that fits; undefined when neither fits. */
 function encodeWith(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFrame | undefined {
   if (entries.length > USAGE_ENTRIES_MAX) return undefined
   const text = usageText(entries)
@@ -55,7 +55,7 @@ function encodeWith(frame: UsageFrame, entries: readonly UsageEntry[]): UsageFra
   return packed !== undefined && fits(packed) ? packed : undefined
 }
 
-/** What is archived says whose entries these are, too. */
+/** The archived text also contains the snapshot's key. */
 const ARCHIVED_BYTES_MAX = WORKER_MAX_USAGE_SNAPSHOT_BYTES - 4 * 1024
 
 const fits = (frame: UsageFrame): boolean => jsonBytes(frame) <= WORKER_FRAME_BYTES_MAX
@@ -75,13 +75,13 @@ function withPacked(frame: UsageFrame): UsageFrame | undefined {
   const packed = packUsage(entries)
   if (packed === undefined) return undefined
   const snapshot: SentUsageSnapshot = { ...rest, packed }
-  // The frame's type speaks of what a reader gets out of it again.
+  // The frame's type describes the unpacked form that a reader gets.
   return { ...frame, snapshot: snapshot as unknown as UsageSnapshot }
 }
 
 // ---- merging -----------------------------------------------------------------------------------------------------
 
-/** The first `count` entries become one for each model. */
+/** Merges the first `count` entries into one entry per model. */
 export function mergeOldest(entries: readonly UsageEntry[], count: number): UsageEntry[] {
   const sums = new Map<string, UsageEntry>()
   for (const entry of entries.slice(0, count)) {

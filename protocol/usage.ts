@@ -1,10 +1,10 @@
 /**
- * A usage snapshot's entries, in their three forms: as a list, as the text that is archived, and packed for the wire.
+ * The entries of a usage snapshot in three forms: as a list, as the archived text, and packed for the wire.
  *
- * Written out, a long session is larger than a frame may be, mostly for saying every field's name in every entry.
- * Packed, each field is one list of its own: what the ids begin with is said once, models are numbered, instants are
- * milliseconds since the one before. Packing loses nothing, so a hash of the archived text means the same on both
- * sides. Who unpacks believes no length: what would come out is counted before it is made.
+ * A long session written out is larger than a frame, mostly because every entry repeats all field names. Packed, each
+ * field is one list: the common prefix of the ids is written once, models are numbered, instants are milliseconds
+ * since the previous one. Packing loses nothing, so a hash of the archived text is the same on both sides. The
+ * unpacker trusts no length: it computes the size of the result first.
  */
 import Type, { type Static } from 'typebox'
 import { ID_CHARS_MAX, USAGE_ENTRIES_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from './limits.ts'
@@ -12,7 +12,7 @@ import { type Checker, createChecker, type Parsed, prefixError } from './parse.t
 import { problemAt } from './schema-errors.ts'
 import { boundedList, Count, ForeignId, Instant, Name, record, text, Usd } from './schema-helpers.ts'
 
-/** Numbers and names only: no word of a prompt or an answer has a field to be in. */
+/** Contains only numbers and names, so no field can hold text of a prompt or an answer. */
 export const UsageEntry = record('UsageEntry', {
   id: ForeignId,
   at: Instant,
@@ -31,7 +31,7 @@ const Steps = boundedList(
   USAGE_ENTRIES_MAX,
 )
 
-/** Every list has one place for each entry, but `models`, which `model` counts into from 0. */
+/** Every list has one element per entry, except `models`; `model` contains indexes into `models`, from 0. */
 export const PackedUsage = record('PackedUsage', {
   models: boundedList(Name, USAGE_ENTRIES_MAX),
   idsBegin: text(ID_CHARS_MAX, 'What all ids have in front of what `ids` says.'),
@@ -49,7 +49,10 @@ export type PackedUsage = Static<typeof PackedUsage>
 const UsageEntries = boundedList(UsageEntry, USAGE_ENTRIES_MAX)
 const checkEntries: Checker<UsageEntry[]> = createChecker(UsageEntries)
 
-/** The archived form: always these fields in this order, so that equal entries are equal text, with an equal hash. */
+/**
+ * The archived form: always the same fields in the same order, so that equal entries have equal text and an equal
+ * hash.
+ */
 export function usageText(entries: readonly UsageEntry[]): string {
   return JSON.stringify(entries.map(orderFields))
 }
@@ -62,7 +65,7 @@ function orderFields(entry: UsageEntry): UsageEntry {
 
 // ---- packing -----------------------------------------------------------------------------------------------------
 
-/** `undefined`: an instant among them is none that a calendar knows, and could not come back as it was. */
+/** Returns undefined when an instant is not a calendar date, because it would not survive packing. */
 export function packUsage(entries: readonly UsageEntry[]): PackedUsage | undefined {
   const times = entries.map((entry) => Date.parse(entry.at))
   if (times.some((ms, i) => !isInstant(ms, entries[i]?.at))) return undefined
@@ -99,13 +102,13 @@ const isInstant = (ms: number, text: string | undefined): boolean =>
 // ---- unpacking ---------------------------------------------------------------------------------------------------
 
 const COLUMNS = ['at', 'model', 'inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens'] as const
-/** What an entry's text has beside its id and model, at the very least. */
+/** Shortest text of an entry without its id and model. */
 const ENTRY_BYTES_MIN = 130
-/** Years 0 to 9999, which is what an instant can be written as. */
+/** Years 0 to 9999, the range of an ISO instant. */
 const MS_MIN = -62_167_219_200_000
 const MS_MAX = 253_402_300_799_999
 
-/** `packed` is of its schema already. */
+/** `packed` has passed its schema. */
 export function unpackUsage(packed: PackedUsage): Parsed<UsageEntry[]> {
   const fault = findUnevenColumn(packed) ?? findOversize(packed)
   if (fault !== undefined) return { ok: false, error: fault }
@@ -144,7 +147,7 @@ function findUnevenColumn(packed: PackedUsage): string | undefined {
   return wild < 0 ? undefined : problemAt(['model', String(wild)], 'must be the place of a name in models')
 }
 
-/** One long beginning or name, said once, could become any number of megabytes. */
+/** A long prefix or name that is written once could unpack to any number of megabytes. */
 function findOversize(packed: PackedUsage): string | undefined {
   let bytes = 0
   for (const [i, id] of packed.ids.entries()) {

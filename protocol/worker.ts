@@ -1,8 +1,8 @@
 /**
- * Workers as people and supervisors see them, and what the host says about itself.
+ * Workers as people and supervisors see them, and what the host reports about itself.
  *
- * Nothing here carries a worker's credential: the host keeps a hash, and the one moment a credential travels is
- * the `registered` frame. A pairing token is answered once, to a person who has asked for it.
+ * Nothing here contains a worker's credential: the host stores a hash, and only the `registered` frame carries a
+ * credential. A pairing token is returned once, to the person who asked for it.
  */
 import Type, { type Static } from 'typebox'
 import {
@@ -20,7 +20,7 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   provider: Name,
   maxConcurrency: Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX }),
   version: Name,
-  /** What holds a run's memory and processes down: a control group, or only the limits of single processes. */
+  /** How a run's memory and processes are limited: by a control group, or only by limits of single processes. */
   limits: Type.Optional(stringEnum(['cgroup', 'rlimit'])),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
@@ -65,12 +65,12 @@ export type FleetDemandResponse = Static<typeof FleetDemandResponse>
 
 // ---- why a run waits -------------------------------------------------------------------------------------------
 
-/** What the scheduler makes of one queued run: the worker it goes to next, or what keeps every worker from it. */
+/** The scheduler's decision about a queued run: the worker it goes to next, or the reason why no worker takes it. */
 export const Placement = record('Placement', {
   runId: Id,
-  /** The worker that holds it, or takes it right now. */
+  /** The worker that executes the run, or takes it now. */
   worker: Type.Optional(Id),
-  /** Why it waits, in one sentence; absent when it does not. */
+  /** Why the run waits, in one sentence; absent when it does not wait. */
   reason: Type.Optional(text(TEXT_CHARS_MAX)),
   workers: Type.Array(
     record('PlacementWorker', {
@@ -133,6 +133,6 @@ export const ProvisionResponse = record('ProvisionResponse', {
 })
 export type ProvisionResponse = Static<typeof ProvisionResponse>
 
-/** Longer names are trimmed and cut, not refused, so the bound here only keeps bodies small. */
+/** Longer names are truncated, not refused, so this bound only limits the body size. */
 export const RenameRequest = record('RenameRequest', { name: text(TEXT_CHARS_MAX) })
 export type RenameRequest = Static<typeof RenameRequest>
