@@ -1,8 +1,8 @@
 /**
- * The worker's hands: what the daemon's lives ask for, done on this machine.
+ * `LocalExecutor` carries out on this machine what the daemon's actors ask for: executions, resumed sandboxes, disk.
  *
- * All that belongs to a run lies in one folder of its own. Which runs are being executed is known here only to keep
- * their disk from being taken away; everything else about them is the daemon's to know.
+ * Each run has one folder. The executor remembers running executions and resumed sandboxes only to protect their disk;
+ * the daemon keeps every other state.
  */
 import { chmod, chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -27,13 +27,13 @@ import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 
 export interface ClosableExecutor extends Executor {
-  /** What is on its way to the trash gets a moment; the rest goes at the next start. */
+  /** Waits briefly for deletions; the next start finishes the rest. */
   close(): Promise<void>
 }
 
-/** Of a worker that ends, for deleting what nobody will miss. */
+/** How long `close` waits for resumed sandboxes and deletions. */
 const CLOSE_MS_MAX = 2_000
-/** What a checkout, a setup and an agent may need at the least. */
+/** The least free disk for a checkout, a setup and an agent. */
 const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
 
 export async function openExecutor(dependencies: ExecutorDependencies): Promise<ClosableExecutor> {
@@ -53,7 +53,7 @@ export async function openExecutor(dependencies: ExecutorDependencies): Promise<
   return new LocalExecutor(dependencies, sandboxes)
 }
 
-/** A sandbox's user passes through on the way to his own, and can list nothing. */
+/** A sandbox user may pass through to its own folder, and list nothing. */
 async function makeFolders(
   { isRoot, userFor }: ExecutorDependencies,
   folders: readonly string[],
@@ -70,7 +70,7 @@ class LocalExecutor implements ClosableExecutor {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
   readonly #executions = new Map<string, RunExecution>()
-  /** From the first step of booting until nothing but the disk is left. */
+  /** Sandboxes from the first step of booting until all their processes have ended. */
   readonly #resumed = new Map<string, Promise<Result<BootedSandbox>>>()
 
   constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes) {
@@ -94,7 +94,7 @@ class LocalExecutor implements ClosableExecutor {
   start(
     request: ExecutionRequest,
     reporter: ExecutionReporter,
-    progressed: (progress: Progress) => void,
+    onProgress: (progress: Progress) => void,
   ): Execution {
     const { id } = request.job.run
     const execution: RunExecution = new RunExecution({
@@ -102,7 +102,7 @@ class LocalExecutor implements ClosableExecutor {
       sandboxes: this.#sandboxes,
       request,
       reporter,
-      onProgress: progressed,
+      onProgress,
       onGone: () => {
         if (this.#executions.get(id) === execution) this.#executions.delete(id)
       },
@@ -127,7 +127,7 @@ class LocalExecutor implements ClosableExecutor {
       : { ...spent, sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
   }
 
-  /** Nobody heard the agent's last word, but its own records lie on the disk. */
+  /** The agent's exit report is lost, so read its transcripts on the disk. */
   async #readSpending(runId: string): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
     const agent = this.#sandboxes.get(runId)?.agent
     if (agent === undefined) return {}
@@ -143,10 +143,7 @@ class LocalExecutor implements ClosableExecutor {
       )
       return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
     } catch (error) {
-      this.#dependencies.log.warn(
-        { err: error, runId },
-        'what an interrupted run has spent could not be read',
-      )
+      this.#dependencies.log.warn({ err: error, runId }, 'the usage of an interrupted run could not be read')
       return {}
     }
   }
@@ -154,28 +151,25 @@ class LocalExecutor implements ClosableExecutor {
   async boot(request: BootRequest): Promise<Result<BootedSandbox>> {
     const { runId } = request
     if (this.#executions.has(runId))
-      return no(
-        'conflict',
-        'something is being executed in the sandbox of this run; try again when that is over',
-      )
+      return no('conflict', 'an execution uses the sandbox of this run; try again when it has ended')
     if (this.#resumed.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
-    const closed = () => void this.#resumed.delete(runId)
-    // Whatever goes wrong, it must be possible to try again.
+    const onClosed = () => void this.#resumed.delete(runId)
+    // After any failure the sandbox must be bootable again.
     const booting = resumeSandbox(request, {
       dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
-      onClosed: closed,
+      onClosed,
     }).catch((error: unknown) => {
-      this.#dependencies.log.error({ err: error, runId }, 'booting a sandbox failed unforeseen')
+      this.#dependencies.log.error({ err: error, runId }, 'booting a sandbox failed unexpectedly')
       return no('failed', 'the sandbox could not be booted; the worker’s log says why')
     })
     this.#resumed.set(runId, booting)
-    const answer = await booting
-    if (!answer.ok) closed()
-    return answer
+    const result = await booting
+    if (!result.ok) onClosed()
+    return result
   }
 
-  /** A person in it is sent away: whoever has it discarded was told about him. */
+  /** Closes the sandbox first if a person is in it; whoever discards it was warned about that. */
   async discard(runId: string): Promise<void> {
     await this.#closeResumed(runId)
     if (!this.#executions.has(runId)) await this.#sandboxes.discard(runId)
@@ -186,9 +180,9 @@ class LocalExecutor implements ClosableExecutor {
     if (booted?.ok === true) await booted.value.close()
   }
 
-  async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
+  async reclaim(isProtected: (runId: string) => boolean): Promise<void> {
     await this.#sandboxes.reclaim(
-      (runId) => this.#executions.has(runId) || this.#resumed.has(runId) || isClaimed(runId),
+      (runId) => this.#executions.has(runId) || this.#resumed.has(runId) || isProtected(runId),
     )
   }
 

@@ -183,11 +183,11 @@ describe('an agent that does not come to an end', () => {
   )
 
   const long: typeof story = (title, tell) => (LONG ? story(title, tell) : test.skip(title, tell))
-  long('because it says nothing any more: it is taken for stalled', async () => {
+  long('because it prints nothing any more and counts as stalled', async () => {
     const yard = await Yard.open()
     await yard.enrol(['--stall-minutes', '1'])
     yard.ticket('STALL-1', ['hang'])
-    expect((await yard.ends('STALL-1', 120_000)).error).toMatch(/said nothing for 1 minute/)
+    expect((await yard.ends('STALL-1', 120_000)).error).toMatch(/printed nothing for 1 minute/)
   })
 })
 

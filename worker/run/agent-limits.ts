@@ -1,8 +1,8 @@
 /**
- * When an agent has had enough: minutes, dollars, turns, silence. Pure bookkeeping beside one timer.
+ * `AgentLimits` watches the limits of one agent: minutes, dollars, turns, and time without output.
  *
- * Agents that know their own budgets are told them as well; this is for those that don't, and for those that don't
- * keep to them. What is over is said once, in a sentence that names the setting.
+ * `onExceeded` is called at most once, with a sentence that names the exceeded setting. Some agents also receive their
+ * limits and enforce them; this class covers the agents that have no limits of their own or ignore them.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
@@ -11,7 +11,7 @@ export interface AgentLimitsOptions {
   readonly clock: Clock
   readonly limits: JobLimits
   readonly stallMs: number
-  /** Asked now and then; a sentence when the machine itself can't go on. One that rejects has nothing to say. */
+  /** Polled every few seconds: why the machine itself cannot go on, or undefined. A rejection counts as undefined. */
   readonly findMachineProblem: () => Promise<string | undefined>
   readonly onExceeded: (reason: string) => void
 }
@@ -33,7 +33,6 @@ export class AgentLimits {
     this.#scheduleCheck()
   }
 
-  /** It printed something. */
   recordOutput(): void {
     this.#outputAt = this.#options.clock.monotonic()
   }
@@ -69,8 +68,8 @@ export class AgentLimits {
         `the agent took longer than sandbox.maxRunMinutes allows: ${formatDuration(limits.maxMinutes * MINUTE_MS)}`,
       )
     if (now - this.#outputAt >= stallMs)
-      return this.#exceed(`the agent said nothing for ${formatDuration(stallMs)}: it is taken for stalled`)
-    // Nobody waits for this: a rejection would end the whole worker.
+      return this.#exceed(`the agent printed nothing for ${formatDuration(stallMs)}, so it counts as stalled`)
+    // No caller awaits this check: an unhandled rejection would end the whole worker.
     const problem = await this.#options.findMachineProblem().catch(() => undefined)
     if (problem !== undefined) return this.#exceed(problem)
     if (!this.#isStopped) this.#scheduleCheck()

@@ -1,8 +1,8 @@
 /**
- * An agent made ready to start in a run's sandbox, and its bill afterwards.
+ * `prepareAgent` builds an agent's command for a sandbox; `reportUsage` reads afterwards what the agent has spent.
  *
- * Its settings are laid down inside, by a few lines of shell in front of it: a home that a setup command or an earlier
- * session has filled may hold links to anywhere, and outside they would be followed by somebody who may write anywhere.
+ * A shell script in front of the agent installs its settings from inside the sandbox. The worker never writes into the
+ * home folder from outside: an earlier session may have left links there, and the worker may run as root.
  */
 import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -31,7 +31,7 @@ export async function prepareAgent(
 ): Promise<Result<PreparedAgent>> {
   const driver = dependencies.drivers[job.agent.provider]
   const found = await driver.locate()
-  // A command line of the person's own may name a program that is nobody else's.
+  // A configured command line may name a program that the driver cannot locate.
   if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
   const task = buildTask(job, agentRequest, dependencies.uuid())
   const made = driver.buildCommand(task, found)
@@ -59,7 +59,7 @@ function buildTask(job: Job, { prompt, resume }: AgentRequest, uuid: string): Ag
 
 const SEEDS_FOLDER = '/run/seeds'
 
-/** `rm` first: a link in the place of a settings file would be written through. */
+/** `rm` comes first: `cp` would write through a link in place of a settings file. */
 const INSTALL_SEEDS_SCRIPT = [
   'while [ "$1" != -- ]; do',
   '  mkdir -p "$(dirname "$2")" && rm -rf "$2" && cp "$1" "$2" && chmod 600 "$2" || exit 70',
@@ -70,7 +70,7 @@ const INSTALL_SEEDS_SCRIPT = [
   'exec "$@"',
 ].join('\n')
 
-/** `more`: files that it has besides its own. */
+/** `extraFiles` are added to the agent's own files. */
 export function withSeedFiles(
   { command, environment, files, seeds, stdin, readOnlyPaths }: AgentCommand,
   extraFiles: readonly SandboxFile[] = [],
@@ -88,17 +88,17 @@ export function withSeedFiles(
   }
 }
 
-/** Only by configuration: whoever holds it can do what its owner can, everywhere. */
+/** The token is exposed only if the configuration asks for it: it carries all rights of its owner. */
 function codehostTokenFiles({ credentials, sandbox }: Job): SandboxFile[] {
   if (sandbox?.exposeCodehostToken !== true || credentials.codehost === undefined) return []
   return [{ path: CODEHOST_CREDENTIAL_INSIDE, mode: '0400', text: credentials.codehost }]
 }
 
-// ---- the bill ----------------------------------------------------------------------------------------------------
+// ---- usage -------------------------------------------------------------------------------------------------------
 
 /**
- * Numbers and names go out; the transcripts themselves stay where they are. `since`: an instant before which a session
- * that goes on belonged to earlier executions.
+ * Reports only numbers and names; the transcripts themselves stay in the sandbox. `since`: usage of a resumed session
+ * before this instant belongs to earlier executions and is not part of the cost.
  */
 export async function reportUsage(
   { driver }: Pick<PreparedAgent, 'driver'>,

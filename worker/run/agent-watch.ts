@@ -1,6 +1,8 @@
 /**
- * An agent while it works: its output becomes reports, its budgets are kept, and when it has to end it is asked first
- * and killed a little later, so that what it has spent is known.
+ * `AgentWatch` supervises a running agent: it turns the agent's output into reports and enforces the limits.
+ *
+ * An agent that has to end is interrupted first and killed a few seconds later, so that it can still report what it has
+ * spent.
  */
 import type { AgentOutcome, ExecutionReporter } from '../../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
@@ -29,13 +31,13 @@ export interface WatchedAgent {
   readonly exitReport: AgentExitReport
 }
 
-/** From the question to the axe; a cancel has ten seconds in all. */
+/** Time between interrupting and killing an agent; a cancel takes at most 10 s in all. */
 const INTERRUPT_GRACE_MS = 4_000
 
 export class AgentWatch {
   readonly #options: AgentWatchOptions
   readonly #limits: AgentLimits
-  /** Why it was told to end. */
+  /** Why the agent was interrupted or killed. */
   #endCause: { readonly by: 'stop' | 'budget'; readonly reason: string } | undefined
   #cancelKill: Cancel | undefined
 
@@ -88,12 +90,12 @@ export class AgentWatch {
         await this.#options.reporter.waitForCapacity()
       }
     } catch {
-      // A pipe that breaks ends like one that closes: how the process ended is told elsewhere.
+      // A broken pipe counts as its end: `process.ended` says how the process ended.
     }
     this.#handleLines(lines.flush(), parse)
   }
 
-  /** Plain lines that came together go together: fifty thousand of them are not as many events. */
+  /** Log lines that arrive in one chunk become one event: 50,000 lines must not become 50,000 events. */
   #handleLines(
     lines: readonly string[],
     parse: (line: string, at: string) => readonly AgentObservation[],
@@ -105,7 +107,7 @@ export class AgentWatch {
     logLines.flush()
   }
 
-  /** A line that our own reading of it stumbles over is our bug, and must not cost the others. */
+  /** An exception while parsing a line is a bug of ours: log it, and continue with the next line. */
   #parseLine(
     line: string,
     at: string,
@@ -114,7 +116,7 @@ export class AgentWatch {
     try {
       return parse(line, at)
     } catch (error) {
-      this.#options.log.error({ err: error }, 'a line of an agent could not be read; it is left out')
+      this.#options.log.error({ err: error }, 'a line of an agent could not be parsed and is left out')
       return []
     }
   }
@@ -159,6 +161,7 @@ export class AgentWatch {
 
 type LogEvent = Extract<ReportedEvent, { type: 'log' }>
 
+/** Joins consecutive log lines of one stream into one event. */
 class LogLineBatch {
   readonly #report: (event: ReportedEvent) => void
   #event: LogEvent | undefined
@@ -175,7 +178,7 @@ class LogLineBatch {
       this.#report(event)
       return
     }
-    // A character has up to six bytes in JSON, and one event's text a bound in those.
+    // A character takes up to six bytes in JSON, and the limit of an event counts those bytes.
     const isFull = (this.#chars + event.text.length) * 6 > LOG_EVENT_BYTES_MAX
     if (this.#event !== undefined && (isFull || this.#event.stream !== event.stream)) this.flush()
     this.#event ??= event

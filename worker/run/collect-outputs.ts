@@ -1,8 +1,9 @@
 /**
- * What an agent leaves for others to have: artifacts and memories, out of a folder that it filled as it liked.
+ * `collectOutputs` reads artifacts and memories from the agent's output folder and reports them.
  *
- * It is read only when nobody is left inside, and even so nothing is believed: links are not followed, only regular
- * files with one name count, and everything has a bound. What is left out is said, once for each reason.
+ * The caller waits until no process runs in the sandbox. The content is still untrusted: links are not followed, only
+ * regular files without further hard links count, and everything has a limit. Each file that is left out is named with
+ * its reason.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
@@ -27,7 +28,7 @@ const MEMORIES_BYTES_MAX = 256 * 1024
 export interface CollectedOutputs {
   readonly artifacts: readonly string[]
   readonly facts: readonly string[]
-  /** Sentences for the run's log. */
+  /** Sentences for the run's log: which outputs were left out, and why. */
   readonly leftOut: readonly string[]
 }
 
@@ -85,7 +86,7 @@ interface FoundFiles {
   readonly leftOut: string[]
 }
 
-/** Folders are flattened into names, for a run's artifacts lie in one folder. */
+/** Flattens folders into file names, because the artifacts of a run are stored in one folder. */
 async function findFiles(folder: string): Promise<FoundFiles> {
   const found: FoundFiles = { files: [], leftOut: [] }
   const names = new Set<string>()
@@ -105,7 +106,7 @@ async function findFiles(folder: string): Promise<FoundFiles> {
     }
   }
   const folderStats = await lstat(folder).catch(() => undefined)
-  // A link in its place would lead to where the worker may read and the agent may not.
+  // A link in place of the folder could lead to files that the worker may read and the agent may not.
   if (folderStats?.isDirectory() === true) await visit(folder, '', 1)
   else if (folderStats !== undefined)
     found.leftOut.push('no artifacts are taken: their folder was replaced by something else')
@@ -126,7 +127,7 @@ async function listEntries(path: string) {
   return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** One that every file system takes and nobody mistakes for another. */
+/** A name that every file system accepts and that differs from all names in `taken`. */
 function uniqueName(wanted: string, taken: Set<string>): string {
   const plain = safeName(wanted)
   let name = plain
@@ -143,7 +144,7 @@ function safeName(name: string): string {
   return shortenName(plain === '' ? '_' : plain, ARTIFACT_NAME_BYTES_MAX - 8)
 }
 
-/** The end is what tells the type, so the beginning gives way. */
+/** Shortens a name from its beginning, because its end tells the file type. */
 function shortenName(name: string, bytesMax: number): string {
   let shortened = name
   while (Buffer.byteLength(shortened) > bytesMax) shortened = [...shortened].slice(1).join('')
@@ -154,7 +155,7 @@ function shortenName(name: string, bytesMax: number): string {
 
 type OpenedFile = { readonly handle: FileHandle; readonly size: number } | string
 
-/** `NONBLOCK`: opening a pipe that nobody writes to would never come back. */
+/** `O_NONBLOCK`: opening a pipe without a writer would block forever. */
 async function openPlainFile(path: string): Promise<OpenedFile> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(path, flags).catch(() => undefined)
@@ -170,7 +171,7 @@ async function openPlainFile(path: string): Promise<OpenedFile> {
   return problem
 }
 
-/** Answers how many bytes it had, or why it was left out. */
+/** Returns the size in bytes, or why the file was left out. */
 async function sendFile(
   path: string,
   name: string,
@@ -193,7 +194,7 @@ async function sendFile(
   return size
 }
 
-/** The last part says so, and an empty file has one part, too. */
+/** The last part is marked `final`; an empty file has one part. */
 async function sendParts(
   handle: FileHandle,
   name: string,

@@ -1,10 +1,9 @@
 /**
- * One run on this machine, from its folder to an outcome: checkout, setup, agent, what it left, publishing. Where it
- * begins and what it publishes is its course's: a ticket's first work has another one than a follow-up.
+ * `RunExecution` executes one run on this machine: checkout, setup, agent, outputs, publishing.
  *
- * The daemon decides when each phase comes and when it is over; this only does it. Everything that touches the agent's
- * tree runs inside; nothing inside holds a secret that it does not need; nothing that others can see happens once the
- * lease is gone.
+ * Every command that touches the agent's tree runs inside the sandbox. The sandbox holds only the secrets that it
+ * needs. After the lease is lost, nothing is pushed or posted any more. The daemon decides when each phase begins and
+ * ends. The `WorkPlan` decides where the work begins and what is published (new run or follow-up).
  */
 import type {
   AgentOutcome,
@@ -39,15 +38,15 @@ export interface RunExecutionOptions {
   readonly request: ExecutionRequest
   readonly reporter: ExecutionReporter
   readonly onProgress: (progress: Progress) => void
-  /** Nothing of it is left but its disk. */
+  /** Called when every process of the execution has ended and only its disk is left. */
   readonly onGone: () => void
 }
 
-/** Below that much free disk an agent is stopped rather than let the whole machine run full. */
+/** With less free disk than this, the agent is stopped before the whole machine runs out of space. */
 const FREE_BYTES_MIN = 256 * 1024 * 1024
-/** The host waits fifteen seconds for the end of what it cancels, and most of them are the agent's. */
+/** The host waits 15 s for a cancelled run to end, and the agent may use most of them. */
 const STOPPED_OUTPUTS_MS_MAX = 2_000
-/** Why what works on a person's own machine may fail here. */
+/** Explains why a setup script that works on a developer's machine may fail in the sandbox. */
 const NETWORK_HINTS = {
   open: '',
   allowlist: ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)',
@@ -59,7 +58,7 @@ export class RunExecution implements Execution {
   readonly #options: RunExecutionOptions
   readonly #plan: WorkPlan
   readonly #abort = new AbortController()
-  /** Not even what was begun may be brought to its end. */
+  /** Aborted when not even a step that follows a push (such as the comment) may be completed. */
   readonly #finalAbort = new AbortController()
   #stopRequest: StopRequest | undefined
   #session: SandboxSession | undefined
@@ -67,7 +66,7 @@ export class RunExecution implements Execution {
   #isCheckedOut = false
   #agentRequest: AgentRequest | undefined
   #preparedAgent: PreparedAgent | undefined
-  /** When the agent went on with a session that had been there before. */
+  /** The instant at which the agent resumed an existing session; usage before it belongs to earlier executions. */
   #resumedSince: string | undefined
   #exitReport: AgentExitReport | undefined
   #sessionId: string | undefined
@@ -154,7 +153,7 @@ export class RunExecution implements Execution {
   }
 
   stop(request: StopRequest): void {
-    // The harder order wins, the first reason stays.
+    // A kill replaces an interrupt; the first reason stays.
     if (this.#stopRequest?.how === 'kill') return
     this.#stopRequest = { ...request, reason: this.#stopRequest?.reason ?? request.reason }
     this.#abort.abort()
@@ -166,7 +165,7 @@ export class RunExecution implements Execution {
   async whenExited(): Promise<void> {
     await this.#currentPhase
     await this.#session?.close()
-    // Given up before its end: another machine does the work anew, and nobody will ask for this disk.
+    // The execution was abandoned: another machine repeats the work, so this disk is not needed any more.
     if (!this.#isRetained && !this.#plan.hasRetainedSandbox())
       await this.#options.sandboxes.discard(this.#options.request.job.run.id)
     this.#options.onGone()
@@ -178,7 +177,7 @@ export class RunExecution implements Execution {
     const { dependencies, request, reporter } = this.#options
     const { job } = request
     const folders = await this.#plan.openFolders()
-    // What is said about the configuration is said before there is a room to say it in.
+    // The egress proxy reports configuration problems while it opens, before the session can log them.
     const earlyLines: string[] = []
     const egress = await dependencies.openEgress({
       network: job.sandbox?.network ?? 'none',
@@ -236,7 +235,7 @@ export class RunExecution implements Execution {
     return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or set sandbox.diskQuotaGib`
   }
 
-  /** Should this process die, the next one finds out by this what the agent has spent. */
+  /** If this process dies, the next one uses this record to find out what the agent has spent. */
   #recordAgent({ task }: PreparedAgent): void {
     const { sandboxes, request } = this.#options
     const { run, agent, sandbox } = request.job
@@ -260,7 +259,7 @@ export class RunExecution implements Execution {
 
   // ---- finishing -------------------------------------------------------------------------------------------------
 
-  /** After every execution, however it ended. */
+  /** Runs after every execution, however the agent ended. */
   async #reportSpending(): Promise<readonly CostEntry[]> {
     const { dependencies, request, reporter } = this.#options
     const preparedAgent = this.#preparedAgent
@@ -294,7 +293,7 @@ export class RunExecution implements Execution {
     return outputs
   }
 
-  /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
+  /** Publishes the agent's work if the agent is done and this worker still holds the lease. */
   async #publishWork(agentOutcome: AgentOutcome): Promise<Result<PublishedWork | undefined>> {
     const { request } = this.#options
     const session = this.#session
@@ -353,7 +352,7 @@ export class RunExecution implements Execution {
   async #retainSandbox(agentOutcome: AgentOutcome, published: Result<PublishedWork | undefined>) {
     const { sandboxes, request } = this.#options
     if (this.#session === undefined || this.#stopRequest?.leaseLost === true) return undefined
-    // No agent was there: nothing to go on with, and nothing that the log does not say. Nobody is to wait for it.
+    // Without an agent there is no session to resume, and the log tells the rest: let the sandbox expire at once.
     if (this.#preparedAgent === undefined && !this.#plan.hasRetainedSandbox())
       return { ...this.#sandboxReference(), retainedUntil: this.#instant() }
     this.#isRetained = true
@@ -366,20 +365,20 @@ export class RunExecution implements Execution {
     return retainedUntil === undefined ? undefined : { ...this.#sandboxReference(), retainedUntil }
   }
 
-  // ---- small ones ------------------------------------------------------------------------------------------------
+  // ---- helpers ---------------------------------------------------------------------------------------------------
 
-  /** One after the other, and whatever is thrown becomes a sentence. */
+  /** Phases run one after the other; a thrown error becomes the phase's failure. */
   #runPhase<T>(work: () => Promise<T>, failed: (reason: string) => T): Promise<T> {
     const done = this.#orFallback(work(), failed)
     this.#currentPhase = done
     return done
   }
 
-  /** At the end of a run each step stands alone: a disk that is full in one must not cost what the others have. */
+  /** Isolates the steps at the end of a run: a full disk in one step must not lose the results of the others. */
   #orFallback<T>(step: Promise<T>, failed: (reason: string) => T): Promise<T> {
     return step.catch((error: unknown) => {
       const { dependencies, request } = this.#options
-      dependencies.log.error({ err: error, runId: request.job.run.id }, 'a step of a run failed unforeseen')
+      dependencies.log.error({ err: error, runId: request.job.run.id }, 'a step of a run failed unexpectedly')
       return failed(truncateToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
     })
   }
@@ -389,7 +388,7 @@ export class RunExecution implements Execution {
     return { provider: 'bwrap', id: job.run.id, workerId }
   }
 
-  /** From now on: for as long as it takes, or for a moment once the run was told to stop. */
+  /** The returned function tells whether work may go on: without limit, or briefly once the run has to stop. */
   #startTimeLimit(): () => boolean {
     const { clock } = this.#options.dependencies
     const startedAt = clock.monotonic()
@@ -435,4 +434,4 @@ function statusOf(
 }
 
 const reasonText = (reason: string | undefined): string =>
-  truncateToChars(reason === undefined || reason === '' ? 'it does not say why' : reason, TEXT_CHARS_MAX)
+  truncateToChars(reason === undefined || reason === '' ? 'no reason was given' : reason, TEXT_CHARS_MAX)

@@ -1,4 +1,4 @@
-/** What executions are made from: everything of the world that a run on this machine touches. */
+/** The executor's dependencies: every part of the outside world that a run on this machine uses. */
 import type { Clock, CodeHost, Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
@@ -9,31 +9,31 @@ import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sand
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
 
 export interface ExecutorDependencies {
-  /** Where sandboxes may lie: see `ground.ts`. */
+  /** The folder that holds all sandboxes, see `sandbox-location.ts`. */
   readonly folder: string
   readonly clock: Clock
   readonly log: Log
   /** A new random UUID. */
   readonly uuid: () => string
   readonly launcher: SandboxLauncher
-  /** Whom the sandbox of a number runs as. */
+  /** The user that the sandbox with this number runs as. */
   readonly userFor: (number: number) => SandboxUser
-  /** Of the sandboxes that are made from now on: another than that of any other worker here. */
+  /** The number at which the search for a free sandbox number begins; workers on one machine should differ. */
   readonly firstNumber: number
-  /** The worker is root, so that folders have to be given to whom they are for. */
+  /** Whether the worker runs as root, so that each folder must be chowned to the user of its sandbox. */
   readonly isRoot: boolean
   readonly removeFolder: (folder: string) => Promise<void>
   readonly gitSources: GitSources
   readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
   readonly openEgress: (request: SandboxEgressOptions) => Promise<SandboxEgress>
-  /** Our own programs that run inside, as the build left them. */
+  /** The folder with switchyard's own programs that run inside a sandbox. */
   readonly insidePrograms: string
-  /** The Node that runs them, and host paths it needs shown. */
+  /** The Node program for them, and the host paths that the sandbox must show for it. */
   readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
   readonly gitconfig: string
   readonly stallMs: number
   readonly freeBytes: () => Promise<number>
-  /** Nothing here is used any more. */
+  /** Called last, when the executor uses none of these dependencies any more. */
   readonly onClosed: () => Promise<void>
 }

@@ -1,20 +1,21 @@
 /**
- * How much disk a folder takes that an agent has filled as it liked.
+ * `measureDiskUsage` returns how many bytes on disk a folder takes whose content an agent chose.
  *
- * In blocks; links are counted, never followed. Nothing in it hides: neither what lies in a folder that was closed, nor
- * under a name that is no text, nor deeper than a path can be long. Only when nothing runs in it any more.
+ * Links are counted but not followed. Only blocks on disk count. An agent cannot hide files: unreadable folders are made
+ * readable, names may be any bytes, and paths may be longer than the kernel's limit. The caller makes sure that no
+ * process runs in the folder any more.
  */
 import { constants } from 'node:fs'
 import { chmod, lstat, open, opendir } from 'node:fs/promises'
 
-/** A folder with more of them counts as that far. */
+/** Counting stops after this many entries. */
 const FILES_MAX = 500_000
-/** Far enough from the longest path that the kernel takes for one more name. */
+/** Leaves enough room below the kernel's path limit for one more name. */
 const PATH_BYTES_MAX = 2_048
 const BLOCK_BYTES = 512
-/** Reads names, and what they stand for. */
+/** The owner may list the folder and enter it. */
 const OWNER_READ_EXECUTE = 0o500
-/** Names that are no text come as they are. */
+/** Node returns names as bytes, because a name need not be valid UTF-8. */
 const RAW_NAMES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
@@ -28,13 +29,13 @@ export async function measureDiskUsage(folder: string): Promise<number> {
     for await (const entry of entries) {
       entriesLeft -= 1
       if (entriesLeft < 0) return
-      // As it was asked for, which the types don't know.
+      // With encoding `buffer` the name is a Buffer, which Node's types do not say.
       const child = Buffer.concat([path, SLASH, entry.name as unknown as Buffer])
       bytes += await diskBytesOf(child)
       if (entry.isDirectory()) await (child.length < PATH_BYTES_MAX ? visit(child) : visitByDescriptor(child))
     }
   }
-  /** By its descriptor, which has a short name again. */
+  /** Opens the folder and continues at its path below /proc/self/fd, which is short again. */
   const visitByDescriptor = async (path: Buffer): Promise<void> => {
     await makeReadable(path).catch(() => {})
     const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
@@ -50,7 +51,7 @@ export async function measureDiskUsage(folder: string): Promise<number> {
   return bytes
 }
 
-/** An agent that is the same user as its worker could keep the worker out. */
+/** An agent that runs as the worker's own user could have removed the worker's access. */
 async function makeReadable(folder: Buffer): Promise<void> {
   const { mode } = await lstat(folder)
   if ((mode & OWNER_READ_EXECUTE) !== OWNER_READ_EXECUTE) await chmod(folder, mode | OWNER_READ_EXECUTE)

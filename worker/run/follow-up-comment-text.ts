@@ -1,6 +1,6 @@
 /**
- * The one comment that a follow-up leaves on its pull request: what was done, in the agent's words where there was one,
- * and a marker that people don't see.
+ * The text of the one comment that a follow-up posts on its pull request: what was done, the agent's last message if
+ * an agent ran, and an invisible marker. `git/follow-up-comment.ts` posts it.
  */
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
@@ -8,7 +8,7 @@ import type { JobPull } from '../../protocol/frames.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
 import { neutralizeMarkup } from '../git/pull-request-text.ts'
 
-/** Code hosts take some 65,000 characters. */
+/** Code hosts accept about 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000
 const FILES_NAMED_MAX = 10
 const SHA_SHOWN = 12
@@ -17,11 +17,11 @@ export interface FollowUpReport {
   readonly pull: Pick<JobPull, 'baseBranch'>
   readonly start: FollowUpStart
   readonly pushResult: FollowUpPushResult
-  /** The agent's last words; empty when there was none. */
+  /** The agent's last message; empty if no agent ran. */
   readonly agentSummary: string
 }
 
-/** Without the marker: for the run's own record, too. */
+/** The comment without its marker; also stored as the run's summary. */
 export function followUpText({ pull, start, pushResult, agentSummary }: FollowUpReport): string {
   const base = inlineCode(pull.baseBranch)
   const summary = truncate(neutralizeMarkup(agentSummary).trim(), SUMMARY_CHARS_MAX)
@@ -39,7 +39,7 @@ export function followUpBody(text: string, id: string): string {
 function describeRebase(base: string, start: FollowUpStart, { isContained }: FollowUpPushResult): string {
   if (isContained) return `All of this branch is in ${base} already.`
   const at = `${base} (${start.base.slice(0, SHA_SHOWN)})`
-  if (start.state === 'level') return `The branch holds the newest ${at} already.`
+  if (start.state === 'current') return `The branch holds the newest ${at} already.`
   if (start.state === 'rebased') return `The branch was rebased onto the newest ${at}, without conflicts.`
   const files = start.conflictFiles.slice(0, FILES_NAMED_MAX).map(inlineCode).join(', ')
   return `The branch was rebased onto the newest ${at}; conflicts in ${files} were resolved.`
@@ -50,5 +50,5 @@ function describePush({ pushed }: FollowUpPushResult): string {
   return `Pushed as ${pushed.slice(0, SHA_SHOWN)}.`
 }
 
-/** A name must not end what it stands in. */
+/** Replaces backticks, so that a name cannot end the code span around it. */
 const inlineCode = (name: string): string => `\`${toSingleLine(name).replaceAll('`', "'")}\``

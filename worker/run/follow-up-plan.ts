@@ -1,9 +1,9 @@
 /**
- * A follow-up's course: the run's sandbox once more, where it is still here, else a new one; the pull request's branch
- * on the newest base; an agent only when there is something to resolve or to answer; one push, one comment.
+ * The plan of a follow-up: the run's retained sandbox or a new one, the pull request's branch rebased onto the newest
+ * base, an agent only if there is a conflict or a remark, one push, one comment.
  *
- * It may be begun again from its beginning, here or elsewhere, wherever it was cut off: what is visible of it is asked
- * for first. The comment comes last, so a follow-up whose comment is there is done.
+ * A follow-up may be repeated from its beginning, on this or another worker, wherever it was interrupted: each step
+ * first asks the code host what is already there. The comment comes last, so a follow-up with a comment is complete.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,16 +21,16 @@ import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
 import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
 
-/** `said`: an earlier attempt came to its very end. */
+/** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
 type Stage =
   | { readonly is: 'commented' }
   | { readonly is: 'started'; readonly start: FollowUpStart; readonly hadSummary: boolean }
 
-/** Nobody is there to write into an editor. */
+/** No person can use an editor in the sandbox, so git must not wait for one. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
-/** What an earlier execution left for people has been told already. */
+/** Deletes the outputs of an earlier execution, which it has already reported. */
 const CLEAR_OUT_SCRIPT = `chmod -R u+rwX ${OUT_INSIDE}; find ${OUT_INSIDE} -mindepth 1 -delete; mkdir -p ${OUT_INSIDE}/artifacts`
-/** The worker's own, beside the repository that is pushed from. */
+/** In the staging folder, which the agent never sees. */
 const SUMMARY_FILE = 'follow-up.json'
 
 export class FollowUpPlan implements WorkPlan {
@@ -108,7 +108,7 @@ export class FollowUpPlan implements WorkPlan {
     }
   }
 
-  /** A tree in conflict may keep it from succeeding, and the agent sees to that. */
+  /** In a conflicted checkout the setup may fail; the agent repairs that. */
   setupRule(): 'required' | 'optional' | 'skip' {
     const start = this.#stage?.is === 'started' ? this.#stage.start : undefined
     if (start?.isNewCheckout !== true) return 'skip'
@@ -185,7 +185,7 @@ export class FollowUpPlan implements WorkPlan {
     const onto = `${headBranch} onto ${baseBranch} at ${base.slice(0, 12)}`
     const lines = {
       pushed: `an earlier attempt of this follow-up has pushed ${headBranch}; only its comment is missing`,
-      level: `${headBranch} holds the newest ${baseBranch} already`,
+      current: `${headBranch} holds the newest ${baseBranch} already`,
       rebased: `rebased ${onto}, without conflicts`,
       conflict: `rebasing ${onto} stopped at conflicts in ${files.join(', ')}`,
     } as const
@@ -197,7 +197,7 @@ export class FollowUpPlan implements WorkPlan {
 
   // ---- the agent's session -----------------------------------------------------------------------------------------
 
-  /** One that can go on: in this sandbox, of the agent that works now, and with a transcript. */
+  /** The id of a session in this sandbox that belongs to the job's agent and has a transcript. */
   async #findResumableSession({ home }: SandboxFolders): Promise<string | undefined> {
     const record = this.#hasRetainedSandbox ? this.#sandboxes.get(this.#job.run.id) : undefined
     const { provider } = this.#job.agent
@@ -219,19 +219,19 @@ export class FollowUpPlan implements WorkPlan {
     }
   }
 
-  // ---- the agent's words -------------------------------------------------------------------------------------------
+  // ---- the agent's summary -----------------------------------------------------------------------------------------
 
-  /** They outlive a crash between the push and the comment, as long as it goes on here. */
-  async #saveSummary({ staging }: SandboxFolders, said: string): Promise<void> {
-    await writeFile(join(staging, SUMMARY_FILE), JSON.stringify({ id: this.#followUp.id, said }), {
+  /** The saved summary survives a crash between the push and the comment, if the follow-up continues on this worker. */
+  async #saveSummary({ staging }: SandboxFolders, summary: string): Promise<void> {
+    await writeFile(join(staging, SUMMARY_FILE), JSON.stringify({ id: this.#followUp.id, said: summary }), {
       mode: 0o600,
     })
   }
 
-  /** undefined: no attempt of this follow-up has come to its end here. */
+  /** undefined: on this worker no attempt of this follow-up reached its push. */
   async #readSummary({ staging }: SandboxFolders): Promise<string | undefined> {
     try {
-      // Ours: no agent ever sees this folder.
+      // Trusted content: only the worker writes into this folder.
       const { id, said } = JSON.parse(await readFile(join(staging, SUMMARY_FILE), 'utf8')) as {
         id: string
         said: string

@@ -1,10 +1,10 @@
 /**
- * What an agent is told that follows up a pull request: how the branch stands, what is still to be done, and what
- * people have said that nobody has answered yet.
+ * `buildFollowUpPrompt` builds the prompt of a follow-up: the state of the branch, the remaining work, and the remarks
+ * of people that nobody has answered yet.
  *
- * Their words stand last, fenced, below a heading that says whose they are, in the order in which they were said; the host has
- * seen to it that they are new and not too many. What switchyard said itself never counts, or each follow-up would call
- * for the next one.
+ * Remarks come last and oldest first, each fenced, below a heading that says where they come from. Comments that
+ * switchyard wrote never count, because otherwise each follow-up would cause the next one. The host has already removed
+ * answered remarks and limited their number.
  */
 import { toSingleLine } from '../../core/safe-text.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
@@ -12,19 +12,19 @@ import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.t
 import type { FollowUpStart } from '../git/git-ports.ts'
 import { describeMemories, outputInstructions } from './prompt.ts'
 
-/** One thing that people said and wait for. */
+/** A remark on a pull request that awaits an answer. */
 export interface PullRemark {
   readonly at: string
   readonly text: string
 }
 
 const FILES_NAMED_MAX = 20
-/** Reviews that were never sent, or were taken back. */
+/** States of reviews that were never submitted, or were dismissed. */
 const VOID_REVIEWS: readonly string[] = ['PENDING', 'DISMISSED']
-/** At the start of a line, where no quotation has it. */
+/** Matches at the start of a line only, because a quotation puts `>` in front. */
 const OWN_MARKER = /^<!-- switchyard:/m
 
-/** Oldest first. What an empty review has to say stands in its threads. */
+/** Oldest first. A review without a text is left out: its remarks are in its threads. */
 export function openRemarks({ threads, reviews, comments }: JobPull): readonly PullRemark[] {
   const all = [
     ...threads.filter(isUnresolved).map(threadRemark),
@@ -66,21 +66,21 @@ function quoteComment({ author, createdAt, body }: PullComment): string {
   return `Comment by ${toSingleLine(author)}, ${createdAt}\n${fenced(body)}`
 }
 
-/** By more than any that is in there, so nothing in it can pass for what stands around it. */
+/** Uses a fence longer than any in the text, so that the text cannot end its own code block. */
 function fenced(text: string, kind = ''): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length))
   const mayContinue = '`'.repeat(longest + 1)
   return `${mayContinue}${kind}\n${text}\n${mayContinue}`
 }
 
-// ---- the whole of it -------------------------------------------------------------------------------------------------
+// ---- the prompt ------------------------------------------------------------------------------------------------------
 
 export interface FollowUpPromptInput {
   readonly job: Job
   readonly pull: JobPull
   readonly start: FollowUpStart
   readonly remarks: readonly PullRemark[]
-  /** The agent did this work itself, and remembers. */
+  /** The agent resumes the session in which it did the work, so the prompt leaves out the ticket. */
   readonly isResumed: boolean
 }
 
@@ -128,7 +128,7 @@ const STATE_SENTENCES: Readonly<Record<FollowUpStart['state'], (facts: BranchFac
   conflict: ({ base, files }) =>
     `Its branch is being rebased onto the newest ${base}, and the rebase has stopped at a conflict (git status shows it). In conflict: ${files}. First finish the rebase: resolve each conflict so that the intention of both sides is kept, git add the files, and go on with \`GIT_EDITOR=true git rebase --continue\` until it is through. Do not abort or skip it, and leave no conflict markers behind: otherwise nothing is pushed.`,
   rebased: ({ base }) => `Its branch has just been rebased onto the newest ${base}, without a conflict.`,
-  level: ({ base }) => `Its branch holds the newest ${base} already.`,
+  current: ({ base }) => `Its branch holds the newest ${base} already.`,
   pushed: () => 'Its branch has been pushed already.',
 }
 

@@ -1,8 +1,8 @@
 /**
- * How much room there is for runs.
+ * `freeBytes` returns the disk space that is free for runs.
  *
- * A disk that takes no more files is full, however many bytes it has left, and an agent can bring that about with empty
- * ones. Some file systems don't count their files; they say that they have none.
+ * A file system that is nearly out of inodes counts as full: an agent can use them up with empty files. File systems
+ * that do not count inodes report 0 of them.
  */
 import { statfs } from 'node:fs/promises'
 

@@ -1,4 +1,4 @@
-/** A run's own course: a new sandbox, the run's branch from its base on, and a pull request at the end. */
+/** The plan of a new run: a new sandbox, the run's branch starting at the base, and a pull request at the end. */
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'

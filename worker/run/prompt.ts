@@ -1,8 +1,8 @@
 /**
- * What an agent is told: the standing instructions, the ticket, what earlier runs learnt, and where to leave things.
+ * `buildPrompt` builds the prompt of a new run: configured instructions, where to put outputs, the ticket, memories.
  *
- * The order is on purpose: who gives orders comes first, and everything that strangers wrote stands below a heading
- * that says whose it is. Memories are shown as what they are, one line each, learnt by machines.
+ * The order is deliberate: the configured instructions come first, and every text of other people stands below a
+ * heading that says where it comes from. Memories are marked as notes of earlier runs, one line each.
  */
 import type { Job } from '../../protocol/frames.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './sandbox-paths.ts'

@@ -1,10 +1,10 @@
 /**
- * A retained sandbox booted for a person: the same folders and the same walls as when the agent worked there, and the
- * agent's session in a terminal, with credentials that came for this alone.
+ * `resumeSandbox` boots a retained sandbox for a person: the same folders and the same isolation as for the agent, and
+ * the agent's session in a terminal, with credentials for this boot alone.
  *
- * Nothing runs in it before somebody opens the terminal, and nothing when it is closed. Credentials are in files that
- * exist only inside, and the agent's own folder is in memory there: so none of it is left, also when this process is
- * killed meanwhile.
+ * No process runs in the sandbox before the terminal is opened or after the sandbox is closed. Credentials exist only
+ * inside, in memory, so none is left on disk even if this process is killed. The caller makes sure that no execution
+ * uses the sandbox meanwhile.
  */
 import { stat } from 'node:fs/promises'
 import type {
@@ -29,18 +29,17 @@ import { SandboxTerminal } from './terminal-session.ts'
 export interface ResumeSandboxOptions {
   readonly dependencies: ExecutorDependencies
   readonly sandboxes: Sandboxes
-  /** Nothing of it is left but its disk. */
+  /** Called when every process has ended and only the disk is left. */
   readonly onClosed: () => void
 }
 
-/** An agent that is hung up puts its last words into its transcript, and what they cost; then it is killed. */
+/** Time for an agent to write its last message and its usage into the transcript after a hang-up; then it is killed. */
 const HANG_UP_MS_MAX = 1_500
-/** Transcripts of days are read in seconds; whoever closes it does not wait for longer. */
+/** Limits how long `close` reads transcripts; transcripts of several days take seconds. */
 const USAGE_MS_MAX = 10_000
-/** And whoever has it booted for so long. */
+/** Limits how long booting searches for the latest session. */
 const NEWEST_SESSION_MS_MAX = 3_000
 
-/** Not while something is executed there, which the caller knows. */
 export async function resumeSandbox(
   request: BootRequest,
   options: ResumeSandboxOptions,
@@ -52,7 +51,7 @@ export async function resumeSandbox(
   const isThere = await stat(work).then(
     (stats) => stats.isDirectory(),
     (error: NodeJS.ErrnoException) => {
-      // Gone is for good: whoever can't look does not know.
+      // `gone` is final, so return it only if the folder is known to be missing.
       if (error.code !== 'ENOENT') throw error
       return false
     },
@@ -67,14 +66,14 @@ export async function resumeSandbox(
   return openResumedSandbox(options, resumable.value, command.value)
 }
 
-// ---- may it be ---------------------------------------------------------------------------------------------------
+// ---- permission --------------------------------------------------------------------------------------------------
 
 interface ResumableSandbox {
   readonly record: SandboxRecord
   readonly driver: AgentDriver
-  /** The run's own: what a person uses stands with it, whichever he is in. */
+  /** The run's own session: usage of every session that the person opens is counted with it. */
   readonly sessionId: string
-  /** An instant from which on whatever is used in it, a person uses. */
+  /** Usage from this instant on is the person's, not the run's. */
   readonly since: string
 }
 
@@ -97,7 +96,7 @@ function findResumable(
   return yes({ record, driver, sessionId, since })
 }
 
-/** Where he was last, as far as that is found out in time. */
+/** The session in which the agent answered last; the run's own session if the search takes too long. */
 async function findNewestSession(
   { dependencies, sandboxes }: ResumeSandboxOptions,
   { record, driver, sessionId }: ResumableSandbox,
@@ -107,12 +106,12 @@ async function findNewestSession(
   try {
     const files = openAgentFiles(sandboxes.foldersOf(record.runId).home, mayContinue)
     const newest = (await driver.findLatestSession?.(files, sessionId)) ?? sessionId
-    // What was read in part tells nothing.
+    // An interrupted search proves nothing.
     return mayContinue() ? newest : sessionId
   } catch (error) {
     dependencies.log.warn(
       { err: error, runId: record.runId },
-      'it could not be found out which session is the newest',
+      'the latest agent session could not be determined; resuming the session of the run',
     )
     return sessionId
   }
@@ -124,15 +123,15 @@ async function buildSessionCommand(
   resume: string,
 ): Promise<Result<AgentCommand>> {
   const { agent } = record
-  const resumable = await driver.locate()
-  if (resumable.is === 'missing' && agent?.command === undefined) return no('failed', resumable.reason)
+  const program = await driver.locate()
+  if (program.is === 'missing' && agent?.command === undefined) return no('failed', program.reason)
   const task = {
     agent: agent ?? {},
     resume,
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
   }
-  const command = driver.buildTerminalCommand?.(task, resumable)
+  const command = driver.buildTerminalCommand?.(task, program)
   return command === undefined ? no('invalid', 'this run has no agent session') : yes(command)
 }
 
@@ -168,7 +167,7 @@ async function openSession(
     folder: folders.root,
     ...(dependencies.isRoot ? { owner: dependencies.userFor(number) } : {}),
     clock: dependencies.clock,
-    // The run is over, and so is its log.
+    // The run and its log are closed, so the worker's log takes these lines.
     log: (line) => dependencies.log.debug({ runId }, line),
   })
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
@@ -185,7 +184,7 @@ class LocalResumedSandbox implements BootedSandbox {
   readonly #options: ResumeSandboxOptions
   readonly #resumable: ResumableSandbox
   readonly #sandboxSession: SandboxSession
-  /** Holds what the person is given; forgotten once it is handed on. */
+  /** Contains the person's credentials; dropped as soon as the terminal is opened. */
   #command: AgentCommand | undefined
   #terminal: SandboxTerminal | undefined
   #closing: Promise<readonly UsageSnapshot[]> | undefined
@@ -212,7 +211,7 @@ class LocalResumedSandbox implements BootedSandbox {
         : this.#start(agentCommand, cols, rows)
     if (process === undefined) return endedSession(listener)
     this.#terminal = new SandboxTerminal(process, listener)
-    // Now, and not only when he leaves: this process may not live to see that.
+    // Mark it now and not only on close: this process may die before.
     void this.#markVisited()
     return this.#terminal
   }
@@ -270,15 +269,18 @@ class LocalResumedSandbox implements BootedSandbox {
     const until = dependencies.clock.monotonic() + USAGE_MS_MAX
     try {
       const mayContinue = () => dependencies.clock.monotonic() < until
-      // He may have begun other sessions there, and they are among what this one has cost.
+      // The person may have started further sessions, and `since` counts them in.
       const files = openAgentFiles(this.#sandboxSession.folders.home, mayContinue, dependencies.clock.now())
       const usage = await driver.readUsage(files, sessionId, since)
-      // Of its nested agents most were the run's, and told with it; a host takes only so many at once.
+      // Usage of the run's own subagents was reported with the run, and the host limits the number of snapshots.
       return usage.filter(
         ({ subagentId, entries }) => subagentId === undefined || hasEntrySince(entries, since),
       )
     } catch (error) {
-      dependencies.log.warn({ err: error, runId: record.runId }, 'what a session has spent could not be read')
+      dependencies.log.warn(
+        { err: error, runId: record.runId },
+        'the usage of a resumed session could not be read',
+      )
       return []
     }
   }
@@ -289,7 +291,7 @@ const hasEntrySince = (entries: UsageSnapshot['entries'], since: string): boolea
 
 const KILLED = 137
 
-/** Closed before it began. Told later, as everything else is. */
+/** A session that ends before it starts; the listener hears of it asynchronously, as always. */
 function endedSession(listener: TerminalSessionListener): TerminalSession {
   void Promise.resolve().then(() => {
     listener.onOutput('\r\nthe sandbox was closed\r\n')

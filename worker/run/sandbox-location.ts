@@ -1,17 +1,16 @@
 /**
- * Where sandboxes lie on the disk.
+ * `chooseSandboxLocation` decides which folder holds the sandboxes of a worker.
  *
- * Below the worker's own data directory, unless the worker is root and that directory is in a place that no other user
- * may pass through, such as /root: a sandbox runs as a user of its own, and a folder that its user cannot reach cannot
- * become its checkout. Then they lie below /var/lib, in a folder named after the data directory. Our own programs and
- * the Node that runs them have to be reachable, too, and are copied when they are not.
+ * The default is the worker's data directory. A worker that runs as root gives each sandbox its own user, and that user
+ * must be able to reach the folder: if other users cannot enter the data directory (as below /root), the sandboxes lie
+ * below /var/lib/switchyard. Programs and Node must be reachable too, and are copied if they are not.
  */
 import { createHash } from 'node:crypto'
 import { chmod, chown, copyFile, cp, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 export interface SandboxLocation {
-  /** Sandboxes, caches, copies. */
+  /** Holds sandboxes, repository mirrors and copied programs. */
   readonly folder: string
   readonly insidePrograms: string
   readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
@@ -19,16 +18,16 @@ export interface SandboxLocation {
 
 export interface SandboxLocationOptions {
   readonly dataDir: string
-  /** The worker is root: the group that all its sandboxes' users share. */
+  /** The group that all sandbox users share; present only if the worker runs as root. */
   readonly gid?: number
   readonly insidePrograms: string
   readonly nodeProgram: string
-  /** Chosen by the person; below it each data directory has a folder of its own. */
+  /** Configured with `--sandbox-dir`; each data directory gets its own folder below it. */
   readonly chosenFolder?: string
 }
 
 const FALLBACK_FOLDER = '/var/lib/switchyard'
-/** Inside every sandbox under the same name. */
+/** Every sandbox shows this folder under the same path. */
 const SYSTEM_FOLDER = '/usr/'
 
 export async function chooseSandboxLocation(options: SandboxLocationOptions): Promise<SandboxLocation> {
@@ -43,7 +42,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
     ownFolder ??
     ((await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir)))
   await makePassableForGroup(folder, gid)
-  // Its name does not tell, and a person may want to know what can go.
+  // The folder's name is a hash; this file tells people which data directory it belongs to.
   if (folder !== dataDir) await writeFile(join(folder, 'belongs-to'), `${dataDir}\n`, { mode: 0o600 })
   return {
     folder,
@@ -60,7 +59,7 @@ function nodeLocation(program: string): SandboxLocation['node'] {
   return { program, readOnlyPaths: program.startsWith(SYSTEM_FOLDER) ? [] : [program] }
 }
 
-/** May anybody pass through every folder of this path? */
+/** Whether every user may enter every folder of this path. */
 async function isPassable(path: string): Promise<boolean> {
   for (let at = path; ; at = dirname(at)) {
     const { mode } = await stat(at)
@@ -69,12 +68,12 @@ async function isPassable(path: string): Promise<boolean> {
   }
 }
 
-/** Of one data directory always the same, so that what is in it is found again. */
+/** The same data directory always gets the same name, so that its sandboxes are found again. */
 function folderNameFor(dataDir: string): string {
   return createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
 }
 
-/** To be passed through by sandboxes' users on the way to their own, and to be listed by nobody. */
+/** Sandbox users may pass through the folder on the way to their own folder; none of them may list it. */
 async function makePassableForGroup(folder: string, gid: number): Promise<void> {
   const above = dirname(folder)
   const made = await mkdir(above, { recursive: true, mode: 0o700 })

@@ -1,15 +1,15 @@
 /**
- * Who works in a sandbox and behind which walls, as it is noted beside it: whoever comes back days later, when nobody
- * has the job any more, finds both as they were. Nothing secret: credentials come anew with whoever comes.
+ * The agent and the isolation settings of a sandbox, as stored in its record: resuming the sandbox days later needs
+ * both, and the job no longer exists. The record contains no secrets: each resume brings its own credentials.
  */
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { JobAgent, JobSandbox } from '../../protocol/frames.ts'
 
 export interface SandboxAgent extends Pick<JobAgent, 'command' | 'model' | 'effort'> {
   readonly provider: AgentProvider
-  /** The name under which it keeps its records. */
+  /** The session id under which the agent stores its transcript. */
   readonly session: string
-  /** An instant before which what is in them belongs to earlier executions. */
+  /** Transcript entries before this instant belong to earlier executions. */
   readonly since?: string
 }
 

@@ -1,4 +1,4 @@
-/** Where a run's things are, as seen from inside its sandbox. */
+/** Paths of a run's files and programs, as seen from inside its sandbox. */
 export const OUT_INSIDE = '/out'
 export const ARTIFACTS_INSIDE = `${OUT_INSIDE}/artifacts`
 export const MEMORIES_INSIDE = `${OUT_INSIDE}/memories`

@@ -1,8 +1,8 @@
 /**
- * The sandbox of one run as its execution uses it: several commands, one after the other, on the same disk.
+ * `SandboxSession` runs the commands of one execution or one resumed sandbox, one after the other, on the same disk.
  *
- * Each command is a sandbox process of its own, all with the same walls. Whatever was started is known here, so that
- * stopping leaves nobody behind, and nothing is started any more once it was stopped.
+ * Each command is a separate sandbox process with the same isolation. The session knows every process that it started:
+ * `stop` kills all of them and refuses every later start.
  */
 import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import type { JobSandbox } from '../../protocol/frames.ts'
@@ -19,10 +19,10 @@ import type { SandboxFolders } from './sandboxes.ts'
 
 const OUTPUT_TAIL_BYTES = 64 * 1024
 const INSIDE_MS_MAX = 10 * 60_000
-/** A repository's own commands end by themselves or are ended. */
+/** Setup and hooks of a repository are killed after this time. */
 const SCRIPT_MS_MAX = 30 * 60_000
 
-/** What of a job its walls depend on. */
+/** The part of a job that the isolation depends on. */
 export interface SandboxSessionJob {
   readonly run: { readonly id: string }
   readonly sandbox?: Pick<JobSandbox, 'maxProcesses' | 'memoryMib'>
@@ -36,14 +36,14 @@ export interface SandboxSessionOptions {
   readonly reporter: ExecutionReporter
 }
 
-/** `lateMinutes`: it did not end by itself in so many. */
+/** `timedOutMinutes`: the script was killed after this many minutes. */
 export type ScriptEnd = SandboxEnd & { readonly timedOutMinutes?: number }
 
 export type SandboxCommand = Pick<SandboxOrder, 'command' | 'stdin' | 'openInput' | 'mounts'> & {
   readonly readOnlyPaths?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
-  /** Through the proxy, as far as the configuration lets it. */
+  /** Whether the command reaches the network, through the proxy, as far as the configuration allows. */
   readonly withEgress?: boolean
 }
 
@@ -58,7 +58,7 @@ export class SandboxSession implements SandboxRunner {
     this.folders = options.folders
   }
 
-  /** undefined once it was stopped. */
+  /** Returns undefined once the session was stopped. */
   start({
     command,
     readOnlyPaths = [],
@@ -121,7 +121,7 @@ export class SandboxSession implements SandboxRunner {
     }
   }
 
-  /** A command of the repository's own; what it prints goes to the run's log. */
+  /** Runs a script of the repository; its output goes to the run's log. */
   async runScript(text: string): Promise<ScriptEnd> {
     const process = this.start({
       command: ['/bin/sh', '-c', SCRIPT_WITH_PIPES, 'script', text],
@@ -138,7 +138,7 @@ export class SandboxSession implements SandboxRunner {
     this.#reportLog('system', text)
   }
 
-  /** Nobody inside goes on, and nobody is let in again. */
+  /** Kills every process, and refuses every later start. */
   stop(): void {
     this.#isStopped = true
     for (const process of this.#running) process.kill()
@@ -196,8 +196,8 @@ export class SandboxSession implements SandboxRunner {
 const PROCESSES_MAX = 512
 
 /**
- * What comes out of a sandbox are sockets, and those can't be opened anew: `echo … > /dev/stderr`, which people write,
- * would fail. So a script gets pipes, and what it leaves running in them is not waited for.
+ * The output streams of a sandbox are sockets, which cannot be opened again: `echo … > /dev/stderr` in a setup script
+ * would fail. Therefore a script gets pipes; background processes that keep them open are not waited for.
  */
 const SCRIPT_WITH_PIPES = [
   'folder=$(mktemp -d) && mkfifo "$folder/out" "$folder/err" || exit 70',
@@ -230,11 +230,11 @@ async function readChunks(
   try {
     for await (const chunk of stream) await onChunk(chunk)
   } catch {
-    // A pipe that breaks ends like one that closes.
+    // A broken pipe counts as the end of the stream.
   }
 }
 
-/** The last part of what was printed. */
+/** Keeps the last part of the output. */
 class OutputTail {
   #chunks: Buffer[] = []
   #bytes = 0

@@ -1,10 +1,9 @@
 /**
- * The sandboxes on this worker's disk: one folder a run, and what is known about it.
+ * `Sandboxes` manages the sandbox folders on this worker's disk: one folder and one record per run.
  *
- * A folder is made before a run begins and kept after its end until its time is over, so that a person can go on where
- * the agent stopped. The record beside it says until when, and whether what is in there exists anywhere else. What is
- * to go is first renamed into the trash, in one step, and deleted behind everybody's back; a daemon that died in the
- * middle goes on with it at its next start.
+ * A folder is created before its run and retained after it, so that a person can resume the sandbox. The record says
+ * until when, and whether the folder holds work that exists nowhere else. Discarding renames a folder into the trash in
+ * one step and deletes it in the background; after a crash the next start finishes the deletion.
  */
 import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,27 +16,27 @@ import type { SandboxAgent, SandboxIsolation } from './sandbox-metadata.ts'
 export interface SandboxRecord {
   readonly v: 1
   readonly runId: string
-  /** Decides whom it runs as; no other sandbox on this disk has it. */
+  /** Decides the user that the sandbox runs as; unique among the sandboxes on this disk. */
   readonly number: number
   readonly createdAt: string
-  /** Absent while the run goes on. */
+  /** Absent while the run is executing. */
   readonly retainedUntil?: string
-  /** What is used in it later, a person uses. */
+  /** Usage after this instant is a person's, not the run's. */
   readonly retainedAt?: string
-  /** Work that is nowhere else. */
+  /** Whether the folder holds work that exists nowhere else. */
   readonly unpushed: boolean
   readonly bytes: number
   readonly quotaGib?: number
   readonly sessionId?: string
-  /** Known before it begins. */
+  /** Recorded before the agent starts. */
   readonly agent?: SandboxAgent
-  /** What stood around it: whoever comes back finds the same. */
+  /** The isolation of the run; a resumed sandbox gets the same. */
   readonly walls?: SandboxIsolation
 }
 
 export interface SandboxFolders extends RunFolders {
   readonly root: string
-  /** Seen inside as /out: artifacts and memories. */
+  /** Mounted as /out inside; holds artifacts and memories. */
   readonly out: string
 }
 
@@ -46,11 +45,11 @@ export interface SandboxesOptions {
   readonly trash: string
   readonly clock: Clock
   readonly log: Log
-  /** Whom a sandbox of this number runs as; undefined: as the worker itself. */
+  /** The user that the sandbox with this number runs as; undefined: the worker's own user. */
   readonly ownerFor: (number: number) => { readonly uid: number; readonly gid: number } | undefined
-  /** Where counting begins. */
+  /** The number at which the search for a free sandbox number begins. */
   readonly firstNumber: number
-  /** Deletes a folder that an agent may have filled with anything. */
+  /** Deletes a folder with untrusted content. */
   readonly deleteFolder: (folder: string) => Promise<void>
 }
 
@@ -64,7 +63,7 @@ export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
 export class Sandboxes {
   readonly #options: SandboxesOptions
   readonly #records = new Map<string, SandboxRecord>()
-  /** What goes on behind everybody's back. */
+  /** Deletions and measurements that are still running. */
   readonly #backgroundTasks = new Set<Promise<void>>()
   readonly #openedAt: string
   #writing: Promise<void> = Promise.resolve()
@@ -102,7 +101,7 @@ export class Sandboxes {
     }
   }
 
-  /** A new one; what an earlier attempt of the same run left here goes. */
+  /** Creates a new sandbox and discards the one of an earlier attempt of the same run. */
   async create(runId: string, quotaGib: number | undefined): Promise<SandboxFolders & { number: number }> {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
     await this.discard(runId)
@@ -117,7 +116,7 @@ export class Sandboxes {
       bytes: 0,
       ...(quotaGib === undefined ? {} : { quotaGib }),
     }
-    // At once: the next one that asks for a number must not get the same.
+    // Reserve the number at once, so that a concurrent `create` gets a different one.
     this.#records.set(runId, record)
     const folders = this.foldersOf(runId)
     await this.#makeFolders(folders, number)
@@ -125,11 +124,11 @@ export class Sandboxes {
     return { ...folders, number }
   }
 
-  /** The one that an earlier execution of the run left here, while its time is not over. */
+  /** Returns the retained sandbox of an earlier execution of the run, unless it has expired. */
   async openRetained(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
-    // Cut off while it was made: no agent was ever in it, and nobody knows what of it is missing.
+    // No agent ever ran in it, so its preparation was interrupted and the checkout may be incomplete.
     if (record.agent === undefined && record.sessionId === undefined) return undefined
     const folders = this.foldersOf(runId)
     const isThere = await stat(folders.work).then(
@@ -137,22 +136,25 @@ export class Sandboxes {
       () => false,
     )
     if (!isThere) return undefined
-    // Should this process die: what was spent before has been told by those who spent it.
+    // If this process dies, `recover` must not report usage that earlier executions have already reported.
     const agent = record.agent === undefined ? {} : { agent: { ...record.agent, since: this.#instant() } }
     await this.#write({ ...record, ...agent })
     return { ...folders, number: record.number }
   }
 
-  /** For whoever has to find out what it has spent, should nobody be left who watched it. Nobody waits for it. */
+  /** Records the agent of a run, so that its usage can be read after a crash. Writes in the background. */
   recordAgent(runId: string, agent: SandboxAgent, walls?: SandboxIsolation): void {
     const record = this.#records.get(runId)
     if (record !== undefined)
       this.#write({ ...record, agent, ...(walls === undefined ? {} : { walls }) }).catch((error) =>
-        this.#options.log.warn({ err: error, runId }, 'it could not be noted which agent works on a run'),
+        this.#options.log.warn(
+          { err: error, runId },
+          'the agent of a run could not be recorded; after a crash its usage is lost',
+        ),
       )
   }
 
-  /** The run is over; from now on its disk waits for a person, for a while. */
+  /** Retains the sandbox of a finished run for some hours; returns until when. */
   async retain(
     runId: string,
     retention: {
@@ -176,7 +178,7 @@ export class Sandboxes {
     return retainedUntil
   }
 
-  /** A person was in it, and may have left there what is nowhere else. */
+  /** Records that a person used the sandbox and may have left work that exists nowhere else. */
   async markVisited(runId: string): Promise<void> {
     const record = this.#records.get(runId)
     if (record === undefined) return
@@ -184,14 +186,14 @@ export class Sandboxes {
     this.#measureInBackground(runId)
   }
 
-  /** Takes its time with a large tree, so nobody waits for it. */
+  /** Runs in the background, because a large tree takes long. */
   #measureInBackground(runId: string): void {
     const measuring: Promise<void> = measureDiskUsage(this.foldersOf(runId).root)
       .then(async (bytes) => {
         const record = this.#records.get(runId)
         if (record?.retainedUntil !== undefined) await this.#write({ ...record, bytes })
       })
-      // It went away meanwhile, or the disk is full: it counts as it did.
+      // The folder is gone or the disk is full: keep the old value.
       .catch(() => {})
       .finally(() => this.#backgroundTasks.delete(measuring))
     this.#backgroundTasks.add(measuring)
@@ -200,23 +202,23 @@ export class Sandboxes {
   async discard(runId: string): Promise<void> {
     if (!isRunFolderName(runId)) return
     const { root } = this.foldersOf(runId)
-    // First: whoever comes now must not be let into a folder that is on its way out.
+    // Delete the record first, so that nothing opens a folder that is about to be deleted.
     this.#records.delete(runId)
     this.#trashCount += 1
     const name = join(this.#options.trash, `${runId}-${this.#options.clock.now()}-${this.#trashCount}`)
     const moved = await rename(root, name).then(
       () => true,
       (error: NodeJS.ErrnoException) => {
-        // Mostly there is none: a run's first attempt.
+        // ENOENT is normal: before a run's first attempt there is no folder.
         if (error.code !== 'ENOENT')
-          this.#options.log.warn({ err: error, runId }, 'a sandbox could not be put into the trash')
+          this.#options.log.warn({ err: error, runId }, 'a sandbox could not be moved into the trash')
         return false
       },
     )
     if (moved) this.#deleteInBackground(name)
   }
 
-  /** `isBusy`: never touched, whatever its record says. Answers the runs whose disk was taken back. */
+  /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */
   async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
     const now = this.#instant()
     const idle = this.all().filter(({ runId }) => !isBusy(runId))
@@ -226,7 +228,7 @@ export class Sandboxes {
     const taken: string[] = []
     for (const record of [...expired, ...excess]) {
       const { runId } = record
-      // Each takes a while: meanwhile somebody may have stepped in, or a new attempt begun.
+      // Each deletion takes a while: meanwhile a person may have resumed the sandbox, or a new attempt begun.
       if (isBusy(runId) || this.#records.get(runId)?.createdAt !== record.createdAt) continue
       if (excess.includes(record)) this.#logDropped(record)
       await this.discard(runId)
@@ -235,7 +237,7 @@ export class Sandboxes {
     return taken
   }
 
-  /** Everything that was on its way out is gone, everything measured. */
+  /** Resolves when all deletions, measurements and writes are done. */
   async waitUntilSettled(): Promise<void> {
     while (this.#backgroundTasks.size > 0) await Promise.all(this.#backgroundTasks)
     await this.#writing
@@ -243,7 +245,7 @@ export class Sandboxes {
 
   // ---- the quota -------------------------------------------------------------------------------------------------
 
-  /** The oldest go first, and those whose work is nowhere else only when nothing else is left to go. */
+  /** Selects the oldest first; sandboxes with unpushed work come after all others. */
   #selectBeyondQuota(retained: readonly SandboxRecord[]): SandboxRecord[] {
     const quotaGib = retained.toSorted(byAge).at(-1)?.quotaGib
     if (quotaGib === undefined) return []
@@ -259,8 +261,11 @@ export class Sandboxes {
   #logDropped({ runId, unpushed, bytes }: SandboxRecord): void {
     const fields = { runId, bytes }
     if (unpushed)
-      this.#options.log.warn(fields, 'the disk quota takes a sandbox whose work was never pushed: it is lost')
-    else this.#options.log.info(fields, 'the disk quota takes the oldest sandbox')
+      this.#options.log.warn(
+        fields,
+        'a sandbox with unpushed work is discarded for the disk quota; raise sandbox.diskQuotaGib to keep more',
+      )
+    else this.#options.log.info(fields, 'the oldest sandbox is discarded for the disk quota')
   }
 
   // ---- the disk --------------------------------------------------------------------------------------------------
@@ -268,7 +273,7 @@ export class Sandboxes {
   async #makeFolders(folders: SandboxFolders, number: number): Promise<void> {
     const owner = this.#options.ownerFor(number)
     await mkdir(folders.root, { mode: 0o700 })
-    // Its user has to pass through to what is his; what is beside it has walls of its own.
+    // The sandbox user must pass through to its own folders; the other folders in it have mode 0700.
     if (owner !== undefined) {
       await chown(folders.root, 0, owner.gid)
       await chmod(folders.root, 0o710)
@@ -283,7 +288,7 @@ export class Sandboxes {
     if (owner !== undefined) await chown(artifacts, owner.uid, owner.gid)
   }
 
-  /** One after the other: a later record never gives way to an earlier one. */
+  /** Writes run one after the other, so that a later record is never overwritten by an earlier one. */
   #write(record: SandboxRecord): Promise<void> {
     this.#records.set(record.runId, record)
     const written = this.#writing.then(() => this.#writeFile(record))
@@ -291,7 +296,7 @@ export class Sandboxes {
     return written
   }
 
-  /** Only what outlives its run has to outlive the machine: a run that was cut short has no use for its folder. */
+  /** Flushes only records of retained sandboxes: an interrupted run starts again without its folder. */
   async #writeFile(record: SandboxRecord): Promise<void> {
     const path = join(this.foldersOf(record.runId).root, RECORD_FILE)
     const flush = record.retainedUntil !== undefined
@@ -299,14 +304,14 @@ export class Sandboxes {
     await rename(`${path}.new`, path)
   }
 
-  /** What is on disk at the start: records of runs that ended, and of those that died with the daemon. */
+  /** Loads the records at the start: of finished runs, and of runs that died with an earlier daemon. */
   async #loadRecords(): Promise<void> {
     const { folder, trash, log } = this.#options
     for (const name of await readdir(folder)) {
       const record = await readRecord(join(folder, name, RECORD_FILE), name)
       if (record !== undefined) this.#records.set(name, record)
       else if (isRunFolderName(name)) {
-        log.warn({ runId: name }, 'a sandbox folder without a readable record is taken away')
+        log.warn({ runId: name }, 'a sandbox folder without a readable record is discarded')
         await this.discard(name)
       }
     }
@@ -319,14 +324,14 @@ export class Sandboxes {
       .catch((error) =>
         log.warn(
           { err: error, path },
-          'a sandbox could not be deleted whole; it is tried again at the next start',
+          'a sandbox could not be deleted completely; the next start of the worker tries again',
         ),
       )
       .finally(() => this.#backgroundTasks.delete(deleting))
     this.#backgroundTasks.add(deleting)
   }
 
-  /** Nobody said how it ended: it died with an earlier daemon, and the run of it is nobody's any more. */
+  /** A sandbox without `retainedUntil` from before this start belongs to a run that died with an earlier daemon. */
   #orphanUntil({ createdAt }: SandboxRecord): string {
     return createdAt < this.#openedAt ? this.#openedAt : NEVER
   }
@@ -342,7 +347,7 @@ function byAge(a: SandboxRecord, b: SandboxRecord): number {
 
 async function readRecord(path: string, runId: string): Promise<SandboxRecord | undefined> {
   try {
-    // Ours: the folder around it belongs to the worker, and no agent ever sees it.
+    // Trusted content: the folder belongs to the worker, and the sandbox does not show this file.
     const record = JSON.parse(await readFile(path, 'utf8')) as SandboxRecord
     return record.v === 1 && record.runId === runId && Number.isInteger(record.number) ? record : undefined
   } catch {

@@ -1,9 +1,9 @@
 /**
- * The one terminal of a booted sandbox, from outside: frames go in and out of the sandbox's `terminal`, and characters
- * come out of it whole.
+ * `SandboxTerminal` is the worker's end of the one terminal of a booted sandbox: it exchanges frames with the program
+ * `terminal` inside, and decodes the output into whole characters.
  *
- * What nobody takes is not read: then the pipe fills, and whatever prints inside waits. How it ended is told once, after
- * everything that it printed; when it could not even begin, what is wrong is printed in its place.
+ * While paused it does not read, so the pipe fills and the program inside waits. The listener receives the exit code
+ * once, after all output. If the program could not start, the reason appears as output.
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { TerminalSession, TerminalSessionListener, TerminalSize } from '../../core/daemon/terminal.ts'
@@ -17,12 +17,12 @@ import {
 } from '../inside/terminal/frames.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
-/** Typed, and not yet taken in by the sandbox: what is typed beyond it is lost, as at any terminal. */
+/** Limit of input that the sandbox has not read yet; further input is dropped. */
 const INPUT_BYTES_MAX = 1024 * 1024
 const INPUT_PIECE_BYTES_MAX = 64 * 1024
 const STDERR_CHARS_MAX = 4_096
 const FAILED = 70
-/** By a shell's convention, killed. */
+/** The shell's exit code for a process that was killed (128 + SIGKILL). */
 const KILLED = 137
 
 export class SandboxTerminal implements TerminalSession {
@@ -65,7 +65,7 @@ export class SandboxTerminal implements TerminalSession {
     this.#process.stdout.resume()
   }
 
-  /** Hangs up. Nothing more is heard of it; what is on its way goes nowhere. */
+  /** Closes the input; the listener receives nothing more, and remaining output is discarded. */
   hangUp(): void {
     this.#isOver = true
     this.#process.stdout.resume()
@@ -79,7 +79,7 @@ export class SandboxTerminal implements TerminalSession {
     else this.#applyFrames(frames)
   }
 
-  /** One text for all that came together. */
+  /** Joins the output of all frames that arrived together. */
   #applyFrames(frames: readonly TerminalFrame[]): void {
     let text = ''
     for (const { kind, bytes } of frames) {
@@ -99,7 +99,7 @@ export class SandboxTerminal implements TerminalSession {
     const rest = this.#decoder.end()
     const failure = this.#code === undefined ? this.#describeFailure(end) : ''
     if (rest + failure !== '') this.#listener.onOutput(rest + failure)
-    // Whoever hears it may have it closed at that.
+    // The listener may have closed the terminal while it handled the output.
     if (this.#isOver) return
     this.#isOver = true
     this.#listener.onExit(this.#code ?? exitCodeOf(end))

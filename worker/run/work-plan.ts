@@ -1,57 +1,57 @@
 /**
- * What differs between a ticket's first work and a follow-up of its pull request: where it begins, what an agent is
- * told, and what is published. Types only; everything else about an execution is the same.
+ * `WorkPlan` holds the differences between a new run and a follow-up: where the work begins, the agent's prompt, and
+ * what is published. Types only; `execution.ts` does everything that both have in common.
  */
 import type { Result } from '../../core/result.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
-/** What an agent is started for. */
+/** The request that an agent is started with. */
 export interface AgentRequest {
   readonly prompt: string
-  /** The session that goes on. */
+  /** The id of the agent session to resume. */
   readonly resume?: string
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** Whether it may still go on. */
+/** Tells whether publishing may still continue. */
 export interface PublishGuard {
-  /** Asked before each step that others can see. */
+  /** Asked before each step that is visible outside this machine. */
   readonly mayContinue: () => boolean
   readonly signal: AbortSignal
 }
 
 export interface PublishRequest extends PublishGuard {
   readonly session: SandboxSession
-  /** The agent's last words. */
+  /** The agent's last message. */
   readonly agentSummary: string
-  /** For what has to follow a step that others have seen: one that was cancelled may still explain itself. */
+  /** The guard for the steps after a push: a cancelled follow-up may still post the comment that explains its push. */
   readonly afterPush: PublishGuard
 }
 
-/** What others can see now. */
+/** The result that is visible on the code host now. */
 export interface PublishedWork {
   readonly branch: string
   readonly prUrl: string
   readonly prState?: 'open' | 'draft'
-  /** Absent: it was there before. */
+  /** The pushed commit. Absent: this execution pushed nothing. */
   readonly pushed?: string
-  /** In place of the agent's last words. */
+  /** Replaces the agent's last message as the run's summary. */
   readonly summary?: string
 }
 
 export interface WorkPlan {
-  /** Once, at the beginning. */
+  /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
   checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>>
-  /** Once it is checked out. undefined: there is nothing for an agent to do. */
+  /** Called after the checkout. undefined: there is nothing for an agent to do. */
   agentRequest(): AgentRequest | undefined
-  /** Whether the repository's setup is run before an agent, and whether it has to succeed. */
+  /** Whether the repository's setup runs before the agent, and whether it has to succeed. */
   setupRule(): 'required' | 'optional' | 'skip'
-  /** The disk was there before this execution, so it stays whatever becomes of it. */
+  /** Whether the sandbox is older than this execution and therefore stays, whatever the outcome. */
   hasRetainedSandbox(): boolean
-  /** It holds what is nowhere else, also once all is published. */
+  /** Whether the sandbox still holds work that exists nowhere else after everything is published. */
   hasUnpublishedWork(): boolean
-  /** undefined: nothing was changed. */
+  /** undefined: nothing changed, so nothing was published. */
   publish(request: PublishRequest): Promise<Result<PublishedWork | undefined>>
 }

@@ -28,7 +28,7 @@ describe('a budget', () => {
     await pass(9.9 * MINUTE_MS)
     expect(said).toEqual([])
     await pass(0.2 * MINUTE_MS)
-    expect(said).toEqual(['the agent said nothing for 10 minutes: it is taken for stalled'])
+    expect(said).toEqual(['the agent printed nothing for 10 minutes, so it counts as stalled'])
   })
 
   test('ends an agent that takes too long, however much it says', async () => {

@@ -132,7 +132,7 @@ describe('a sandbox on disk', () => {
     const again = await opened()
     await again.waitUntilSettled()
     expect([again.all(), existsSync(root)]).toEqual([[], false])
-    expect(said).toEqual(['a sandbox folder without a readable record is taken away'])
+    expect(said).toEqual(['a sandbox folder without a readable record is discarded'])
   })
 
   test('what was in the trash when the daemon died goes at the next start', async () => {
@@ -174,7 +174,9 @@ describe('disk is taken back', () => {
     await ended(sandboxes, 'run-1', 600, true, quotaGib)
     await ended(sandboxes, 'run-2', 600, false, quotaGib)
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-2', 'run-1'])
-    expect(said).toContain('the disk quota takes a sandbox whose work was never pushed: it is lost')
+    expect(said).toContain(
+      'a sandbox with unpushed work is discarded for the disk quota; raise sandbox.diskQuotaGib to keep more',
+    )
   })
 
   test('not from somebody who steps in while others are being taken', async () => {
