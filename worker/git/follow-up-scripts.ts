@@ -106,7 +106,7 @@ g checkout --quiet --force --detach "$head_commit" || { rm -f .git/index; g chec
 if [ "$mode" = kept ]; then g clean -fdq; fi
 g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
 if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
-if g merge-base --is-ancestor "$base_commit" HEAD; then says state level; says tip "$head_commit"; exit 0; fi
+if g merge-base --is-ancestor "$base_commit" HEAD; then says state current; says tip "$head_commit"; exit 0; fi
 says_merges() { merges "$base_commit" | sed 's/^/${ANSWER_PREFIX}merge /'; }
 if onto "$base_commit"; then
   says state rebased

@@ -133,7 +133,7 @@ function parseStart(
       `the branch ${pull.headBranch} shares no history with ${pull.baseBranch}, so it cannot be rebased; follow this one up by hand`,
     )
   }
-  if (state !== 'level' && state !== 'rebased' && state !== 'conflict')
+  if (state !== 'current' && state !== 'rebased' && state !== 'conflict')
     return no('failed', `checking out ${pull.headBranch} did not say how it ended; try again`)
   const preserved = [...answers('kept'), ...answers('aside')].slice(0, PRESERVED_LISTED_MAX)
   const conflictFiles = answers('file').slice(0, FILES_LISTED_MAX)

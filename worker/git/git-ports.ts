@@ -115,10 +115,10 @@ export interface GitSources {
 /** How a pull request's branch stands in the sandbox, before an agent sees it. */
 export interface FollowUpStart {
   /**
-   * `pushed`: an earlier attempt of this follow-up did. `level`: it holds the newest base already. `rebased`: onto it,
+   * `pushed`: an earlier attempt of this follow-up did. `current`: it holds the newest base already. `rebased`: onto it,
    * without a conflict. `conflict`: the rebase has stopped in the middle, and waits for somebody who goes on with it.
    */
-  readonly state: 'pushed' | 'level' | 'rebased' | 'conflict'
+  readonly state: 'pushed' | 'current' | 'rebased' | 'conflict'
   /** The commit of the branch that was fetched: what a push may replace, and nothing else. */
   readonly head: string
   /** The newest commit of the base. */

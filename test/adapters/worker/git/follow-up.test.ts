@@ -119,7 +119,7 @@ describe('from the branch to the newest base', () => {
     const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
     const run = g.run()
     const from = await begun(g, run)
-    expect(from).toMatchObject({ state: 'level', head, tip: head })
+    expect(from).toMatchObject({ state: 'current', head, tip: head })
     expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined, isContained: false })
     expect(tipOf(g)).toBe(head)
   })
@@ -490,7 +490,7 @@ describe('carried out once more', () => {
     expect(await begun(g, again)).toMatchObject({ state: 'pushed', head: tipOf(g) })
     pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
     expect(await begun(g, again)).toMatchObject({ state: 'pushed' })
-    expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'level' })
+    expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'current' })
   })
 
   test.each([
