@@ -10,40 +10,40 @@ import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
+import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import { ROOT } from '../root/actor-kinds.ts'
-import type { DashboardBroadcast } from '../root/dashboard-broadcast.ts'
-import type { HostLifecycle } from '../root/host-lifecycle.ts'
+import type { Yard } from '../root/host-lifecycle.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitWaiters } from '../runtime/commit-waiters.ts'
 import type { CurrentConfig } from '../settings/current-config.ts'
 import type { SettingsRequest } from '../settings/settings.effects.ts'
-import { createAccountApi } from './accounts.ts'
-import { createFollowUpApi } from './follow-ups.ts'
-import type { HostApi } from './host-api.ts'
-import { createPullRequestApi } from './pull-requests.ts'
-import { createRunApi } from './runs.ts'
-import { createTerminalApi } from './terminals.ts'
-import { createWorkerApi } from './workers.ts'
+import { connectDesk } from './accounts.ts'
+import { followUpDesk } from './follow-ups.ts'
+import type { FrontDesk } from './host-api.ts'
+import { pullDesk } from './pull-requests.ts'
+import { runDesk } from './runs.ts'
+import { attachDesk } from './terminals.ts'
+import { fleetDesk } from './workers.ts'
 
-export interface HostApiPorts {
+export interface DeskParts {
   readonly clock: Clock
   readonly system: ActorSystem
-  readonly currentConfig: CurrentConfig
+  readonly vault: CurrentConfig
   /** Asks the settings, and answers once it is decided, on disk and told. */
-  readonly changeSettings: (wish: SettingsRequest) => Promise<Result<SettingsUpdateResponse>>
-  readonly broadcast: DashboardBroadcast
+  readonly settle: (wish: SettingsRequest) => Promise<Result<SettingsUpdateResponse>>
+  readonly pushes: DashboardBroadcast
   readonly health: HealthResponse
   readonly store: Store
-  readonly lifecycle: HostLifecycle
-  readonly commitWaiters: CommitWaiters
+  readonly yard: Yard
+  readonly landings: CommitWaiters
   /** Refused while no code host is connected. */
-  readonly codeHost: (config: ServiceConfig) => Result<PullRequestApi>
+  readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
 }
 
-export function createHostApi(parts: HostApiPorts): HostApi {
-  const { system, currentConfig: vault, broadcast, health, store, lifecycle, commitWaiters } = parts
-  const { modules } = lifecycle
+export function frontDesk(parts: DeskParts): FrontDesk {
+  const { system, vault, pushes, health, store, yard, landings } = parts
+  const { rooms } = yard
   const { database } = store
   const config = () => vault.configuration.effective
   const open = () => isOpen(system)
@@ -54,67 +54,52 @@ export function createHostApi(parts: HostApiPorts): HostApi {
       ? yes(undefined)
       : no('unavailable', `the disk takes no writes: ${state.reason}`)
   }
-  const waitForCommit = () =>
-    commitWaiters.wait((handle) => {
+  const landed = () =>
+    landings.wait((handle) => {
       const effect: RunEffect = { type: 'run.notify committed', handle }
       system.runAfterCommit(effect)
     })
   return {
-    ...createRunApi({
+    ...runDesk({
       clock: parts.clock,
       system,
       store,
-      modules,
+      rooms,
       mayChange,
-      waitForCommit,
-      codeHost: () => parts.codeHost(config()),
+      landed,
+      pulls: () => parts.pulls(config()),
     }),
-    ...createWorkerApi({ system, modules, mayChange, waitForCommit }),
-    ...createTerminalApi({
+    ...fleetDesk({ system, rooms, mayChange, landed }),
+    ...attachDesk({
       database,
       clock: parts.clock,
-      modules,
-      isFollowUpStarting: (id) => modules.followUps.isStarting(id),
-      isOpen: open,
+      rooms,
+      followUpStarting: (id) => rooms.followUps.isStarting(id),
+      open,
       mayChange,
     }),
-    ...createFollowUpApi({
-      system,
-      modules,
-      mayChange,
-      waitForCommit,
-      codeHost: () => parts.codeHost(config()),
-      database,
-    }),
-    ...createAccountApi({
-      accountManager: modules.connect,
-      trackerConnection: modules.trackerConnection,
-      mayChange,
-    }),
-    ...createPullRequestApi({
-      config,
-      codeHost: () => parts.codeHost(config()),
-      pullStatePoller: modules.pullWatch,
-    }),
+    ...followUpDesk({ system, rooms, mayChange, landed, pulls: () => parts.pulls(config()), database }),
+    ...connectDesk({ connect: rooms.connect, trackerConnection: rooms.trackerConnection, mayChange }),
+    ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,
     config: () => vault.redacted,
     changeSettings: async (patch) => {
       const may = mayChange()
-      return may.ok ? parts.changeSettings({ is: 'patch', patch }) : may
+      return may.ok ? parts.settle({ is: 'patch', patch }) : may
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(database).map((run) => modules.runs.withWaitReason(run)),
-      tickets: [...modules.intake.eligible()],
+      runs: helloRuns(database).map((run) => rooms.runs.withWaitReason(run)),
+      tickets: [...rooms.intake.eligible()],
       config: vault.redacted,
-      linearStatus: lifecycle.trackerStatus(),
-      workers: modules.workers.views(),
+      linearStatus: yard.trackerStatus(),
+      workers: rooms.workers.views(),
     }),
-    onPush: (listener) => broadcast.listen(listener),
+    onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
-    isOpen: open,
+    open,
     storeState: () => database.state(),
-    updateGauges: () => lifecycle.updateGauges(),
+    measure: () => yard.measure(),
     actorsByKind: () => system.count(),
   }
 }

@@ -20,8 +20,9 @@ import { no, yes } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
-import { createHostApi, isOpen } from '../api/create-host-api.ts'
-import type { HostApi } from '../api/host-api.ts'
+import { frontDesk, isOpen } from '../api/create-host-api.ts'
+import type { FrontDesk } from '../api/host-api.ts'
+import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitParticipant } from '../runtime/commit-loop.ts'
 import { CommitWaiters } from '../runtime/commit-waiters.ts'
@@ -35,15 +36,14 @@ import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
 import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
 import { LOCAL_WORKER } from '../workers/local-worker.machine.ts'
 import { hostKinds, ROOT, SETTINGS } from './actor-kinds.ts'
-import { DashboardBroadcast } from './dashboard-broadcast.ts'
-import { HostLifecycle } from './host-lifecycle.ts'
-import { Listeners } from './listeners.ts'
-import type { ModuleEffect } from './modules.ts'
-import { createRootEffects, EXIT_BROKEN } from './root.effects.ts'
+import { Yard } from './host-lifecycle.ts'
+import { DoorKeeper } from './listeners.ts'
+import type { RoomEffect } from './modules.ts'
+import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
-import { createRunEffects } from './run.effects.ts'
+import { runEffects } from './run.effects.ts'
 
-export interface HostDependencies {
+export interface HostParts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
@@ -53,7 +53,7 @@ export interface HostDependencies {
   /** What the file held when that configuration was read from it. */
   readonly configText: string | undefined
   /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
-  readonly onConfigChange?: (effective: ServiceConfig) => void
+  readonly onConfig?: (effective: ServiceConfig) => void
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined
@@ -65,7 +65,7 @@ export interface HostDependencies {
   readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
   readonly localWorker?: LocalWorkerLauncher
-  readonly openListeners: (hostApi: HostApi) => Promise<Result<{ close(): Promise<void> }>>
+  readonly openDoors: (desk: FrontDesk) => Promise<Result<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
 }
@@ -73,32 +73,28 @@ export interface HostDependencies {
 /** Of the time a stop may take, what is left after this is for closing the store. */
 const FORCED_STOP_MS = STOP_MS_MAX - 1_500
 
-export interface Host {
-  readonly hostApi: HostApi
+export interface BuiltHost {
+  readonly desk: FrontDesk
   start(): void
   /** Ends in `finish`, within the time a stop may take. */
   stop(reason: string): void
   /** How much of what comes and goes is held in memory right now. */
-  countInMemory(): Readonly<Record<string, number>>
+  census(): Readonly<Record<string, number>>
 }
 
-export function createHost(dependencies: HostDependencies): Host {
-  const { clock, store, log, meters } = dependencies
-  const currentConfig = new CurrentConfig(
-    dependencies.configuration,
-    dependencies.configText,
-    dependencies.onConfigChange,
-  )
+export function buildHost(parts: HostParts): BuiltHost {
+  const { clock, store, log, meters } = parts
+  const currentConfig = new CurrentConfig(parts.configuration, parts.configText, parts.onConfig)
   const settingsRequests: SettingsRequests = new PendingRequests()
-  const broadcast = new DashboardBroadcast(log)
-  const listeners = new Listeners(() => dependencies.openListeners(hostApi))
-  let stopWatching: Cancel = () => {}
-  let cancelForcedStop: Cancel | undefined
+  const pushes = new DashboardBroadcast(log)
+  const doors = new DoorKeeper(() => parts.openDoors(desk))
+  let unwatch: Cancel = () => {}
+  let forced: Cancel | undefined
   let finished = false
 
-  const sendToRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
+  const tellRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
   const sendToSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
-  const changeSettings = (wish: SettingsRequest) => {
+  const settle = (wish: SettingsRequest) => {
     const { handle, answer } = settingsRequests.add(wish)
     if (!sendToSettings({ type: 'change requested', handle }))
       settingsRequests.settle(handle, no('unavailable', 'the service is stopping'))
@@ -108,13 +104,11 @@ export function createHost(dependencies: HostDependencies): Host {
   /** Whatever becomes of the orderly way, the end comes in time. */
   const requestStop = (exitCode: number, reason: string) => {
     if (finished) return
-    cancelForcedStop ??= clock.after(FORCED_STOP_MS, () =>
-      finish(EXIT_BROKEN, `${reason}; could not stop in order`),
-    )
-    sendToRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
+    forced ??= clock.after(FORCED_STOP_MS, () => finish(EXIT_BROKEN, `${reason}; could not stop in order`))
+    tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
   }
 
-  const onFatal = (reason: string) => {
+  const fatal = (reason: string) => {
     if (finished) return
     log.error({ reason }, 'the host cannot go on')
     // A dead root can't stop anything in order any more.
@@ -125,60 +119,60 @@ export function createHost(dependencies: HostDependencies): Host {
   const finish = (exitCode: number, reason: string) => {
     if (finished) return
     finished = true
-    cancelForcedStop?.()
-    stopWatching()
-    stopListening()
+    forced?.()
+    unwatch()
+    unhear()
     settingsRequests.settleAll(
       no('unavailable', 'the service stopped; whether the change was made, config.json tells'),
     )
-    commitWaiters.refuseAll()
-    lifecycle.stop()
+    landings.refuseAll()
+    yard.stop()
     system.stop()
-    dependencies.finish(exitCode, reason)
+    parts.finish(exitCode, reason)
   }
 
-  const commitWaiters = new CommitWaiters()
+  const landings = new CommitWaiters()
   // The host is told of its guests before they are there: they need the host themselves.
-  const participants: CommitParticipant[] = []
-  const effects = routeEffects<RootEffect | SettingsEffect | ModuleEffect>({
-    run: createRunEffects(
-      () => lifecycle.modules,
-      (handle) => commitWaiters.onCommitted(handle),
+  const guests: CommitParticipant[] = []
+  const effects = routeEffects<RootEffect | SettingsEffect | RoomEffect>({
+    run: runEffects(
+      () => yard.rooms,
+      (handle) => landings.onCommitted(handle),
     ),
-    lease: (effect) => lifecycle.modules.leases.runEffect(effect),
-    worker: (effect) => lifecycle.modules.workerManager.runEffect(effect),
-    attach: (effect) => lifecycle.modules.terminals.runEffect(effect),
-    intake: (effect) => lifecycle.modules.intake.runEffect(effect),
-    tracker: (effect) => lifecycle.modules.trackerConnection.runEffect(effect),
-    connect: (effect) => lifecycle.modules.connect.runEffect(effect),
-    local: (effect) => lifecycle.modules.localWorker.runEffect(effect),
-    root: createRootEffects({
+    lease: (effect) => yard.rooms.leases.runEffect(effect),
+    worker: (effect) => yard.rooms.workerManager.runEffect(effect),
+    attach: (effect) => yard.rooms.terminals.runEffect(effect),
+    intake: (effect) => yard.rooms.intake.runEffect(effect),
+    tracker: (effect) => yard.rooms.trackerConnection.runEffect(effect),
+    connect: (effect) => yard.rooms.connect.runEffect(effect),
+    local: (effect) => yard.rooms.localWorker.runEffect(effect),
+    root: rootEffects({
       restore: () => {
         const restored = system.restore()
         for (const problem of restored.ok ? restored.value.damaged : []) {
           log.error({ problem }, 'a stored record could not be read; it was left alone')
         }
-        if (restored.ok) lifecycle.reconcile()
+        if (restored.ok) yard.restored()
         return restored
       },
-      openListeners: async () => {
-        const opened = await listeners.open()
+      openDoors: async () => {
+        const opened = await doors.open()
         if (!opened.ok || finished) return opened
-        stopWatching = store.config.watch(() => sendToSettings({ type: 'file changed' }))
+        unwatch = store.config.watch(() => sendToSettings({ type: 'file changed' }))
         // It may have been edited between being read at start and being watched.
         sendToSettings({ type: 'file changed' })
         return opened
       },
-      closeListeners: () => {
-        stopWatching()
-        const { terminals, localWorker, trackerConnection } = lifecycle.modules
+      closeDoors: () => {
+        unwatch()
+        const { terminals, localWorker, trackerConnection } = yard.rooms
         // First of all, so that each hears it from here, in a sentence of its own.
         terminals.stop()
-        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), listeners.close()])
+        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), doors.close()])
       },
       finish,
       log,
-      sendEvent: sendToRoot,
+      tell: tellRoot,
     }),
     settings: settingsEffects({
       file: store.config,
@@ -186,9 +180,9 @@ export function createHost(dependencies: HostDependencies): Host {
       requests: settingsRequests,
       log,
       meters,
-      push: (push) => broadcast.send(push),
+      push: (push) => pushes.send(push),
       sendEvent: sendToSettings,
-      onConfigChange: () => lifecycle.onConfigChange(),
+      onConfigChange: () => yard.configured(),
     }),
   })
 
@@ -199,63 +193,63 @@ export function createHost(dependencies: HostDependencies): Host {
     meters,
     kinds: hostKinds,
     runEffect: effects as (effect: Effect) => void,
-    participants,
-    beforeCommit: () => lifecycle.beforeCommit(),
+    participants: guests,
+    beforeCommit: () => yard.beforeCut(),
     onStateChange: (change) => {
       if (change.kind === ROOT) {
-        if (change.after.value === 'serving') lifecycle.start()
-      } else lifecycle.onStateChange(change)
+        if (change.after.value === 'serving') yard.start()
+      } else yard.watch(change)
     },
-    onFatal,
+    onFatal: fatal,
   })
-  const lifecycle: HostLifecycle = new HostLifecycle(
+  const yard: Yard = new Yard(
     {
       clock,
-      random: dependencies.random,
+      random: parts.random,
       log,
       meters,
       store,
       config: () => currentConfig.configuration.effective,
-      broadcast,
-      redactedConfig: () => currentConfig.redacted,
-      trackerFor: dependencies.tracker,
-      accounts: dependencies.accounts,
-      bucket: dependencies.bucket,
-      pulls: dependencies.pulls,
-      port: dependencies.port,
+      pushes,
+      redacted: () => currentConfig.redacted,
+      trackerFor: parts.tracker,
+      accounts: parts.accounts,
+      bucket: parts.bucket,
+      pulls: parts.pulls,
+      port: parts.port,
       save: async (change, still) => {
-        const saved = await changeSettings({ is: 'credentials', change, isStillWanted: still })
+        const saved = await settle({ is: 'credentials', change, isStillWanted: still })
         return saved.ok ? yes(undefined) : saved
       },
-      localWorker: dependencies.localWorker,
-      version: dependencies.health.version,
-      isServing: () => system.peek(ROOT, ROOT)?.value === 'serving',
-      isOpen: () => isOpen(system),
+      localWorker: parts.localWorker,
+      version: parts.health.version,
+      serving: () => system.peek(ROOT, ROOT)?.value === 'serving',
+      open: () => isOpen(system),
     },
     system,
   )
-  participants.push(...lifecycle.participants)
+  guests.push(...yard.guests)
   const hear = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     // What was queued meanwhile was not granted.
-    if (state.is === 'ready') lifecycle.modules.scheduler.requestScheduling()
+    if (state.is === 'ready') yard.rooms.scheduler.requestScheduling()
   }
-  const stopListening = store.database.onState(hear)
-  const hostApi = createHostApi({
+  const unhear = store.database.onState(hear)
+  const desk = frontDesk({
     clock,
     system,
-    currentConfig,
-    changeSettings,
-    broadcast,
-    health: dependencies.health,
+    vault: currentConfig,
+    settle,
+    pushes,
+    health: parts.health,
     store,
-    lifecycle,
-    commitWaiters,
-    codeHost: dependencies.pulls,
+    yard,
+    landings,
+    pulls: parts.pulls,
   })
 
   return {
-    hostApi,
+    desk,
     start() {
       system.spawn(ROOT, ROOT, {})
       system.spawn(SETTINGS, SETTINGS, {})
@@ -266,12 +260,12 @@ export function createHost(dependencies: HostDependencies): Host {
       hear(store.database.state())
     },
     stop: (reason) => requestStop(0, reason),
-    countInMemory: () => ({
+    census: () => ({
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
       waitingForSettings: settingsRequests.size,
-      waitingForTheDisk: commitWaiters.size,
-      ...lifecycle.census(),
+      waitingForTheDisk: landings.size,
+      ...yard.census(),
     }),
   }
 }

@@ -18,24 +18,24 @@ import { TERMINAL_SESSION } from '../terminals/terminal-session.names.ts'
 import { TRACKER_CONNECTION, type TrackerConnectionContext } from '../tracker/tracker-connection.machine.ts'
 import { trackerStatusOf } from '../tracker/tracker-connection.ts'
 import { CONNECTION, WORKER } from '../workers/worker.names.ts'
-import { createHostModules, type HostModules, type ModulePorts } from './modules.ts'
+import { furnish, type RoomParts, type Rooms } from './modules.ts'
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const PRUNE_MS = 6 * 3_600_000
 
-export class HostLifecycle {
-  readonly modules: HostModules
-  readonly #parts: ModulePorts
+export class Yard {
+  readonly rooms: Rooms
+  readonly #parts: RoomParts
   readonly #system: ActorSystem
-  #cancelPrune: Cancel = () => {}
+  #prune: Cancel = () => {}
 
-  constructor(parts: ModulePorts, system: ActorSystem) {
+  constructor(parts: RoomParts, system: ActorSystem) {
     this.#parts = parts
     this.#system = system
-    this.modules = createHostModules(parts, system)
+    this.rooms = furnish(parts, system)
   }
 
-  get participants(): readonly CommitParticipant[] {
+  get guests(): readonly CommitParticipant[] {
     const {
       journal,
       resting,
@@ -49,7 +49,7 @@ export class HostLifecycle {
       runPushes,
       sessionCosts,
       told,
-    } = this.modules
+    } = this.rooms
     // Events before what follows from them: who hears of a run's end has heard of everything before it.
     return [
       journal,
@@ -71,25 +71,25 @@ export class HostLifecycle {
   // ---- beginning and end -------------------------------------------------------------------------------------------
 
   /** Lives are back. What they say of each other is brought together, before any door is open. */
-  reconcile(): void {
-    this.#endLeasesWithoutRun()
-    this.#endRunsWithoutLease()
-    this.#requeueRunsWithoutActor()
+  restored(): void {
+    this.#leasesWithoutRun()
+    this.#runsWithoutLease()
+    this.#runsWithoutLife()
   }
 
-  #endLeasesWithoutRun(): void {
+  #leasesWithoutRun(): void {
     const orphaned: LeaseEvent = { type: 'orphaned' }
-    for (const lease of [...this.modules.workers.leases()]) {
+    for (const lease of [...this.rooms.workers.leases()]) {
       const run = this.#runOf(lease.runId)
       if (run === undefined || (run.lease !== null && run.lease !== lease.id))
         this.#system.send(LEASE, lease.id, orphaned)
       // The lease outranks what the run's record says.
-      else if (run.lease === null) this.modules.runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
+      else if (run.lease === null) this.rooms.runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
     }
   }
 
-  #endRunsWithoutLease(): void {
-    const { workers, instant, runs } = this.modules
+  #runsWithoutLease(): void {
+    const { workers, instant, runs } = this.rooms
     const at = instant()
     const reason = 'the lease was gone after a restart'
     for (const id of [...this.#system.keys(RUN)]) {
@@ -100,10 +100,10 @@ export class HostLifecycle {
   }
 
   /** Records that no life belongs to: its own was damaged, or they are from a time before. */
-  #requeueRunsWithoutActor(): void {
+  #runsWithoutLife(): void {
     for (const run of this.#parts.store.database.runs.list({ status: UNFINISHED }))
       if (this.#runOf(run.id) === undefined && !this.#system.isDamaged(RUN, run.id))
-        this.modules.runs.requeueLostRun(run)
+        this.rooms.runs.requeueLostRun(run)
   }
 
   #runOf(id: string): RunContext | undefined {
@@ -121,10 +121,10 @@ export class HostLifecycle {
       pullWatch,
       scheduler,
       sessionCosts,
-    } = this.modules
+    } = this.rooms
     timers.start()
     sessionCosts.start()
-    this.#prune()
+    this.#pruneNow()
     trackerConnection.onConfigChange()
     localWorker.onConfigChange()
     intake.moves.start()
@@ -147,7 +147,7 @@ export class HostLifecycle {
       pullWatch,
       runPushes,
       workerManager,
-    } = this.modules
+    } = this.rooms
     timers.stop()
     connect.stop()
     trackerConnection.stop()
@@ -159,11 +159,11 @@ export class HostLifecycle {
     localWorker.stopNow()
     runPushes.stop()
     workerManager.stop()
-    this.#cancelPrune()
+    this.#prune()
   }
 
-  onConfigChange(): void {
-    const { followUps, intake, connections, trackerConnection, localWorker, scheduler } = this.modules
+  configured(): void {
+    const { followUps, intake, connections, trackerConnection, localWorker, scheduler } = this.rooms
     trackerConnection.onConfigChange()
     intake.onConfigChange()
     localWorker.onConfigChange()
@@ -172,45 +172,45 @@ export class HostLifecycle {
     scheduler.refreshQueue()
   }
 
-  #prune(): void {
-    this.modules.ended.prune(this.#parts.clock.now())
-    this.modules.sessionCosts.prune()
-    this.#cancelPrune = this.#parts.clock.after(PRUNE_MS, () => this.#prune())
+  #pruneNow(): void {
+    this.rooms.ended.prune(this.#parts.clock.now())
+    this.rooms.sessionCosts.prune()
+    this.#prune = this.#parts.clock.after(PRUNE_MS, () => this.#pruneNow())
   }
 
   // ---- before each cut ---------------------------------------------------------------------------------------------
 
-  beforeCommit(): void {
-    this.modules.scheduler.placeRuns()
-    if (this.#parts.broadcast.hasListeners) this.modules.runs.publishQueueReason()
+  beforeCut(): void {
+    this.rooms.scheduler.placeRuns()
+    if (this.#parts.pushes.hasListeners) this.rooms.runs.publishQueueReason()
   }
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  onStateChange(change: StateChange): void {
-    const { modules } = this
-    if (change.kind === RUN) this.#onRunChange(change)
-    else if (change.kind === TERMINAL_SESSION) modules.terminals.onStateChange(change)
-    else if (change.kind === LEASE) modules.leases.onLeaseChanged(change)
-    else if (change.kind === WORKER) modules.workerManager.onWorkerChange(change)
-    else if (change.kind === CONNECTION) modules.workerManager.onConnectionChange(change)
-    else if (change.kind === TRACKER_CONNECTION) this.#onTrackerConnectionChange(change)
+  watch(change: StateChange): void {
+    const { rooms } = this
+    if (change.kind === RUN) this.#runIs(change)
+    else if (change.kind === TERMINAL_SESSION) rooms.terminals.onStateChange(change)
+    else if (change.kind === LEASE) rooms.leases.onLeaseChanged(change)
+    else if (change.kind === WORKER) rooms.workerManager.onWorkerChange(change)
+    else if (change.kind === CONNECTION) rooms.workerManager.onConnectionChange(change)
+    else if (change.kind === TRACKER_CONNECTION) this.#linkIs(change)
   }
 
-  #onRunChange(change: StateChange): void {
-    this.modules.runs.onRunChanged(change)
-    if (change.over) this.modules.sessionCosts.onRunFinished(change.key)
+  #runIs(change: StateChange): void {
+    this.rooms.runs.onRunChanged(change)
+    if (change.over) this.rooms.sessionCosts.onRunFinished(change.key)
   }
 
-  #onTrackerConnectionChange({ before, after }: StateChange): void {
-    this.modules.trackerConnection.onStateChange(after.value)
+  #linkIs({ before, after }: StateChange): void {
+    this.rooms.trackerConnection.onStateChange(after.value)
     const status = trackerStatusOf(after.value, after.context as TrackerConnectionContext)
     if (
       before === undefined ||
       sameStatus(trackerStatusOf(before.value, before.context as TrackerConnectionContext), status)
     )
       return
-    this.#parts.broadcast.send({ type: 'linear-status', linearStatus: status })
+    this.#parts.pushes.send({ type: 'linear-status', linearStatus: status })
   }
 
   trackerStatus(): TrackerStatus {
@@ -222,9 +222,9 @@ export class HostLifecycle {
 
   // ---- figures -----------------------------------------------------------------------------------------------------
 
-  updateGauges(): void {
+  measure(): void {
     const { meters } = this.#parts
-    const { frameReceiver, frameRouter, workers, leases, scheduler } = this.modules
+    const { frameReceiver, frameRouter, workers, leases, scheduler } = this.rooms
     meters.gauge('queue_depth', scheduler.queue.size)
     meters.gauge('leases', workers.leaseCount)
     meters.gauge('workers_connected', workers.capacity().connected)
@@ -249,7 +249,7 @@ export class HostLifecycle {
       runPushes,
       runs,
       scheduler,
-    } = this.modules
+    } = this.rooms
     return {
       monotonicTimers: timers.pending,
       connections: connections.size,

@@ -22,6 +22,8 @@ import { agentCredential } from '../../core/run/job.ts'
 import { createTimestamps } from '../../core/timestamps.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { type AccountEffect, AccountManager } from '../accounts/account-manager.ts'
+import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
+import { RunBroadcast } from '../dashboard/run-broadcast.ts'
 import { EndedLeases } from '../leases/ended-leases.ts'
 import { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseEffect } from '../leases/lease.machine.ts'
@@ -37,7 +39,6 @@ import { PullStatePoller } from '../runs/pull-state-poller.ts'
 import { RUN } from '../runs/run.names.ts'
 import { RunEventLog } from '../runs/run-event-log.ts'
 import { type RunEffect, RunManager } from '../runs/run-manager.ts'
-import { RunPushes } from '../runs/run-pushes.ts'
 import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
@@ -65,9 +66,8 @@ import { WorkerFrameRouter } from '../workers/worker-frame-router.ts'
 import { WorkerManager } from '../workers/worker-manager.ts'
 import { WorkerRegistration } from '../workers/worker-registration.ts'
 import { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { DashboardBroadcast } from './dashboard-broadcast.ts'
 
-export type ModuleEffect =
+export type RoomEffect =
   | WorkerEffect
   | LeaseEffect
   | TrackerPollEffect
@@ -77,14 +77,14 @@ export type ModuleEffect =
   | LocalWorkerEffect
   | TerminalSessionEffect
 
-export interface ModulePorts {
+export interface RoomParts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly store: Store
   readonly config: () => ServiceConfig
-  readonly broadcast: DashboardBroadcast
+  readonly pushes: DashboardBroadcast
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
   readonly accounts: Accounts
   readonly bucket: Bucket
@@ -93,15 +93,15 @@ export interface ModulePorts {
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** The configuration in force, masked. */
-  readonly redactedConfig: () => ServiceConfig
+  readonly redacted: () => ServiceConfig
   /** Credentials into the configuration: durable and told when it resolves. */
   readonly save: SaveCredentials
   readonly localWorker: LocalWorkerLauncher | undefined
   readonly version: string
   /** New leases may be granted. */
-  readonly isServing: () => boolean
+  readonly serving: () => boolean
   /** Lines may come in: also in the moment in which the doors are being opened. */
-  readonly isOpen: () => boolean
+  readonly open: () => boolean
 }
 
 /** Refused as `conflict` when `still` does not hold at the moment of writing. */
@@ -113,16 +113,16 @@ export type SaveCredentials = (
 /** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
 type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
 
-export type HostModules = ReturnType<typeof createHostModules>
+export type Rooms = ReturnType<typeof furnish>
 
-export function createHostModules(parts: ModulePorts, system: ActorSystem) {
-  const { clock, random, log, meters, store, config, broadcast } = parts
+export function furnish(parts: RoomParts, system: ActorSystem) {
+  const { clock, random, log, meters, store, config, pushes } = parts
   const { keyValues, runs: records } = store.database
   const newIds = createIds(clock, random)
   const instant = createTimestamps(clock)
   const requestCommit = () => system.requestCommit()
   const requestScheduling = () => scheduler.requestScheduling()
-  const anybody = () => broadcast.hasListeners
+  const anybody = () => pushes.hasListeners
   const timeouts = (): LeaseTimeouts => config().fleet
   const violated = (law: WatchedLaw) => {
     meters.count('invariant_violations_total', { law })
@@ -135,15 +135,15 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
   const timers = new MonotonicTimers(
     clock,
     () => heartbeatTimeoutMs(timeouts()),
-    (key, name) => onTimer(key, name),
+    (key, name) => rang(key, name),
   )
   const pairingTokens = new PairingTokens(clock, random)
   const runEventLog = new RunEventLog({
     events: store.events,
     requestCommit,
     publish: (event, json) => {
-      if (broadcast.hasListeners)
-        broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+      if (pushes.hasListeners)
+        pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
     },
   })
   const finishedRuns = new FinishedRuns(records, requestCommit)
@@ -151,10 +151,10 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
   const undeliveredDiscards = new UndeliveredDiscards(keyValues, requestCommit)
   const answeredRemarks = new AnsweredRemarks({ keyValues, requestCommit })
   const endedLeases = new EndedLeases(keyValues, requestCommit)
-  const runPushes = new RunPushes({
+  const runPushes = new RunBroadcast({
     clock,
     hasSubscribers: anybody,
-    push: (run) => broadcast.send({ type: 'run-updated', run: runManager.withWaitReason(run) }),
+    push: (run) => pushes.send({ type: 'run-updated', run: runManager.withWaitReason(run) }),
   })
   const sessionCosts = new SessionCosts({
     keyValues,
@@ -171,7 +171,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
     workers,
     monotonicNow: () => timers.now(),
     wallNow: () => clock.now(),
-    mayGrant: () => parts.isServing() && store.database.state().is === 'ready',
+    mayGrant: () => parts.serving() && store.database.state().is === 'ready',
     waitingFor: (run) => jobPreparation.waitingFor(run),
     requiredWorker: (run) => jobPreparation.sandboxHolder(run),
     readiness: (run) => jobPreparation.readiness(run),
@@ -220,7 +220,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
   // ---- workers and their leases ------------------------------------------------------------------------------------
 
   const changed = () => workerManager.schedulePush()
-  const connections = new WorkerConnections({ ...common, mayConnect: parts.isOpen })
+  const connections = new WorkerConnections({ ...common, mayConnect: parts.open })
   const dispatchBackoff = new DispatchBackoff(common)
   const reconciliation = new LeaseReconciliation({ ...common, ended: endedLeases, connections })
   const heartbeats = new Heartbeats({
@@ -270,7 +270,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
     undeliveredDiscards,
     terminals,
     hasViewers: anybody,
-    pushWorkers: () => broadcast.send({ type: 'workers', workers: workers.views() }),
+    pushWorkers: () => pushes.send({ type: 'workers', workers: workers.views() }),
   })
   const leaseManager: LeaseManager = new LeaseManager({
     ...common,
@@ -311,7 +311,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
     queueRun: (ticket) => void runManager.createRun(ticket),
     onTicketLeft: (ticket) => runManager.onTicketLeft(ticket),
     onTicketsChanged: (eligible) => {
-      if (eligible) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
+      if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
       scheduler.refreshQueue()
     },
   })
@@ -367,7 +367,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
   })
   const connect = new AccountManager({
     ...common,
-    redacted: parts.redactedConfig,
+    redacted: parts.redacted,
     accounts: parts.accounts,
     bucket: parts.bucket,
     port: parts.port,
@@ -388,7 +388,7 @@ export function createHostModules(parts: ModulePorts, system: ActorSystem) {
   })
 
   /** An alarm's key begins with the word of whoever set it. */
-  const onTimer = (key: string, name: string) => {
+  const rang = (key: string, name: string) => {
     if (key.startsWith('lease ')) leaseManager.onTimer(key, name)
     else if (key.startsWith('attach ')) terminals.onTimer(key)
     else if (key.startsWith('enrollment ')) workerManager.onTimer(key)

@@ -14,6 +14,7 @@ import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import type { RunBroadcast } from '../dashboard/run-broadcast.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { Scheduler } from '../workers/scheduler.ts'
@@ -24,7 +25,6 @@ import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
-import type { RunPushes } from './run-pushes.ts'
 
 export interface JobPreparationPorts {
   readonly clock: Clock
@@ -35,7 +35,7 @@ export interface JobPreparationPorts {
   readonly workers: WorkerRegistry
   readonly runEventLog: RunEventLog
   readonly memories: Memories
-  readonly runPushes: RunPushes
+  readonly runPushes: RunBroadcast
   readonly scheduler: Scheduler
   readonly followUpReader: FollowUpReader
   readonly answeredRemarks: AnsweredRemarks

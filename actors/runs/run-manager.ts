@@ -19,6 +19,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { RunBroadcast } from '../dashboard/run-broadcast.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -34,7 +35,6 @@ import type { FollowUpReader } from './follow-up-reader.ts'
 import type { RunContext, RunInput, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
-import type { RunPushes } from './run-pushes.ts'
 
 /** Effects that belong to no single lease or connection. */
 export type RunEffect =
@@ -55,7 +55,7 @@ export interface RunManagerPorts {
   readonly runs: ControlDatabase['runs']
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
-  readonly runPushes: RunPushes
+  readonly runPushes: RunBroadcast
   readonly scheduler: Scheduler
   readonly intake: TicketIntake
   readonly workers: WorkerRegistry

@@ -8,7 +8,7 @@ import { RUN_PUSH_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export interface RunPushesPorts {
+export interface RunBroadcastPorts {
   readonly clock: Clock
   readonly hasSubscribers: () => boolean
   /** Publishes the run as people see it, with its wait reason. */
@@ -21,13 +21,13 @@ interface RecentPush {
   readonly cancel: Cancel
 }
 
-export class RunPushes implements CommitParticipant {
-  readonly #ports: RunPushesPorts
+export class RunBroadcast implements CommitParticipant {
+  readonly #ports: RunBroadcastPorts
   #changed = new Map<string, Run>()
   /** Runs that were published within the last `RUN_PUSH_MS`. */
   readonly #recent = new Map<string, RecentPush>()
 
-  constructor(ports: RunPushesPorts) {
+  constructor(ports: RunBroadcastPorts) {
     this.#ports = ports
   }
 

@@ -1,0 +1,68 @@
+/**
+ * The host context is what every module of the host is created with: the ports of the outside world, the actor system,
+ * and the few services that belong to no module.
+ */
+import type { createIds } from '../core/ids.ts'
+import type { LeaseTimeouts } from '../core/lease/deadline.ts'
+import type {
+  Clock,
+  LocalWorkerLauncher,
+  Log,
+  Meters,
+  RandomSource,
+  Store,
+  Tracker,
+} from '../core/ports.ts'
+import type { Accounts, Bucket, PullRequestApi } from '../core/provider-ports.ts'
+import type { Result } from '../core/result.ts'
+import type { ServiceConfig } from '../protocol/config.ts'
+import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
+import type { ActorSystem } from './runtime/actor-system.ts'
+import { defineModule, type ViewChange } from './runtime/module.ts'
+import type { MonotonicTimers } from './runtime/monotonic-timers.ts'
+import type { CurrentConfig } from './settings/current-config.ts'
+
+/** Laws that are cheap enough to be watched in production. A broken one is a bug, counted and logged. */
+export type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
+
+export interface HostContext {
+  readonly clock: Clock
+  readonly random: RandomSource
+  readonly log: Log
+  readonly meters: Meters
+  readonly store: Store
+  readonly system: ActorSystem
+  readonly timers: MonotonicTimers
+  readonly ids: ReturnType<typeof createIds>
+  /** The wall clock, as records write it. */
+  readonly instant: () => string
+  readonly currentConfig: CurrentConfig
+  readonly config: () => ServiceConfig
+  readonly timeouts: () => LeaseTimeouts
+  /** Called when another configuration is in force. */
+  readonly onConfigChange: () => void
+  readonly broadcast: DashboardBroadcast
+  readonly requestCommit: () => void
+  readonly publish: (change: ViewChange) => void
+  /** Something changed that may let a run be placed. */
+  readonly requestScheduling: () => void
+  readonly onInvariantViolated: (law: WatchedLaw) => void
+
+  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly accounts: Accounts
+  readonly bucket: Bucket
+  /** Refused while no code host is connected. */
+  readonly codeHost: () => Result<PullRequestApi>
+  /** Absent where this machine can't execute runs. */
+  readonly localWorkerLauncher: LocalWorkerLauncher | undefined
+  /** The port of the management listener, once it is open. */
+  readonly managementPort: () => number | undefined
+  readonly version: string
+
+  /** The service takes requests and connections: from the moment at which its listeners are being opened. */
+  readonly isOpen: () => boolean
+  /** New leases may be granted. */
+  readonly isServing: () => boolean
+}
+
+export const defineHostModule = defineModule<HostContext>()
