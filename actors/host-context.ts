@@ -4,15 +4,7 @@
  */
 import type { createIds } from '../core/ids.ts'
 import type { LeaseTimeouts } from '../core/lease/deadline.ts'
-import type {
-  Clock,
-  LocalWorkerLauncher,
-  Log,
-  Meters,
-  RandomSource,
-  Store,
-  Tracker,
-} from '../core/ports.ts'
+import type { Clock, LocalWorkerLauncher, Log, Meters, RandomSource, Store, Tracker } from '../core/ports.ts'
 import type { Accounts, Bucket, PullRequestApi } from '../core/provider-ports.ts'
 import type { Result } from '../core/result.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
@@ -52,7 +44,7 @@ export interface HostContext {
   readonly accounts: Accounts
   readonly bucket: Bucket
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullRequestApi>
+  readonly pullRequestApi: () => Result<PullRequestApi>
   /** Absent where this machine can't execute runs. */
   readonly localWorkerLauncher: LocalWorkerLauncher | undefined
   /** The port of the management listener, once it is open. */

@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
-import { hostKinds } from '../actors/root/actor-kinds.ts'
+import { hostKinds } from '../actors/root/modules.ts'
 import { drawMachines } from './draw-machines.ts'
 
 const FILE = 'machines.md'

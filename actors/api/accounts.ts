@@ -1,21 +1,14 @@
 /**
- * The front desk's part about credentials, connecting and the bucket. Who may not change anything just now may not
- * connect either: what comes of it could not be kept.
+ * API calls about credentials, connecting accounts and the bucket. While nothing may be changed nothing may be
+ * connected either, because the credential could not be saved.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import type { AccountManager } from '../accounts/account-manager.ts'
 import { renderPage } from '../accounts/callback-page.ts'
-import type { TrackerConnection } from '../tracker/tracker-connection.ts'
+import type { ApiDependencies } from './api-dependencies.ts'
 import type { HostApi } from './host-api.ts'
-import { toApiRefusal } from './pull-requests.ts'
+import { toApiResult } from './pull-requests.ts'
 
-export interface AccountApiPorts {
-  readonly accountManager: AccountManager
-  readonly trackerConnection: TrackerConnection
-  readonly mayChange: () => Result<void>
-}
-
-type AccountApi = Pick<
+type AccountsApi = Pick<
   HostApi,
   | 'changeCredentials'
   | 'connect'
@@ -27,33 +20,30 @@ type AccountApi = Pick<
   | 'trackerProjects'
 >
 
-export function createAccountApi({
-  accountManager: connect,
-  trackerConnection,
-  mayChange,
-}: AccountApiPorts): AccountApi {
-  /** Asked first, whatever else is wrong. */
-  const whileOpen = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
+export function createAccountsApi({ views, mayChange }: ApiDependencies): AccountsApi {
+  const { accounts, tracker } = views
+  /** This check comes first, whatever else is wrong. */
+  const ifChangeable = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
     const may = mayChange()
     return may.ok ? ask() : may
   }
   return {
-    changeCredentials: (request) => whileOpen(() => connect.changeCredentials(request)),
-    connect: (provider) => whileOpen(() => connect.connect(provider)),
+    changeCredentials: (request) => ifChangeable(() => accounts.changeCredentials(request)),
+    connect: (provider) => ifChangeable(() => accounts.connect(provider)),
     async pollCodehost() {
       const may = mayChange()
-      return may.ok ? connect.pollCodehost() : { status: 'pending' }
+      return may.ok ? accounts.pollCodehost() : { status: 'pending' }
     },
     async trackerCallback(query) {
-      const page = await connect.handleTrackerCallback(query)
+      const page = await accounts.handleTrackerCallback(query)
       return { status: page.status, html: renderPage(page) }
     },
-    pasteTrackerAddress: (address) => whileOpen(() => connect.handlePastedCallback(address)),
-    storage: () => connect.storageStatus(),
-    connectStorage: () => whileOpen(async () => yes(await connect.connectStorage())),
+    pasteTrackerAddress: (address) => ifChangeable(() => accounts.handlePastedCallback(address)),
+    storage: () => accounts.storageStatus(),
+    connectStorage: () => ifChangeable(async () => yes(await accounts.connectStorage())),
     async trackerProjects() {
-      if (!trackerConnection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
-      return toApiRefusal(await trackerConnection.ask((tracker) => tracker.projects()))
+      if (!tracker.connection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
+      return toApiResult(await tracker.connection.ask((tracker) => tracker.projects()))
     },
   }
 }

@@ -5,6 +5,7 @@
  * already: an answer is an effect like any other, run after the commit that made it true.
  */
 
+import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { ArtifactLookup, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -18,7 +19,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
-import type { AttachOutput, DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type {
   CodehostRepo,
   CommentRequest,
@@ -151,42 +152,3 @@ export interface RunPage {
 }
 
 export type ArtifactFile = Extract<ArtifactLookup, { readonly is: 'file' }>
-
-/** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
-export interface ViewSender {
-  /**
-   * Answers whether it was taken: not when too much waits already, and then the view is being cut off. `text`: the very
-   * frame as JSON, from whoever has it already.
-   */
-  send(frame: AttachOutput, text?: string): boolean
-  close(code: number, reason: string): void
-}
-
-/** The other end: what the door tells the host of it. Never throws. */
-export interface ViewReceiver {
-  onInput(data: string): void
-  onResize(cols: number, rows: number): void
-  onClosed(): void
-}
-
-/** The wire to one worker, as its door holds it. Once closed, whatever is asked of it does nothing. */
-export interface WorkerSender {
-  /** Where it comes from, for people. */
-  readonly address: string
-  /** One text frame. Answers whether it was taken: not when too much waits already, and then the line is being cut. */
-  send(text: string): boolean
-  /** Says goodbye once everything sent before has left. */
-  close(code: number, reason: string): void
-}
-
-/** The other end of that wire: what the door tells the host of it. */
-export interface WorkerReceiver {
-  /** One text frame, within the bound that `frameBytesMax` says. Never throws. */
-  onText(text: string): void
-  /** A frame that is none: too long, or not text. The line is rejected as malformed. */
-  onUnreadable(reason: string): void
-  /** The wire is gone; nothing is sent to it any more. */
-  onClosed(): void
-  /** Smaller until it has said who it is. */
-  frameBytesMax(): number
-}

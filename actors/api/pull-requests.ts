@@ -1,23 +1,16 @@
 /**
- * The front desk's part about the code host: repositories, pull requests, and what people do to them.
+ * API calls about the code host: repositories, pull requests, and what people do to them.
  *
- * A code host's refusal is told as the specification has it: what is not there, what is not possible in this state,
- * and everything else as a request that can't be met.
+ * A refusal of the code host is answered as the specification says: unknown is 404, a conflict is 409, and everything
+ * else is a request that can't be carried out (400).
  */
 import type { PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
 import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { PullStatePoller } from '../runs/pull-state-poller.ts'
+import type { ApiDependencies } from './api-dependencies.ts'
 import type { HostApi } from './host-api.ts'
-
-export interface PullRequestApiPorts {
-  readonly config: () => ServiceConfig
-  readonly codeHost: () => Result<PullRequestApi>
-  readonly pullStatePoller: PullStatePoller
-}
 
 type PullRequestsApi = Pick<
   HostApi,
@@ -34,96 +27,103 @@ type PullRequestsApi = Pick<
   | 'resolveThread'
 >
 
-type MappedRepository = readonly [key: string, remote: string]
+interface PullTarget {
+  readonly codeHost: PullRequestApi
+  readonly pull: PullReference
+}
 
-export function createPullRequestApi({
-  config,
-  codeHost,
-  pullStatePoller: watch,
-}: PullRequestApiPorts): PullRequestsApi {
-  /** Not connected comes first: it says what to do, whatever was asked for. */
-  const locatePull = (
+export function createPullRequestsApi(api: ApiDependencies): PullRequestsApi {
+  const { pullRequestApi, config } = api.context
+  const change = <T>(
     repo: string,
     number: number,
-  ): Result<{ host: PullRequestApi; place: PullReference }> => {
-    const host = codeHost()
-    if (!host.ok) return toApiRefusal(host)
-    const { repos } = config()
-    const mapping = Object.hasOwn(repos, repo) ? repos[repo] : undefined
-    if (mapping === undefined)
-      return no('unknown', `${printable(repo)} is not a key under repos in the configuration`)
-    return yes({ host: host.value, place: { remote: mapping.remote, number } })
-  }
-  const runOnPull = async <T>(
-    repo: string,
-    number: number,
-    action: (host: PullRequestApi, place: PullReference) => Promise<Result<T>>,
-  ): Promise<Result<T>> => {
-    const where = locatePull(repo, number)
-    if (!where.ok) return where
-    const answer = await action(where.value.host, where.value.place)
-    if (answer.ok) watch.pollPull(where.value.place)
-    return toApiRefusal(answer)
-  }
+    action: (codeHost: PullRequestApi, pull: PullReference) => Promise<Result<T>>,
+  ) => changePull(api, repo, number, action)
 
   return {
     async codehostRepos() {
-      const host = codeHost()
-      return toApiRefusal(host.ok ? await host.value.repos() : host)
+      const connected = pullRequestApi()
+      return toApiResult(connected.ok ? await connected.value.repos() : connected)
     },
     async pulls() {
-      const host = codeHost()
-      if (!host.ok) return toApiRefusal(host)
-      const repos = Object.entries(config().repos).map(([key, { remote }]): MappedRepository => [key, remote])
-      return yes(await listAll(host.value, repos))
+      const connected = pullRequestApi()
+      if (!connected.ok) return toApiResult(connected)
+      const repos = Object.entries(config().repos).map(([key, { remote }]): MappedRepo => [key, remote])
+      return yes(await listPulls(connected.value, repos))
     },
     async pull(repo, number) {
-      const where = locatePull(repo, number)
-      if (!where.ok) return where
-      const { host, place } = where.value
-      const detail = await host.detail(place)
-      return detail.ok ? yes({ repo, remote: place.remote, ...detail.value }) : toApiRefusal(detail)
+      const target = findPull(api, repo, number)
+      if (!target.ok) return target
+      const { codeHost, pull } = target.value
+      const detail = await codeHost.detail(pull)
+      return detail.ok ? yes({ repo, remote: pull.remote, ...detail.value }) : toApiResult(detail)
     },
     mergePull: (repo, number, { method }) =>
-      runOnPull(repo, number, async (host, place) => {
-        const merged = await host.merge(place, method)
+      change(repo, number, async (codeHost, pull) => {
+        const merged = await codeHost.merge(pull, method)
         return merged.ok ? yes({ merged: true, message: merged.value }) : merged
       }),
-    closePull: (repo, number) => runOnPull(repo, number, (host, place) => host.close(place)),
-    reopenPull: (repo, number) => runOnPull(repo, number, (host, place) => host.reopen(place)),
-    readyPull: (repo, number) => runOnPull(repo, number, (host, place) => host.markReady(place)),
+    closePull: (repo, number) => change(repo, number, (codeHost, pull) => codeHost.close(pull)),
+    reopenPull: (repo, number) => change(repo, number, (codeHost, pull) => codeHost.reopen(pull)),
+    readyPull: (repo, number) => change(repo, number, (codeHost, pull) => codeHost.markReady(pull)),
     commentPull: (repo, number, { body }) =>
-      runOnPull(repo, number, (host, place) => host.comment(place, body)),
+      change(repo, number, (codeHost, pull) => codeHost.comment(pull, body)),
     reviewPull: (repo, number, review) =>
-      runOnPull(repo, number, (host, place) => host.review(place, review)),
-    replyPull: (repo, number, reply) => runOnPull(repo, number, (host, place) => host.reply(place, reply)),
-    resolveThread: (repo, number, wish) =>
-      runOnPull(repo, number, (host, place) => host.resolveThread(place, wish)),
+      change(repo, number, (codeHost, pull) => codeHost.review(pull, review)),
+    replyPull: (repo, number, reply) => change(repo, number, (codeHost, pull) => codeHost.reply(pull, reply)),
+    resolveThread: (repo, number, request) =>
+      change(repo, number, (codeHost, pull) => codeHost.resolveThread(pull, request)),
   }
 }
 
-/** A code host that is away is nothing of ours that failed. */
-export function toApiRefusal<T>(answer: Result<T>): Result<T> {
+/** A missing connection is reported first, whatever else is wrong: its cure comes first. */
+function findPull({ context }: ApiDependencies, repo: string, number: number): Result<PullTarget> {
+  const codeHost = context.pullRequestApi()
+  if (!codeHost.ok) return toApiResult(codeHost)
+  const { repos } = context.config()
+  const mapping = Object.hasOwn(repos, repo) ? repos[repo] : undefined
+  if (mapping === undefined)
+    return no('unknown', `${printable(repo)} is not a key under repos in the configuration`)
+  return yes({ codeHost: codeHost.value, pull: { remote: mapping.remote, number } })
+}
+
+async function changePull<T>(
+  api: ApiDependencies,
+  repo: string,
+  number: number,
+  action: (codeHost: PullRequestApi, pull: PullReference) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  const target = findPull(api, repo, number)
+  if (!target.ok) return target
+  const changed = await action(target.value.codeHost, target.value.pull)
+  if (changed.ok) api.views.pullStates.pollPull(target.value.pull)
+  return toApiResult(changed)
+}
+
+/** A code host that is unreachable is no failure of this service. */
+export function toApiResult<T>(answer: Result<T>): Result<T> {
   if (answer.ok || answer.refusal.kind === 'unknown' || answer.refusal.kind === 'conflict') return answer
   return no('invalid', answer.refusal.message)
 }
 
-// ---- all of them -------------------------------------------------------------------------------------------------
+// ---- listing -----------------------------------------------------------------------------------------------------
 
-/** A repository that two keys stand for is asked once. */
-async function listAll(host: PullRequestApi, repos: readonly MappedRepository[]): Promise<PullListResponse> {
+type MappedRepo = readonly [key: string, remote: string]
+
+/** A repository that two keys name is listed once. */
+async function listPulls(codeHost: PullRequestApi, repos: readonly MappedRepo[]): Promise<PullListResponse> {
   const remotes = [...new Set(repos.map(([, remote]) => remote))]
   const answers = new Map<string, Result<readonly PullFacts[]>>()
-  const remaining = remotes.values()
-  const askNext = async () => {
-    for (const remote of remaining) answers.set(remote, await host.list(remote, 'person'))
+  const queue = remotes.values()
+  const listNext = async () => {
+    for (const remote of queue) answers.set(remote, await codeHost.list(remote, 'person'))
   }
-  await Promise.all(Array.from({ length: PULL_REPOS_AT_ONCE }, askNext))
-  return mergeAnswers(repos, answers)
+  await Promise.all(Array.from({ length: PULL_REPOS_AT_ONCE }, listNext))
+  return mergeLists(repos, answers)
 }
 
-function mergeAnswers(
-  repos: readonly MappedRepository[],
+function mergeLists(
+  repos: readonly MappedRepo[],
   answers: ReadonlyMap<string, Result<readonly PullFacts[]>>,
 ): PullListResponse {
   const pulls: PullSummary[] = []
@@ -133,7 +133,7 @@ function mergeAnswers(
     if (answer?.ok === true) pulls.push(...answer.value.map((facts) => ({ repo, remote, ...facts })))
     else if (answer !== undefined) errors.push({ repo, remote, message: answer.refusal.message })
   }
-  return { pulls: pulls.sort((a, b) => compareTexts(b.updatedAt, a.updatedAt)), errors }
+  return { pulls: pulls.sort((a, b) => compareText(b.updatedAt, a.updatedAt)), errors }
 }
 
-const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

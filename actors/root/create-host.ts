@@ -1,10 +1,8 @@
 /**
- * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
- * test can build a dozen of them in one process.
+ * Creates a whole host from its ports: clock, store, listeners, log, providers. Nothing in here reaches for the outside
+ * world by itself, so a test can run a dozen hosts in one process.
  */
-
 import type {
-  Cancel,
   Clock,
   LocalWorkerLauncher,
   Log,
@@ -16,34 +14,20 @@ import type {
 } from '../../core/ports.ts'
 import type { Accounts, Bucket, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
-import { no, yes } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
-import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
-import { frontDesk, isOpen } from '../api/create-host-api.ts'
-import type { FrontDesk } from '../api/host-api.ts'
-import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
-import { ActorSystem } from '../runtime/actor-system.ts'
-import type { CommitParticipant } from '../runtime/commit-loop.ts'
-import { CommitWaiters } from '../runtime/commit-waiters.ts'
-import { routeEffects } from '../runtime/effect-router.ts'
-import { PendingRequests } from '../runtime/pending-requests.ts'
-import type { Effect } from '../runtime/transition-output.ts'
-import { CurrentConfig } from '../settings/current-config.ts'
-import { type SettingsRequest, type SettingsRequests, settingsEffects } from '../settings/settings.effects.ts'
-import type { SettingsEffect, SettingsEvent } from '../settings/settings.machine.ts'
-import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
-import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
-import { LOCAL_WORKER } from '../workers/local-worker.machine.ts'
-import { hostKinds, ROOT, SETTINGS } from './actor-kinds.ts'
-import { Yard } from './host-lifecycle.ts'
-import { DoorKeeper } from './listeners.ts'
-import type { RoomEffect } from './modules.ts'
-import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
-import type { RootEffect, RootEvent } from './root.machine.ts'
-import { runEffects } from './run.effects.ts'
+import { createHostApi } from '../api/create-host-api.ts'
+import type { HostApi } from '../api/host-api.ts'
+import type { HostContext } from '../host-context.ts'
+import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
+import { createHostContext } from './create-host-context.ts'
+import { HostLifecycle } from './host-lifecycle.ts'
+import { Listeners } from './listeners.ts'
+import { hostModules } from './modules.ts'
+import { ROOT } from './root.machine.ts'
+import { createRootModule } from './root.module.ts'
 
-export interface HostParts {
+export interface HostDependencies {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
@@ -53,7 +37,7 @@ export interface HostParts {
   /** What the file held when that configuration was read from it. */
   readonly configText: string | undefined
   /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
-  readonly onConfig?: (effective: ServiceConfig) => void
+  readonly onConfigChange?: (effective: ServiceConfig) => void
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined
@@ -65,207 +49,63 @@ export interface HostParts {
   readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
   readonly localWorker?: LocalWorkerLauncher
-  readonly openDoors: (desk: FrontDesk) => Promise<Result<{ close(): Promise<void> }>>
+  readonly openListeners: (hostApi: HostApi) => Promise<Result<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
 }
 
-/** Of the time a stop may take, what is left after this is for closing the store. */
-const FORCED_STOP_MS = STOP_MS_MAX - 1_500
-
-export interface BuiltHost {
-  readonly desk: FrontDesk
+export interface Host {
+  readonly hostApi: HostApi
   start(): void
   /** Ends in `finish`, within the time a stop may take. */
   stop(reason: string): void
   /** How much of what comes and goes is held in memory right now. */
-  census(): Readonly<Record<string, number>>
+  countInMemory(): Readonly<Record<string, number>>
 }
 
-export function buildHost(parts: HostParts): BuiltHost {
-  const { clock, store, log, meters } = parts
-  const currentConfig = new CurrentConfig(parts.configuration, parts.configText, parts.onConfig)
-  const settingsRequests: SettingsRequests = new PendingRequests()
-  const pushes = new DashboardBroadcast(log)
-  const doors = new DoorKeeper(() => parts.openDoors(desk))
-  let unwatch: Cancel = () => {}
-  let forced: Cancel | undefined
-  let finished = false
-
-  const tellRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
-  const sendToSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
-  const settle = (wish: SettingsRequest) => {
-    const { handle, answer } = settingsRequests.add(wish)
-    if (!sendToSettings({ type: 'change requested', handle }))
-      settingsRequests.settle(handle, no('unavailable', 'the service is stopping'))
-    return answer
-  }
-
-  /** Whatever becomes of the orderly way, the end comes in time. */
-  const requestStop = (exitCode: number, reason: string) => {
-    if (finished) return
-    forced ??= clock.after(FORCED_STOP_MS, () => finish(EXIT_BROKEN, `${reason}; could not stop in order`))
-    tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
-  }
-
-  const fatal = (reason: string) => {
-    if (finished) return
-    log.error({ reason }, 'the host cannot go on')
-    // A dead root can't stop anything in order any more.
-    if (system.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
-    else requestStop(EXIT_BROKEN, reason)
-  }
-
-  const finish = (exitCode: number, reason: string) => {
-    if (finished) return
-    finished = true
-    forced?.()
-    unwatch()
-    unhear()
-    settingsRequests.settleAll(
-      no('unavailable', 'the service stopped; whether the change was made, config.json tells'),
-    )
-    landings.refuseAll()
-    yard.stop()
-    system.stop()
-    parts.finish(exitCode, reason)
-  }
-
-  const landings = new CommitWaiters()
-  // The host is told of its guests before they are there: they need the host themselves.
-  const guests: CommitParticipant[] = []
-  const effects = routeEffects<RootEffect | SettingsEffect | RoomEffect>({
-    run: runEffects(
-      () => yard.rooms,
-      (handle) => landings.onCommitted(handle),
-    ),
-    lease: (effect) => yard.rooms.leases.runEffect(effect),
-    worker: (effect) => yard.rooms.workerManager.runEffect(effect),
-    attach: (effect) => yard.rooms.terminals.runEffect(effect),
-    intake: (effect) => yard.rooms.intake.runEffect(effect),
-    tracker: (effect) => yard.rooms.trackerConnection.runEffect(effect),
-    connect: (effect) => yard.rooms.connect.runEffect(effect),
-    local: (effect) => yard.rooms.localWorker.runEffect(effect),
-    root: rootEffects({
-      restore: () => {
-        const restored = system.restore()
-        for (const problem of restored.ok ? restored.value.damaged : []) {
-          log.error({ problem }, 'a stored record could not be read; it was left alone')
-        }
-        if (restored.ok) yard.restored()
-        return restored
-      },
-      openDoors: async () => {
-        const opened = await doors.open()
-        if (!opened.ok || finished) return opened
-        unwatch = store.config.watch(() => sendToSettings({ type: 'file changed' }))
-        // It may have been edited between being read at start and being watched.
-        sendToSettings({ type: 'file changed' })
-        return opened
-      },
-      closeDoors: () => {
-        unwatch()
-        const { terminals, localWorker, trackerConnection } = yard.rooms
-        // First of all, so that each hears it from here, in a sentence of its own.
-        terminals.stop()
-        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), doors.close()])
-      },
-      finish,
-      log,
-      tell: tellRoot,
-    }),
-    settings: settingsEffects({
-      file: store.config,
-      currentConfig,
-      requests: settingsRequests,
-      log,
-      meters,
-      push: (push) => pushes.send(push),
-      sendEvent: sendToSettings,
-      onConfigChange: () => yard.configured(),
-    }),
-  })
-
-  const system: ActorSystem = new ActorSystem({
+export function createHost(dependencies: HostDependencies): Host {
+  const { clock, log, meters, store, health } = dependencies
+  const { database } = store
+  const listeners = new Listeners(() => dependencies.openListeners(hostApi))
+  const lifecycle = new HostLifecycle({
     clock,
-    database: store.database,
     log,
-    meters,
-    kinds: hostKinds,
-    runEffect: effects as (effect: Effect) => void,
-    participants: guests,
-    beforeCommit: () => yard.beforeCut(),
-    onStateChange: (change) => {
-      if (change.kind === ROOT) {
-        if (change.after.value === 'serving') yard.start()
-      } else yard.watch(change)
+    sendToRoot: (event) => void assembled.system.send(ROOT, ROOT, event),
+    hasRoot: () => assembled.system.peek(ROOT, ROOT) !== undefined,
+    onFinish(exitCode, reason) {
+      stopWatching()
+      assembled.modules.stop()
+      assembled.system.stop()
+      dependencies.finish(exitCode, reason)
     },
-    onFatal: fatal,
   })
-  const yard: Yard = new Yard(
-    {
-      clock,
-      random: parts.random,
-      log,
-      meters,
-      store,
-      config: () => currentConfig.configuration.effective,
-      pushes,
-      redacted: () => currentConfig.redacted,
-      trackerFor: parts.tracker,
-      accounts: parts.accounts,
-      bucket: parts.bucket,
-      pulls: parts.pulls,
-      port: parts.port,
-      save: async (change, still) => {
-        const saved = await settle({ is: 'credentials', change, isStillWanted: still })
-        return saved.ok ? yes(undefined) : saved
-      },
-      localWorker: parts.localWorker,
-      version: parts.health.version,
-      serving: () => system.peek(ROOT, ROOT)?.value === 'serving',
-      open: () => isOpen(system),
-    },
-    system,
+  const rootModule = createRootModule({ listeners, lifecycle, modules: () => assembled.modules })
+  const assembled: AssembledSystem<HostContext> = assembleSystem(
+    { clock, database, log, meters, onFatal: (reason) => lifecycle.onFatal(reason) },
+    [rootModule, ...hostModules],
+    (system, modules) => createHostContext(dependencies, system, modules),
   )
-  guests.push(...yard.guests)
-  const hear = (state: StoreState) => {
+  const { system, modules, context } = assembled
+  const onStoreState = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
-    // What was queued meanwhile was not granted.
-    if (state.is === 'ready') yard.rooms.scheduler.requestScheduling()
+    if (state.is === 'ready') modules.onStoreReady()
   }
-  const unhear = store.database.onState(hear)
-  const desk = frontDesk({
-    clock,
-    system,
-    vault: currentConfig,
-    settle,
-    pushes,
-    health: parts.health,
-    store,
-    yard,
-    landings,
-    pulls: parts.pulls,
-  })
+  const stopWatching = database.onState(onStoreState)
+  const hostApi = createHostApi({ context, modules, health })
 
   return {
-    desk,
+    hostApi,
     start() {
-      system.spawn(ROOT, ROOT, {})
-      system.spawn(SETTINGS, SETTINGS, {})
-      system.spawn(TRACKER_POLL, TRACKER_POLL, {})
-      system.spawn(TRACKER_CONNECTION, TRACKER_CONNECTION, {})
-      system.spawn(LOCAL_WORKER, LOCAL_WORKER, {})
-      // It may have broken before anybody listened.
-      hear(store.database.state())
+      assembled.startSingletons()
+      // The database may have failed before anything watched it.
+      onStoreState(database.state())
     },
-    stop: (reason) => requestStop(0, reason),
-    census: () => ({
+    stop: (reason) => lifecycle.requestStop(0, reason),
+    countInMemory: () => ({
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
-      waitingForSettings: settingsRequests.size,
-      waitingForTheDisk: landings.size,
-      ...yard.census(),
+      monotonicTimers: context.timers.pending,
+      ...modules.sizes(),
     }),
   }
 }

@@ -6,6 +6,7 @@
 import { assign, setup } from 'xstate'
 import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 
 export interface RootContext {
   readonly exitCode: number
@@ -96,3 +97,14 @@ export const rootMachine = setup({
     },
   },
 })
+
+/** There is one; its key is its name. */
+export const ROOT = 'root'
+
+export const rootKind: ActorKind = {
+  name: ROOT,
+  singleton: true,
+  logic: rootMachine,
+  supervision: fatalOnCrash,
+  diskless: true,
+}

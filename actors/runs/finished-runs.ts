@@ -11,14 +11,17 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export class FinishedRuns implements CommitParticipant {
   readonly #runs: ControlDatabase['runs']
   readonly #requestCommit: () => void
+  readonly #onUpdated: (run: Run) => void
   /** Records of ended or changed runs that are not on disk yet. */
   readonly #uncommitted = new Map<string, Run>()
   #toWrite = new Map<string, Run>()
   #ended = new Map<string, Run>()
 
-  constructor(runs: ControlDatabase['runs'], requestCommit: () => void) {
+  /** @param onUpdated called with each record that is changed here, before it is on disk */
+  constructor(runs: ControlDatabase['runs'], requestCommit: () => void, onUpdated: (run: Run) => void) {
     this.#runs = runs
     this.#requestCommit = requestCommit
+    this.#onUpdated = onUpdated
   }
 
   /** Returns the latest record, on disk or not. Only for runs without an actor. */
@@ -52,6 +55,7 @@ export class FinishedRuns implements CommitParticipant {
     this.#uncommitted.set(run.id, run)
     this.#toWrite.set(run.id, run)
     this.#requestCommit()
+    this.#onUpdated(run)
   }
 
   contribute(): CommitContribution | undefined {

@@ -14,10 +14,8 @@ import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import type { RunBroadcast } from '../dashboard/run-broadcast.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { Scheduler } from '../workers/scheduler.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { AnsweredRemarks } from './answered-remarks.ts'
 import type { FollowUpReader, Readiness } from './follow-up-reader.ts'
@@ -35,8 +33,6 @@ export interface JobPreparationPorts {
   readonly workers: WorkerRegistry
   readonly runEventLog: RunEventLog
   readonly memories: Memories
-  readonly runPushes: RunBroadcast
-  readonly scheduler: Scheduler
   readonly followUpReader: FollowUpReader
   readonly answeredRemarks: AnsweredRemarks
   /** Names the open blockers of a ticket in a sentence. */
@@ -76,14 +72,6 @@ export class JobPreparation {
 
   readiness(run: Run): Readiness {
     return this.#isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
-  }
-
-  /** Queues and publishes a waiting run again, because its wait reason has changed. */
-  onWaitReasonChanged(runId: string): void {
-    const context = this.#contextOf(runId)
-    if (context === undefined || context.run.status !== 'queued' || context.lease !== null) return
-    this.#ports.scheduler.add(context.run)
-    this.#ports.runPushes.addChanged(context.run)
   }
 
   /** Returns where a run's pull request is. Refused when the pull request can't be followed up. */

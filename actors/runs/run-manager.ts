@@ -7,7 +7,6 @@
  */
 import type { Clock, ControlDatabase, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { sandboxHolder } from '../../core/run/follow-up.ts'
 import {
   failRun,
   isTerminal,
@@ -16,32 +15,19 @@ import {
   updatePullState,
 } from '../../core/run/run-transitions.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
+import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
-import { printable } from '../../protocol/schema-errors.ts'
-import type { RunBroadcast } from '../dashboard/run-broadcast.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
-import type { PullRequestLinks } from '../tracker/pull-request-links.ts'
-import type { TicketIntake } from '../tracker/ticket-intake.ts'
-import type { TrackerConnection } from '../tracker/tracker-connection.ts'
-import type { Scheduler } from '../workers/scheduler.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { AnsweredRemarks } from './answered-remarks.ts'
-import type { ArtifactUpload } from './artifact-upload.ts'
 import type { FinishedRuns } from './finished-runs.ts'
-import type { FollowUpReader } from './follow-up-reader.ts'
 import type { RunContext, RunInput, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
 
 /** Effects that belong to no single lease or connection. */
-export type RunEffect =
-  /** Notifies a caller that everything up to here is on disk. */
-  | { readonly type: 'run.notify committed'; readonly handle: number }
-  | { readonly type: 'run.mark failed'; readonly runId: string }
-  | { readonly type: 'run.send discard'; readonly workerId: string; readonly runId: string }
+export type RunEffect = { readonly type: 'run.mark failed'; readonly runId: string }
 
 export interface RunManagerPorts {
   readonly clock: Clock
@@ -55,24 +41,15 @@ export interface RunManagerPorts {
   readonly runs: ControlDatabase['runs']
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
-  readonly runPushes: RunBroadcast
-  readonly scheduler: Scheduler
-  readonly intake: TicketIntake
-  readonly workers: WorkerRegistry
-  readonly trackerConnection: TrackerConnection
-  readonly pullRequestLinks: PullRequestLinks
-  readonly artifactUpload: ArtifactUpload
-  readonly followUpReader: FollowUpReader
-  readonly answeredRemarks: AnsweredRemarks
-  /** Polls the pull request of a run after its follow-up has ended. */
-  readonly pollPull: (run: Run) => void
+  readonly workers: Pick<WorkerRegistry, 'leaseOf'>
 }
 
 export class RunManager {
   readonly #ports: RunManagerPorts
   /** Ids of active runs, by ticket id. */
   readonly #active = new Map<string, string>()
-  #queueReason: string | undefined
+  /** Runs in the queue without a lease. */
+  readonly #waiting = new Set<string>()
 
   constructor(ports: RunManagerPorts) {
     this.#ports = ports
@@ -82,7 +59,7 @@ export class RunManager {
 
   /** Refused when the queue is full. */
   checkQueueLimit(): Result<void> {
-    if (this.#ports.scheduler.queue.size < QUEUED_RUNS_MAX) return yes(undefined)
+    if (this.#waiting.size < QUEUED_RUNS_MAX) return yes(undefined)
     return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
   }
 
@@ -156,13 +133,12 @@ export class RunManager {
 
   /** Records the state of a run's pull request, whether the run is active or finished. */
   onPullState(runId: string, url: string, state: PullState): void {
-    const { finishedRuns, runPushes } = this.#ports
+    const { finishedRuns } = this.#ports
     if (this.send(runId, { type: 'pull state reported', at: this.#ports.instant(), url, state })) return
     const run = finishedRuns.latest(runId)
     const seen = run === undefined ? undefined : updatePullState(run, url, state)
     if (seen === undefined || seen === run) return
     finishedRuns.update(seen)
-    runPushes.addChanged(seen)
   }
 
   lastFinishedAt(ticket: Ticket): string | undefined {
@@ -180,82 +156,24 @@ export class RunManager {
     return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 
-  // ---- what people see ---------------------------------------------------------------------------------------------
-
-  /** Adds the current wait reason to a queued run, as people see it. */
-  withWaitReason(run: Run): Run {
-    if (run.status !== 'queued') return run
-    const waits = this.#ports.scheduler.reasonFor(run)
-    if (waits === undefined) return run
-    // The stored reason says why the run was queued again, the other why it still waits.
-    return { ...run, queueReason: run.queueReason === undefined ? waits : `${run.queueReason}; ${waits}` }
-  }
-
-  /** Publishes a new common wait reason for the runs at the head of the queue; the rest show it when they are read. */
-  publishQueueReason(): void {
-    const { runPushes, scheduler } = this.#ports
-    const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()
-    if (reason === this.#queueReason) return
-    this.#queueReason = reason
-    let pushed = 0
-    for (const run of scheduler.queue.runs()) {
-      if (pushed++ >= QUEUE_REASON_PUSHES_MAX) return
-      runPushes.addChanged(run)
-    }
-  }
-
   // ---- state changes -----------------------------------------------------------------------------------------------
 
   onRunChanged({ key, before, after, over, restored }: StateChange): void {
-    const { finishedRuns, runPushes, scheduler } = this.#ports
-    const { run, lease, woken, job } = after.context as RunContext
+    const { finishedRuns } = this.#ports
+    const { run, lease, woken } = after.context as RunContext
     const was = before?.context as RunContext | undefined
     if (!restored) this.#logStatus(run, was?.run.status ?? woken ?? undefined, was === undefined)
-    if (run !== was?.run) runPushes.addChanged(run)
     if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
-    if (!restored && run.status !== was?.run.status) this.#moveTicket(run, after.context as RunContext)
-    if (!restored && run.prUrl !== was?.run.prUrl) this.#linkPull(run, after.context as RunContext)
     if (over) {
       this.#onRunFinished(key, run)
-      if (job === 'follow-up') this.#onFollowUpEnded(after.context as RunContext)
-      else this.#ports.intake.onRunEnded(run)
       return
     }
     if (was === undefined) {
       this.#active.set(run.ticket.id, key)
       finishedRuns.release(key)
     }
-    const waits = run.status === 'queued' && lease === null
-    if (job === 'follow-up') this.#updateFollowUpReader(run, waits)
-    const waited = was !== undefined && was.lease === null && was.run.status === 'queued'
-    if (job === 'follow-up' && waits && !waited && !restored) this.#logAbsentHolder(run)
-    if (!waits) scheduler.remove(key)
-    else if (!waited) scheduler.add(run)
-  }
-
-  /** Keeps the conversation until a worker has accepted the follow-up, because a worker may reject the dispatch. */
-  #updateFollowUpReader(run: Run, waits: boolean): void {
-    const { followUpReader } = this.#ports
-    if (waits) followUpReader.startWaiting(run)
-    else if (run.status === 'queued') followUpReader.stopWaiting(run.id)
-    else followUpReader.forget(run.id)
-  }
-
-  /** Logs that the worker with the sandbox is not connected, and what to do: the wait may last the whole retention. */
-  #logAbsentHolder(run: Run): void {
-    const { clock, workers, instant, runEventLog } = this.#ports
-    const holder = sandboxHolder(run, clock.now())
-    const member = holder === undefined ? undefined : workers.get(holder)
-    if (member === undefined || member.online) return
-    const waits = `worker ${printable(member.name)} holds the sandbox and is not connected: it is waited for until ${run.sandbox.retainedUntil}`
-    const cure = 'to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again'
-    runEventLog.appendText(run.id, instant(), `${waits}; ${cure}`)
-  }
-
-  #onFollowUpEnded({ run, followUp }: RunContext): void {
-    const isDone = run.status === 'completed' && run.error === undefined
-    this.#ports.answeredRemarks.recordEnd(run.id, followUp?.id ?? run.id, isDone)
-    this.#ports.pollPull(run)
+    if (run.status === 'queued' && lease === null) this.#waiting.add(key)
+    else this.#waiting.delete(key)
   }
 
   #logStatus(run: Run, from: RunStatus | undefined, isNew: boolean): void {
@@ -276,24 +194,9 @@ export class RunManager {
     meters.observe('queue_wait_seconds', Math.max(0, clock.now() - Date.parse(queuedAt)) / 1000)
   }
 
-  /** Moves the ticket of a run. Follow-ups do not move their ticket. */
-  #moveTicket({ status, ticket }: Run, { job }: RunContext): void {
-    const { startedState, reviewState } = this.#ports.config().tracker
-    const state = status === 'preparing' ? startedState : status === 'completed' ? reviewState : undefined
-    if (job === 'run' && state !== undefined) this.#ports.intake.moveTicket(ticket.id, state)
-  }
-
-  #linkPull({ prUrl, ticket }: Run, { job, woken }: RunContext): void {
-    // A retried run had its pull request linked before.
-    if (job === 'run' && prUrl !== undefined && woken === null && this.#ports.trackerConnection.linksPulls)
-      this.#ports.pullRequestLinks.addLink(ticket, prUrl)
-  }
-
   #onRunFinished(key: string, run: Run): void {
-    const { artifactUpload, followUpReader, system, finishedRuns, scheduler } = this.#ports
-    artifactUpload.onRunEnded(run)
-    followUpReader.forget(key)
-    scheduler.remove(key)
+    const { system, finishedRuns } = this.#ports
+    this.#waiting.delete(key)
     finishedRuns.recordEnd(run)
     if (isTerminal(run.status)) this.#removeActive(run)
     else {
@@ -327,10 +230,9 @@ export class RunManager {
   }
 
   #finishWithoutActor(before: Run, run: Run): void {
-    const { finishedRuns, runPushes } = this.#ports
+    const { finishedRuns } = this.#ports
     this.#logStatus(run, before.status, false)
     finishedRuns.update(run)
     this.#removeActive(run)
-    runPushes.addChanged(run)
   }
 }

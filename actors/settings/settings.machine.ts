@@ -8,6 +8,7 @@
 import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
 interface WaitingChange {
   readonly handle: number
@@ -136,3 +137,13 @@ export const settingsMachine = setup({
     },
   },
 })
+
+/** There is one; its key is its name. */
+export const SETTINGS = 'settings'
+
+export const settingsKind: ActorKind = {
+  name: SETTINGS,
+  singleton: true,
+  logic: settingsMachine,
+  supervision: restartOrFatal,
+}

@@ -5,6 +5,8 @@
  * holds neither a terminal nor a session: both live on the worker. Credentials are read from the configuration when a
  * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
+
+import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
 import type { LeaseTimeouts } from '../../core/lease/deadline.ts'
@@ -20,7 +22,6 @@ import {
   ATTACH_VIEWS_PER_RUN_MAX,
 } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { ViewReceiver, ViewSender } from '../api/host-api.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'

@@ -6,11 +6,12 @@
  * screen whenever the view is opened, so a reconnect neither loses nor repeats output. After a reconnect the view asks
  * how many input frames arrived and resends the missing ones first.
  */
+
+import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Cancel } from '../../core/ports.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { ViewReceiver, ViewSender } from '../api/host-api.ts'
 import { UnacknowledgedInput } from './unacknowledged-input.ts'
 
 /** Sends the frames of a view to the worker of its session. */

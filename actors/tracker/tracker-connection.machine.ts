@@ -202,6 +202,7 @@ export const trackerConnectionMachine = setup({
 
 export const trackerConnectionKind: ActorKind = {
   name: TRACKER_CONNECTION,
+  singleton: true,
   logic: trackerConnectionMachine,
   supervision: restartOrFatal,
 }

@@ -81,6 +81,7 @@ export const trackerPollMachine = setup({
 
 export const trackerPollKind: ActorKind = {
   name: TRACKER_POLL,
+  singleton: true,
   logic: trackerPollMachine,
   supervision: restartOrFatal,
 }

@@ -111,6 +111,7 @@ export const localWorkerMachine = setup({
 
 export const localWorkerKind: ActorKind = {
   name: LOCAL_WORKER,
+  singleton: true,
   logic: localWorkerMachine,
   supervision: restartOrFatal,
 }

@@ -12,6 +12,8 @@ import {
 } from '../../core/fleet/placement.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { Placement } from '../../protocol/worker.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import { RunQueue } from './run-queue.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
@@ -45,6 +47,14 @@ export class Scheduler {
 
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
+  }
+
+  /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
+  onRunChange({ key, before, after, over }: StateChange): void {
+    const context = after.context as RunContext
+    const contextBefore = before?.context as RunContext | undefined
+    if (over || !isWaiting(context)) this.remove(key)
+    else if (contextBefore === undefined || !isWaiting(contextBefore)) this.add(context.run)
   }
 
   /** A run was queued. */
@@ -121,6 +131,14 @@ export class Scheduler {
     this.queue.add(run, waitingFor(run) ?? 'it is being made ready', ticketOf(run))
   }
 
+  /** Adds the current wait reason to a queued run, as people see it. */
+  withWaitReason(run: Run): Run {
+    const reason = run.status === 'queued' ? this.reasonFor(run) : undefined
+    if (reason === undefined) return run
+    // The stored reason says why the run was queued again, the other why it still waits.
+    return { ...run, queueReason: run.queueReason === undefined ? reason : `${run.queueReason}; ${reason}` }
+  }
+
   /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): string | undefined {
     if (!this.queue.has(run.id)) return undefined
@@ -190,3 +208,5 @@ const isAvailable = (worker: EnrolledWorker, now: number): boolean =>
   worker.used < worker.max &&
   worker.pausedUntil <= now &&
   worker.hold === undefined
+
+const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null

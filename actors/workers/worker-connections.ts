@@ -5,12 +5,13 @@
  * replaces it. Once a connection is closing, its further frames are ignored. Reading frames is left to the worker frame
  * router, and the life cycle of a connection to `connection.machine.ts`.
  */
+
+import type { WorkerSender } from '../../core/connection-ports.ts'
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS, WORKERS_UNREGISTERED_MAX } from '../../protocol/limits.ts'
-import type { WorkerSender } from '../api/host-api.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
@@ -30,6 +31,8 @@ export type WorkerEffect =
     }
   | { readonly type: 'worker.revoke connection'; readonly connection: number; readonly reason: string }
   | { readonly type: 'worker.send state'; readonly workerId: string }
+  /** Tells a worker to delete the sandbox of a finished run. */
+  | { readonly type: 'worker.send discard'; readonly workerId: string; readonly runId: string }
   /** Sends the current workers to the dashboards. */
   | { readonly type: 'worker.push workers' }
 

@@ -4,12 +4,13 @@
  * The first frame of a connection goes to the worker registration, numbered reports go to the frame receiver. Only the
  * current connection of a worker is read; frames on a closing connection are ignored.
  */
+
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
-import type { WorkerReceiver, WorkerSender } from '../api/host-api.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'

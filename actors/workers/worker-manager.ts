@@ -88,6 +88,9 @@ export class WorkerManager {
       case 'worker.close connection':
         connections.close(effect.connection, effect.reason)
         return
+      case 'worker.send discard':
+        this.sendDiscard(effect.workerId, effect.runId)
+        return
       case 'worker.push workers':
         this.#ports.pushWorkers()
         return

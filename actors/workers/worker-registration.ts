@@ -11,8 +11,8 @@ import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/f
 import type { Meters, RandomSource } from '../../core/ports.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
+import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { Heartbeats } from './heartbeats.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
 import type { WorkerEvent, WorkerInput } from './worker.machine.ts'
@@ -30,7 +30,7 @@ export interface WorkerRegistrationPorts {
   readonly pairingTokens: PairingTokens
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
-  readonly heartbeats: Heartbeats
+  readonly acknowledgements: LeaseAcknowledgements
   readonly version: string
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
@@ -181,7 +181,7 @@ export class WorkerRegistration {
   /** Reconciles the worker's leases, then acknowledges how far each of them is on disk. */
   #synchronize(connection: WorkerConnection, worker: EnrolledWorker, claims: readonly RunLease[]): void {
     this.#ports.reconciliation.reconcile(connection, worker, claims)
-    this.#ports.heartbeats.acknowledgeAll(connection, worker, undefined)
+    this.#ports.acknowledgements.acknowledgeAll(connection, worker, undefined)
     this.#ports.onReconnected(worker.id)
     this.#ports.requestScheduling()
     this.#ports.onWorkersChanged()

@@ -7,7 +7,8 @@
  * round is over when everything said has arrived, so nobody sleeps, and a frame that the doors lose ends the test.
  */
 import { createConnection, type Socket } from 'node:net'
-import type { HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'

@@ -1,5 +1,5 @@
 /** People who look into a sandbox, held in the hand: what each of them sees is part of the transcript. */
-import type { ViewReceiver } from '../../actors/api/host-api.ts'
+import type { ViewReceiver } from '../../core/connection-ports.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import {

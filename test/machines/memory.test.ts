@@ -3,7 +3,8 @@
  * gone when it is over, but for what is bounded.
  */
 import { expect, test } from '@jest/globals'
-import type { HostApi, WorkerReceiver } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver } from '../../core/connection-ports.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { RunEventLog } from '../../actors/runs/run-event-log.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'

@@ -3,7 +3,8 @@
  * product's own builder out of this world's clock, disk, tracker and door.
  */
 
-import type { HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'

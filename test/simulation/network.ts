@@ -6,7 +6,7 @@
  * is said meanwhile arrives afterwards, if the connection still stands), be slow, or, as no real connection does,
  * repeat, reorder, drop and invent single frames.
  */
-import type { WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { Happening, Process, Timeline } from './timeline.ts'

@@ -3,7 +3,7 @@
  *
  * A seat outlives no life of the host: whoever sat there when it went sees that, and sits down anew, or does not.
  */
-import type { ViewReceiver, ViewSender } from '../../actors/api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 
 /** How the picture of a simulated terminal begins: its size, then all that was printed. */

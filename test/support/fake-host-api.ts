@@ -3,7 +3,8 @@
  *
  * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
  */
-import type { ArtifactFile, HostApi, WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'

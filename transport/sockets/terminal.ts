@@ -5,7 +5,7 @@
  * one terminal can keep a worker's line busy.
  */
 import type { WebSocket } from 'uWebSockets.js'
-import type { ViewReceiver, ViewSender } from '../../actors/api/host-api.ts'
+import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
 import { AttachInput, type AttachOutput } from '../../protocol/dashboard.ts'
 import {

@@ -9,7 +9,7 @@
  * to the system for each frame would cost more than making the frame.
  */
 import type { WebSocket } from 'uWebSockets.js'
-import type { WorkerReceiver, WorkerSender } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
 import { WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'

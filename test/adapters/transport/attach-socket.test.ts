@@ -1,6 +1,6 @@
 /** The attach socket: a terminal's frames to the letter, in both directions, within their bounds. */
 import { expect, test } from '@jest/globals'
-import type { ViewSender } from '../../../actors/api/host-api.ts'
+import type { ViewSender } from '../../../core/connection-ports.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
   ATTACH_DATA_CHARS_MAX,

@@ -4,7 +4,7 @@
  * what is told arrives once and in order, and no worker's disk keeps anything.
  */
 import { expect, test } from '@jest/globals'
-import type { WorkerReceiver } from '../../../actors/api/host-api.ts'
+import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {

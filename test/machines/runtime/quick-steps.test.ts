@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type AnyActorLogic, type AnyStateMachine, assign, createActor, setup } from 'xstate'
-import { hostKinds } from '../../../actors/root/actor-kinds.ts'
+import { hostKinds } from '../../../actors/root/modules.ts'
 import { defineActions } from '../../../actors/runtime/actions.ts'
 import { withQuickSteps } from '../../../actors/runtime/quick-steps.ts'
 import { createTransitionOutput, type TransitionOutput } from '../../../actors/runtime/transition-output.ts'

@@ -3,7 +3,7 @@
  * is typed, and each line that is typed is used up by its agent.
  */
 import { describe, expect, test } from '@jest/globals'
-import type { WorkerReceiver } from '../../../actors/api/host-api.ts'
+import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {

@@ -1,0 +1,55 @@
+/** The dashboard module sends `run-updated` for every run that changed, and for queued runs that wait for another reason. */
+import { QUEUE_REASON_PUSHES_MAX } from '../../protocol/limits.ts'
+import { defineHostModule } from '../host-context.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import { RunBroadcast } from './run-broadcast.ts'
+
+export const dashboardModule = defineHostModule({
+  name: 'dashboard',
+  create({ clock, broadcast }, { scheduler, jobs, runs }) {
+    const runBroadcast = new RunBroadcast({
+      clock,
+      hasSubscribers: () => broadcast.hasListeners,
+      push: (run) => broadcast.send({ type: 'run-updated', run: scheduler.withWaitReason(run) }),
+    })
+    let queueReason: string | undefined
+
+    /** The first runs in the queue are sent with their reason; the others show it when they are asked for. */
+    function sendQueueReason(): void {
+      const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()
+      if (reason === queueReason) return
+      queueReason = reason
+      let sent = 0
+      for (const run of scheduler.queue.runs()) {
+        if (sent++ >= QUEUE_REASON_PUSHES_MAX) return
+        runBroadcast.addChanged(run)
+      }
+    }
+
+    return {
+      participants: [runBroadcast],
+      onStateChange: {
+        [RUN]: ({ before, after }) => {
+          const { run } = after.context as RunContext
+          if (run !== (before?.context as RunContext | undefined)?.run) runBroadcast.addChanged(run)
+        },
+      },
+      onViewChange({ view, key }) {
+        if (key === undefined) return
+        const run =
+          view === 'finished run'
+            ? runs.latest(key)
+            : view === 'wait reason'
+              ? jobs.waitingRun(key)
+              : undefined
+        if (run !== undefined) runBroadcast.addChanged(run)
+      },
+      beforeCommit() {
+        if (broadcast.hasListeners) sendQueueReason()
+      },
+      stop: () => runBroadcast.stop(),
+      sizes: () => ({ recentPushes: runBroadcast.size }),
+    }
+  },
+})

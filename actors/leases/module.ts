@@ -1,0 +1,97 @@
+/** The leases module grants leases, receives the frames of their runs, and ends them. */
+import { defineHostModule } from '../host-context.ts'
+import { RUN } from '../runs/run.names.ts'
+import { effectHandlers } from '../runtime/module.ts'
+import { EndedLeases } from './ended-leases.ts'
+import { FrameReceiver } from './frame-receiver.ts'
+import { type LeaseEffect, leaseKind } from './lease.machine.ts'
+import { LEASE } from './lease.names.ts'
+import { LeaseAcknowledgements } from './lease-acknowledgements.ts'
+import { LeaseManager } from './lease-manager.ts'
+import { reconcileAfterRestart } from './restart-reconciliation.ts'
+
+export interface LeasesView {
+  readonly manager: LeaseManager
+  readonly frameReceiver: FrameReceiver
+  readonly endedLeases: EndedLeases
+  readonly acknowledgements: LeaseAcknowledgements
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly leases: LeasesView
+  }
+}
+
+const PRUNE_MS = 6 * 3_600_000
+
+export const leasesModule = defineHostModule({
+  name: 'leases',
+  kinds: [leaseKind],
+  create(context, { workers, runs, jobs, runRecords }) {
+    const { clock, store, system, ids, config, requestCommit, onInvariantViolated } = context
+    const { keyValues } = store.database
+    const { registry, connections, dispatchBackoff } = workers
+    const endedLeases = new EndedLeases(keyValues, requestCommit)
+    const frameReceiver = new FrameReceiver({
+      ...context,
+      keyValues,
+      artifacts: store.artifacts,
+      usage: store.usage,
+      runEventLog: runRecords.eventLog,
+      sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
+      acceptsFrames: (runId) => system.isRunning(RUN, runId),
+      patchRun: (runId, workerId, patch) => {
+        const type =
+          patch.status === 'running' || patch.status === 'finalizing'
+            ? (`patched to ${patch.status}` as const)
+            : 'patched'
+        runs.send(runId, { type, workerId, patch })
+      },
+      recordMemories: (runId, repo, learnt) => jobs.preparation.recordMemories(runId, repo, learnt),
+      retentionHours: () => config().sandbox.retentionHours,
+      onAckDue: (workerId, leaseId) => acknowledgements.acknowledgeLease(workerId, leaseId),
+      onInvariantViolated: () => onInvariantViolated('acknowledged never falls'),
+    })
+    const acknowledgements = new LeaseAcknowledgements({
+      ...context,
+      workers: registry,
+      connections,
+      frameReceiver,
+    })
+    const manager = new LeaseManager({
+      ...context,
+      newId: () => ids.lease(),
+      workers: registry,
+      connections,
+      dispatchBackoff,
+      frameReceiver,
+      endedLeases,
+      prepareJob: (lease) => jobs.preparation.prepareJob(lease),
+    })
+    let cancelPrune = () => {}
+    const prune = () => {
+      endedLeases.prune(clock.now())
+      cancelPrune = clock.after(PRUNE_MS, prune)
+    }
+    return {
+      view: { manager, frameReceiver, endedLeases, acknowledgements },
+      effects: effectHandlers<LeaseEffect>({ lease: (effect) => manager.runEffect(effect) }),
+      participants: [endedLeases, frameReceiver],
+      onStateChange: { [LEASE]: (change) => manager.onLeaseChanged(change) },
+      onTimer: { lease: (key, name) => manager.onTimer(key, name) },
+      onRestored: () => reconcileAfterRestart({ ...context, workers: registry, runs }),
+      start: prune,
+      stop: () => cancelPrune(),
+      reportGauges(meters) {
+        meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
+        manager.reportCounts(meters)
+      },
+      sizes: () => ({
+        bookPages: frameReceiver.size,
+        pendingBytes: frameReceiver.pendingBytes,
+        framesBehind: frameReceiver.countUncommittedFrames(),
+      }),
+    }
+  },
+})

@@ -1,0 +1,65 @@
+/** Creates what every module of the host is created with. */
+import { createIds } from '../../core/ids.ts'
+import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
+import { createTimestamps } from '../../core/timestamps.ts'
+import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
+import type { HostContext } from '../host-context.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { ModuleList } from '../runtime/module.ts'
+import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import { CurrentConfig } from '../settings/current-config.ts'
+import type { HostDependencies } from './create-host.ts'
+import { ROOT } from './root.machine.ts'
+
+export function createHostContext(
+  dependencies: HostDependencies,
+  system: ActorSystem,
+  modules: () => ModuleList,
+): HostContext {
+  const { clock, random, log, meters } = dependencies
+  const currentConfig = new CurrentConfig(
+    dependencies.configuration,
+    dependencies.configText,
+    dependencies.onConfigChange,
+  )
+  const config = () => currentConfig.configuration.effective
+  const timeouts = () => config().fleet
+  const rootState = () => system.peek(ROOT, ROOT)?.value
+  return {
+    clock,
+    random,
+    log,
+    meters,
+    store: dependencies.store,
+    system,
+    timers: new MonotonicTimers(
+      clock,
+      () => heartbeatTimeoutMs(timeouts()),
+      (key, name) => modules().onTimer(key, name),
+    ),
+    ids: createIds(clock, random),
+    instant: createTimestamps(clock),
+    currentConfig,
+    config,
+    timeouts,
+    onConfigChange: () => modules().onConfigChange(),
+    broadcast: new DashboardBroadcast(log),
+    requestCommit: () => system.requestCommit(),
+    publish: (change) => modules().onViewChange(change),
+    requestScheduling: () => modules().onViewChange({ view: 'placement' }),
+    onInvariantViolated(law) {
+      meters.count('invariant_violations_total', { law })
+      log.error({ law }, 'a law was broken; please report this')
+    },
+    trackerFor: dependencies.tracker,
+    accounts: dependencies.accounts,
+    bucket: dependencies.bucket,
+    pullRequestApi: () => dependencies.pulls(config()),
+    localWorkerLauncher: dependencies.localWorker,
+    managementPort: dependencies.port,
+    version: dependencies.health.version,
+    // A request may come in before the root has heard that the listeners are open.
+    isOpen: () => rootState() === 'recovering' || rootState() === 'serving',
+    isServing: () => rootState() === 'serving',
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * The modules about runs: their records and events, the runs themselves, what stands between a queued run and a worker,
+ * and what is done for a run at its code host and its bucket.
+ */
+
+import type { Run } from '../../protocol/run.ts'
+import { defineHostModule } from '../host-context.ts'
+import { effectHandlers } from '../runtime/module.ts'
+import { AnsweredRemarks } from './answered-remarks.ts'
+import { ArtifactUpload } from './artifact-upload.ts'
+import { FinishedRuns } from './finished-runs.ts'
+import { FollowUpObserver } from './follow-up-observer.ts'
+import { FollowUpReader } from './follow-up-reader.ts'
+import { JobPreparation } from './job-preparation.ts'
+import { Memories } from './memories.ts'
+import { PullStatePoller } from './pull-state-poller.ts'
+import { type RunContext, runKind } from './run.machine.ts'
+import { RUN } from './run.names.ts'
+import { RunEventLog } from './run-event-log.ts'
+import { type RunEffect, RunManager } from './run-manager.ts'
+
+export interface RunRecordsView {
+  readonly eventLog: RunEventLog
+  readonly finishedRuns: FinishedRuns
+}
+
+export interface JobsView {
+  readonly preparation: JobPreparation
+  readonly followUpReader: FollowUpReader
+  /** The run, while it is in the queue without a lease. */
+  waitingRun(runId: string): Run | undefined
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly runRecords: RunRecordsView
+    readonly memories: Memories
+    readonly runs: RunManager
+    readonly jobs: JobsView
+    readonly pullStates: PullStatePoller
+  }
+}
+
+/** Events of runs, and records without an actor. */
+export const runRecordsModule = defineHostModule({
+  name: 'runRecords',
+  create({ store, broadcast, requestCommit, publish }) {
+    const eventLog = new RunEventLog({
+      events: store.events,
+      requestCommit,
+      publish: (event, json) => {
+        if (broadcast.hasListeners)
+          broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+      },
+    })
+    const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, ({ id }) =>
+      publish({ view: 'finished run', key: id }),
+    )
+    return {
+      view: { eventLog, finishedRuns },
+      // Events come first: whoever is sent the end of a run has been sent everything before it.
+      participants: [eventLog, finishedRuns],
+      sizes: () => ({ journalPages: eventLog.size }),
+    }
+  },
+})
+
+/** What runs learnt about a repository. */
+export const memoriesModule = defineHostModule({
+  name: 'memories',
+  create({ store, ids, requestCommit }) {
+    const { keyValues } = store.database
+    const memories = new Memories({ keyValues, newId: () => ids.memory(), requestCommit })
+    return { view: memories, participants: [memories] }
+  },
+})
+
+/** Runs that are not finished. */
+export const runsModule = defineHostModule({
+  name: 'runs',
+  kinds: [runKind],
+  create(context, { runRecords, workers }) {
+    const runs = new RunManager({
+      ...context,
+      newId: () => context.ids.run(),
+      runs: context.store.database.runs,
+      runEventLog: runRecords.eventLog,
+      finishedRuns: runRecords.finishedRuns,
+      workers: workers.registry,
+    })
+    return {
+      view: runs,
+      effects: effectHandlers<RunEffect>({ run: ({ runId }) => runs.markFailed(runId) }),
+      onStateChange: { [RUN]: (change) => runs.onRunChanged(change) },
+      sizes: () => ({ activeRuns: runs.size }),
+    }
+  },
+})
+
+/** What a queued run still waits for, and the job that a worker is given. */
+export const jobsModule = defineHostModule({
+  name: 'jobs',
+  create(context, { runRecords, memories, runs, tracker, workers }) {
+    const { store, system, instant, publish, requestCommit } = context
+    const answeredRemarks = new AnsweredRemarks({ keyValues: store.database.keyValues, requestCommit })
+    const followUpReader = new FollowUpReader({
+      ...context,
+      answered: (runId, url) => answeredRemarks.answered(runId, url),
+      onWaitReasonChanged: (runId) => publish({ view: 'wait reason', key: runId }),
+      onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
+      onPullGone: (runId, reason) => void runs.send(runId, { type: 'pull gone', at: instant(), reason }),
+    })
+    const shared = {
+      ...context,
+      workers: workers.registry,
+      runEventLog: runRecords.eventLog,
+      followUpReader,
+      answeredRemarks,
+    }
+    const preparation = new JobPreparation({
+      ...shared,
+      memories,
+      blockedBy: (ticket) => tracker.intake.waitingFor(ticket),
+    })
+    const observer = new FollowUpObserver(shared)
+    return {
+      view: {
+        preparation,
+        followUpReader,
+        waitingRun(runId) {
+          const run = system.peek(RUN, runId)?.context as RunContext | undefined
+          return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
+        },
+      },
+      participants: [answeredRemarks],
+      onStateChange: { [RUN]: (change) => observer.onRunChange(change) },
+      onConfigChange: () => followUpReader.onCodeHostChanged(),
+      stop: () => followUpReader.stop(),
+      sizes: () => ({ followUps: followUpReader.size }),
+    }
+  },
+})
+
+/** Artifacts of completed runs, in the bucket. */
+export const artifactUploadModule = defineHostModule({
+  name: 'artifactUpload',
+  create(context, { runRecords }) {
+    const { store, bucket, instant } = context
+    const upload = new ArtifactUpload({
+      ...context,
+      keyValues: store.database.keyValues,
+      runs: store.database.runs,
+      artifacts: store.artifacts,
+      bucket,
+      appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
+    })
+    return {
+      participants: [upload],
+      onStateChange: {
+        [RUN]: ({ after, over }) => {
+          if (over) upload.onRunEnded((after.context as RunContext).run)
+        },
+      },
+      start: () => upload.start(),
+      stop: () => upload.stop(),
+      sizes: () => ({ evidence: upload.size }),
+    }
+  },
+})
+
+/** The state of runs' pull requests at the code host. */
+export const pullStatesModule = defineHostModule({
+  name: 'pullStates',
+  create(context, { runs }) {
+    const poller = new PullStatePoller({
+      ...context,
+      runs: context.store.database.runs,
+      latestRun: (id) => runs.latest(id),
+      onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
+    })
+    return {
+      view: poller,
+      onStateChange: {
+        [RUN]: ({ after, over }) => {
+          const { run, job } = after.context as RunContext
+          if (over && job === 'follow-up') poller.pollRun(run)
+        },
+      },
+      start: () => poller.start(),
+      stop: () => poller.stop(),
+    }
+  },
+})

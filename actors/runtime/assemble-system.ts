@@ -1,0 +1,50 @@
+/**
+ * Assembles an actor system and its modules. Each needs the other: modules send events to actors, and the system asks
+ * the modules to carry out effects and to write to commits.
+ */
+import { ActorSystem, type ActorSystemPorts } from './actor-system.ts'
+import type { CommitParticipant } from './commit-loop.ts'
+import { createModules, type ModuleDefinition, ModuleList } from './module.ts'
+
+export interface AssembledSystem<C> {
+  readonly context: C
+  readonly system: ActorSystem
+  readonly modules: ModuleList
+  /** Starts the actors of which there is one each. */
+  startSingletons(): void
+}
+
+type SystemPorts = Pick<ActorSystemPorts, 'clock' | 'database' | 'log' | 'meters' | 'onFatal'>
+
+/**
+ * @param createContext what the modules are created with. `modules` answers the finished list; nothing may call it
+ * before every module is created.
+ */
+export function assembleSystem<C>(
+  ports: SystemPorts,
+  definitions: readonly ModuleDefinition<C>[],
+  createContext: (system: ActorSystem, modules: () => ModuleList) => C,
+): AssembledSystem<C> {
+  const kinds = definitions.flatMap(({ kinds = [] }) => kinds)
+  const participants: CommitParticipant[] = []
+  let modules = new ModuleList(new Map())
+  const system = new ActorSystem({
+    ...ports,
+    kinds,
+    participants,
+    runEffect: (effect) => modules.runEffect(effect),
+    beforeCommit: () => modules.beforeCommit(),
+    onStateChange: (change) => modules.onStateChange(change),
+  })
+  const context = createContext(system, () => modules)
+  modules = createModules(definitions, context)
+  participants.push(...modules.participants)
+  return {
+    context,
+    system,
+    modules,
+    startSingletons() {
+      for (const { name, singleton } of kinds) if (singleton) system.spawn(name, name, {})
+    },
+  }
+}

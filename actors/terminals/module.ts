@@ -1,0 +1,75 @@
+/** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
+import { agentCredential } from '../../core/run/job.ts'
+import { defineHostModule } from '../host-context.ts'
+import { RUN } from '../runs/run.names.ts'
+import { effectHandlers } from '../runtime/module.ts'
+import { SessionCosts } from './session-costs.ts'
+import { type TerminalSessionEffect, terminalSessionKind } from './terminal-session.machine.ts'
+import { TERMINAL_SESSION } from './terminal-session.names.ts'
+import { TerminalSessions } from './terminal-sessions.ts'
+
+export interface TerminalsView {
+  readonly sessions: TerminalSessions
+  readonly sessionCosts: SessionCosts
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly terminals: TerminalsView
+  }
+}
+
+const PRUNE_MS = 6 * 3_600_000
+
+export const terminalsModule = defineHostModule({
+  name: 'terminals',
+  kinds: [terminalSessionKind],
+  create(context, { workers, runRecords }) {
+    const { clock, config, store, system, requestCommit } = context
+    const { finishedRuns } = runRecords
+    const sessions = new TerminalSessions({
+      ...context,
+      workers: workers.registry,
+      connections: workers.connections,
+      credentials() {
+        // Only agentA's sessions can be continued.
+        const agent = agentCredential('agentA', config().agent)
+        return agent === undefined ? {} : { agent }
+      },
+    })
+    const sessionCosts = new SessionCosts({
+      keyValues: store.database.keyValues,
+      usage: store.usage,
+      now: () => clock.now(),
+      finishedRun: (runId) =>
+        system.peek(RUN, runId) === undefined ? finishedRuns.latest(runId) : undefined,
+      changeRun: (run) => finishedRuns.update(run),
+      requestCommit,
+    })
+    let cancelPrune = () => {}
+    const prune = () => {
+      sessionCosts.prune()
+      cancelPrune = clock.after(PRUNE_MS, prune)
+    }
+    return {
+      view: { sessions, sessionCosts },
+      effects: effectHandlers<TerminalSessionEffect>({ attach: (effect) => sessions.runEffect(effect) }),
+      participants: [sessionCosts],
+      onStateChange: {
+        [TERMINAL_SESSION]: (change) => sessions.onStateChange(change),
+        [RUN]: ({ key, over }) => {
+          if (over) sessionCosts.onRunFinished(key)
+        },
+      },
+      onTimer: { attach: (key) => sessions.onTimer(key) },
+      start() {
+        sessionCosts.start()
+        prune()
+      },
+      // Before connections close, so that each view is told the reason.
+      drain: async () => sessions.stop(),
+      stop: () => cancelPrune(),
+      sizes: () => ({ booted: sessions.size, terminals: sessions.views }),
+    }
+  },
+})

@@ -1,0 +1,115 @@
+/** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
+
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+import { defineHostModule } from '../host-context.ts'
+import { RUN } from '../runs/run.names.ts'
+import { effectHandlers } from '../runtime/module.ts'
+import { PullRequestLinks } from './pull-request-links.ts'
+import { TicketIntake } from './ticket-intake.ts'
+import { TicketProgress } from './ticket-progress.ts'
+import {
+  TRACKER_CONNECTION,
+  type TrackerConnectionContext,
+  type TrackerConnectionEffect,
+  trackerConnectionKind,
+} from './tracker-connection.machine.ts'
+import { TrackerConnection, trackerStatusOf } from './tracker-connection.ts'
+import { TRACKER_POLL, type TrackerPollEffect, trackerPollKind } from './tracker-poll.machine.ts'
+
+export interface TrackerView {
+  readonly connection: TrackerConnection
+  readonly intake: TicketIntake
+  status(): TrackerStatus
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly tracker: TrackerView
+  }
+}
+
+export const trackerModule = defineHostModule({
+  name: 'tracker',
+  kinds: [trackerPollKind, trackerConnectionKind],
+  create(context, { settings, runs }) {
+    const { system, store, accounts, broadcast, publish, config } = context
+    const { keyValues } = store.database
+    const connection: TrackerConnection = new TrackerConnection({
+      ...context,
+      refresh: (config, token) => accounts.refreshTrackerToken(config, token),
+      save: settings.saveCredentials,
+      sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
+      onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
+    })
+    const intake: TicketIntake = new TicketIntake({
+      ...context,
+      keyValues,
+      trackerConnection: connection,
+      sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
+      activeRunOf: (ticketId) => runs.activeRunOf(ticketId),
+      activeTicketIds: () => runs.activeTickets(),
+      lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
+      queueRun: (ticket) => void runs.createRun(ticket),
+      onTicketLeft: (ticket) => runs.onTicketLeft(ticket),
+      onTicketsChanged: (eligible) => {
+        if (eligible) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
+        publish({ view: 'tickets' })
+      },
+    })
+    const pullRequestLinks = new PullRequestLinks({
+      ...context,
+      keyValues,
+      ask: (request) => connection.ask(request),
+    })
+    const progress = new TicketProgress({
+      config,
+      intake,
+      trackerConnection: connection,
+      pullRequestLinks,
+    })
+    return {
+      view: {
+        connection,
+        intake,
+        status() {
+          const actor = system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
+          return actor === undefined
+            ? { state: 'disconnected' }
+            : trackerStatusOf(actor.value, actor.context as TrackerConnectionContext)
+        },
+      },
+      effects: effectHandlers<TrackerPollEffect | TrackerConnectionEffect>({
+        intake: (effect) => intake.runEffect(effect),
+        tracker: (effect) => connection.runEffect(effect),
+      }),
+      participants: [intake, intake.moves, pullRequestLinks],
+      onStateChange: {
+        [RUN]: (change) => progress.onRunChange(change),
+        [TRACKER_CONNECTION]({ before, after }) {
+          connection.onStateChange(after.value)
+          const status = trackerStatusOf(after.value, after.context as TrackerConnectionContext)
+          if (before === undefined) return
+          const known = trackerStatusOf(before.value, before.context as TrackerConnectionContext)
+          if (known.state !== status.state || known.error !== status.error)
+            broadcast.send({ type: 'linear-status', linearStatus: status })
+        },
+      },
+      start() {
+        connection.onConfigChange()
+        intake.moves.start()
+        pullRequestLinks.start()
+      },
+      drain: () => connection.refreshSettled(),
+      stop() {
+        connection.stop()
+        pullRequestLinks.stop()
+        intake.stop()
+      },
+      onConfigChange() {
+        connection.onConfigChange()
+        intake.onConfigChange()
+      },
+      sizes: () => ({ pullLinks: pullRequestLinks.size }),
+    }
+  },
+})

@@ -1,0 +1,188 @@
+/**
+ * The modules about workers: who is enrolled and connected, what arrives on their connections, who gets the next run,
+ * and the worker that the host runs itself.
+ */
+import { defineHostModule } from '../host-context.ts'
+import { RUN } from '../runs/run.names.ts'
+import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
+import { effectHandlers } from '../runtime/module.ts'
+import { connectionKind } from './connection.machine.ts'
+import { DispatchBackoff } from './dispatch-backoff.ts'
+import { Heartbeats } from './heartbeats.ts'
+import { LeaseReconciliation } from './lease-reconciliation.ts'
+import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
+import { LocalWorkerSupervisor } from './local-worker-process.ts'
+import { PairingTokens } from './pairing-tokens.ts'
+import { Scheduler } from './scheduler.ts'
+import { workerKind } from './worker.machine.ts'
+import { CONNECTION, WORKER } from './worker.names.ts'
+import { WorkerConnections, type WorkerEffect } from './worker-connections.ts'
+import { WorkerFrameRouter } from './worker-frame-router.ts'
+import { WorkerManager } from './worker-manager.ts'
+import { WorkerRegistration } from './worker-registration.ts'
+import { WorkerRegistry } from './worker-registry.ts'
+
+export interface WorkersView {
+  readonly registry: WorkerRegistry
+  /** Frames go out to workers here. */
+  readonly connections: WorkerConnections
+  readonly dispatchBackoff: DispatchBackoff
+  readonly pairingTokens: PairingTokens
+  readonly undeliveredDiscards: UndeliveredDiscards
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly workers: WorkersView
+    readonly workerChannel: Pick<WorkerFrameRouter, 'connect'>
+    readonly scheduler: Scheduler
+  }
+}
+
+/** Who is enrolled, who is connected, who rests after a refusal. */
+export const workersModule = defineHostModule({
+  name: 'workers',
+  create(context) {
+    const { clock, random, store, requestCommit, isOpen } = context
+    const registry = new WorkerRegistry()
+    const connections = new WorkerConnections({ ...context, workers: registry, mayConnect: isOpen })
+    const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
+    const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
+    return {
+      view: {
+        registry,
+        connections,
+        dispatchBackoff,
+        pairingTokens: new PairingTokens(clock, random),
+        undeliveredDiscards,
+      },
+      participants: [undeliveredDiscards],
+      onTimer: {
+        connection: (key, name) => connections.onTimer(key, name),
+        worker: (key, name) => dispatchBackoff.onTimer(key, name),
+      },
+      onConfigChange: () => connections.onConfigChange(),
+      reportGauges(meters) {
+        meters.gauge('leases', registry.leaseCount)
+        meters.gauge('workers_connected', registry.capacity().connected)
+      },
+      sizes: () => ({
+        connections: connections.size,
+        workers: registry.size,
+        leases: registry.leaseCount,
+      }),
+    }
+  },
+})
+
+/** What arrives on the connections of workers, and what follows from workers and connections changing state. */
+export const workerChannelModule = defineHostModule({
+  name: 'workerChannel',
+  kinds: [workerKind, connectionKind],
+  create(context, { workers, leases, terminals }) {
+    const { broadcast, store, version } = context
+    const { registry, connections, dispatchBackoff, pairingTokens, undeliveredDiscards } = workers
+    const { frameReceiver, endedLeases, acknowledgements } = leases
+    const shared = { ...context, workers: registry, connections, dispatchBackoff }
+    const onWorkersChanged = () => manager.schedulePush()
+    const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
+    const heartbeats = new Heartbeats({ ...shared, acknowledgements, reconciliation, onWorkersChanged })
+    const registration = new WorkerRegistration({
+      ...shared,
+      pairingTokens,
+      reconciliation,
+      acknowledgements,
+      version,
+      onWorkersChanged,
+      onReconnected: (workerId) => manager.onReconnected(workerId),
+    })
+    const manager: WorkerManager = new WorkerManager({
+      ...shared,
+      registration,
+      frameReceiver,
+      undeliveredDiscards,
+      terminals: terminals.sessions,
+      hasViewers: () => broadcast.hasListeners,
+      pushWorkers: () => broadcast.send({ type: 'workers', workers: registry.views() }),
+    })
+    const frameRouter = new WorkerFrameRouter({
+      ...shared,
+      frameReceiver,
+      registration,
+      heartbeats,
+      reconciliation,
+      usage: store.usage,
+      terminals: terminals.sessions,
+      sessionCosts: terminals.sessionCosts,
+    })
+    return {
+      view: frameRouter,
+      effects: effectHandlers<WorkerEffect>({ worker: (effect) => manager.runEffect(effect) }),
+      onStateChange: {
+        [WORKER]: (change) => manager.onWorkerChange(change),
+        [CONNECTION]: (change) => manager.onConnectionChange(change),
+      },
+      onTimer: { enrollment: (key) => manager.onTimer(key) },
+      stop: () => manager.stop(),
+      reportGauges: (meters) => frameRouter.reportMetrics(meters),
+    }
+  },
+})
+
+/** Who gets the next run. */
+export const schedulerModule = defineHostModule({
+  name: 'scheduler',
+  create({ store, timers, clock, requestCommit, isServing }, { workers, jobs, tracker, leases }) {
+    const scheduler = new Scheduler({
+      workers: workers.registry,
+      monotonicNow: () => timers.now(),
+      wallNow: () => clock.now(),
+      mayGrant: () => isServing() && store.database.state().is === 'ready',
+      waitingFor: (run) => jobs.preparation.waitingFor(run),
+      requiredWorker: (run) => jobs.preparation.sandboxHolder(run),
+      readiness: (run) => jobs.preparation.readiness(run),
+      ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
+      grant: (run, worker) => leases.manager.grantLease(run, worker),
+      requestCommit,
+    })
+    return {
+      view: scheduler,
+      onStateChange: { [RUN]: (change) => scheduler.onRunChange(change) },
+      onViewChange({ view, key }) {
+        if (view === 'placement') scheduler.requestScheduling()
+        else if (view === 'tickets') scheduler.refreshQueue()
+        else if (view === 'wait reason' && key !== undefined) {
+          const run = jobs.waitingRun(key)
+          if (run !== undefined) scheduler.add(run)
+        }
+      },
+      beforeCommit: () => scheduler.placeRuns(),
+      start: () => scheduler.requestScheduling(),
+      onConfigChange: () => scheduler.refreshQueue(),
+      onStoreReady: () => scheduler.requestScheduling(),
+      reportGauges: (meters) => meters.gauge('queue_depth', scheduler.queue.size),
+      sizes: () => ({ queued: scheduler.queue.size }),
+    }
+  },
+})
+
+/** The worker that the host runs itself. */
+export const localWorkerModule = defineHostModule({
+  name: 'localWorker',
+  kinds: [localWorkerKind],
+  create(context, { workers }) {
+    const localWorker = new LocalWorkerSupervisor({
+      ...context,
+      pairingTokens: workers.pairingTokens,
+      launcher: context.localWorkerLauncher,
+      sendEvent: (event) => void context.system.send(LOCAL_WORKER, LOCAL_WORKER, event),
+    })
+    return {
+      effects: effectHandlers<LocalWorkerEffect>({ local: (effect) => localWorker.runEffect(effect) }),
+      start: () => localWorker.onConfigChange(),
+      onConfigChange: () => localWorker.onConfigChange(),
+      drain: () => localWorker.stop(),
+      stop: () => localWorker.stopNow(),
+    }
+  },
+})
