@@ -130,7 +130,7 @@ describe('a tidy house is left in peace', () => {
     ],
     [
       'transport/a.ts',
-      "import type { HostApi } from '../actors/api/host-api.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
+      "import type { FrontDesk } from '../actors/api/host-api.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
     ],
     ['transport/listener.ts', "import uWS, { type TemplatedApp } from 'uWebSockets.js'"],
     ['worker/dial.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/runtime/a.ts'"],
