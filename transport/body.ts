@@ -1,8 +1,8 @@
 /**
- * A request's body, read whole within a cap and a deadline, or only waited for where nobody wants it.
+ * Reads a request's whole body, within a size limit and a deadline; a body that no route uses is only counted.
  *
- * The listener hands over pieces that are dead after their callback, so each is copied. It also has a patience of its
- * own: a body slower than 16 KiB/s is hung up on after about ten seconds, without a word from us.
+ * Every chunk is copied, because the library reuses its memory after the callback. The library also closes a connection
+ * whose body is slower than 16 KiB/s after about ten seconds, without calling this code.
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
@@ -13,22 +13,22 @@ import type { RequestHead } from './request-head.ts'
 export type Body =
   | { readonly is: 'whole'; readonly bytes: Uint8Array }
   | { readonly is: 'late' }
-  /** More is on its way; `rest` calls back once the client has sent it all. */
+  /** The rest is still arriving; `rest` calls back once the client has sent it all. */
   | { readonly is: 'too large'; readonly onRestReceived: (sent: () => void) => void }
 
-/** Why this head's body cannot be read at all, whatever is in it. */
+/** Why the body of this request cannot be read; undefined when it can. */
 export function framingError(head: RequestHead): string | undefined {
   if (head.contentLengths > 1) return 'the request has more than one Content-Length header; send one'
   if (head.transferEncoding === '' || head.transferEncoding === 'chunked') return undefined
-  return 'of the transfer encodings only chunked is understood; send the body as it is, or chunked'
+  return 'chunked is the only supported transfer encoding; send the body chunked or without an encoding'
 }
 
-/** What becomes of the bytes: handed over, or counted against the cap and forgotten. */
+/** `kept`: the bytes are returned. `counted`: they only count against the size limit. */
 export type BodyUse = 'kept' | 'counted'
 
 /**
- * Calls `done` once, or never when the client hangs up before. Reads from `head` before it returns, not after.
- * A body that is only counted comes out empty: a route without one must not hold what a stranger sends it.
+ * Calls `done` once, or never when the client disconnects before. Reads `head` only before it returns.
+ * A counted body is empty, so that a route without a body does not keep a client's data in memory.
  */
 export function readBody(
   response: HttpResponse,

@@ -1,28 +1,28 @@
 /**
- * A long body on its way out, piece by piece, no faster than the client reads.
+ * Sends a long response body in chunks, no faster than the client reads.
  *
- * The listener takes a piece whole or says how far it came; the rest of that piece is offered again when there is
- * room, and the next one is not even read before. So a slow client costs one piece, whatever the size of the body.
+ * The library accepts a chunk whole or in part. The rest of the chunk is written again when the socket is writable, and
+ * the next chunk is read only after that. So a slow client costs the memory of one chunk.
  */
 import type { HttpResponse } from 'uWebSockets.js'
 
-/** A piece that did not go out whole. */
+/** A chunk that was written only in part. */
 interface PendingChunk {
   readonly bytes: Uint8Array
-  /** How much of the body came before it. */
+  /** The offset of the chunk in the body. */
   readonly from: number
   readonly resolve: (taken: ChunkResult) => void
 }
 
-/** `all`: the body is complete, and the response must not be touched any more. */
-export type ChunkResult = 'piece' | 'all' | 'gone'
+/** `all`: the body is complete, and the response must not be used any more. */
+export type ChunkResult = 'chunk' | 'all' | 'gone'
 
 export class ChunkedBody {
   readonly #response: HttpResponse
   readonly #size: number
   #pending: PendingChunk | undefined
 
-  /** The head must be written, and without a Content-Length: the listener writes that one itself. */
+  /** The head must be written before, without Content-Length, which the library writes itself. */
   constructor(response: HttpResponse, size: number) {
     this.#response = response
     this.#size = size
@@ -33,13 +33,13 @@ export class ChunkedBody {
     const from = this.#response.getWriteOffset()
     const { taken, all } = this.#write(bytes)
     if (all) return 'all'
-    if (taken) return 'piece'
+    if (taken) return 'chunk'
     return new Promise((settle) => {
       this.#pending = { bytes, from, resolve: settle }
     })
   }
 
-  /** The client has hung up; nothing more is offered. */
+  /** The client has disconnected: stop writing. */
   abort(): void {
     this.#pending?.resolve('gone')
     this.#pending = undefined
@@ -51,7 +51,7 @@ export class ChunkedBody {
     const { taken, all } = this.#write(bytes.subarray(offset - from))
     if (!taken && !all) return false
     this.#pending = undefined
-    settle(all ? 'all' : 'piece')
+    settle(all ? 'all' : 'chunk')
     return true
   }
 

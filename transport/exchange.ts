@@ -1,15 +1,15 @@
 /**
- * One request and its one reply, when the reply does not come at once.
+ * Holds the response of a request that is answered later, and sends exactly one reply.
  *
- * The client may hang up at any moment, and whatever is answered after that falls on the floor here. Nobody else
- * holds the listener's response object, so nobody can write to it twice or too late.
+ * The client may disconnect at any time; later replies are dropped. No other object holds the library's response, so
+ * writing twice or too late is impossible.
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
 import { ChunkedBody } from './chunked-body.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 
-/** How long a client may go on sending a body that is refused already before it is hung up on. */
+/** How long a client may continue to send a refused body before the connection is closed. */
 export const REFUSED_BODY_MS_MAX = 10_000
 
 export class Exchange {
@@ -25,17 +25,17 @@ export class Exchange {
     response.onAborted(() => this.#end())
   }
 
-  /** Replied to, or abandoned by the client. */
+  /** A reply was sent, or the client has disconnected. */
   get isOver(): boolean {
     return this.#isEnded || this.#isAnswered
   }
 
-  /** Runs once, when the reply is written or nobody waits for it any more. */
+  /** Calls `run` once: after the reply, or when the client has disconnected. */
   onEnd(run: () => void): void {
     this.#onEnd.push(run)
   }
 
-  /** Answers whether the reply went out. */
+  /** Returns whether the reply was sent. */
   reply(reply: Reply): boolean {
     if (this.isOver) return false
     this.#response.cork(() => send(this.#response, reply, this.#extra))
@@ -44,15 +44,15 @@ export class Exchange {
   }
 
   /**
-   * Sends a long body as it is read; answers whether it was begun. Rejects when it cannot be read: before its first
-   * piece nothing has gone out and another reply is possible; after that the connection is cut, so that nobody takes
-   * half a file for a whole one.
+   * Sends a long body while it is read. Returns whether it was started. Rejects when reading fails: before the first
+   * chunk another reply is still possible; after it the connection is closed, so that a client does not take half a
+   * file for the whole.
    */
   async download(reply: Download): Promise<boolean> {
-    // Nobody would end a reading that is only begun now.
+    // A read that started now would never be ended.
     if (this.isOver) return false
     const pieces = reply.read()[Symbol.asyncIterator]()
-    // Also ends a read that is under way when the client hangs up.
+    // Ends the read when the client disconnects.
     this.onEnd(() => void pieces.return?.().catch(() => undefined))
     const first = await pieces.next()
     if (this.isOver) return false
@@ -81,11 +81,11 @@ export class Exchange {
   }
 
   #sendEmpty(reply: Download): boolean {
-    if (reply.size > 0) throw new Error(`nothing came of a body of ${reply.size} bytes`)
+    if (reply.size > 0) throw new Error(`a body of ${reply.size} bytes ended before its first chunk`)
     return this.reply({ ...reply, body: '' })
   }
 
-  /** For a client that has kept us waiting: replies and hangs up. */
+  /** Replies and closes the connection, for a client that sends too slowly. */
   replyAndClose(reply: Reply): void {
     if (this.isOver) return
     this.#response.cork(() => {
@@ -96,9 +96,9 @@ export class Exchange {
   }
 
   /**
-   * Replies while the body is still coming. The reply's text goes out at once, for clients that listen while they
-   * send; it ends when the body has, because closing on a client that is still sending resets the connection and
-   * loses the reply. (The listener's own way of closing here would write a header into the middle of the text.)
+   * Replies while the body is still arriving. The text is sent at once, for clients that read while they send. The
+   * response ends only after the body, because closing earlier would reset the connection and lose the reply.
+   * (The library's own close option would write a header into the middle of the text.)
    */
   replyBeforeBodyEnds(reply: Reply, rest: (sent: () => void) => void, clock: Clock): void {
     if (this.isOver) return

@@ -1,8 +1,8 @@
 /**
- * A request in, exactly one reply out.
+ * Handles HTTP requests: exactly one reply for each.
  *
- * In this order: the fences, then whether path and method exist, then parameters and query, then the body, then the
- * handler. What can be answered within the listener's callback is; for the rest an Exchange stands in.
+ * The order of checks: admission, path and method, parameters and query, body, handler. Replies that are ready within
+ * the library's callback are sent there; all others go through an `Exchange`.
  */
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import type { Clock, Log } from '../core/ports.ts'
@@ -41,7 +41,7 @@ export interface HttpHandler {
   /** From now on every new request is refused with 503. */
   refuseNew(): void
   isRefusing(): boolean
-  /** Replies that somebody still waits for. */
+  /** How many clients still wait for a reply. */
   pendingCount(): number
 }
 
@@ -52,7 +52,7 @@ const INTERNAL_ERROR = refusal(500, 'the service failed on this request; its log
 
 const NO_BYTES = new Uint8Array()
 
-/** What survives the callback of a request that is not answered within it. */
+/** A request after its checks, kept beyond the library's callback. */
 interface CheckedRequest {
   readonly row: ServedRoute
   readonly placed: RouteParameters
@@ -77,7 +77,7 @@ export function createHttpHandler({
   const bytesMax = bodyBytesMax ?? HTTP_BODY_BYTES_MAX
   const tooLarge = refusal(413, `the body is larger than ${bytesMax} bytes`)
   const waiting = new Set<Exchange>()
-  let shut = false
+  let isRefusing = false
 
   function handle(response: HttpResponse, request: HttpRequest): void {
     const head = readHead(request)
@@ -90,7 +90,7 @@ export function createHttpHandler({
     else send(response, reply, cors)
   }
 
-  /** Nothing may escape from here: the listener ends the process over an exception in a callback of its own. */
+  /** Never throws, because the library ends the process when a callback throws. */
   function decide(
     response: HttpResponse,
     request: HttpRequest,
@@ -107,7 +107,7 @@ export function createHttpHandler({
       if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
       return { reply: routeRequest(response, query, head, found, admission), cors: admission.cors }
     } catch (err) {
-      log.error({ err }, 'a request could not be answered')
+      log.error({ err }, 'could not answer a request')
       return { reply: INTERNAL_ERROR, cors: undefined }
     }
   }
@@ -123,11 +123,11 @@ export function createHttpHandler({
     if (found === undefined) return UNKNOWN_PATH
     const row = found.path.byMethod.get(head.method)
     if (row === undefined) return methodRefused(head.method, found.path.allow)
-    if (shut) return STOPPING_REFUSAL
+    if (isRefusing) return STOPPING_REFUSAL
     const placed = readParameters(row, found, query())
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
-    // A path for sockets has one answer to an ordinary request, whatever comes behind the head.
+    // A socket path has one answer to an ordinary request, with or without a body.
     if (announcesBody(head) && !row.socket) return receiveBody(response, head, asked, cors)
     const reply = runHandler(asked, NO_BYTES)
     if (!(reply instanceof Promise)) return reply
@@ -166,7 +166,7 @@ export function createHttpHandler({
     else sendReply(exchange, asked.row, reply)
   }
 
-  /** A handler that throws is a bug; the client learns that much, the log learns the rest. */
+  /** A handler that throws is a bug: the client receives 500, and the log the details. */
   function runHandler(
     { row, placed, workerId, isJson }: CheckedRequest,
     bytes: Uint8Array,
@@ -213,19 +213,19 @@ export function createHttpHandler({
   return {
     handle,
     refuseNew: () => {
-      shut = true
+      isRefusing = true
     },
-    isRefusing: () => shut,
+    isRefusing: () => isRefusing,
     pendingCount: () => waiting.size,
   }
 }
 
 function methodRefused(method: string, allow: string): Reply {
-  const said = /^[A-Z]{1,16}$/.test(method) ? method : 'this method'
-  return refusal(405, `${said} is not possible here; ${allow} is`, [['allow', allow]])
+  const shownMethod = /^[A-Z]{1,16}$/.test(method) ? method : 'this method'
+  return refusal(405, `${shownMethod} is not possible at this path; use ${allow}`, [['allow', allow]])
 }
 
-/** Percent-decoded once. URLSearchParams alone would read broken encoding as if it were meant. */
+/** Checks the percent-encoding first, because URLSearchParams silently accepts broken encoding. */
 function readParameters(
   row: ServedRoute,
   found: RouteMatch<ServedRoute>,

@@ -1,4 +1,4 @@
-/** From a body's bytes to a value of the route's schema, or the reply that says why not. */
+/** Parses a body into a value of the route's schema, or returns the reply that refuses it. */
 import { parseJson } from '../protocol/parse.ts'
 import { type Reply, refusal } from './reply.ts'
 import type { ServedRoute } from './routes/route-table.ts'
@@ -7,14 +7,14 @@ export type JsonBody =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reply: Reply }
 
-const NEEDS_BODY = refusal(400, 'this route needs a JSON body, and none came')
+const NEEDS_BODY = refusal(400, 'this route needs a JSON body, and the body is empty')
 const NEEDS_JSON = refusal(400, 'the body must be JSON: send the header "Content-Type: application/json"')
 const NOT_UTF8 = refusal(400, 'the body is not valid UTF-8')
 const IGNORED: JsonBody = { ok: true, value: undefined }
 
 const JSON_CONTENT = /^application\/(?:json|[\w.!#$&^-]+\+json) *(?:;|$)/i
 
-/** A form in some web page can send any text, but not under this name: that is what asking for it is for. */
+/** A form of a foreign web page can send any text, but not with this content type without a preflight. */
 export function isJsonContent(contentType: string): boolean {
   return JSON_CONTENT.test(contentType)
 }

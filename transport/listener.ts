@@ -1,15 +1,11 @@
 /**
- * The one place that opens ports.
+ * Opens ports, exclusively: uWebSockets.js would otherwise share a port with other processes.
  *
- * The listener library shares a port with anybody who asks unless told not to, and its own functions trust whatever
- * they are given: a refused listen answers `false`, and asking `false` for its port ends the process.
- *
- * Its parser answers some requests before anybody here is asked, with a page of its own and a closed connection:
- * 505 for what is not HTTP/1.1 from the first line on (and for a first line that arrives in two pieces), 400 for a
- * request whose headers lack Host, or that gives both a length and a transfer encoding. A request without any header,
- * or with a control character in one, it takes for unfinished, and hangs up after ten seconds without a word.
+ * The library's parser answers some requests itself and closes the connection: 505 when the first line is not HTTP/1.1
+ * (or arrives in two chunks), 400 without Host or with both a length and a transfer encoding. Requests without headers
+ * or with control characters in them count as unfinished and are closed after ten seconds.
+ * A refused listen returns `false`, and passing `false` back to the library ends the process.
  */
-
 import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
@@ -27,11 +23,11 @@ export interface TlsFiles {
 
 export interface Listening {
   readonly port: number
-  /** Takes no new connections; those that are open stay. */
+  /** Accepts no new connections; open ones stay. */
   stop(): void
 }
 
-/** An app that serves nothing yet. With TLS, only once the files have proved to be a certificate and its key. */
+/** Creates an app without routes. With TLS it checks first that the files are a certificate and its key. */
 export function createApp(tls?: TlsFiles): Result<TemplatedApp> {
   hideLibraryHeader()
   if (tls === undefined) return yes(uWS.App())
@@ -40,7 +36,7 @@ export function createApp(tls?: TlsFiles): Result<TemplatedApp> {
   return yes(uWS.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }))
 }
 
-/** Binds exactly this address, alone. Port 0 picks a free one. */
+/** Binds exactly this address, exclusively. Port 0 picks a free port. */
 export function listen(app: TemplatedApp, { host, port }: Address): Result<Listening> {
   let socket: us_listen_socket | false = false
   const bare = host.replace(/^\[(.*)\]$/, '$1')
@@ -50,10 +46,10 @@ export function listen(app: TemplatedApp, { host, port }: Address): Result<Liste
   return toListening(socket, host, port)
 }
 
-/** `LIBUS_LISTEN_EXCLUSIVE_PORT`, which the library's types have in an enum that does not exist at run time. */
+/** `LIBUS_LISTEN_EXCLUSIVE_PORT`: the library declares it in an enum that does not exist at run time. */
 const EXCLUSIVE_PORT = 1
 
-/** The library takes host, port and options together; its types know only pairs of them. */
+/** The library accepts host, port and options together; its types declare only pairs of them. */
 interface ExclusiveListen {
   listen(host: string, port: number, options: number, done: (got: us_listen_socket | false) => void): unknown
 }
@@ -93,7 +89,7 @@ function tlsError({ certFile, keyFile }: TlsFiles): string | undefined {
   }
 }
 
-/** The library names itself in a header of every reply otherwise. */
+/** Removes the header in which the library names itself. */
 function hideLibraryHeader(): void {
   const configure: unknown = Reflect.get(uWS, '_cfg')
   if (typeof configure === 'function') configure('silent')

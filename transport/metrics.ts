@@ -1,8 +1,8 @@
 /**
- * The figures, as Prometheus text.
+ * Collects metrics and prints them in the Prometheus text format.
  *
- * The only place that knows the metrics library. Names and labels are fixed by the table below, so a part that
- * reports a figure cannot make up a series; a label nobody declared is dropped.
+ * The table below fixes all names and labels. Undeclared labels are dropped, so callers cannot create new series. This
+ * is the only file that uses the metrics library.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { MeterName, Meters } from '../core/ports.ts'
@@ -16,14 +16,14 @@ type MetricDescription = {
 const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
   store_commit_seconds: {
     is: 'histogram',
-    help: 'From handing a commit to the disk until it is durable.',
+    help: 'Time from handing a commit to the disk until it is durable.',
     labels: [],
   },
   store_commit_writes_total: { is: 'counter', help: 'Writes that went through commits.', labels: [] },
   store_state: { is: 'gauge', help: '0 when the store is ready, 1 degraded, 2 broken.', labels: [] },
-  actors: { is: 'gauge', help: 'Lives there are now.', labels: ['kind'] },
-  actor_crashes_total: { is: 'counter', help: 'Lives that ended by a bug.', labels: ['kind'] },
-  actor_transitions_total: { is: 'counter', help: 'Events that lives have taken.', labels: ['kind'] },
+  actors: { is: 'gauge', help: 'Live actors.', labels: ['kind'] },
+  actor_crashes_total: { is: 'counter', help: 'Actors that crashed.', labels: ['kind'] },
+  actor_transitions_total: { is: 'counter', help: 'Events that actors have processed.', labels: ['kind'] },
   sockets: { is: 'gauge', help: 'Open sockets.', labels: ['socket'] },
   sockets_cut_off_total: {
     is: 'counter',
@@ -37,37 +37,45 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
     labels: [],
   },
   queue_depth: { is: 'gauge', help: 'Runs that wait for a worker.', labels: [] },
-  queue_wait_seconds: { is: 'histogram', help: 'From queued to held by a worker.', labels: [] },
+  queue_wait_seconds: {
+    is: 'histogram',
+    help: 'Time from queued until a worker holds the lease.',
+    labels: [],
+  },
   dispatches_total: {
     is: 'counter',
-    help: 'Runs handed to workers, by what came of it.',
+    help: 'Dispatches to workers, by outcome.',
     labels: ['outcome'],
   },
-  leases: { is: 'gauge', help: 'Leases there are now.', labels: [] },
-  leases_ended_total: { is: 'counter', help: 'Leases that ended, by how.', labels: ['how'] },
-  frames_total: { is: 'counter', help: 'Frames that workers sent.', labels: ['type'] },
-  frames_lost_total: { is: 'counter', help: 'Frames that workers had no room to keep.', labels: [] },
+  leases: { is: 'gauge', help: 'Current leases.', labels: [] },
+  leases_ended_total: { is: 'counter', help: 'Ended leases, by reason.', labels: ['how'] },
+  frames_total: { is: 'counter', help: 'Frames received from workers.', labels: ['type'] },
+  frames_lost_total: {
+    is: 'counter',
+    help: 'Frames that workers dropped because their buffer was full.',
+    labels: [],
+  },
   watermark_lag_frames: {
     is: 'gauge',
-    help: 'Frames applied and not on disk yet, over all leases.',
+    help: 'Frames that are applied and not on disk yet, over all leases.',
     labels: [],
   },
   invariant_violations_total: {
     is: 'counter',
-    help: 'Things seen that must never be; each is a bug.',
+    help: 'Violated invariants; each is a bug.',
     labels: ['law'],
   },
   workers_connected: { is: 'gauge', help: 'Workers that are online.', labels: [] },
   worker_registrations_total: {
     is: 'counter',
-    help: 'First frames of workers, by what was answered.',
+    help: 'Registrations of workers, by outcome.',
     labels: ['outcome'],
   },
 }
 
-/** A commit on a quiet disk takes a tenth of a millisecond, on a busy one some; seconds mean trouble. */
+/** A commit takes 0.1 ms on an idle disk and a few ms on a busy one; seconds mean trouble. */
 const COMMIT_BUCKETS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
-/** An idle fleet takes a run within a breath; a busy one lets it wait for hours. */
+/** An idle fleet starts a run within milliseconds; in a busy fleet runs wait for hours. */
 const WAIT_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200]
 const GC_BUCKETS = [0.001, 0.01, 0.1, 1]
 
@@ -100,7 +108,7 @@ const bucketsOf = (name: MeterName): number[] =>
   name === 'queue_wait_seconds' ? WAIT_BUCKETS : COMMIT_BUCKETS
 
 function meterNames(): MeterName[] {
-  // Object.keys forgets that the keys of a constant are known.
+  // Object.keys returns string[] although the keys are known.
   return Object.keys(descriptions) as MeterName[]
 }
 

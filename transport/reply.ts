@@ -1,8 +1,8 @@
 /**
- * Replies as values, and the one place where they become bytes.
+ * Replies as values, and the functions that write them to the response.
  *
- * A handler answers with a value; it cannot write twice, or after the client has gone. Header values are
- * checked as a reply is made, because the listener would pass a line break in one straight through to the wire.
+ * Handlers return values, so they cannot write twice or after the client has disconnected. Header values are checked
+ * when a reply is created, because the library would send a line break unchanged.
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Refusal, Result } from '../core/result.ts'
@@ -17,7 +17,7 @@ export interface Reply {
   readonly headers?: Headers
 }
 
-/** A body of known size that comes in pieces, and is never held whole. Always 200: what was not found has no pieces. */
+/** A body of known size, sent in chunks and never held in memory as a whole. The status is always 200. */
 export interface Download {
   readonly status: 200
   readonly type: string
@@ -33,7 +33,7 @@ export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return createReply(status, JSON_TYPE, JSON.stringify(value), headers)
 }
 
-/** For what is JSON text already. */
+/** For a body that is JSON text already. */
 export function jsonText(body: string): Reply {
   return createReply(200, JSON_TYPE, body)
 }
@@ -42,12 +42,12 @@ export function text(body: string, type: string): Reply {
   return createReply(200, type, body)
 }
 
-/** For a person's browser. */
+/** A web page. */
 export function htmlPage(status: number, html: string, headers: Headers): Reply {
   return createReply(status, 'text/html; charset=utf-8', html, headers)
 }
 
-/** `{error}` and nothing else. */
+/** A reply with the body `{error}`. */
 export function refusal(status: number, message: string, headers?: Headers): Reply {
   return createReply(status, JSON_TYPE, JSON.stringify({ error: message }), headers)
 }
@@ -56,7 +56,7 @@ export function refusalReply({ kind, message }: Refusal): Reply {
   return refusal(STATUS_OF[kind], message)
 }
 
-/** What the desk answered, as it is. */
+/** The result of a call of the host API as a reply. */
 export function resultReply<T>(answer: Result<T>): Reply {
   return answer.ok ? json(answer.value) : refusalReply(answer.refusal)
 }
@@ -84,15 +84,14 @@ export function checkHeaders(headers: Headers): Headers {
   return headers
 }
 
-/** A value that could start a line of its own is a bug of ours; the request ends as one. */
+/** A value that could start another header line is a bug, so throw. */
 function checkHeaderValue(name: string, value: string): string {
   if (UNSAFE_IN_HEADER.test(value)) throw new Error(`the value for the header ${name} is not printable ASCII`)
   return value
 }
 
 /**
- * Keeps the reply made from the last value, for as long as the same object comes back. Values given to it must not
- * change in place.
+ * Caches the reply of the last value as long as the same object is passed. Values must not be changed in place.
  */
 export function createCachedJson(): (value: object) => Reply {
   let last: object | undefined
@@ -106,29 +105,29 @@ export function createCachedJson(): (value: object) => Reply {
   }
 }
 
-/** Writes one whole reply. Call it corked, once. */
+/** Writes a whole reply. Call it once, inside `cork`. */
 export function send(response: HttpResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   if (reply.status === 204) response.endWithoutBody()
   else response.end(reply.body)
 }
 
-/** To HEAD: how long the body would have been, and no body, or the connection's next reply begins in its midst. */
+/** The reply to HEAD: the length of the body without the body, which would corrupt the next reply. */
 export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
-  // Told the length as an argument, the listener would go on waiting for that many bytes.
+  // With the length as an argument the library would wait for that many bytes.
   response.writeHeader('content-length', String(Buffer.byteLength(reply.body))).endWithoutBody()
 }
 
 /**
- * What every reply says besides, as the listener writes it behind the value of one header: a call into the listener
- * costs more than all the bytes of these lines, and most replies need no other.
+ * The headers of every reply, appended to the value of one header: a call into the library costs more than all these
+ * bytes, and most replies need no other header.
  */
 const COMMON_HEADERS = 'no-store\r\nx-content-type-options: nosniff'
 const headerLines = (type: string): string => `${type}\r\ncache-control: ${COMMON_HEADERS}`
 const JSON_LINES = headerLines(JSON_TYPE)
 
-/** Status and headers only, for a reply whose body follows in pieces. */
+/** Writes status and headers of a reply whose body follows in chunks. */
 export function writeHead(
   response: HttpResponse,
   reply: Pick<Reply, 'status' | 'type' | 'headers'>,

@@ -1,11 +1,10 @@
 /**
- * The order of the fences, on each of the two listeners.
+ * Admits or refuses requests, in the order of checks of each of the two listeners.
  *
- * Management: Host, Origin, preflight, then who is asking. Everything needs the launch token unless the row that was
- * found says otherwise, so a path that does not exist and one that does look the same from outside.
- * (A request without Host never gets here: the parser refuses it with 400 of its own, or hangs up on it.)
- * Fleet: remote machines come here, by whatever name they know this one, so Host says nothing; a browser has no
- * business here at all, so any Origin is refused. Whatever is not served there does not exist.
+ * Management listener: Host, Origin, preflight, then authentication. Everything needs the launch token unless the route
+ * says otherwise, so existing and missing paths look the same to outsiders. (The parser refuses requests without Host.)
+ * Fleet listener: remote machines use any name for this host, so Host is not checked. Browsers have no use for this
+ * listener, so any Origin is refused. Paths that are not served there answer 404.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
 import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from './authentication.ts'
@@ -14,15 +13,15 @@ import type { RequestHead } from './request-head.ts'
 import type { RouteMatch } from './router.ts'
 import type { ServedRoute } from './routes/route-table.ts'
 
-/** Come in, or why not. `cors` goes on every reply to a trusted page, refusals included. */
+/** The decision about a request. `cors`: headers for every reply to a trusted page, refusals included. */
 export interface Admission {
   readonly refused?: Reply
   readonly cors?: Headers
-  /** The worker that proved who it is. */
+  /** The authenticated worker. */
   readonly workerId?: string
 }
 
-/** `query` is called only when it matters; the raw text after the `?`. */
+/** @param query returns the raw text after the `?`; called only when needed */
 export type AdmissionCheck = (
   head: RequestHead,
   found: RouteMatch<ServedRoute> | undefined,
@@ -94,7 +93,7 @@ function identify(
   return cors === undefined ? ADMITTED : { cors }
 }
 
-/** A browser cannot set headers on a socket, so there, and only there, the query may carry the token. */
+/** Browsers cannot set headers on a WebSocket, so only there the query may carry the token. */
 function presentedToken(
   head: RequestHead,
   row: ServedRoute | undefined,
@@ -106,7 +105,7 @@ function presentedToken(
   return onlyValue(query(), 'token')
 }
 
-/** A worker nobody knows, a wrong credential and a missing one take the same way and get the same words. */
+/** An unknown worker, a wrong credential and a missing one take the same path and receive the same refusal. */
 function admitWorker(
   hostApi: HostApi,
   head: RequestHead,
@@ -119,10 +118,10 @@ function admitWorker(
   return withCors({ workerId: admitted.value.workerId }, cors)
 }
 
-/** One name and one value, of letters that stand for themselves in a query: `workerId=wk-0123456789abcdef`. */
+/** A single pair without encoded characters, such as `workerId=wk-0123456789abcdef`. */
 const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]+)$/
 
-/** A supervisor asks again and again, in the plainest form; that one needs no parser, and reads the same in any. */
+/** Supervisors poll with a plain pair, which needs no parser; any other query goes through URLSearchParams. */
 function onlyValue(query: string, name: string): string | undefined {
   const plain = PLAIN_PAIR.exec(query)
   if (plain !== null) return plain[1] === name ? plain[2] : undefined
@@ -146,8 +145,8 @@ function corsHeaders(origin: string): Headers {
 }
 
 /**
- * What a page may do at this path. Reaching from a public network into this machine is not granted on top: a page
- * that the person trusts is either local itself or asks the browser for that permission.
+ * Answers a preflight with the methods of this path. Private network access is not granted, because a trusted page is
+ * either local itself or asks the browser for that permission.
  */
 function preflight(found: RouteMatch<ServedRoute> | undefined): Reply {
   if (found === undefined) return UNKNOWN_PATH

@@ -1,15 +1,15 @@
 /**
- * How many requests were answered, by route and class of status.
+ * Counts answered requests by route and status class.
  *
- * Counted in plain arrays, because every request passes here; the meters learn the differences when somebody asks.
- * A path that does not exist has no label of its own, or a stranger could make up as many as he likes.
+ * The counts are plain arrays, because every request passes here; the meters receive the differences on demand. Unknown
+ * paths share one label, so that clients cannot create arbitrarily many.
  */
 import type { Meters } from '../core/ports.ts'
 import type { ServedRoute } from './routes/route-table.ts'
 
 export interface RequestCounter {
   count(row: ServedRoute | undefined, status: number): void
-  /** Hands on what has been counted since the last time. */
+  /** Adds what was counted since the last call to the meters. */
   report(meters: Meters): void
 }
 

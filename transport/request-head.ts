@@ -1,9 +1,9 @@
 /**
- * What the door needs from a request's head, read in one pass.
+ * Reads the needed headers of a request in one pass.
  *
- * One pass, because a doubled header shows only when each one is looked at; one reused object, because the request
- * is dead after its callback and nearly every answer is made within it. Whoever answers later takes out what it
- * needs first. A header that must not be doubled is counted; its first value is kept.
+ * The pass visits every header, because duplicates are visible only that way: headers that must not be repeated are
+ * counted, and their first value is kept. The returned object is reused for the next request, because nearly every
+ * request is answered within its callback. Code that answers later copies what it needs.
  */
 import type { HttpRequest } from 'uWebSockets.js'
 
@@ -21,7 +21,7 @@ export interface RequestHead {
   contentLengths: number
   transferEncoding: string
   upgrade: string
-  /** Access-Control-Request-Method: what a preflight asks about. */
+  /** Access-Control-Request-Method: the method that a preflight asks about. */
   preflightMethod: string
 }
 
@@ -44,7 +44,7 @@ const head: RequestHead = {
 
 /** Valid until the next request is read. */
 export function readHead(request: HttpRequest): RequestHead {
-  // Before getMethod or anything else: asking for the lower-cased method lower-cases it in place for good.
+  // Read this first: getMethod would convert the method to lower case in place.
   head.method = request.getCaseSensitiveMethod()
   head.path = request.getUrl()
   head.host = head.origin = head.authorization = head.contentType = ''
@@ -82,12 +82,12 @@ function readHeader(name: string, value: string): void {
   }
 }
 
-/** Whether a body follows this head. */
+/** Whether a body follows. */
 export function announcesBody(read: RequestHead): boolean {
   return read.transferEncoding !== '' || (read.contentLength !== '' && read.contentLength !== '0')
 }
 
-/** What comes after the `?`, still encoded. The listener says `undefined`, not "", when there is no `?`. */
+/** The text after the `?`, still encoded. Without a `?` the library returns undefined instead of an empty text. */
 export function readQueryText(request: HttpRequest): string {
   const query: string | undefined = request.getQuery()
   return query ?? ''

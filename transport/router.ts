@@ -1,21 +1,21 @@
 /**
- * From a path to what may be asked there.
+ * Finds the routes of a path.
  *
- * Paths are compared as they came over the wire: only the values of parameters are percent-decoded, once, after the
- * path was split, so an encoded slash can never move a border and `/api/%68ealth` is simply not `/api/health`.
- * A static path costs one map look-up; one with parameters costs one step a segment.
+ * Paths are compared without decoding. Only parameter values are percent-decoded, once, after the path was split, so an
+ * encoded slash never splits a segment and `/api/%68ealth` is not `/api/health`. A static path costs one map lookup, a
+ * path with parameters one step per segment.
  */
 export interface Pattern {
   readonly method: string
   readonly path: string
 }
 
-/** Everything that may be asked at one path, by method. */
+/** All routes of one path, by method. */
 export interface PathRoutes<T> {
   readonly byMethod: ReadonlyMap<string, T>
   /** For `Allow` and for preflight answers: `GET, PUT`. */
   readonly allow: string
-  /** Names of the path's parameters, in order. */
+  /** The names of the path's parameters, in order. */
   readonly names: readonly string[]
 }
 
@@ -57,7 +57,7 @@ export function decodeParams<T>(found: RouteMatch<T>): Params | undefined {
   return params
 }
 
-/** One percent-decoding; `undefined` when the text is not valid encoding of UTF-8. */
+/** Percent-decodes once; `undefined` when the text is not valid encoding of UTF-8. */
 export function percentDecode(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {
@@ -91,7 +91,7 @@ function addPath<T>(root: PathNode<T>, path: string, place: PathRoutes<T>): void
   node.place = place
 }
 
-/** A literal segment wins over a parameter where both fit, and there is no way back: no route here needs one. */
+/** A literal segment wins over a parameter where both match, without backtracking: no route needs it. */
 function matchPath<T>(root: PathNode<T>, path: string): RouteMatch<T> | undefined {
   let node = root
   const raw: string[] = []

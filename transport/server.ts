@@ -1,9 +1,8 @@
 /**
- * The two listeners and what each serves.
+ * Opens the two listeners and serves the route table on them.
  *
- * Management, on loopback only, whatever the configuration says: everything. Fleet, where remote workers call: the
- * rows of the table that name it, and nothing else. Both are one table behind two orders of fences. A door knows how
- * to ask the front desk; it knows no actor, no store and no file but its own certificate.
+ * The management listener serves all routes, on loopback only, whatever the configuration says. The fleet listener, for
+ * remote workers, serves only the routes that name it. Both call the host API and know no actor and no store.
  */
 import type { TemplatedApp } from 'uWebSockets.js'
 import type { HostApi } from '../actors/api/host-api.ts'
@@ -39,7 +38,7 @@ export interface HostServerOptions {
   readonly log: Log
   readonly meters: Meters
   readonly version: string
-  /** Makes the OpenAPI document; called once somebody reads it. */
+  /** Creates the OpenAPI document; called when it is first requested. */
   readonly openApi: (version: string) => object
   readonly metricsText: () => Promise<string> | string
   readonly management: Address
@@ -49,23 +48,23 @@ export interface HostServerOptions {
 export interface HostServer {
   readonly managementPort: number
   readonly fleetPort?: number
-  /** No new connections. */
+  /** Accepts no new connections. */
   stopAccepting(): void
   /**
-   * Tells every socket why, lets replies that are under way finish for a while, then closes everything. Afterwards
-   * nothing here keeps the process alive.
+   * Closes every socket with the reason, waits a short time for pending replies, then closes everything. Afterwards
+   * nothing of the server keeps the process alive.
    */
   close(reason: string): Promise<void>
 }
 
-/** How long a stop waits for replies that somebody waits for, and for sockets to read their goodbye. */
+/** How long a stop waits for pending replies, and for sockets to read their close frame. */
 export const CLOSE_MS_MAX = 2_000
 const CLOSE_POLL_MS = 20
 
 const TOO_MANY_DASHBOARDS = refusal(503, 'too many dashboards are connected; close one')
 
-export async function openHostServer(parts: HostServerOptions): Promise<Result<HostServer>> {
-  const { management, fleet } = parts
+export async function openHostServer(options: HostServerOptions): Promise<Result<HostServer>> {
+  const { management, fleet } = options
   if (!isLoopbackHost(bracketed(management.host))) {
     return no(
       'invalid',
@@ -74,32 +73,32 @@ export async function openHostServer(parts: HostServerOptions): Promise<Result<H
   }
   const counter = createRequestCounter()
   const shared: SharedParts = {
-    parts,
-    table: createRoutes(handlersOf(parts, counter)),
-    counts: counter,
-    workers: new WorkerSockets(parts),
+    options,
+    table: createRoutes(handlersOf(options, counter)),
+    requestCounter: counter,
+    workers: new WorkerSockets(options),
   }
   const openedManagement = openManagement(shared)
   if (!openedManagement.ok || fleet === undefined)
-    return openedManagement.ok ? yes(createHostServer(parts, openedManagement.value)) : openedManagement
+    return openedManagement.ok ? yes(createHostServer(options, openedManagement.value)) : openedManagement
   const openedFleet = openFleet(shared, fleet)
   if (!openedFleet.ok) abandon(openedManagement.value)
   return openedFleet.ok
-    ? yes(createHostServer(parts, openedManagement.value, openedFleet.value))
+    ? yes(createHostServer(options, openedManagement.value, openedFleet.value))
     : openedFleet
 }
 
 function abandon({ app, socketGroups }: OpenListener): void {
-  for (const room of socketGroups) room.stop()
+  for (const group of socketGroups) group.stop()
   app.close()
 }
 
-/** `::1` is a host to listen on, `[::1]` the same in a Host header. */
+/** The form of a host in a Host header: `::1` becomes `[::1]`. */
 const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
 
 function handlersOf(
   { hostApi, meters, openApi, version, metricsText }: HostServerOptions,
-  counts: RequestCounter,
+  requestCounter: RequestCounter,
 ): Handlers {
   return {
     ...serviceHandlers({
@@ -107,7 +106,7 @@ function handlersOf(
       meters,
       openApi: () => openApi(version),
       metricsText,
-      requestCounter: counts,
+      requestCounter,
     }),
     ...runHandlers(hostApi),
     ...workerHandlers(hostApi),
@@ -119,11 +118,11 @@ function handlersOf(
 
 // ---- the two listeners -----------------------------------------------------------------------------------------------
 
-/** What both listeners share. */
+/** The values that both listeners share. */
 interface SharedParts {
-  readonly parts: HostServerOptions
+  readonly options: HostServerOptions
   readonly table: readonly ServedRoute[]
-  readonly counts: RequestCounter
+  readonly requestCounter: RequestCounter
   readonly workers: WorkerSockets
 }
 
@@ -135,17 +134,17 @@ interface OpenListener {
 }
 
 function openManagement(shared: SharedParts): Result<OpenListener> {
-  const { parts, table, counts } = shared
+  const { options, table, requestCounter } = shared
   const made = createApp()
   if (!made.ok) return made
-  const admit = createManagementCheck(parts.hostApi, parts.token)
+  const admit = createManagementCheck(options.hostApi, options.token)
   const route = createRouter(table.filter((row) => row.listeners.includes('management')))
-  const checks = { ...parts, admit, route, counter: counts }
+  const checks = { ...options, admit, route, counter: requestCounter }
   const http = createHttpHandler(checks)
   const socketGroups = serveManagementSockets(made.value, shared, checks, http)
   return startListening(
     { app: made.value, http, socketGroups: Object.values(socketGroups) },
-    parts.management,
+    options.management,
   )
 }
 
@@ -153,11 +152,11 @@ function openFleet(
   shared: SharedParts,
   fleet: NonNullable<HostServerOptions['fleet']>,
 ): Result<OpenListener> {
-  const { parts, table, counts } = shared
+  const { options, table, requestCounter } = shared
   const made = createApp(fleet.tls)
   if (!made.ok) return made
   const route = createRouter(table.filter((row) => row.listeners.includes('fleet')))
-  const checks = { ...parts, admit: createFleetCheck(parts.hostApi), route, counter: counts }
+  const checks = { ...options, admit: createFleetCheck(options.hostApi), route, counter: requestCounter }
   const http = createHttpHandler(checks)
   const socketGroups = [serveWorkerSocket(made.value, shared, checks, http)]
   return startListening({ app: made.value, http, socketGroups }, fleet)
@@ -166,11 +165,11 @@ function openFleet(
 function startListening(listener: Omit<OpenListener, 'listening'>, address: Address): Result<OpenListener> {
   listener.app.any('/*', listener.http.handle)
   const listening = listen(listener.app, address)
-  if (!listening.ok) for (const room of listener.socketGroups) room.stop()
+  if (!listening.ok) for (const group of listener.socketGroups) group.stop()
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }
 
-/** Every socket that works; one that the protocol's table has and this lacks must be in the list of the unbuilt. */
+/** One group for each built socket route; the others must be listed in unbuilt.ts. */
 type ManagementSockets = { readonly [N in BuiltSocket]: SocketGroup }
 
 function serveManagementSockets(
@@ -183,8 +182,8 @@ function serveManagementSockets(
     dashboards.hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_DASHBOARDS }
   const upgradeFor = (admitSocket: AdmitSocket) =>
     createUpgrade(checks, refuseWhileStopping(http, admitSocket))
-  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(admitSocket), shared.parts)
-  const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, shared.parts)
+  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(admitSocket), shared.options)
+  const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, shared.options)
   return {
     dashboardSocket: dashboards,
     attachSocket,
@@ -224,20 +223,20 @@ function createHostServer(
   const busy = (): boolean =>
     listeners.some(
       (listener) =>
-        listener.http.pendingCount() > 0 || listener.socketGroups.some((room) => room.count() > 0),
+        listener.http.pendingCount() > 0 || listener.socketGroups.some((group) => group.count() > 0),
     )
 
   async function closeAll(reason: string): Promise<void> {
     stopAccepting()
     for (const listener of listeners) {
       listener.http.refuseNew()
-      for (const room of listener.socketGroups) {
-        room.stop()
-        room.closeAll(CLOSE.goingAway, reason)
+      for (const group of listener.socketGroups) {
+        group.stop()
+        group.closeAll(CLOSE.goingAway, reason)
       }
     }
     const until = clock.monotonic() + CLOSE_MS_MAX
-    // One look at least, so that goodbyes leave before their connections are closed.
+    // Wait at least once, so that close frames are sent before the connections are closed.
     do await pause(clock, CLOSE_POLL_MS)
     while (busy() && clock.monotonic() < until)
     for (const listener of listeners) listener.app.close()

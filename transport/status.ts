@@ -1,8 +1,8 @@
 /**
- * What a refusal is called over HTTP.
+ * Maps refusals to HTTP status codes.
  *
- * Complete by type: a new kind of refusal does not compile until it has a status here. What the table lacks
- * belongs to the doors alone; no rule of the house ever answers it.
+ * The type makes the table complete: a new kind of refusal does not compile without a status. The remaining codes are
+ * used only by the listeners themselves.
  */
 import type { RefusalKind } from '../core/result.ts'
 
@@ -39,7 +39,7 @@ const REASON_PHRASES: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 }
 
-/** The status line's end, such as `404 Not Found`. */
+/** Code and reason phrase, such as `404 Not Found`. */
 export function statusLine(status: number): string {
   return `${status} ${REASON_PHRASES[status] ?? 'Other'}`
 }

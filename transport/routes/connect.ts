@@ -1,4 +1,4 @@
-/** Connecting accounts, in the order of the specification's table. */
+/** Routes for connecting accounts, in the order of the specification's table. */
 import type { CallbackPage, HostApi } from '../../actors/api/host-api.ts'
 import { htmlPage, json, type Reply, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
@@ -24,7 +24,7 @@ export function connectHandlers(hostApi: HostApi): Pick<Handlers, ConnectRoute> 
   }
 }
 
-/** The address that led here holds a code: no page that is opened from this one may hear of it. */
+/** The page's address holds an authorization code, so no page opened from it may see the address. */
 const ISOLATED = [
   [
     'content-security-policy',

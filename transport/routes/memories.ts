@@ -1,4 +1,4 @@
-/** What runs have recorded about each repository, in the order of the specification's table. */
+/** Routes of memories, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { json, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'

@@ -1,4 +1,4 @@
-/** Code host, pull requests and tracker, in the order of the specification's table. */
+/** Routes of code host, pull requests and tracker, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Result } from '../../core/result.ts'
 import { json, type Reply, refusalReply, resultReply } from '../reply.ts'

@@ -1,7 +1,8 @@
 /**
- * The protocol's table made ready to serve: each row with its name, its checks and its handler.
+ * Combines the protocol's route table with checks and handlers.
  *
- * What a handler is given has the types that the protocol's row promises, because nothing reaches it unchecked.
+ * Handlers receive parameters, query and body with the types of the protocol's schemas, because everything is checked
+ * before the call.
  */
 import { type Checker, createChecker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
 import {
@@ -23,7 +24,7 @@ export interface RouteRequest<N extends RouteName> {
   readonly params: ParamsOf<N>
   readonly query: QueryOf<N>
   readonly body: BodyOf<N>
-  /** Who asked, on routes for workers. */
+  /** The authenticated worker, on routes for workers. */
   readonly workerId: string | undefined
 }
 
@@ -31,12 +32,12 @@ export type Handler<N extends RouteName> = (ask: RouteRequest<N>) => Reply | Pro
 
 export type UnbuiltRoute = (typeof unbuilt)[number]
 type SocketName = { [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never }[RouteName]
-/** One for each HTTP route that works; a route is here or in the list of those that do not, never in both. */
+/** A handler for each built HTTP route; every other HTTP route must be listed in unbuilt.ts. */
 export type Handlers = { readonly [N in Exclude<RouteName, UnbuiltRoute | SocketName>]: Handler<N> }
-/** Every socket that works. */
+/** The names of all built socket routes. */
 export type BuiltSocket = Exclude<SocketName, UnbuiltRoute>
 
-/** What a path and its query said, of the row's schemas. */
+/** Parameters and query of a request, checked against the route's schemas. */
 export interface RouteParameters {
   readonly params: unknown
   readonly query: unknown
@@ -51,13 +52,13 @@ export interface ServedRoute {
   readonly socket: boolean
   readonly takesBody: boolean
   readParameters(params: Params, query: string): Parsed<RouteParameters>
-  /** Of the route's schema, or the sentence that says why not. */
+  /** Checks a body against the route's schema. */
   readBody(value: unknown): Parsed<unknown>
-  /** With what `place` and `readBody` answered. */
+  /** Called with the values that `readParameters` and `readBody` returned. */
   run(placed: RouteParameters, body: unknown, workerId: string | undefined): Reply | Promise<Reply | Download>
 }
 
-const UPGRADE_REQUIRED = refusal(426, 'this path speaks WebSocket: ask with an Upgrade', [
+const UPGRADE_REQUIRED = refusal(426, 'this path is a WebSocket: send an Upgrade request', [
   ['upgrade', 'websocket'],
 ])
 
@@ -67,7 +68,7 @@ export function createRoutes(handlers: Handlers): ServedRoute[] {
 }
 
 function routeNames(): RouteName[] {
-  // Object.keys forgets that the keys of a constant are known.
+  // Object.keys returns string[] although the keys are known.
   return Object.keys(routes) as RouteName[]
 }
 
@@ -79,7 +80,7 @@ function createRoute<N extends RouteName>(name: N, handler: Handler<N> | undefin
   )
 }
 
-/** A row of any of the protocol's tables; `run` is given only what the row's schemas let through. */
+/** Creates a route of any of the protocol's tables; `run` receives only checked values. */
 export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedRoute['run']): ServedRoute {
   return {
     name,
@@ -101,13 +102,13 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
 
 function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'] {
   return (placed, body, workerId) => {
-    // Both were read with the very schemas that Ask<N> is derived from.
+    // All values were checked with the schemas from which RouteRequest<N> is derived.
     const ask = { params: placed.params, query: placed.query, body, workerId } as RouteRequest<N>
     return handler(ask)
   }
 }
 
-/** A socket that works still answers an ordinary request for its path. */
+/** The reply of routes without a handler: 426 for sockets, 501 for unbuilt routes. */
 function replyWithoutHandler(name: RouteName): Reply {
   if (!isUnbuilt(name)) return UPGRADE_REQUIRED
   return refusal(501, `${routes[name].method} ${routes[name].path} is not built yet in this version`)

@@ -1,4 +1,4 @@
-/** Tickets and runs, in the order of the specification's table. */
+/** Routes of tickets and runs, in the order of the specification's table. */
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -46,7 +46,7 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
   }
 }
 
-/** The same question, from the last run on. What the route does not know (a cache key) is not carried along. */
+/** The Link header of the next page: the same query, continued after the last run. Unknown parameters are left out. */
 function nextPage(query: QueryOf<'listRuns'>, last: Run | undefined): Headers | undefined {
   if (last === undefined) return undefined
   const next = new URLSearchParams()
@@ -57,7 +57,7 @@ function nextPage(query: QueryOf<'listRuns'>, last: Run | undefined): Headers | 
   return [['link', `</api/runs?${next}>; rel="next"`]]
 }
 
-/** An agent made it, so a browser that shows it must neither guess what it is nor let it run or load anything. */
+/** An agent made the artifact, so a browser must not run scripts in it or load anything for it. */
 const SANDBOXED: Headers = [['content-security-policy', "sandbox; default-src 'none'"]]
 
 function artifactDownload(file: ArtifactFile, name: string): Download {
@@ -69,8 +69,8 @@ function artifactDownload(file: ArtifactFile, name: string): Download {
 }
 
 /**
- * RFC 8187: everything but a few letters percent-encoded, so that no name can end the header or begin another. It came
- * percent-decoded, and so holds no half of a surrogate pair, which could not be encoded again.
+ * Encodes a file name as RFC 8187, so that no name can end the header. The name was percent-decoded from UTF-8, so it
+ * contains no lone surrogate, which could not be encoded.
  */
 function encodeFileName(name: string): string {
   const encoded = encodeURIComponent(name)

@@ -1,4 +1,4 @@
-/** Service and configuration, in the order of the specification's table. */
+/** Routes of service and configuration, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Meters } from '../../core/ports.ts'
 import { createCachedJson, json, refusalReply, text } from '../reply.ts'
@@ -9,9 +9,9 @@ export interface ServiceRouteOptions {
   readonly hostApi: HostApi
   readonly meters: Meters
   readonly openApi: () => object
-  /** Everything measured, in the Prometheus text format. */
+  /** All metrics in the Prometheus text format. */
   readonly metricsText: () => Promise<string> | string
-  /** What the doors themselves count. */
+  /** The request counts of the listeners. */
   readonly requestCounter: RequestCounter
 }
 
@@ -19,12 +19,12 @@ const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 type ServiceRoute = 'health' | 'readConfig' | 'changeSettings' | 'readOpenApi' | 'readMetrics'
 
-export function serviceHandlers(parts: ServiceRouteOptions): Pick<Handlers, ServiceRoute> {
-  const { hostApi, openApi, metricsText } = parts
+export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, ServiceRoute> {
+  const { hostApi, openApi, metricsText } = options
   const health = createCachedJson()
   const config = createCachedJson()
   const document = createCachedJson()
-  const gather = createGaugeUpdater(parts)
+  const gather = createGaugeUpdater(options)
   return {
     health: () => health(hostApi.health()),
     readConfig: () => config(hostApi.config()),
@@ -40,7 +40,7 @@ export function serviceHandlers(parts: ServiceRouteOptions): Pick<Handlers, Serv
   }
 }
 
-/** Brings the figures that are only worth having when somebody looks. A kind that died out counts 0, not its last. */
+/** Updates the gauges that are computed only on demand. A kind without actors is reported as 0. */
 function createGaugeUpdater({ hostApi, meters, requestCounter: requests }: ServiceRouteOptions): () => void {
   const seen = new Set<string>()
   return () => {

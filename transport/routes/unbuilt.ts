@@ -1,8 +1,7 @@
 /**
- * Routes that exist in the protocol and do not work yet, all of them, by name.
+ * The routes of the protocol that are not built yet; they answer 501 after all other checks.
  *
- * They answer 501 after every other check. A name leaves this list when its handler arrives: with a handler and a
- * place here, or with neither, the handlers' table does not compile.
+ * The handler table compiles only if every route has either a handler or an entry here.
  */
 import type { RouteName } from '../../protocol/routes.ts'
 

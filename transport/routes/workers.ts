@@ -1,4 +1,4 @@
-/** The fleet, for people and for the supervisors on the workers' machines, in the order of the specification's table. */
+/** Routes of workers, for people and for supervisors on worker machines, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import { json, jsonText, refusalReply, resultReply } from '../reply.ts'
@@ -31,15 +31,14 @@ export function workerHandlers(hostApi: HostApi): Pick<Handlers, WorkerRoute> {
   }
 }
 
-/** The worker that proved who it is; nothing that the request says besides counts. */
+/** The authenticated worker; other claims in the request are ignored. */
 function requireWorkerId({ workerId }: RouteRequest<'readDemand' | 'changeWorkerState'>): string {
-  if (workerId === undefined) throw new Error('a worker route was reached by nobody')
+  if (workerId === undefined) throw new Error('a worker route was called without an authenticated worker')
   return workerId
 }
 
 /**
- * The same text as `JSON.stringify` makes. Every supervisor asks for it all the time, and making it that way would be
- * a fifth of all that the answer costs.
+ * Builds the same text as `JSON.stringify`, which would take a fifth of the time of this frequently polled route.
  */
 export function demandText(demand: FleetDemandResponse): string {
   const { queuedRuns, activeRuns, connectedWorkers, spareCapacity, worker } = demand
@@ -48,5 +47,5 @@ export function demandText(demand: FleetDemandResponse): string {
   return `{${fleet},"worker":{"id":${quoteId(worker.id)},${own}}}`
 }
 
-/** Ids are made of letters that need no escape; whatever else came here would still be written right. */
+/** Ids normally need no escape; any other text is still quoted correctly. */
 const quoteId = (id: string): string => (/^[\w-]*$/.test(id) ? `"${id}"` : JSON.stringify(id))

@@ -1,8 +1,8 @@
 /**
- * The attach socket: a terminal for each that is opened, of the run that its path names.
+ * Serves the attach socket: one terminal view for each connection, of the run in the path.
  *
- * It opens whatever the run's state is; what keeps somebody from the session is the desk's to find out, and is told in
- * a frame, as everything is.
+ * The socket opens whatever the run's state is. The host API decides whether a session is possible, and the socket sends
+ * its refusal as a frame.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -27,14 +27,14 @@ export interface AttachSocketOptions {
   readonly log: Log
 }
 
-/** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
+/** Frames above the protocol's limit are read up to this size, to answer with a reason; beyond it the library closes. */
 const FRAME_BYTES_READ_MAX = 2 * ATTACH_FRAME_BYTES_MAX
-/** Those on their way out count too, so there is room for some of them besides. */
+/** Closing sockets count too, so the limit is higher than that of views. */
 const SOCKETS_MAX = 2 * ATTACH_VIEWS_MAX
 const LABELS = { socket: 'attach' }
 const TOO_MANY_TERMINALS = refusal(503, 'too many terminals are open; close one')
 
-/** Registers the socket with the listener. `upgradeFor` has the last word before a connection becomes a socket. */
+/** Registers the socket with the listener. @param upgradeFor creates the handler that admits or refuses a connection */
 export function serveAttach(
   app: TemplatedApp,
   path: string,
@@ -43,18 +43,18 @@ export function serveAttach(
 ): SocketGroup {
   const terminals = new Set<TerminalSocket>()
   const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
-  const tooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
+  const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
   const admitSocket: AdmitSocket = (params) => {
     if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: TOO_MANY_TERMINALS }
-    // The row of this path has read them.
+    // The route of this path has checked them.
     const data: TerminalSocketData = { runId: (params as ParamsOf<'attachSocket'>).id }
     return { ok: true, data }
   }
 
   function opened(socket: WebSocket<TerminalSocketData>): void {
     const data = socket.getUserData()
-    const terminal = new TerminalSocket(socket, clock, tooSlow)
+    const terminal = new TerminalSocket(socket, clock, onTooSlow)
     data.terminal = terminal
     terminals.add(terminal)
     report()
@@ -67,12 +67,12 @@ export function serveAttach(
     guarded(terminal, () => terminal.onClosed())
   }
 
-  /** Nothing may escape to the listener: it ends the process over an exception in a callback of its own. */
+  /** Never throws, because the library ends the process when a callback throws. */
   function guarded(terminal: TerminalSocket, run: () => void): void {
     try {
       run()
     } catch (err) {
-      log.error({ err }, "a terminal's socket failed")
+      log.error({ err }, 'an attach socket failed')
       terminal.close(CLOSE.failed, 'the service failed; its log says why')
     }
   }

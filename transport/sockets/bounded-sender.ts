@@ -1,20 +1,19 @@
 /**
- * The way out of one socket, and the end of it.
+ * Sends to one socket within the backlog limit, and closes it with a code and a reason.
  *
- * A client that does not read makes the host hold what it was sent. The listener holds up to a named number of bytes
- * for each socket, then drops what comes next and says so. A dropped push is a hole in the client's picture, so the
- * client is told to come back for a fresh one: nothing more is queued, what waits may drain, and then it is closed
- * with a code and a reason. Closing at once would lose both behind the backlog. One that does not drain in time is
- * cut without a word: it would not have read it anyway.
+ * The library buffers a limited number of bytes for each socket, then drops messages and reports that. A client that
+ * missed a message has to connect again, so the socket is closed: nothing more is queued, the backlog may drain, then
+ * the close frame follows. Closing at once would lose the code and the reason behind the backlog. A socket that does not
+ * drain within `DRAIN_MS_MAX` is terminated without a close frame.
  */
 import type { WebSocket } from 'uWebSockets.js'
 import type { Cancel, Clock } from '../../core/ports.ts'
 
-/** How long a socket that is on its way out may take to read what it was sent before. */
+/** How long a closing socket may take to read its backlog. */
 export const DRAIN_MS_MAX = 5_000
-/** Two bytes of a close frame's 125 are its code. */
+/** A close frame has 125 bytes, two of which are the code. */
 const REASON_BYTES_MAX = 123
-/** The listener's word for what was over the backlog that a socket is allowed. */
+/** The library's result for a message above the backlog limit. */
 const DROPPED = 2
 
 /** WebSocket close codes that the host uses (RFC 6455 §7.4.1, and 1013 from the registry). */
@@ -31,31 +30,31 @@ export class BoundedSender {
   readonly #socket: WebSocket<unknown>
   readonly #clock: Clock
   readonly #onClosing: () => void
-  #state: 'open' | 'leaving' | 'closed' = 'open'
+  #state: 'open' | 'closing' | 'closed' = 'open'
   #code = 1000
   #reason = ''
   #cancelTermination: Cancel | undefined
 
-  /** `whenLeaving` takes the socket off whatever is sent to it from elsewhere. */
-  constructor(socket: WebSocket<unknown>, clock: Clock, whenLeaving: () => void) {
+  /** @param onClosing unsubscribes the socket from messages that are sent to it elsewhere */
+  constructor(socket: WebSocket<unknown>, clock: Clock, onClosing: () => void) {
     this.#socket = socket
     this.#clock = clock
-    this.#onClosing = whenLeaving
+    this.#onClosing = onClosing
   }
 
   get isOpen(): boolean {
     return this.#state === 'open'
   }
 
-  /** What is sent here is in order with what is published. Answers whether it was taken: not over the backlog. */
+  /** Sends in order with published messages. Returns whether the message was accepted, not dropped for the backlog. */
   send(text: string | Uint8Array): boolean {
     return this.#state === 'open' && this.#socket.send(text) !== DROPPED
   }
 
-  /** Says goodbye once everything sent before has been read, or cuts the line when that takes too long. */
+  /** Closes the socket when its backlog has been read, or terminates it when that takes too long. */
   closeAfterDrain(code: number, reason: string): void {
     if (this.#state !== 'open') return
-    this.#state = 'leaving'
+    this.#state = 'closing'
     this.#code = code
     this.#reason = truncateReason(reason)
     this.#onClosing()
@@ -63,16 +62,16 @@ export class BoundedSender {
     else this.#cancelTermination = this.#clock.after(DRAIN_MS_MAX, () => this.terminate())
   }
 
-  /** The listener's word that more has left the buffer. */
+  /** Called by the library when the backlog has shrunk. */
   onDrained(): void {
-    if (this.#state === 'leaving' && this.#socket.getBufferedAmount() === 0) this.#end()
+    if (this.#state === 'closing' && this.#socket.getBufferedAmount() === 0) this.#end()
   }
 
   terminate(): void {
     if (this.#state !== 'closed') this.#socket.close()
   }
 
-  /** The listener's word that the socket is gone; it must not be touched any more. */
+  /** Called by the library when the socket is closed; it must not be used any more. */
   onClosed(): void {
     this.#state = 'closed'
     this.#cancelTermination?.()
@@ -83,7 +82,7 @@ export class BoundedSender {
   }
 }
 
-/** Cut at a character's border, so that the client can still read it. */
+/** Truncates at a character boundary, so that the text stays valid UTF-8. */
 function truncateReason(reason: string): string {
   const bytes = new TextEncoder().encode(reason)
   if (bytes.byteLength <= REASON_BYTES_MAX) return reason

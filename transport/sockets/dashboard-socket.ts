@@ -1,27 +1,27 @@
 /**
- * One dashboard: what it follows, and what it has yet to be told.
+ * The socket of one dashboard: its subscriptions, and the pushes that wait for its hello.
  *
- * A hello may be larger than the backlog that pushes are allowed, and a dashboard on its first breath is not a slow
- * one. Until the hello has left, pushes wait here, one text shared by all who wait; then they are sent and the
- * listener's topics take over, in the same breath, so that nothing is lost, doubled or out of order.
+ * A hello may be larger than the backlog limit, so a new dashboard is not slow because of it. Until the hello has been
+ * read, pushes wait here (their text is shared by all sockets). Then the queued pushes are sent and the library's topics
+ * take over in the same tick, so no push is lost, repeated or out of order.
  */
 import type { WebSocket } from 'uWebSockets.js'
 import type { Clock } from '../../core/ports.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX, DASHBOARD_FRAMES_PER_10_SECONDS_MAX } from '../../protocol/limits.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
-/** A push as it goes over the wire. `runId`: only for those who follow that run's events. */
+/** A push as bytes. `runId`: the run whose event it is; undefined for all other pushes. */
 export interface EncodedPush {
   readonly runId: string | undefined
   readonly text: Uint8Array
 }
 
-/** What the listener carries for each socket. */
+/** The library's user data of each socket. */
 export interface DashboardSocketData {
   dashboard?: DashboardSocket
 }
 
-/** Everything but run events; every run's events; one run's events. */
+/** The topics: everything except run events; the events of all runs; the events of one run. */
 export const TOPIC_ALL = 'all'
 export const TOPIC_EVENTS = 'events'
 export const runTopic = (runId: string): string => `run:${runId}`
@@ -48,7 +48,7 @@ export class DashboardSocket {
     })
   }
 
-  /** Pushes reach it by the listener's topics. */
+  /** The hello was read, and pushes arrive through the library's topics. */
   get isLive(): boolean {
     return this.#isLive
   }
@@ -58,7 +58,7 @@ export class DashboardSocket {
     if (this.#socket.getBufferedAmount() === 0) this.#subscribeToTopics()
   }
 
-  /** For one who has not joined yet. Answers whether there was room for it. */
+  /** Queues a push until the hello has been read. Returns false when the queue is above the backlog limit. */
   queuePush(push: EncodedPush): boolean {
     this.#queuedBytes += push.text.byteLength
     if (this.#queuedBytes > DASHBOARD_BACKLOG_BYTES_MAX) return false
@@ -66,7 +66,7 @@ export class DashboardSocket {
     return true
   }
 
-  /** The listener's word that more has left the buffer. */
+  /** Called by the library when the backlog has shrunk. */
   onDrained(): void {
     this.sender.onDrained()
     if (this.#isLive || !this.sender.isOpen || this.#socket.getBufferedAmount() > 0) return
@@ -96,7 +96,7 @@ export class DashboardSocket {
     if (this.subscribedRuns.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
   }
 
-  /** Counts one more frame; pings are frames too. */
+  /** Counts a frame (pings too), and closes the socket when there are too many. Returns whether there were. */
   exceedsFrameRate(): boolean {
     const now = this.#clock.monotonic()
     if (now - this.#windowFrom >= WINDOW_MS) {

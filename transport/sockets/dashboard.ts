@@ -1,9 +1,9 @@
 /**
- * The dashboard socket: a hello with everything, then each change as it happens.
+ * Serves the dashboard socket: a hello with the whole state, then every change.
  *
- * A push becomes text once, however many watch, and the listener's topics carry it: one for everybody, one for the
- * events of all runs, one for each run that somebody chose. Those who chose are off the topic of all runs, so nothing
- * arrives twice.
+ * Each push is serialized once and published through the library's topics: one for all sockets, one for the events of
+ * all runs, one for each subscribed run. A socket with subscriptions leaves the topic of all runs, so no event arrives
+ * twice.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -37,15 +37,15 @@ export interface DashboardSocketsOptions {
 }
 
 export interface DashboardSockets extends SocketGroup {
-  /** Whether one more fits. */
+  /** Whether another dashboard may connect. */
   hasCapacity(): boolean
 }
 
-/** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
+/** Frames above the protocol's limit are read up to this size, to answer with a reason; beyond it the library closes. */
 const FRAME_BYTES_READ_MAX = 2 * DASHBOARD_FRAME_BYTES_MAX
 const LABELS = { socket: 'dashboard' }
 
-/** Registers the socket with the listener. `upgrade` has the last word before a connection becomes a socket. */
+/** Registers the socket with the listener. @param upgrade admits or refuses a connection */
 export function serveDashboard(
   app: TemplatedApp,
   path: string,
@@ -53,9 +53,9 @@ export function serveDashboard(
   { hostApi, clock, meters, log }: DashboardSocketsOptions,
 ): DashboardSockets {
   const dashboards = new Set<DashboardSocket>()
-  /** Those whose hello is still on its way. */
+  /** Dashboards that have not read their hello yet. */
   const awaitingHello = new Set<DashboardSocket>()
-  /** How many follow each run, so that nothing is published to nobody. */
+  /** By run id, the number of subscribers; nothing is published for a run without any. */
   const subscriberCounts = new Map<string, number>()
 
   function onOpen(socket: WebSocket<DashboardSocketData>): void {
@@ -67,7 +67,7 @@ export function serveDashboard(
       dashboard.sendHello(JSON.stringify(hostApi.hello()))
       if (!dashboard.isLive) awaitingHello.add(dashboard)
     } catch (err) {
-      log.error({ err }, 'a dashboard could not be told what there is')
+      log.error({ err }, 'could not send the hello to a dashboard')
       dashboard.sender.closeAfterDrain(CLOSE.failed, 'the service failed; its log says why')
     }
   }
@@ -116,19 +116,19 @@ export function serveDashboard(
   function publish(push: DashboardPush, text?: string): void {
     if (dashboards.size === 0) return
     const runId = push.type === 'run-event' ? push.event.runId : undefined
-    const told = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
-    app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, told.text)
-    if (runId !== undefined && subscriberCounts.has(runId)) app.publish(runTopic(runId), told.text)
-    for (const dashboard of awaitingHello) queuePush(dashboard, told)
+    const encoded = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
+    app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)
+    if (runId !== undefined && subscriberCounts.has(runId)) app.publish(runTopic(runId), encoded.text)
+    for (const dashboard of awaitingHello) queuePush(dashboard, encoded)
   }
 
-  function queuePush(dashboard: DashboardSocket, told: EncodedPush): void {
-    if (dashboard.queuePush(told)) return
+  function queuePush(dashboard: DashboardSocket, encoded: EncodedPush): void {
+    if (dashboard.queuePush(encoded)) return
     awaitingHello.delete(dashboard)
     closeAsTooSlow(dashboard)
   }
 
-  /** The listener dropped something for want of room. Not a moment to touch topics: it is walking through them. */
+  /** The library dropped a push for a full backlog. The library is iterating over its topics, so change them only afterwards. */
   function onDropped(dashboard: DashboardSocket): void {
     clock.endOfTick(() => closeAsTooSlow(dashboard))
   }

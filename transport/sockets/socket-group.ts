@@ -1,8 +1,8 @@
-/** All sockets of one kind on one listener, as whoever opens and closes the doors sees them. */
+/** All sockets of one kind on one listener. */
 export interface SocketGroup {
   count(): number
-  /** Says goodbye to each; those that do not read it are cut a while later. */
+  /** Closes each socket; a socket that does not read the close frame is terminated after `DRAIN_MS_MAX`. */
   closeAll(code: number, reason: string): void
-  /** Lets go of the desk: nothing more comes from there. */
+  /** Stops listening to the host API. */
   stop(): void
 }

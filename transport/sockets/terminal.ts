@@ -1,8 +1,8 @@
 /**
- * One terminal's socket: what is typed goes in within a rate, what is printed goes out for as long as it is read.
+ * The socket of one terminal view: passes input to the host within a rate limit, and sends output while the client reads it.
  *
- * The rate is a bucket each for frames and for bytes, so that a long text may be pasted and a key held down, and no
- * one terminal can keep a worker's line busy.
+ * Token buckets limit frames and bytes: a long text may be pasted and a key held down, but no terminal can occupy a
+ * worker's connection.
  */
 import type { WebSocket } from 'uWebSockets.js'
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
@@ -19,7 +19,7 @@ import {
 import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
-/** What the listener carries for each socket. */
+/** The library's user data of each socket. */
 export interface TerminalSocketData {
   readonly runId: string
   terminal?: TerminalSocket
@@ -35,15 +35,15 @@ export class TerminalSocket implements ViewSender {
   readonly #onTooSlow: () => void
   #receiver: ViewReceiver | undefined
 
-  /** `tooSlow` is told when it is cut off for its backlog. */
-  constructor(socket: WebSocket<TerminalSocketData>, clock: Clock, tooSlow: () => void) {
+  /** @param onTooSlow called when the socket is closed for its backlog */
+  constructor(socket: WebSocket<TerminalSocketData>, clock: Clock, onTooSlow: () => void) {
     this.#sender = new BoundedSender(socket, clock, () => {})
     this.#frames = new FrameRateBucket(clock, ATTACH_FRAMES_PER_SECOND, ATTACH_FRAMES_AT_ONCE)
     this.#bytes = new FrameRateBucket(clock, ATTACH_INPUT_BYTES_PER_SECOND, ATTACH_INPUT_BYTES_AT_ONCE)
-    this.#onTooSlow = tooSlow
+    this.#onTooSlow = onTooSlow
   }
 
-  // ---- as the host sees it
+  // ---- called by the host
 
   send(frame: AttachOutput, text = JSON.stringify(frame)): boolean {
     if (!this.#sender.isOpen) return false
@@ -57,7 +57,7 @@ export class TerminalSocket implements ViewSender {
     this.#sender.closeAfterDrain(code, reason)
   }
 
-  // ---- as the listener sees it
+  // ---- called by the library
 
   connect(receiver: ViewReceiver): void {
     this.#receiver = receiver
@@ -72,7 +72,7 @@ export class TerminalSocket implements ViewSender {
     else this.#read(Buffer.from(bytes).toString())
   }
 
-  /** The listener answers pings by itself; they count all the same. */
+  /** The library answers pings itself; they count as frames all the same. */
   onPing(): void {
     if (this.#sender.isOpen && !this.#frames.take(1)) this.#refuse(CLOSE.policy, TOO_FAST)
   }

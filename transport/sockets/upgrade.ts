@@ -1,7 +1,7 @@
 /**
- * The last word before a connection becomes a socket.
+ * Admits or refuses a WebSocket upgrade.
  *
- * A socket passes the same fences as any request and is refused in the same words, as plain HTTP, while it is none.
+ * An upgrade passes the same checks as any request, and is refused with the same plain HTTP replies.
  */
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
 import type { Log } from '../../core/ports.ts'
@@ -15,7 +15,7 @@ import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
 export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
 
-/** What the socket will carry, or why there is no place for one more. `params`: of its path, as the row's schema has them. */
+/** Returns the user data of the new socket, or a refusal. @param params the path's parameters, checked by the route */
 export type AdmitSocket = (
   params: unknown,
 ) => { readonly ok: true; readonly data: object } | { readonly ok: false; readonly reply: Reply }
@@ -42,10 +42,10 @@ export function createUpgrade(
       send(response, refused, cors)
       return
     }
-    // Neither a protocol nor an extension is agreed to: no compression, whatever the client offers.
+    // Accept no subprotocol and no extension, so there is no compression.
     response.upgrade(data, request.getHeader('sec-websocket-key'), '', '', context)
 
-    /** Nothing may escape from here: the listener ends the process over an exception in a callback of its own. */
+    /** Never throws, because the library ends the process when a callback throws. */
     function decide(): UpgradeDecision {
       try {
         const { refused, cors } = admit(head, found, () => readQueryText(request))
@@ -55,14 +55,14 @@ export function createUpgrade(
         const seated = admitSocket(placed.value.params)
         return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
       } catch (err) {
-        log.error({ err }, 'an upgrade could not be answered')
+        log.error({ err }, 'could not answer an upgrade')
         return { refused: INTERNAL_ERROR }
       }
     }
   }
 }
 
-/** The query of a socket is for its token alone. */
+/** Checks the path's parameters; the query of a socket carries only its token. */
 function readSocketParameters(found: RouteMatch<ServedRoute> | undefined): Parsed<RouteParameters> {
   const row = found?.path.byMethod.get('GET')
   const params = found === undefined ? undefined : decodeParams(found)

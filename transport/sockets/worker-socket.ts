@@ -1,12 +1,10 @@
 /**
- * One worker's wire: what the host says goes out by it, and what comes in is held to its bounds and handed on.
+ * The socket of one worker: sends the host's frames in batches, and passes incoming frames on within their size limit.
  *
- * There may be thousands, nearly always silent, so a wire is one small object and its way out; nothing here makes a
- * function for each socket. A worker that does not read makes the host hold what it was sent, up to a named number of
- * bytes; then the line is cut, because a hole in what a worker is told is worse than telling it again from the start.
- *
- * What is said in one breath (a commit landed, and eight runs are dispatched to one worker) leaves in one piece: a call
- * to the system for each frame would cost more than making the frame.
+ * A host may have thousands of mostly silent sockets, so each is one small object without closures. A worker that does not
+ * read is disconnected at the backlog limit: a lost frame would be worse than starting again after a reconnect.
+ * All frames of one tick (one commit may dispatch eight runs to a worker) are sent together, because a system call for
+ * each would cost more than creating the frame.
  */
 import type { WebSocket } from 'uWebSockets.js'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
@@ -14,7 +12,7 @@ import type { Clock } from '../../core/ports.ts'
 import { WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
-/** What the listener carries for each socket. */
+/** The library's user data of each socket. */
 export interface WorkerSocketData {
   workerSocket?: WorkerSocket
 }
@@ -22,22 +20,22 @@ export interface WorkerSocketData {
 export class WorkerSocket implements WorkerSender {
   readonly address: string
   readonly #socket: WebSocket<WorkerSocketData>
-  /** Said in this breath. Mostly nothing, so nothing is kept for it. */
+  /** The frames of this tick; undefined when there are none, to save memory. */
   #batch: string[] | undefined
   #batchChars = 0
   readonly #sender: BoundedSender
   readonly #onTooSlow: () => void
   #receiver: WorkerReceiver | undefined
 
-  /** `tooSlow` is told of each line that is cut for its backlog; one function for all wires. */
-  constructor(socket: WebSocket<WorkerSocketData>, clock: Clock, tooSlow: () => void) {
+  /** @param onTooSlow called when a socket is closed for its backlog; the same function for all sockets */
+  constructor(socket: WebSocket<WorkerSocketData>, clock: Clock, onTooSlow: () => void) {
     this.address = formatAddress(socket.getRemoteAddressAsText())
     this.#socket = socket
     this.#sender = new BoundedSender(socket, clock, doNothing)
-    this.#onTooSlow = tooSlow
+    this.#onTooSlow = onTooSlow
   }
 
-  // ---- as the host sees it
+  // ---- called by the host
 
   send(text: string): boolean {
     if (!this.#sender.isOpen) return false
@@ -72,18 +70,18 @@ export class WorkerSocket implements WorkerSender {
     )
   }
 
-  // ---- as the listener sees it
+  // ---- called by the library
 
   connect(receiver: WorkerReceiver): void {
     this.#receiver = receiver
   }
 
-  /** Whether nobody knows yet who is at the other end. */
+  /** Whether the worker has not registered yet. */
   get isUnregistered(): boolean {
     return (this.#receiver?.frameBytesMax() ?? 0) <= WORKER_UNREGISTERED_FRAME_BYTES_MAX
   }
 
-  /** The listener has made sure that a text frame is UTF-8; it hangs up on one that is not. */
+  /** The library has checked that text frames are valid UTF-8. */
   onMessage(bytes: ArrayBuffer, isBinary: boolean): void {
     const receiver = this.#receiver
     if (receiver === undefined || !this.#sender.isOpen) return
@@ -104,18 +102,18 @@ export class WorkerSocket implements WorkerSender {
   }
 }
 
-/** A longer breath leaves in several pieces, so that what waits is counted against the backlog. */
+/** A larger batch is split, so that its bytes count against the backlog limit. */
 const BATCH_CHARS_MAX = 256 * 1024
 
 const doNothing = (): void => {}
 
 const MAPPED_IPV4 = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/
 
-/** As people write it: IPv6 without its zeros, and IPv4 as IPv4 however it arrived. */
+/** Formats an address for people: IPv6 shortened, and IPv4-mapped IPv6 as IPv4. */
 export function formatAddress(text: ArrayBuffer): string {
-  const said = Buffer.from(text).toString('latin1')
-  if (!said.includes(':') || !URL.canParse(`http://[${said}]`)) return said
-  const short = new URL(`http://[${said}]`).hostname.slice(1, -1)
+  const address = Buffer.from(text).toString('latin1')
+  if (!address.includes(':') || !URL.canParse(`http://[${address}]`)) return address
+  const short = new URL(`http://[${address}]`).hostname.slice(1, -1)
   const [, high, low] = MAPPED_IPV4.exec(short) ?? []
   return high === undefined || low === undefined ? short : [...halves(high), ...halves(low)].join('.')
 }

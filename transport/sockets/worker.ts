@@ -1,8 +1,8 @@
 /**
- * The worker socket, on both listeners: it opens to anybody, and whoever it is has to say so in the first frame.
+ * Serves the worker socket on both listeners: anybody may open it, and the first frame must register a worker.
  *
- * What is said is the desk's business; here it is only carried. Strangers are bounded twice: by the desk, which knows
- * who has registered, and for each listener before the upgrade, so that a crowd of them costs as little as possible.
+ * The host API handles the frames. Unregistered sockets are limited twice: by the host API, and per listener before the
+ * upgrade, so that many of them cost as little as possible.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -27,32 +27,32 @@ export interface WorkerSocketsOptions {
   readonly log: Log
 }
 
-/** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
+/** Frames above the protocol's limit are read up to this size, to answer with a reason; beyond it the library closes. */
 const FRAME_BYTES_READ_MAX = WORKER_FRAME_BYTES_MAX + WORKER_UNREGISTERED_FRAME_BYTES_MAX
 const LABELS = { socket: 'worker' }
 
 const STOPPING = refusal(503, 'the service takes no workers now; connect again later')
 const TOO_MANY_UNREGISTERED = refusal(
   503,
-  'too many connections have not said who they are; connect again later',
+  'too many connections have not registered yet; connect again later',
 )
 
 export class WorkerSockets {
-  readonly #parts: WorkerSocketsOptions
-  /** Over all listeners. */
+  readonly #options: WorkerSocketsOptions
+  /** The number of open sockets of all listeners. */
   #openCount = 0
 
-  constructor(parts: WorkerSocketsOptions) {
-    this.#parts = parts
+  constructor(options: WorkerSocketsOptions) {
+    this.#options = options
   }
 
-  /** Registers the socket with one listener. `upgrade` has the last word before a connection becomes a socket. */
+  /** Registers the socket with one listener. @param upgradeFor creates the handler that admits or refuses a connection */
   serve(app: TemplatedApp, path: string, upgradeFor: (admitSocket: AdmitSocket) => Upgrade): SocketGroup {
-    const { hostApi, clock, meters, log } = this.#parts
+    const { hostApi, clock, meters, log } = this.#options
     const workerSockets = new Set<WorkerSocket>()
-    /** Those of whom nobody has asked lately whether they still are strangers. */
+    /** Sockets that were unregistered when last checked. */
     const unregistered = new Set<WorkerSocket>()
-    const tooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
+    const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
     const admitSocket: AdmitSocket = () => {
       if (!hostApi.isOpen()) return { ok: false, reply: STOPPING }
@@ -73,7 +73,7 @@ export class WorkerSockets {
     }
 
     const onOpen = (socket: WebSocket<WorkerSocketData>): void => {
-      const workerSocket = new WorkerSocket(socket, clock, tooSlow)
+      const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
       socket.getUserData().workerSocket = workerSocket
       workerSockets.add(workerSocket)
       unregistered.add(workerSocket)
@@ -107,9 +107,9 @@ export class WorkerSockets {
       }
     }
 
-    /** Nothing may escape to the listener: it ends the process over an exception in a callback of its own. */
+    /** Never throws, because the library ends the process when a callback throws. */
     function onError(workerSocket: WorkerSocket | undefined, err: unknown): void {
-      log.error({ err }, "a worker's socket failed")
+      log.error({ err }, 'a worker socket failed')
       workerSocket?.close(CLOSE.failed, 'the service failed; its log says why')
     }
 
@@ -136,6 +136,6 @@ export class WorkerSockets {
 
   #count(by: number): void {
     this.#openCount += by
-    this.#parts.meters.gauge('sockets', this.#openCount, LABELS)
+    this.#options.meters.gauge('sockets', this.#openCount, LABELS)
   }
 }

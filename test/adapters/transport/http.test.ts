@@ -106,7 +106,7 @@ test('a route that needs a body says so when none comes', async () => {
   )
   for (const reply of [empty, none, chunked]) {
     expect(reply.status).toBe(400)
-    expect(errorOf(reply.body)).toBe('this route needs a JSON body, and none came')
+    expect(errorOf(reply.body)).toBe('this route needs a JSON body, and the body is empty')
   }
 })
 

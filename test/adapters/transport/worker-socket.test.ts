@@ -207,7 +207,7 @@ test('so many strangers and no more, for each listener; who has registered is no
   expect(doors.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
   expect(await upgrade(doors.fleetPort)).toMatchObject({
     status: 503,
-    body: expect.stringMatching(/have not said who they are/),
+    body: expect.stringMatching(/have not registered yet/),
   })
   expect((await upgrade(doors.port)).status).toBe(101)
   doors.hostApi.lines[7]?.register()
@@ -223,7 +223,7 @@ test('while the host is stopping nobody comes in', async () => {
 
 test('whom the desk turns away is told so', async () => {
   const { hostApi, port } = await openTestDoors()
-  hostApi.turnAway = 'too many connections have not said who they are'
+  hostApi.turnAway = 'too many connections have not registered yet'
   expect(await dial(port).closed).toEqual({ code: 1013, reason: hostApi.turnAway })
 })
 
