@@ -1,4 +1,4 @@
-/** The durable lives in each state in which a disk may find them, for tests of restarts and of records. */
+/** Stored actors in each state that may be on disk, for tests of restarts and snapshots. */
 import type { EventObject } from 'xstate'
 import {
   type ExecutionEvent,
@@ -16,7 +16,7 @@ import { CrashDatabase } from '../support/crash-database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { keptLog, noMeters } from '../support/recording-log.ts'
 
-/** One life, brought into one state. */
+/** An actor and the events that bring it into one state. */
 export interface ActorPose {
   readonly kind: ActorKind
   readonly key: string
@@ -82,37 +82,37 @@ const finalizing: RunMachineEvent = {
 const proven: WorkerEvent = { type: 'proven' }
 const drained: WorkerEvent = { type: 'drained' }
 
-const lease = (state: string, ...way: LeaseEvent[]): ActorPose => ({
+const lease = (state: string, ...events: LeaseEvent[]): ActorPose => ({
   kind: leaseKind,
   key: 'ls-1',
   state,
   input: LEASE_INPUT,
-  events: way,
+  events,
 })
-const run = (state: string, ...way: RunMachineEvent[]): ActorPose => ({
+const run = (state: string, ...events: RunMachineEvent[]): ActorPose => ({
   kind: runKind,
   key: 'run-1',
   state,
   input: RUN_INPUT,
-  events: way,
+  events,
 })
-const worker = (state: string, ...way: WorkerEvent[]): ActorPose => ({
+const worker = (state: string, ...events: WorkerEvent[]): ActorPose => ({
   kind: workerKind,
   key: 'wk-1',
   state,
   input: WORKER_INPUT,
-  events: way,
+  events,
 })
 
-const execution = (state: string, ...way: ExecutionEvent[]): ActorPose => ({
+const execution = (state: string, ...events: ExecutionEvent[]): ActorPose => ({
   kind: executionKind,
   key: 'ls-1',
   state,
   input: EXECUTION_INPUT,
-  events: way,
+  events,
 })
 
-/** Those that are over are not among them: they leave the disk with their last transition. */
+/** Final states are missing, because an actor leaves the disk with its last transition. */
 export const leases = [
   lease('offered'),
   lease('unconfirmed', lost),
@@ -181,7 +181,7 @@ export const executions = [
   execution('finished', cleared, prepared, published, spent, worked, ended),
 ]
 
-/** A host of these lives alone: what they tell others goes to nobody, what they want done is written down. */
+/** A system of these kinds only. Events to other kinds are dropped, and effects are recorded. */
 export function createIsolatedSystem(
   database = new CrashDatabase(),
   clock = new ManualClock(Date.parse(T1)),
@@ -205,9 +205,9 @@ export function createIsolatedSystem(
       await clock.turn()
     }
   }
-  const pose = ({ kind, key, input, events: way }: ActorPose) => {
+  const pose = ({ kind, key, input, events }: ActorPose) => {
     system.spawn(kind.name, key, input)
-    for (const event of way) system.send(kind.name, key, event)
+    for (const event of events) system.send(kind.name, key, event)
   }
   return { system, database, clock, done, flush, pose }
 }

@@ -3,9 +3,9 @@
  * gone when it is over, but for what is bounded.
  */
 import { expect, test } from '@jest/globals'
-import type { WorkerReceiver } from '../../core/connection-ports.ts'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { RunEventLog } from '../../actors/runs/run-event-log.ts'
+import type { WorkerReceiver } from '../../core/connection-ports.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { capabilities, config, ScriptedTracker, ticket } from '../conversations/host-conversation.ts'
@@ -18,40 +18,40 @@ const A_WHILE_MS = 30 * 60_000
 const T = '2026-01-01T00:00:00.000Z'
 
 /** A worker as simple as can be: it does what the test says, and remembers which leases it has. */
-class Hand {
-  readonly #fleet: Fleet
+class SimpleWorker {
+  readonly #fleet: TestFleet
   readonly #name: string
-  #line: WorkerReceiver | undefined
+  #connection: WorkerReceiver | undefined
   #identity: { readonly workerId: string; readonly secret: string } | undefined
   readonly held = new Map<string, { seq: number; readonly runId: string }>()
   readonly offered: string[] = []
 
-  constructor(fleet: Fleet, name: string) {
+  constructor(fleet: TestFleet, name: string) {
     this.#fleet = fleet
     this.#name = name
   }
 
   connect(): void {
-    const line = this.#fleet.hostApi.connectWorker({
+    const connection = this.#fleet.hostApi.connectWorker({
       address: '127.0.0.1',
       send: (text) => {
-        this.#hear(JSON.parse(text) as HostFrame)
+        this.#handleFrame(JSON.parse(text) as HostFrame)
         return true
       },
-      close: () => this.drop(),
+      close: () => this.disconnect(),
     })
-    if (!line.ok) throw new Error(line.refusal.message)
-    this.#line = line.value
+    if (!connection.ok) throw new Error(connection.refusal.message)
+    this.#connection = connection.value
   }
 
-  drop(): void {
-    const line = this.#line
-    this.#line = undefined
-    line?.onClosed()
+  disconnect(): void {
+    const connection = this.#connection
+    this.#connection = undefined
+    connection?.onClosed()
   }
 
-  async say(...frames: readonly object[]): Promise<void> {
-    for (const frame of frames) this.#line?.onText(JSON.stringify(frame))
+  async sendFrames(...frames: readonly object[]): Promise<void> {
+    for (const frame of frames) this.#connection?.onText(JSON.stringify(frame))
     await this.#fleet.clock.turn()
   }
 
@@ -59,7 +59,7 @@ class Hand {
     const minted = this.#identity === undefined ? this.#fleet.hostApi.mintPairingToken() : undefined
     if (minted?.ok === false) throw new Error(minted.refusal.message)
     this.connect()
-    await this.say({
+    await this.sendFrames({
       type: 'register',
       protocolVersion: 1,
       auth:
@@ -72,9 +72,9 @@ class Hand {
     })
   }
 
-  beat(): Promise<void> {
+  sendHeartbeat(): Promise<void> {
     const { clock } = this.#fleet
-    return this.say({
+    return this.sendFrames({
       type: 'heartbeat',
       sentAt: clock.monotonic(),
       leases: this.#holding(),
@@ -83,16 +83,16 @@ class Hand {
   }
 
   /** The next numbered frame of a lease. */
-  report(leaseId: string, frame: object): Promise<void> {
+  sendNumbered(leaseId: string, frame: object): Promise<void> {
     const own = this.held.get(leaseId)
-    return own === undefined ? Promise.resolve() : this.say({ ...frame, leaseId, seq: ++own.seq })
+    return own === undefined ? Promise.resolve() : this.sendFrames({ ...frame, leaseId, seq: ++own.seq })
   }
 
   #holding(): object[] {
     return [...this.held].map(([id, { seq, runId }]) => ({ id, runId, expiresAt: T, lastSeq: seq }))
   }
 
-  #hear(frame: HostFrame): void {
+  #handleFrame(frame: HostFrame): void {
     if (frame.type === 'registered' && frame.credential !== undefined)
       this.#identity = { workerId: frame.workerId, secret: frame.credential }
     if (frame.type === 'dispatch') {
@@ -103,10 +103,10 @@ class Hand {
   }
 }
 
-async function fleet() {
+async function createFleet() {
   const random = new Random(7)
   const tracker = new ScriptedTracker()
-  const doors: HostApi[] = []
+  const hostApis: HostApi[] = []
   const made = hostInMemory(config, {
     tracker: () => tracker,
     random: {
@@ -114,146 +114,152 @@ async function fleet() {
       fraction: () => random.fraction(),
     },
     openListeners: async (hostApi) => {
-      doors.push(hostApi)
+      hostApis.push(hostApi)
       return yes({ close: async () => {} })
     },
   })
   made.host.start()
   await made.clock.turn()
-  const [hostApi] = doors
+  const [hostApi] = hostApis
   if (hostApi === undefined) throw new Error('the host did not open its doors')
   return { ...made, tracker, hostApi }
 }
-type Fleet = Awaited<ReturnType<typeof fleet>>
+type TestFleet = Awaited<ReturnType<typeof createFleet>>
 
 /** One ticket's run, by one of the ways in which it can go. */
-async function cycle(y: Fleet, hands: readonly Hand[], n: number, random: Random): Promise<void> {
+async function cycle(
+  fleet: TestFleet,
+  workers: readonly SimpleWorker[],
+  n: number,
+  random: Random,
+): Promise<void> {
   const one = ticket(`ENG-${n}`)
-  y.tracker.put(one)
-  await y.clock.turn()
-  for (const hand of hands)
-    for (const leaseId of hand.offered.splice(0)) await execute(y, hands, hand, leaseId, random)
-  y.tracker.close({ ...one, state: 'Done' })
-  await y.clock.turn()
+  fleet.tracker.put(one)
+  await fleet.clock.turn()
+  for (const worker of workers)
+    for (const leaseId of worker.offered.splice(0)) await execute(fleet, workers, worker, leaseId, random)
+  fleet.tracker.close({ ...one, state: 'Done' })
+  await fleet.clock.turn()
 }
 
 async function execute(
-  y: Fleet,
-  hands: readonly Hand[],
-  hand: Hand,
+  fleet: TestFleet,
+  workers: readonly SimpleWorker[],
+  worker: SimpleWorker,
   leaseId: string,
   random: Random,
 ): Promise<void> {
-  const own = hand.held.get(leaseId)
+  const own = worker.held.get(leaseId)
   // Offered a while ago, and taken back since.
   if (own === undefined) return
   // Refusals are rare: a worker that refuses often is put on hold, and then nothing happens.
-  const way = random.random(0.04)
+  const draw = random.random(0.04)
     ? random.pick(['rejected', 'unanswered'])
     : random.pick(['away', 'artifacts', 'cancelled', 'forgotten', 'plain', 'plain'])
-  if (way === 'rejected') {
-    hand.held.delete(leaseId)
-    await hand.say({ type: 'dispatch-rejected', leaseId, reason: 'not now' })
+  if (draw === 'rejected') {
+    worker.held.delete(leaseId)
+    await worker.sendFrames({ type: 'dispatch-rejected', leaseId, reason: 'not now' })
     return
   }
-  if (way === 'unanswered') return
-  await hand.say({ type: 'dispatch-accepted', leaseId })
-  await hand.report(leaseId, { type: 'run-patch', patch: { status: 'running' } })
+  if (draw === 'unanswered') return
+  await worker.sendFrames({ type: 'dispatch-accepted', leaseId })
+  await worker.sendNumbered(leaseId, { type: 'run-patch', patch: { status: 'running' } })
   const event = { at: T, type: 'log', stream: 'stdout', text: 'hello' }
-  for (let line = random.below(5); line > 0; line--) await hand.report(leaseId, { type: 'run-event', event })
-  if (way === 'away') {
-    hand.drop()
+  for (let count = random.below(5); count > 0; count--)
+    await worker.sendNumbered(leaseId, { type: 'run-event', event })
+  if (draw === 'away') {
+    worker.disconnect()
     await pass(
-      y,
-      hands.filter((other) => other !== hand),
+      fleet,
+      workers.filter((other) => other !== worker),
       30_000,
     )
-    await hand.register()
+    await worker.register()
   }
-  if (way === 'artifacts') {
-    await hand.report(leaseId, {
+  if (draw === 'artifacts') {
+    await worker.sendNumbered(leaseId, {
       type: 'run-artifact',
       name: 'a.txt',
       part: 0,
       final: true,
       data: 'aGVsbG8=',
     })
-    await hand.say({ type: 'lease-gap', leaseId, from: own.seq + 1, to: own.seq + 3 })
+    await worker.sendFrames({ type: 'lease-gap', leaseId, from: own.seq + 1, to: own.seq + 3 })
     own.seq += 3
   }
-  if (way === 'cancelled') await cancelled(y, own.runId)
-  if (way === 'forgotten') {
-    hand.held.delete(leaseId)
-    await hand.beat()
+  if (draw === 'cancelled') await cancelled(fleet, own.runId)
+  if (draw === 'forgotten') {
+    worker.held.delete(leaseId)
+    await worker.sendHeartbeat()
     return
   }
-  const outcome = { status: way === 'cancelled' ? 'cancelled' : 'completed', costs: [] }
-  await hand.report(leaseId, { type: 'run-complete', outcome })
+  const outcome = { status: draw === 'cancelled' ? 'cancelled' : 'completed', costs: [] }
+  await worker.sendNumbered(leaseId, { type: 'run-complete', outcome })
 }
 
-async function cancelled(y: Fleet, runId: string): Promise<void> {
-  const answer = y.hostApi.cancelRun(runId)
-  await y.clock.turn()
+async function cancelled(fleet: TestFleet, runId: string): Promise<void> {
+  const answer = fleet.hostApi.cancelRun(runId)
+  await fleet.clock.turn()
   await answer
 }
 
 /** Time passes, and everybody who is there says so. */
-async function pass(y: Fleet, hands: readonly Hand[], ms: number): Promise<void> {
+async function pass(fleet: TestFleet, workers: readonly SimpleWorker[], ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 15_000) {
-    await y.clock.advance(15_000)
-    for (const hand of hands) await hand.beat()
+    await fleet.clock.advance(15_000)
+    for (const worker of workers) await worker.sendHeartbeat()
   }
 }
 
 test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   const seed = firstSeed(1)
   const random = new Random(seed)
-  const y = await fleet()
-  y.hostApi.onPush(() => {})
-  const hands = ['anvil', 'hammer', 'tongs'].map((name) => new Hand(y, name))
-  for (const hand of hands) await hand.register()
-  await pass(y, hands, A_WHILE_MS)
+  const fleet = await createFleet()
+  fleet.hostApi.onPush(() => {})
+  const workers = ['anvil', 'hammer', 'tongs'].map((name) => new SimpleWorker(fleet, name))
+  for (const worker of workers) await worker.register()
+  await pass(fleet, workers, A_WHILE_MS)
   const census = (): Record<string, number> => ({
     run: 0,
     lease: 0,
-    ...y.host.countInMemory(),
-    timers: y.clock.timers,
+    ...fleet.host.countInMemory(),
+    timers: fleet.clock.timers,
   })
   const before = census()
   expect(before).toMatchObject({ worker: 3, connection: 3, connections: 3, monotonicTimers: 3, deadlines: 0 })
 
   for (let n = 0; n < CYCLES; n++) {
-    await cycle(y, hands, n, random)
+    await cycle(fleet, workers, n, random)
     // A line that says nothing, and one that says nonsense.
-    new Hand(y, 'silent').connect()
-    const stranger = new Hand(y, 'stranger')
+    new SimpleWorker(fleet, 'silent').connect()
+    const stranger = new SimpleWorker(fleet, 'stranger')
     stranger.connect()
-    await stranger.say({ type: 'nonsense' })
-    await pass(y, hands, 15_000)
+    await stranger.sendFrames({ type: 'nonsense' })
+    await pass(fleet, workers, 15_000)
   }
   // What is still held is denied, what still waits is cancelled.
-  for (const hand of hands) hand.held.clear()
-  await pass(y, hands, 15_000)
+  for (const worker of workers) worker.held.clear()
+  await pass(fleet, workers, 15_000)
   for (let round = 0; round < 10; round++) {
-    const open = y.hostApi.runs({ status: ['queued', 'preparing', 'running', 'finalizing'], limit: 500 })
-    for (const { id } of open.ok ? open.value.runs : []) await cancelled(y, id)
-    for (const hand of hands) hand.held.clear()
-    await pass(y, hands, 60_000)
+    const open = fleet.hostApi.runs({ status: ['queued', 'preparing', 'running', 'finalizing'], limit: 500 })
+    for (const { id } of open.ok ? open.value.runs : []) await cancelled(fleet, id)
+    for (const worker of workers) worker.held.clear()
+    await pass(fleet, workers, 60_000)
   }
-  await pass(y, hands, A_WHILE_MS)
+  await pass(fleet, workers, A_WHILE_MS)
 
-  expect(y.store.database.runs.count()).toBe(CYCLES)
-  expect(y.store.database.runs.count('completed')).toBeGreaterThan(CYCLES / 4)
+  expect(fleet.store.database.runs.count()).toBe(CYCLES)
+  expect(fleet.store.database.runs.count('completed')).toBeGreaterThan(CYCLES / 4)
   const { journalPages, ...after } = census()
   const { journalPages: _, ...was } = before
   expect({ seed, ...after }).toEqual({ seed, ...was })
   // These are kept on purpose, up to a bound.
   expect(journalPages).toBeLessThanOrEqual(CYCLES)
   // On disk: nothing of lives that are over.
-  expect([...y.store.database.snapshots.all('run')]).toEqual([])
-  expect([...y.store.database.snapshots.all('lease')]).toEqual([])
-  expect([...y.store.database.keyValues.all('mark')]).toEqual([])
-  expect(y.log.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect([...fleet.store.database.snapshots.all('run')]).toEqual([])
+  expect([...fleet.store.database.snapshots.all('lease')]).toEqual([])
+  expect([...fleet.store.database.keyValues.all('mark')]).toEqual([])
+  expect(fleet.log.lines.filter(({ level }) => level === 'error')).toEqual([])
 }, 240_000)
 
 test('pages of the journal are kept for a while, and never more than a bounded number', async () => {

@@ -1,6 +1,6 @@
 /**
- * The book of frames, under workers that repeat, hurry and lose, files that take their time or fail, and a journal
- * that throws: each frame is applied once and in order, and nothing is acknowledged that is not on disk.
+ * Tests of FrameReceiver with frames that are repeated, early or lost, slow or failing files, and a run event log
+ * that throws: each frame is applied once and in order, and only frames on disk are acknowledged.
  */
 import { describe, expect, test } from '@jest/globals'
 import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
@@ -25,7 +25,7 @@ const lease = (id: string): LeaseContext => ({
   why: null,
 })
 
-/** A file that is being written until the test says how that ended. */
+/** A file write that the test ends. */
 interface FileWrite {
   readonly seq: number
   done(outcome: 'kept' | 'refused' | 'failed'): void
@@ -34,7 +34,7 @@ interface FileWrite {
 function createReceiver(stored: Readonly<Record<string, object>> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
-  /** What was applied, by lease, as the numbers of its frames. */
+  /** Numbers of applied frames, by lease. */
   const applied = new Map<string, number[]>()
   const leaseEvents: string[] = []
   const acks: string[] = []
@@ -45,7 +45,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     applied.set(id, [...(applied.get(id) ?? []), seq])
   }
 
-  /** The real journal, whose events carry the number of their frame. */
+  /** The real log. Each event carries the number of its frame. */
   class ThrowingRunEventLog extends RunEventLog {
     override append(runId: string, event: ReportedEvent): number {
       if (trouble.journal && event.type === 'log' && event.stream === 'stdout') throw new Error('no ink')
@@ -95,7 +95,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     runEventLog,
     sendToLease: (id: string, event: LeaseEvent) => {
       leaseEvents.push(`${id} ${event.type}`)
-      // As the yard does when the lease has ended.
+      // The host does the same when the lease has ended.
       if (event.type === 'completed') {
         apply(`run of ${id}`, 0)
         receiver.closeLease(id)
@@ -109,7 +109,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     onInvariantViolated: () => void leaseEvents.push('a law was broken'),
   })
   const isOpen = (id: string): boolean => !leaseEvents.includes(`${id} completed`)
-  /** Taken, and not on disk yet. */
+  /** Starts a commit; `land` puts it on disk. */
   const commit = () => {
     const contributions = [runEventLog.contribute(), receiver.contribute()].filter(
       (contribution) => contribution !== undefined,
@@ -121,7 +121,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
       },
     }
   }
-  return { receiver, clock, log, applied, told: leaseEvents, acks, writing, trouble, commit, isOpen }
+  return { receiver, clock, log, applied, leaseEvents, acks, writing, trouble, commit, isOpen }
 }
 
 const event = (leaseId: string, seq: number): LeaseFrame => ({
@@ -131,7 +131,7 @@ const event = (leaseId: string, seq: number): LeaseFrame => ({
   event: { at: T0, type: 'log', stream: 'stdout', text: String(seq) },
 })
 
-/** A frame of any kind that carries its own number in what it says. */
+/** A frame of any kind whose content carries its own number. */
 function frameOf(leaseId: string, seq: number, kind: number): LeaseFrame {
   switch (kind) {
     case 0:
@@ -161,8 +161,8 @@ const markIn = (writes: readonly Write[], id: string): unknown =>
     write.table === 'key-value' && write.collection === 'mark' && write.key === id ? [write.value] : [],
   )[0]
 
-describe('the book of frames', () => {
-  test('hears nobody but the lease’s own worker, and nothing of leases it does not know', () => {
+describe('FrameReceiver', () => {
+  test('accepts frames of known leases from their own worker only', () => {
     const { receiver, applied } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     expect(receiver.receiveFrame('wk-2', event('ls-1', 1), 10)).toBe(false)
@@ -171,15 +171,15 @@ describe('the book of frames', () => {
     expect(applied.get('ls-1')).toEqual([1])
   })
 
-  test('who reports has accepted, even if the word of it was lost', () => {
-    const { receiver, told } = createReceiver()
+  test('a worker that sends frames has accepted, even if `dispatch-accepted` was lost', () => {
+    const { receiver, leaseEvents } = createReceiver()
     receiver.openLease(lease('ls-1'), false, false)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
-    expect(told).toEqual(['ls-1 accepted'])
+    expect(leaseEvents).toEqual(['ls-1 accepted'])
   })
 
-  test('applies what is next, repeats nothing, and does not keep what is early', () => {
+  test('applies the next frame, ignores repeats, and does not keep early frames', () => {
     const { receiver, applied } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     for (const seq of [1, 1, 3, 2, 2, 3]) receiver.receiveFrame('wk-1', event('ls-1', seq), 10)
@@ -187,7 +187,7 @@ describe('the book of frames', () => {
     expect(receiver.countUncommittedFrames()).toBe(3)
   })
 
-  test('acknowledges what is on disk, not what is on its way', () => {
+  test('acknowledges frames on disk only', () => {
     const { receiver, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
@@ -204,7 +204,7 @@ describe('the book of frames', () => {
     expect(receiver.countUncommittedFrames()).toBe(0)
   })
 
-  test('goes on after a restart from the mark on disk', () => {
+  test('continues after a restart from the watermark on disk', () => {
     const { receiver, applied } = createReceiver({ 'ls-1': { mark: 4, lost: [[2, 3]] } })
     receiver.openLease(lease('ls-1'), true, true)
     expect(receiver.acknowledge('ls-1')).toBe(4)
@@ -212,7 +212,7 @@ describe('the book of frames', () => {
     expect(applied.get('ls-1')).toEqual([5])
   })
 
-  test('a gap is named in the run’s log and keeps its place among the numbers', () => {
+  test('a gap is logged in the run and advances the watermark', () => {
     const { receiver, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
@@ -226,7 +226,7 @@ describe('the book of frames', () => {
     ])
   })
 
-  test('a frame that needs a file holds up those behind it until the file is on disk', async () => {
+  test('a frame that needs a file holds back later frames until the file is on disk', async () => {
     const { receiver, applied, writing, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
@@ -239,7 +239,7 @@ describe('the book of frames', () => {
     expect(markIn(commit().writes, 'ls-1')).toEqual({ mark: 2, lost: [] })
   })
 
-  test('a file that cannot be written forgets what waits behind it: the unchanged mark asks for all of it again', async () => {
+  test('a failed file write drops the frames behind it: the unchanged watermark asks for them again', async () => {
     const { receiver, applied, writing, log } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 3), 10)
@@ -251,7 +251,7 @@ describe('the book of frames', () => {
     expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('will resend')])
   })
 
-  test('a file that is refused is as good as written: the run’s log says why', async () => {
+  test('a refused file counts as written, and the run’s log names the reason', async () => {
     const { receiver, writing, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
@@ -262,7 +262,7 @@ describe('the book of frames', () => {
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
   })
 
-  test('more than may wait is forgotten, whole', () => {
+  test('frames over the limit of waiting bytes are dropped as a whole', () => {
     const { receiver, applied, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     const half = LEASE_PENDING_BYTES_MAX / 2
@@ -273,34 +273,34 @@ describe('the book of frames', () => {
     expect(applied.get('ls-1')).toEqual([1, 2, 3])
   })
 
-  test('a completion is the last thing that counts', () => {
-    const { receiver, applied, told, commit } = createReceiver()
+  test('frames after a completion have no effect', () => {
+    const { receiver, applied, leaseEvents, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     commit().land()
     receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
     expect(receiver.receiveFrame('wk-1', event('ls-1', 3), 10)).toBe(false)
     expect(applied.get('ls-1')).toEqual([1, 0])
-    expect(told).toEqual(['ls-1 completed'])
+    expect(leaseEvents).toEqual(['ls-1 completed'])
     expect(markIn(commit().writes, 'ls-1')).toBeNull()
     expect(receiver.size).toBe(0)
   })
 
-  test('a completion waits for all that comes before it', async () => {
-    const { receiver, told, writing } = createReceiver()
+  test('a completion waits for all frames before it', async () => {
+    const { receiver, leaseEvents, writing } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
-    expect(told).toEqual([])
+    expect(leaseEvents).toEqual([])
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
     receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
-    expect(told).toEqual([])
+    expect(leaseEvents).toEqual([])
     writing[0]?.done('kept')
     await promisesSettled()
-    expect(told).toEqual(['ls-1 completed'])
+    expect(leaseEvents).toEqual(['ls-1 completed'])
     expect(receiver.pendingBytes).toBe(0)
   })
 
-  test('a lease that ended before anything of it was on disk leaves nothing there', () => {
+  test('a lease that ended before its first commit leaves nothing on disk', () => {
     const { receiver, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
@@ -309,7 +309,7 @@ describe('the book of frames', () => {
     expect(receiver.pendingBytes).toBe(0)
   })
 
-  test('of a worker that was silenced nothing more counts, not even what waited for a file', async () => {
+  test('frames of an ignored worker have no effect, even those that waited for a file', async () => {
     const { receiver, applied, writing, commit } = createReceiver()
     for (const id of ['ls-1', 'ls-2']) receiver.openLease(lease(id), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
@@ -327,7 +327,7 @@ describe('the book of frames', () => {
     expect(receiver.pendingBytes).toBe(0)
   })
 
-  test('one that ended while its mark was on its way to the disk is taken off it again', () => {
+  test('a watermark is erased when its lease ended while it was being written', () => {
     const { receiver, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
@@ -338,7 +338,7 @@ describe('the book of frames', () => {
     expect(receiver.pendingBytes).toBe(0)
   })
 
-  test('enough on disk since the last acknowledgement asks for one, by number or by size', () => {
+  test('enough frames or bytes on disk make an acknowledgement due', () => {
     const { receiver, acks, commit } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     for (let seq = 1; seq < LEASE_ACK_FRAMES; seq++) receiver.receiveFrame('wk-1', event('ls-1', seq), 1)
@@ -353,7 +353,7 @@ describe('the book of frames', () => {
     expect(acks).toEqual(['ls-1', 'ls-1'])
   })
 
-  test('a frame that throws is not applied, and asked for again', () => {
+  test('a frame that throws is not applied, and the worker resends it', () => {
     const { receiver, applied, trouble, log } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     trouble.journal = true
@@ -368,7 +368,7 @@ describe('the book of frames', () => {
     ])
   })
 
-  test('one that throws again and again is let lie, and so are those behind it', () => {
+  test('a frame that throws repeatedly fails its lease, and later frames have no effect', () => {
     const { receiver, applied, trouble } = createReceiver()
     receiver.openLease(lease('ls-1'), false, true)
     trouble.journal = true
@@ -382,12 +382,12 @@ describe('the book of frames', () => {
 
 // ---- against a naive model -----------------------------------------------------------------------------------------
 
-/** One lease as its worker has it: every frame it ever made, and which of them it lost. */
+/** A lease as its worker knows it: all frames, and which of them the worker lost. */
 interface WorkerLease {
   readonly id: string
   readonly frames: readonly LeaseFrame[]
   readonly bytes: readonly number[]
-  /** Ranges, both ends included, that the worker has no more. */
+  /** Ranges of frames that the worker lost, both ends included. */
   readonly gaps: readonly (readonly [number, number])[]
 }
 
@@ -401,7 +401,7 @@ function randomLease(id: string, random: Random): WorkerLease {
     gaps.push([from, to])
     from = to
   }
-  // Some are so large that few of them may wait at once.
+  // Some frames are so large that few of them fit into the limit.
   const bytes = frames.map(() => (random.random(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
   return { id, frames, bytes, gaps }
 }
@@ -421,7 +421,7 @@ function sendFrame(harness: ReturnType<typeof createReceiver>, workerLease: Work
     harness.receiver.receiveFrame('wk-1', frame, workerLease.bytes[seq - 1] ?? 1)
 }
 
-/** All that should be applied of it, once and in this order; its completion is written as 0. */
+/** The frames that should be applied, once and in this order; the completion is written as 0. */
 const expected = (workerLease: WorkerLease): number[] => [
   ...workerLease.frames
     .map((_, at) => at + 1)
@@ -447,12 +447,12 @@ async function schedule(seed: number): Promise<void> {
     }
     first.land()
   }
-  const wanted = new Map(leases.map((told) => [told.id, expected(told)]))
+  const wanted = new Map(leases.map((workerLease) => [workerLease.id, expected(workerLease)]))
   const check = () => {
     for (const { id, gaps } of leases) {
       if (!isOpen(id)) continue
       const seen = applied.get(id) ?? []
-      // Exactly once, and in order: nothing but a beginning of what is expected.
+      // Applied frames must be a prefix of the expected ones: each once, and in order.
       if (!seen.every((seq, at) => wanted.get(id)?.[at] === seq)) throw new Error(`${id} applied ${seen}`)
       const acknowledged = receiver.acknowledge(id)
       if (acknowledged > (onDisk.get(id) ?? 0))
@@ -468,14 +468,15 @@ async function schedule(seed: number): Promise<void> {
   }
 
   for (let step = 0; step < 150; step++) {
-    const told = random.pick(leases)
-    const due = isOpen(told.id) ? receiver.acknowledge(told.id) + 1 : told.frames.length
+    const workerLease = random.pick(leases)
+    const due = isOpen(workerLease.id) ? receiver.acknowledge(workerLease.id) + 1 : workerLease.frames.length
     const die = random.fraction()
     if (die < 0.6) {
-      // From what is asked for onwards, as a worker would; now and then from anywhere.
-      const from = random.random(0.8) ? due : 1 + random.below(told.frames.length)
+      // Usually resend from the acknowledged frame on, as a worker does; now and then from anywhere.
+      const from = random.random(0.8) ? due : 1 + random.below(workerLease.frames.length)
       const many = 1 + random.below(8)
-      for (let seq = from; seq < from + many; seq++) if (random.random(0.95)) sendFrame(harness, told, seq)
+      for (let seq = from; seq < from + many; seq++)
+        if (random.random(0.95)) sendFrame(harness, workerLease, seq)
     } else if (die < 0.75) {
       writing
         .splice(random.below(writing.length), 1)[0]
@@ -485,20 +486,20 @@ async function schedule(seed: number): Promise<void> {
     else if (die < 0.95) land()
     else {
       trouble.journal = true
-      sendFrame(harness, told, due)
+      sendFrame(harness, workerLease, due)
       trouble.journal = false
-      // Not so often that its frames would be let lie.
+      // Leave enough time between the errors, so that the lease is not given up.
       await clock.advance(60_001)
     }
     check()
   }
 
-  // Everything comes again, until everything is acknowledged.
+  // Resend everything until everything is acknowledged.
   for (let round = 0; round < 200 && receiver.size > 0; round++) {
-    for (const told of leases) {
-      if (!isOpen(told.id)) continue
-      for (let seq = receiver.acknowledge(told.id) + 1; seq <= told.frames.length; seq++)
-        sendFrame(harness, told, seq)
+    for (const workerLease of leases) {
+      if (!isOpen(workerLease.id)) continue
+      for (let seq = receiver.acknowledge(workerLease.id) + 1; seq <= workerLease.frames.length; seq++)
+        sendFrame(harness, workerLease, seq)
     }
     for (const file of writing.splice(0)) file.done('kept')
     await promisesSettled()
@@ -511,7 +512,7 @@ async function schedule(seed: number): Promise<void> {
   while (flying.length > 0) land()
   expect(receiver.pendingBytes).toBe(0)
   expect(receiver.countUncommittedFrames()).toBe(0)
-  expect(harness.told).not.toContain('a law was broken')
+  expect(harness.leaseEvents).not.toContain('a law was broken')
 }
 
 test(

@@ -1,4 +1,4 @@
-/** The book of follow-ups: how many are read for at once, what is kept, and that nothing is left behind. */
+/** Tests of FollowUpReader: how many reads run at once, what stays in memory, and that nothing leaks. */
 import { expect, test } from '@jest/globals'
 import { FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
 import type { PullReference } from '../../../core/provider-ports.ts'
@@ -49,13 +49,13 @@ function createReader() {
     release()
     await clock.turn()
   }
-  return { followUps: reader, clock, log, pulls, told: calls, runOf, shut, open }
+  return { followUps: reader, clock, log, pulls, calls, runOf, shut, open }
 }
 
 const many = (count: number) => Array.from({ length: count }, (_, n) => n + 1)
 
-test('only so many are read for at once; the others are asked about again after each of them', async () => {
-  const { followUps, told, runOf, shut, open } = createReader()
+test('a limited number of reads run at once; other follow-ups are scheduled again after each', async () => {
+  const { followUps, calls, runOf, shut, open } = createReader()
   shut()
   const runs = many(FOLLOW_UP_READS_AT_ONCE + 2).map(runOf)
   expect(runs.map((run) => followUps.readiness(run))).toEqual([
@@ -66,13 +66,13 @@ test('only so many are read for at once; the others are asked about again after 
   expect(followUps.waitingFor('run-1')).toBe('its pull request is being read')
   expect(followUps.waitingFor(`run-${FOLLOW_UP_READS_AT_ONCE + 1}`)).toBeUndefined()
   await open()
-  expect(told.filter((line) => line === 'look')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
+  expect(calls.filter((line) => line === 'look')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
   expect(runs.map((run) => followUps.readiness(run)).slice(0, FOLLOW_UP_READS_AT_ONCE)).toEqual(
     many(FOLLOW_UP_READS_AT_ONCE).map(() => 'ready'),
   )
 })
 
-test('what was read is good for a while, and of many it is the newest that are kept', async () => {
+test('a read stays valid for a while, and only the newest stay in memory', async () => {
   const { followUps, clock, runOf } = createReader()
   const runs = many(FOLLOW_UP_READS_KEPT + 1).map(runOf)
   for (const run of runs) {
@@ -88,17 +88,17 @@ test('what was read is good for a while, and of many it is the newest that are k
   expect(followUps.readiness(runOf(2))).toBe('held')
 })
 
-test('what is read of another code host is thrown away', async () => {
-  const { followUps, told, runOf, shut, open } = createReader()
+test('a read of another code host is discarded', async () => {
+  const { followUps, calls, runOf, shut, open } = createReader()
   shut()
   followUps.readiness(runOf(1))
   followUps.onCodeHostChanged()
   await open()
   expect(followUps.talk('run-1')).toMatchObject({ ok: false })
-  expect(told).toEqual(['changed run-1', 'look'])
+  expect(calls).toEqual(['changed run-1', 'look'])
 })
 
-test('a code host that throws is a failure like any other', async () => {
+test('a code host that throws counts as a failed read', async () => {
   const { followUps, clock, log, pulls, runOf } = createReader()
   pulls.branches = () => {
     throw new Error('a bug')
@@ -111,8 +111,8 @@ test('a code host that throws is a failure like any other', async () => {
   expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
 })
 
-test('forgotten or stopped, nothing of it goes on', async () => {
-  const { followUps, clock, told, pulls, runOf, shut, open } = createReader()
+test('after `forget` or `stop` nothing continues', async () => {
+  const { followUps, clock, calls, pulls, runOf, shut, open } = createReader()
   const retained = (id: string) => ({
     id,
     sandbox: { retainedUntil: new Date(clock.now() + 1_000).toISOString() },
@@ -126,17 +126,17 @@ test('forgotten or stopped, nothing of it goes on', async () => {
   followUps.stop()
   await open()
   await clock.advance(3_600_000)
-  expect(told).toEqual([])
+  expect(calls).toEqual([])
 })
 
-test('the end of a sandbox’s time is told when it comes, however far away it is', async () => {
-  const { followUps, clock, told } = createReader()
+test('the end of a sandbox’s retention is noticed, however far away it is', async () => {
+  const { followUps, clock, calls } = createReader()
   const days = 40
   const retainedUntil = new Date(clock.now() + days * 24 * 3_600_000).toISOString()
   followUps.startWaiting({ id: 'run-1', sandbox: { retainedUntil } })
   await clock.advance(days * 24 * 3_600_000 - 1)
-  const before = told.length
+  const before = calls.length
   await clock.advance(1)
-  expect(told.length).toBe(before + 1)
+  expect(calls.length).toBe(before + 1)
   expect(followUps.size).toBe(0)
 })

@@ -1,4 +1,4 @@
-/** What a run does, from its ticket to its rest, one story for each way; and the same in each of its active states. */
+/** Trails of a run from its ticket to each of its ends, in each of its active states. */
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
@@ -61,11 +61,11 @@ const broken: RunMachineEvent = {
   reason: 'internal error: crashed 3 times',
 }
 
-/** Lost as often as it may be without failing. */
-const again = Array.from({ length: INTERRUPTIONS_MAX - 1 }, () => [granted, accepted, lost]).flat()
+/** Loses its lease as often as it may without failing. */
+const interruptions = Array.from({ length: INTERRUPTIONS_MAX - 1 }, () => [granted, accepted, lost]).flat()
 
-/** From `preparing` to each of the active states. */
-const ways: Readonly<Record<string, readonly RunMachineEvent[]>> = {
+/** Events from `preparing` to each of the active states. */
+const eventsByState: Readonly<Record<string, readonly RunMachineEvent[]>> = {
   preparing: [],
   running: [runs],
   finalizing: [runs, finalizes],
@@ -78,33 +78,33 @@ const stories: readonly Story<RunMachineEvent>[] = [
     events: [granted, accepted, patched, runs, pulled, finalizes, ended('completed')],
   },
   {
-    title: 'a lease that is declined leaves it in the queue, where it was',
+    title: 'a declined lease leaves the run at its place in the queue',
     input,
     events: [granted, declined],
   },
   {
-    title: 'a lease that is lost before it was accepted leaves it in the queue too',
+    title: 'a lease lost before it was accepted leaves the run in the queue',
     input,
     events: [granted, lost],
   },
   {
-    title: 'cancelled in the queue, it is over at once',
+    title: 'a run cancelled in the queue ends at once',
     input,
     events: [cancel],
   },
   {
-    title: 'cancelled for a reason worth keeping, it says why',
+    title: 'a run cancelled with a kept reason stores it as its error',
     input,
     events: [{ ...cancel, reason: 'its ticket left', kept: true }],
     onlyLastLine: true,
   },
   {
-    title: 'what the code host says of its pull request is kept, and only of that one',
+    title: 'the state of the run’s own pull request is stored, and of no other',
     input: pulledBefore,
     events: [seen('draft'), { ...seen('merged'), url: `${PR}0` }, seen('draft')],
   },
   {
-    title: 'cancelled while it is offered, its lease is told',
+    title: 'a run cancelled while it is offered cancels its lease',
     input,
     events: [granted, cancel],
   },
@@ -114,17 +114,17 @@ const stories: readonly Story<RunMachineEvent>[] = [
     events: [granted, cancel],
   },
   {
-    title: 'broken in the queue, it fails',
+    title: 'a queued run whose lease actor failed fails',
     input,
     events: [broken],
   },
   {
-    title: 'a follow-up whose pull request is merged while it waits is over, and its run is completed',
+    title: 'a queued follow-up ends when its pull request is merged, and its run is completed',
     input: pulledFollowUp,
     events: [seen('draft'), granted, seen('merged')],
   },
   {
-    title: 'so it is when the pull request is closed, and not when another one is',
+    title: 'a queued follow-up ends when its own pull request is closed, not when another one is',
     input: pulledFollowUp,
     events: [{ ...seen('closed'), url: `${PR}0` }, seen('closed')],
   },
@@ -145,23 +145,23 @@ const stories: readonly Story<RunMachineEvent>[] = [
     ],
   },
   {
-    title: 'a run that is tried again goes on whatever its pull request is',
+    title: 'a retried run continues whatever the state of its pull request',
     input: pulledBefore,
     events: [seen('merged')],
   },
   {
-    title: 'a follow-up whose pull request nobody finds any more is over',
+    title: 'a queued follow-up ends when its pull request is not found any more',
     input: pulledFollowUp,
     events: [gone],
     onlyLastLine: true,
   },
   {
-    title: 'a worker has it: that the code host does not find the pull request changes nothing',
+    title: 'an active follow-up continues when its pull request is not found',
     input: pulledFollowUp,
     events: [granted, accepted, seen('draft'), gone],
   },
   {
-    title: 'a follow-up broken in the queue leaves its run completed',
+    title: 'a queued follow-up whose lease actor failed leaves its run completed',
     input: followUp,
     events: [broken],
     onlyLastLine: true,
@@ -172,39 +172,39 @@ const stories: readonly Story<RunMachineEvent>[] = [
     events: [granted, accepted, finalizes, runs, patched],
   },
   {
-    title: 'said again, a status is what it is',
+    title: 'a repeated status changes nothing',
     input,
     events: [granted, accepted, runs, runs, finalizes, finalizes],
   },
   {
-    title: 'lost with a pull request of this lease, it is completed by it',
+    title: 'a run that lost its lease is completed by a pull request of that lease',
     input,
     events: [granted, accepted, pulled, lost],
   },
   {
-    title: 'a pull request of an earlier lease completes nothing',
+    title: 'a pull request of an earlier lease does not complete a run that lost its lease',
     input: pulledBefore,
     events: [granted, accepted, lost],
   },
   {
-    title: 'lost too often in a row, it fails',
+    title: 'a run that lost its lease too often in a row fails',
     input,
-    events: [...again, granted, accepted, lost],
+    events: [...interruptions, granted, accepted, lost],
   },
   {
-    title: 'a follow-up lost too often leaves its run completed',
+    title: 'a follow-up that lost its lease too often leaves its run completed',
     input: followUp,
-    events: [...again, granted, accepted, lost],
+    events: [...interruptions, granted, accepted, lost],
   },
   {
-    title: 'nothing that comes after the end has any effect',
+    title: 'no event after the end has an effect',
     input,
     events: [cancel, granted, accepted, cancel, broken],
   },
 ]
 
-/** However far along it is, these end the same way: what, of what, after what, by what, and its last line. */
-const everywhere: readonly (readonly [
+/** Ends that are the same in each active state: title, job, events before, the event, and the last transition. */
+const endsInEveryState: readonly (readonly [
   string,
   RunInput,
   readonly RunMachineEvent[],
@@ -213,23 +213,23 @@ const everywhere: readonly (readonly [
   ['completed', input, [], [ended('completed')]],
   ['failed', input, [], [ended('failed', 'tests fail')]],
   ['cancelled', input, [], [ended('cancelled')]],
-  ['lost', input, [], [lost]],
-  ['lost with a pull request', input, [], [pulled, lost]],
-  ['lost once too often', input, again, [lost]],
-  ['asked to cancel', input, [], [cancel]],
-  ['cancelled without a word of its worker', input, [], [enforced]],
+  ['lease lost', input, [], [lost]],
+  ['lease lost with a pull request', input, [], [pulled, lost]],
+  ['lease lost once too often', input, interruptions, [lost]],
+  ['cancel requested', input, [], [cancel]],
+  ['cancelled without an answer of its worker', input, [], [enforced]],
   ['lease actor failed', input, [], [broken]],
   ['patched', input, [], [patched]],
   ['a follow-up completed', followUp, [], [ended('completed')]],
   ['a follow-up failed', followUp, [], [ended('failed', 'tests fail')]],
   [
-    'a follow-up whose worker ended in the middle of it',
+    'a follow-up whose worker ended meanwhile',
     pulledFollowUp,
     [],
     [ended('failed', 'interrupted: the worker was stopped')],
   ],
   [
-    'a follow-up that somebody cancelled before its worker ended',
+    'a follow-up that a person cancelled before its worker ended',
     followUp,
     [],
     [{ ...ended('failed', 'interrupted: the worker was stopped'), unwanted: true } as RunMachineEvent],
@@ -237,33 +237,33 @@ const everywhere: readonly (readonly [
   [
     'a follow-up whose worker ended once too often',
     followUp,
-    again,
+    interruptions,
     [ended('failed', 'interrupted: the worker was stopped')],
   ],
   [
-    'first work whose worker ended in the middle of it',
+    'a first run whose worker ended meanwhile',
     input,
     [],
     [ended('failed', 'interrupted: the worker was stopped')],
   ],
   ['a follow-up cancelled', followUp, [], [ended('cancelled')]],
-  ['a follow-up cancelled without a word of its worker', followUp, [], [enforced]],
+  ['a follow-up cancelled without an answer of its worker', followUp, [], [enforced]],
   [
-    'a follow-up cancelled because there is nothing to follow up any more',
+    'a follow-up cancelled because its pull request is merged',
     pulledFollowUp,
     [],
     [seen('merged'), ended('cancelled')],
   ],
-  ['a follow-up lost once too often', followUp, again, [lost]],
-  ['a broken follow-up', followUp, [], [broken]],
+  ['a follow-up that lost its lease once too often', followUp, interruptions, [lost]],
+  ['a follow-up whose lease actor failed', followUp, [], [broken]],
 ]
 
-const inEveryState = Object.entries(ways).flatMap(([state, way]) =>
-  everywhere.map(
+const inEveryState = Object.entries(eventsByState).flatMap(([state, stateEvents]) =>
+  endsInEveryState.map(
     ([what, given, before, events]): Story<RunMachineEvent> => ({
       title: `${state}: ${what}`,
       input: given,
-      events: [...before, granted, accepted, ...way, ...events],
+      events: [...before, granted, accepted, ...stateEvents, ...events],
       onlyLastLine: true,
     }),
   ),

@@ -1,6 +1,6 @@
 /**
- * The facts about xstate that the kit leans on. They run again at every upgrade: when one of these fails, the kit
- * must be thought through anew before the version is raised.
+ * Facts about xstate on which the runtime relies. Run them at every upgrade: when one fails, reconsider the runtime
+ * before you raise the version.
  */
 import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, createActor, createMachine, fromTransition, setup } from 'xstate'
@@ -39,8 +39,8 @@ const machine = setup({
   },
 })
 
-describe('a life under a parent that did not spawn it', () => {
-  test('throws: send does not, the snapshot says error, the parent hears of it', () => {
+describe('an actor under a parent that did not spawn it', () => {
+  test('throws: send does not, the snapshot has status error, the parent receives an event', () => {
     const { ref, received } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
@@ -49,7 +49,7 @@ describe('a life under a parent that did not spawn it', () => {
     expect(received).toContain('xstate.error.actor.kind')
   })
 
-  test('throws: the snapshot before is still whole, and a new actor goes on from it', () => {
+  test('throws: the snapshot before is still whole, and a new actor continues from it', () => {
     const { ref } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
@@ -67,21 +67,21 @@ describe('a life under a parent that did not spawn it', () => {
     expect(again.getSnapshot().context).toEqual({ n: 2 })
   })
 
-  test('throws while being born: start does not, the snapshot says error', () => {
+  test('throws while starting: start does not, the snapshot has status error', () => {
     const { ref } = parent()
-    const born = setup({
+    const initial = setup({
       actions: {
         boom: () => {
           throw new Error('boom')
         },
       },
     }).createMachine({ entry: 'boom' })
-    const actor = createActor(born, { parent: ref, id: 'kind' })
+    const actor = createActor(initial, { parent: ref, id: 'kind' })
     expect(() => actor.start()).not.toThrow()
     expect(actor.getSnapshot().status).toBe('error')
   })
 
-  test('ends: the parent hears of it, and the snapshot says done', () => {
+  test('ends: the parent receives an event, and the snapshot has status done', () => {
     const { ref, received } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
@@ -90,7 +90,7 @@ describe('a life under a parent that did not spawn it', () => {
     expect(received).toContain('xstate.done.actor.kind')
   })
 
-  test('is stopped by its parent, and by nobody else', () => {
+  test('can be stopped by its parent only', () => {
     const { ref } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
@@ -99,7 +99,7 @@ describe('a life under a parent that did not spawn it', () => {
     expect(actor.getSnapshot().status).toBe('stopped')
   })
 
-  test('goes on when its parent is stopped: whoever made it must stop it', () => {
+  test('continues when its parent is stopped: its creator must stop it', () => {
     const { ref } = parent()
     const actor = createActor(machine, { parent: ref, id: 'kind' })
     actor.start()
@@ -108,7 +108,7 @@ describe('a life under a parent that did not spawn it', () => {
     expect(actor.getSnapshot().context.n).toBe(1)
   })
 
-  test('many may share one id', () => {
+  test('may share its id with others', () => {
     const { ref } = parent()
     const both = [1, 2].map(() => createActor(machine, { parent: ref, id: 'kind' }).start())
     both[1]?.send({ type: 'add' })
@@ -117,14 +117,14 @@ describe('a life under a parent that did not spawn it', () => {
 })
 
 describe('snapshots', () => {
-  test('an event nobody handles gives back the very same snapshot', () => {
+  test('an event that no state handles returns the very same snapshot', () => {
     const actor = createActor(machine).start()
     const before = actor.getSnapshot()
     actor.send({ type: 'odd' })
     expect(actor.getSnapshot()).toBe(before)
   })
 
-  test('actions run before the new snapshot is in place: an action can not be the place to write from', () => {
+  test('actions run before the new snapshot is in place, so actions can’t write it', () => {
     const seen: unknown[] = []
     const looking = setup({
       types: {} as { context: { n: number } },
@@ -153,7 +153,7 @@ describe('snapshots', () => {
     expect(restored.getSnapshot().context.n).toBe(8)
   })
 
-  test('a delay is lost when a machine is restored: why deadlines are kept in records', async () => {
+  test('a delay is lost when a machine is restored, so deadlines are stored in snapshots', async () => {
     const delayed = createMachine({ initial: 'a', states: { a: { after: { 5: 'b' } }, b: {} } })
     const first = createActor(delayed).start()
     const kept = first.getPersistedSnapshot()
@@ -166,13 +166,13 @@ describe('snapshots', () => {
 })
 
 describe('traps', () => {
-  test("an event named 'xstate.stop' stops an actor: why wire types never reach one", () => {
+  test("an event named 'xstate.stop' stops an actor, so frame types never become event types", () => {
     const actor = createActor(machine).start()
     actor.send({ type: 'xstate.stop' } as never)
     expect(actor.getSnapshot().status).toBe('stopped')
   })
 
-  test('maxIterations turns an endless loop of always into a crash', () => {
+  test('maxIterations turns an endless loop of eventless transitions into a crash', () => {
     const endless = createMachine({
       options: { maxIterations: 10 },
       initial: 'a',
