@@ -1,15 +1,16 @@
 /**
- * The inner end of the way out: `egress-bridge PORT SOCKET`, started inside a sandbox before its command.
+ * `egress-bridge PORT SOCKET` connects a sandbox's loopback to the egress proxy; it starts before the sandbox's
+ * command.
  *
- * Each connection to the port on this loopback is passed on to the socket, byte for byte, each half closed on its own.
- * It decides nothing and trusts nobody; the proxy at the other end does the deciding. Once it listens it says so, lets
- * go of its output, and serves until the sandbox ends. Needs nothing but Node, for it is mounted alone.
+ * Each connection to the port is forwarded to the socket byte for byte, and each half is closed separately. All checks
+ * are made by the proxy. The bridge prints `listening`, closes its output, and runs until the sandbox ends. The bundle
+ * needs nothing but Node, because it is mounted alone.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 
 const [STDOUT, STDERR] = [1, 2] as const
-/** Sent to everybody at a terminal, or by a program to its own group; none of them is meant for this one. */
+/** Signals that a terminal or a program sends to a whole process group; the bridge must survive them. */
 const IGNORED_SIGNALS = ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGTERM', 'SIGTSTP'] as const
 
 const [port = '', path = ''] = process.argv.slice(2)
@@ -19,7 +20,7 @@ for (const signal of IGNORED_SIGNALS) process.on(signal, () => {})
 const server = createServer({ allowHalfOpen: true, noDelay: true }, forwardConnection)
 server.once('error', reportFailure)
 server.listen(Number(port), '127.0.0.1', () => {
-  // From now on an error is one connection that could not be taken.
+  // From now on an error concerns one connection that could not be accepted.
   server.off('error', reportFailure).on('error', () => {})
   writeSync(STDOUT, 'listening')
   releaseOutput()
@@ -38,7 +39,9 @@ function forwardConnection(inner: Socket): void {
   closeTogether(outer, inner)
 }
 
-/** What was read before a clean end is still delivered; a broken side breaks the other, so that programs notice. */
+/**
+ * After a clean close, remaining bytes are still delivered. An error is passed on as a reset, so that programs notice.
+ */
 function closeTogether(socket: Socket, partner: Socket): void {
   socket.on('error', () => {})
   socket.on('close', (broken) => {
@@ -47,13 +50,13 @@ function closeTogether(socket: Socket, partner: Socket): void {
   })
 }
 
-/** Only TCP has a reset; of a socket file Node throws when asked for one. */
+/** Only TCP has a reset; for a Unix socket Node would throw. */
 function resetConnection(socket: Socket): void {
   if (socket.remoteFamily === undefined) socket.destroy()
   else socket.resetAndDestroy()
 }
 
-/** The numbers stay taken: a connection that got one of them would be written to by whoever prints. */
+/** Reopens the descriptors on /dev/null: otherwise a connection could get their numbers, and prints would go there. */
 function releaseOutput(): void {
   for (const descriptor of [STDOUT, STDERR]) {
     closeSync(descriptor)

@@ -1,9 +1,9 @@
 /**
- * A coding agent without a mind: it takes agentA's command line and speaks agentA's dialect, and does what the
- * `switchyard` block of its prompt says, line by line. The language is in `scripted/script.ts`.
+ * The scripted agent replaces agentA without a model: it runs the `switchyard` block of its prompt line by line.
  *
- * It runs inside the sandbox in an agent's place, so that everything around an agent can be tried and tested without an
- * account, a network or a bill. Whatever it claims to have spent is made up, and marked as such.
+ * The program accepts agentA's command line and writes agentA's output format; `scripted/script.ts` describes the
+ * script language. The program runs inside the sandbox, so that everything around an agent can be tested without an
+ * account, a network or costs. The reported costs are invented and marked as such.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
@@ -22,7 +22,7 @@ import { MODEL, NO_USAGE, UsageMeter } from './scripted/usage-meter.ts'
 const PROMPT_BYTES_MAX = 8 * 1024 * 1024
 const [FAILED, TERMINATED] = [1, 143]
 const USAGE_HELP = [
-  'This is the scripted agent: it does what a block of the ticket says, and this ticket has none. Write one such as:',
+  'This is the scripted agent: it runs a script block of the ticket, and this ticket has none. Add one such as:',
   '```switchyard',
   'write hello.txt',
   '  Hello!',
@@ -44,7 +44,7 @@ main().catch((error: unknown) => {
 })
 
 async function main(): Promise<void> {
-  // Whoever listened went away: there is nobody left to work for.
+  // The reader of the output is gone, so the work has no purpose any more.
   stdout.on('error', () => process.exit(FAILED))
   const read = parseOptions(process.argv.slice(2))
   if (!read.ok) return failWith(read.error)
@@ -67,7 +67,7 @@ function transcriptParts(sessionId: string, isAtTerminal: boolean): TranscriptOp
   return { folder, cwd: environment.cwd, sessionId, isAtTerminal, uuid: randomUUID, now: Date.now }
 }
 
-// ---- without a person --------------------------------------------------------------------------------------------
+// ---- headless ----------------------------------------------------------------------------------------------------
 
 async function runHeadless(
   options: ScriptedOptions,
@@ -103,7 +103,7 @@ function createContext(options: ScriptedOptions, sessionId: string, transcript: 
   process.on('SIGINT', () => (ignoresSignals ? undefined : interruption.abort()))
   process.on('SIGTERM', () => {
     if (ignoresSignals) return
-    // Commands under way are killed with it.
+    // Aborting also kills running commands.
     interruption.abort()
     process.exit(TERMINATED)
   })
@@ -150,7 +150,7 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** undefined: it is longer than any prompt. */
+/** Returns undefined when the input exceeds the limit. */
 async function readStandardInput(): Promise<string | undefined> {
   const pieces: Buffer[] = []
   let bytes = 0
@@ -162,7 +162,7 @@ async function readStandardInput(): Promise<string | undefined> {
   return Buffer.concat(pieces).toString()
 }
 
-// ---- with one ----------------------------------------------------------------------------------------------------
+// ---- interactive -------------------------------------------------------------------------------------------------
 
 async function runInteractive(resumed: string, firstTranscript: Transcript): Promise<void> {
   let [sessionId, transcript, meter] = [
@@ -200,7 +200,7 @@ async function runInteractive(resumed: string, firstTranscript: Transcript): Pro
 
 // ---- ends --------------------------------------------------------------------------------------------------------
 
-/** Once everything it said is handed over: to a reader who takes his time, that is later. */
+/** Exits after all output is written, which a slow reader may delay. */
 function exitAfterOutput(code: number): void {
   stdout.write('', () => process.exit(code))
 }
@@ -237,7 +237,7 @@ function unknownSessionResult(sessionId: string, text: string): StreamLine {
   }
 }
 
-/** As the kernel ends one that takes too much, or as the agent ends itself when it breaks. */
+/** Ends with the exit code, or by SIGKILL like a process that used too much memory. */
 function crash(code: number | undefined): void {
   if (code !== undefined) exitAfterOutput(code)
   else stdout.write('', () => process.kill(process.pid, 'SIGKILL'))

@@ -1,10 +1,9 @@
 /**
- * A terminal inside a sandbox: `terminal COLUMNS ROWS COMMAND …` runs the command on a pseudo-terminal of its own, and
- * its standard input and output carry the frames of `terminal/frames.ts`.
+ * `terminal COLUMNS ROWS COMMAND …` runs a command on a pseudo-terminal inside a sandbox.
  *
- * What is printed is read no faster than it is taken away, and what is typed is written no faster than it is read;
- * neither ever holds up the other, so Ctrl-C gets through to a command that floods. It ends when the command has, after
- * the last that was printed. When its input ends, the command is hung up, and may still put down what it has to.
+ * Standard input and output carry the frames of `terminal/frames.ts`. Both directions have backpressure and are
+ * independent, so Ctrl-C reaches a command that floods its output. The program exits after the command and its last
+ * output. When the input ends, the command gets SIGHUP and can still save its state.
  */
 import { Socket } from 'node:net'
 import { decodeSize, type TerminalFrame, TerminalFrameReader } from './terminal/frames.ts'

@@ -1,10 +1,10 @@
 /**
- * The library that reads a terminal's output, with what a hostile program could do to its reader taken away.
+ * Wraps the xterm emulator so that hostile output cannot block or break this process.
  *
- * It reads by the letter: to scroll two thousand million lines it takes a minute, in which nothing else of this process
- * happens; it keeps every link that was ever opened; and somewhere among its hundreds of sequences it breaks. So what
- * counts lines or columns is brought down to the screen's own, where it means the same; links are not kept; and a
- * terminal that broke is replaced by an empty one. Output is taken in portions, and what is due meanwhile comes first.
+ * The library executes huge counts literally (scrolling two billion lines takes a minute), keeps every hyperlink, and
+ * throws for some sequences. So counts of lines and columns are clamped to the screen, where the effect is the same;
+ * hyperlinks are dropped; and a terminal that threw is replaced by an empty one. Output is parsed in small portions, so
+ * that other work of the process can run in between.
  */
 import type { Terminal } from '@xterm/headless'
 import headless from '@xterm/headless'
@@ -12,28 +12,28 @@ import type { TerminalSize } from '../../core/daemon/terminal.ts'
 
 /** Lines. */
 export const SCROLLBACK_MAX = 1_000
-/** At once, before the time is looked at. */
+/** Characters parsed before the elapsed time is checked. */
 const PORTION_CHARS = 4 * 1024
-/** Of so many cells altogether may whole screens be moved or emptied in one portion: a few milliseconds. */
+/** Cells that full-screen sequences may touch in one portion, which takes a few milliseconds. */
 const PORTION_CELLS = 48 * 1024
 /**
- * What may touch each cell of the screen: any sequence that is not sure to touch a line at most. Each begins with one
- * of these characters, so that one which hides from this, being cut or broken up, still counts.
+ * Matches sequences that may touch every cell: all except those known to touch at most one line. The pattern also
+ * matches incomplete introducers, so that a split sequence still counts.
  */
 const FULL_SCREEN_SEQUENCE =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
   /\x1b(?!\[(?:[\d;:]*[@A-HKPXadefgm`r]|\?(?:1|7|12|25|100\d|20\d\d)[hl])|[()][0AB]|[78=>])|[\x80-\x9f]/g
-/** Then everything else of this process has its turn. */
+/** After this time, parsing yields to the event loop. */
 const UNINTERRUPTED_MS_MAX = 8
 
-/** So far as they are reached for: the library's own parts. */
+/** The private parts of the library that this file uses. */
 interface EmulatorInternals {
   readonly _inputHandler: { readonly _parser: EmulatorParser }
   writeSync(data: string): void
 }
 
 interface EmulatorParser {
-  /** Asked before those that are there already; false: those are asked too. */
+  /** Handlers run before the built-in one; returning false lets the built-in one run too. */
   registerCsiHandler(
     id: { prefix?: string; final: string },
     handler: (params: SequenceParams) => boolean,
@@ -41,7 +41,7 @@ interface EmulatorParser {
 }
 
 interface SequenceParams {
-  /** Changed in place, before it is read. */
+  /** Our handlers change this array before the built-in handler reads it. */
   readonly params: Int32Array
 }
 
@@ -59,7 +59,7 @@ export class HardenedXterm {
     return this.#terminal
   }
 
-  /** Resolves when it has been read, or when there is nobody to read it any more. */
+  /** Resolves when the data is parsed, or the emulator is closed. */
   async write(data: string): Promise<void> {
     let since = performance.now()
     for (let from = 0; from < data.length && !this.#isClosed; ) {
@@ -72,7 +72,7 @@ export class HardenedXterm {
     }
   }
 
-  /** The beginning of it, as far as that is read in a moment. */
+  /** Returns the beginning of the text that can be parsed within a few milliseconds. */
   #nextPortion(portion: string): string {
     const { cols, rows } = this.#terminal
     let left = PORTION_CELLS / (cols * rows)
@@ -143,9 +143,9 @@ export function createXterm({ cols, rows }: TerminalSize): Terminal {
   return terminal
 }
 
-/** Lines inserted, deleted, scrolled up and down. */
+/** Insert lines, delete lines, scroll up, scroll down. */
 const ROW_COUNT_FINALS = ['L', 'M', 'S', 'T']
-/** Tabs onwards and back; the last character again, which nobody means for more than a line. */
+/** Forward tabs, backward tabs, and repeat character, which no program uses for more than a line. */
 const COLUMN_COUNT_FINALS = ['I', 'Z', 'b']
 const HYPERLINK_OSC = 8
 
@@ -160,13 +160,15 @@ function clampCount(bound: () => number): (params: SequenceParams) => boolean {
 const ERASE_UP_TO_CURSOR = 1
 const ERASE_ALL = 2
 
-/** From the screen's last cell upwards is all of it; there the library looks for a line below, and breaks. */
+/**
+ * Erasing up to the screen's last cell equals erasing everything, but the library throws there; so erase all instead.
+ */
 function avoidBrokenErase({ buffer: { active }, cols, rows }: Terminal, params: Int32Array): boolean {
   const isLast = active.cursorY === rows - 1 && active.cursorX >= cols - 1
   if (params[0] === ERASE_UP_TO_CURSOR && isLast) params[0] = ERASE_ALL
   return false
 }
 
-// The library's types leave them out.
+// `_core` is missing in the library's types.
 const internalsOf = (terminal: Terminal): EmulatorInternals =>
   (terminal as unknown as { readonly _core: EmulatorInternals })._core

@@ -1,8 +1,8 @@
 /**
- * The terminal of a session that nobody sits at: it knows what a view would show, and answers what the session asks.
+ * The headless terminal of a session: it tracks what a view would show, and answers the session's terminal queries.
  *
- * What it is told is taken in small portions between everything else that this process does. It keeps a bounded part
- * of what has scrolled away, and never more of one character than a bounded number of marks on top of each other.
+ * Output is parsed in small portions between the other work of this process. In a flood, output that can never be
+ * visible is skipped. The scrollback and the combining marks per character are bounded.
  */
 import type { CreateScreen, Screen, TerminalSize } from '../../core/daemon/terminal.ts'
 import { HardenedXterm, SCROLLBACK_MAX } from './hardened-xterm.ts'
@@ -16,17 +16,17 @@ import {
   skipScrolled,
 } from './skip-scrolled.ts'
 
-/** After a part of a flood, so that the next is a long one: of those the least has to be read. Then it is looked again. */
+/** In a flood, output is collected this long, because more can be skipped of a long part. */
 const FLOOD_WAIT_MS = 100
-/** So much within that time is a flood, however well it is kept up with. */
+/** This much output within FLOOD_WAIT_MS counts as a flood, even if the parser keeps up. */
 const FLOOD_RATE_CHARS = 256 * 1024
-/** So much of it is looked at; more in memory would outlive what is young there. */
+/** Collected output is examined from this size on; larger texts would survive into the old generation of the heap. */
 const EXAMINED_CHARS = 768 * 1024
-/** If only so much of that can still be seen, it waits for what comes after it, which most likely hides it, too. */
+/** When no more than this may be visible, it waits for further output, which most likely hides it too. */
 const VISIBLE_REST_CHARS_MAX = 512 * 1024
-/** Otherwise so much is long enough. */
+/** Otherwise output is collected up to this size. */
 const FLOOD_BATCH_CHARS = 3 * 1024 * 1024
-/** Below it no character is a mark that is put on the one before it. */
+/** The first code point that may be a combining mark. */
 const FIRST_MARK = /[\u0300-\uffff]/
 const TOO_MANY_MARKS = /(?:\p{M}|[\u200b-\u200f]){16,}/gu
 
@@ -35,20 +35,20 @@ export const makeScreen: CreateScreen = (size, answer) => new HeadlessScreen(siz
 class HeadlessScreen implements Screen {
   readonly #emulator: HardenedXterm
   #pending = ''
-  /** Of what waits in a flood. */
+  /** The size at which collected output of a flood is processed. */
   #batchChars = EXAMINED_CHARS
-  /** All that was ever printed. */
+  /** Total number of characters ever printed. */
   #printedChars = 0
-  /** Who waits for what waits, and for how far. */
+  /** The pending promises of `print`, each with the total count up to which it waits. */
   #waiters: { readonly chars: number; readonly resolve: () => void }[] = []
   #isWriting = false
   #isCollecting = false
   #isClosed = false
-  /** Some time ago, and what had been printed by then. */
+  /** Start of the current rate measurement, and the total printed by then. */
   #rateStart = { at: 0, chars: 0 }
-  /** To be had after what is being read. */
+  /** A size to apply after the current write. */
   #requestedSize: TerminalSize | undefined
-  /** It has gone on to the next sequence already, and that did not help. */
+  /** Skipping to the next escape sequence was tried once, without success. */
   #hasSkippedSequence = false
 
   constructor(size: TerminalSize, answer: (data: string) => void) {
@@ -86,7 +86,7 @@ class HeadlessScreen implements Screen {
     else this.#startWriting(first, rest)
   }
 
-  /** In place of all that waits. Whoever printed what is left out waits no longer: it shows nowhere. */
+  /** Replaces the pending output by its visible end, and resolves the promises of the skipped output. */
   #keepRest(end: string): void {
     this.#pending = end
     this.#batchChars = EXAMINED_CHARS
@@ -95,7 +95,9 @@ class HeadlessScreen implements Screen {
     for (const { resolve } of this.#waiters.splice(0, length)) resolve()
   }
 
-  /** For as long as the flood goes on; when it has ended, or stops for somebody who waits, nobody waits for long. */
+  /**
+   * Collects output while the flood continues. When it stops, pending output is written after at most FLOOD_WAIT_MS.
+   */
   #collect(): void {
     const before = this.#printedChars
     this.#isCollecting = true
@@ -106,7 +108,7 @@ class HeadlessScreen implements Screen {
     }, FLOOD_WAIT_MS)
   }
 
-  /** What came while it was busy is taken together. */
+  /** Writes all output that arrived during the last write together. */
   #startWriting(first: string, rest: string): void {
     const waiters = rest === '' ? this.#waiters.splice(0) : []
     if (rest === '' && this.#isFlooded && !this.#isCollecting) this.#collect()
@@ -124,7 +126,10 @@ class HeadlessScreen implements Screen {
     this.#writeNext()
   }
 
-  /** What to write now, and what to look at again after it: only from there on is it sure to be what it looks like. */
+  /**
+   * Splits the pending output into the part to write now and the part to examine again afterwards: only after the first
+   * is parsed, the state is known from which the rest starts.
+   */
   #nextPortion(): [first: string, rest: string] {
     const pending = this.#pending
     const { terminal } = this.#emulator
@@ -143,14 +148,14 @@ class HeadlessScreen implements Screen {
     ]
   }
 
-  /** Where the one that it is in the middle of has ended, as a rule. */
+  /** Inside an escape sequence, first write up to the next one, where the current one has usually ended. */
   #toNextSequence(pending: string): [first: string, rest: string] {
     const next = this.#hasSkippedSequence ? 0 : Math.max(0, pending.indexOf('\x1b', 1))
     this.#hasSkippedSequence = !this.#hasSkippedSequence
     return splitAt(pending, next)
   }
 
-  /** What was printed before is read before: what of it may be left out was found for the size that it was. */
+  /** Output printed before the resize is parsed first, because skipping was decided for the old size. */
   resize(size: TerminalSize): void {
     this.#requestedSize = size
     if (this.#isWriting) return
@@ -176,14 +181,16 @@ class HeadlessScreen implements Screen {
   }
 }
 
-/** A character with a million marks on it is kept as one: in memory for good, and in every picture. */
+/**
+ * The emulator keeps a character with all its marks, so a million marks would stay in memory and every serialization.
+ */
 function limitMarks(data: string): string {
   return FIRST_MARK.test(data) ? data.replace(TOO_MANY_MARKS, '') : data
 }
 
 type XtermTerminal = HardenedXterm['terminal']
 
-/** All of it, if that is nowhere in it. */
+/** Position 0 means not found: the whole text becomes the first part. */
 const splitAt = (text: string, at: number): [string, string] =>
   at === 0 ? [text, ''] : [text.slice(0, at), text.slice(at)]
 

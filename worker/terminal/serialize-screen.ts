@@ -1,19 +1,18 @@
 /**
- * A terminal as text that draws it anew: what has scrolled away, what it shows, and how it stands, so that whatever is
- * printed next looks the same on both.
+ * Serializes a terminal as text that redraws it: scrollback, screen and state, so that later output looks the same.
  *
- * Each row is drawn by itself, from plain to plain. What the library keeps to itself (the colours that come next, the
- * margins, whether the cursor shows) is read where it keeps it: its own way of writing a terminal down leaves much of
- * that out, and draws one in six of our random terminals wrong. The version is pinned, and tests compare every cell.
+ * Each row starts and ends in the default style. State that the library does not expose (current colours, margins,
+ * cursor visibility) is read from its private fields, because the library's own serializer omits much of it and redraws
+ * one in six of our random test terminals wrong. The library version is pinned, and tests compare every cell.
  */
 import type { IBuffer, IBufferCell, IBufferLine, Terminal } from '@xterm/headless'
 
-/** Of what has scrolled away, the newest. */
+/** The newest part of the scrollback that is serialized. */
 const SCROLLBACK_CHARS_MAX = 1024 * 1024
-/** A screen that would take more is drawn without its colours. */
+/** A larger screen is serialized without colours. */
 const SCREEN_CHARS_MAX = 4 * 1024 * 1024
 
-/** How a character looks. What is not in the library's types is optional. */
+/** The style of a cell. Members that the library's types lack are optional. */
 type CellStyle = Pick<
   IBufferCell,
   | 'isBold'
@@ -37,7 +36,7 @@ type CellStyle = Pick<
   isUnderlineColorDefault?(): boolean
   getUnderlineColorMode?(): number
   getUnderlineColor?(): number
-  /** All of it in numbers. */
+  /** The complete style as numbers. */
   readonly fg?: number
   readonly bg?: number
   readonly extended?: { readonly ext: number }
@@ -47,7 +46,7 @@ interface BufferState {
   readonly scrollTop: number
   readonly scrollBottom: number
   readonly savedX: number
-  /** Counted from the oldest line. */
+  /** Row, counted from the oldest line of the scrollback. */
   readonly savedY: number
   readonly savedCurAttrData: CellStyle
   readonly savedCharset: Charset
@@ -58,7 +57,7 @@ type Charset = Readonly<Record<string, string>> | undefined
 interface SerializerInternals {
   readonly _inputHandler: {
     readonly _curAttrData: CellStyle
-    /** 0: in the middle of no sequence. */
+    /** The state is 0 outside of escape sequences. */
     readonly _parser: { readonly currentState: number }
   }
   readonly coreService: {
@@ -70,14 +69,14 @@ interface SerializerInternals {
   readonly _charsetService: {
     readonly glevel: number
     readonly _charsets: readonly Charset[]
-    /** The one that is written in: who takes back what was kept may write in another than is chosen. */
+    /** The active character set; after restoring the cursor it may differ from the selected one. */
     readonly charset: Charset
   }
 }
 
-/** A full reset, and away with what had scrolled off before it: it is all drawn again. */
+/** Leaves the alternate screen, resets the terminal, and clears the scrollback. */
 const CLEAN_START = '\x1b[?1049l\x1bc\x1b[3J'
-/** No colours, and letters that are letters. */
+/** Default colours and the ASCII character set. */
 const PLAIN_WRITING = '\x1b[m\x1b(B'
 const NO_MARGINS = '\x1b[r'
 
@@ -90,7 +89,7 @@ export function serializeScreen(terminal: Terminal): string {
       serializeRows(terminal, normal) +
       serializeState(terminal, internals, internals.buffers.normal, normal)
     )
-  // Going in front keeps where the cursor is, for the way back: so it is put where it was kept.
+  // Entering the alternate screen saves the cursor, so the saved state is restored before.
   const margins = setMargins(internals.buffers.normal, terminal)
   const savedState = `${margins}${restoreSavedState(internals.buffers.normal, normal)}`
   const resetMargins = margins === '' ? '' : NO_MARGINS
@@ -99,19 +98,19 @@ export function serializeScreen(terminal: Terminal): string {
   return `${CLEAN_START}${serializeRows(terminal, normal)}${savedState}\x1b[?1049h${PLAIN_WRITING}${resetMargins}\x1b[2J\x1b[H${front}`
 }
 
-/** In the middle of no sequence. */
+/** Returns whether the parser is outside of escape sequences. */
 export function isBetweenSequences(terminal: Terminal): boolean {
   return internalsOf(terminal)._inputHandler._parser.currentState === 0
 }
 
-/** Whatever line is printed next, all of the screen scrolls up. */
+/** Returns whether a line feed on the last row scrolls the whole screen. */
 export function scrollsWholeScreen(terminal: Terminal): boolean {
   const { buffers } = internalsOf(terminal)
   const { scrollTop, scrollBottom } = terminal.buffer.active.type === 'normal' ? buffers.normal : buffers.alt
   return scrollTop === 0 && scrollBottom === terminal.rows - 1
 }
 
-/** The one place where the library's insides are reached for. */
+/** The only access to the library's private fields. */
 const internalsOf = (terminal: Terminal): SerializerInternals =>
   (terminal as unknown as { readonly _core: SerializerInternals })._core
 
@@ -146,7 +145,7 @@ function serializeVisibleRows(
   return screen
 }
 
-/** With what leads to the next one. */
+/** Serializes a row, with a line break unless the next row continues it. */
 function serializeRowWithEnd(
   buffer: IBuffer,
   y: number,
@@ -161,22 +160,22 @@ function serializeRowWithEnd(
   return `${row}\r\n`
 }
 
-/** The next row begins by itself, as it did once: then it stays one line when the window is made wider. */
+/** Returns whether printing wraps into the next row by itself; both then stay one line when the window gets wider. */
 function continuesInNext(line: IBufferLine, next: IBufferLine, cols: number, cell: IBufferCell): boolean {
   if (!next.isWrapped) return false
   const last = line.getCell(cols - 1, cell)
-  // What comes into view is filled with the colour of that moment.
+  // A row that scrolls into view is filled with the current background colour.
   if (last === undefined || (last.getChars() === '' && last.getWidth() !== 0) || !last.isBgDefault())
     return false
   const first = next.getCell(0, cell)
   return first !== undefined && first.getChars() !== '' && first.isBgDefault()
 }
 
-/** From plain to plain. */
+/** Serializes a row that starts and ends in the default style. */
 function serializeRow(line: IBufferLine, cols: number, cell: IBufferCell, inColour: boolean): string {
   let row = ''
   let styleKey = PLAIN_KEY
-  /** Columns of nothing, all of this look. */
+  /** Number of consecutive empty columns in the current style. */
   let emptyColumns = 0
   for (let x = 0; x < cols; x++) {
     if (line.getCell(x, cell) === undefined || cell.getWidth() === 0) continue
@@ -195,31 +194,31 @@ function serializeRow(line: IBufferLine, cols: number, cell: IBufferCell, inColo
   return styleKey === PLAIN_KEY ? row : `${row}${eraseColumns(emptyColumns, styleKey)}\x1b[m`
 }
 
-/** Of a wide character only the left half is left, something else was written over the other: it would push all to its right. */
+/** Detects the left half of a wide character whose right half was overwritten; printed, it would shift the row. */
 const isHalfOverwritten = (line: IBufferLine, x: number): boolean => line.getCell(x + 1)?.getWidth() !== 0
 
-/** Of what is empty and plain there is nothing to draw. */
+/** Empty columns in the default style need no output. */
 const eraseColumns = (columns: number, styleKey: string): string =>
   columns === 0 || styleKey === PLAIN_KEY ? '' : `\x1b[${columns}X`
 
-// ---- looks -----------------------------------------------------------------------------------------------------------
+// ---- styles ----------------------------------------------------------------------------------------------------------
 
 const PLAIN_KEY = '0 0 0'
 
-/** The same for the same look. */
+/** Equal styles have equal keys. */
 function styleKeyOf(style: CellStyle): string {
   if (style.isAttributeDefault()) return PLAIN_KEY
   if (style.fg === undefined || style.bg === undefined) return selectStyle(style)
   return `${style.fg} ${style.bg} ${style.extended?.ext ?? 0}`
 }
 
-/** From whatever look to this one. */
+/** Returns the sequence that selects this style from any other. */
 function selectStyle(style: CellStyle): string {
   const codes = ['0']
   if (style.isBold()) codes.push('1')
   if (style.isDim()) codes.push('2')
   if (style.isItalic()) codes.push('3')
-  // Of what is kept with the cursor the library knows only that it is underlined, and not how.
+  // For the style saved with the cursor, the library knows that it is underlined, but not the underline style.
   if (style.isUnderline()) codes.push(`4:${style.getUnderlineStyle?.() || 1}`)
   if (style.isBlink()) codes.push('5')
   if (style.isInverse()) codes.push('7')
@@ -233,18 +232,18 @@ function selectStyle(style: CellStyle): string {
   return `\x1b[${codes.join(';')}m`
 }
 
-/** How the library says where a colour comes from: the sixteen that a person may choose, or a value. */
+/** The library's colour modes: the 16-colour palette, or an RGB value. */
 const PALETTE_16 = 0x1000000
 const RGB = 0x3000000
 
-/** `ground`: 3 for what is written, 4 for what is behind it, 5 for what is under it. */
+/** `layer` is 3 for the foreground, 4 for the background, 5 for the underline. */
 function colourCode(layer: number, mode: number, color: number): string {
   if (mode === RGB) return `${layer}8;2;${(color >> 16) & 255};${(color >> 8) & 255};${color & 255}`
   if (mode !== PALETTE_16 || layer === 5) return `${layer}8;5;${color}`
   return color < 8 ? `${layer}${color}` : `${layer + 6}${color - 8}`
 }
 
-// ---- how it stands ---------------------------------------------------------------------------------------------------
+// ---- state -----------------------------------------------------------------------------------------------------------
 
 function serializeState(
   terminal: Terminal,
@@ -284,8 +283,8 @@ const restoreSavedState = (
   `${moveCursorTo(savedX, savedY - baseY)}${selectStyle(savedCurAttrData)}${isLineDrawing(savedCharset) ? '\x1b(0' : ''}`
 
 /**
- * Behind the last column stands only who has just written there. Where that was erased since, and no other step was
- * taken, terminals differ among themselves, and the last column has to do.
+ * A cursor behind the last column has just written there, so that character is written again. If the cell was erased
+ * since, terminals differ, and the cursor is placed in the last column.
  */
 function placeCursor({ cols }: Terminal, buffer: IBuffer, top: number): string {
   const { cursorX, cursorY, baseY } = buffer
@@ -301,7 +300,7 @@ function placeCursor({ cols }: Terminal, buffer: IBuffer, top: number): string {
 
 const moveCursorTo = (x: number, y: number): string => `\x1b[${Math.max(0, y) + 1};${x + 1}H`
 
-/** In the charset for drawing lines this letter is a line. */
+/** The line drawing character set maps `q` to a horizontal line. */
 const isLineDrawing = (charset: Charset): boolean => charset?.q === '─'
 
 function selectCharsets({ _charsetService: { glevel, _charsets, charset } }: SerializerInternals): string {
@@ -336,7 +335,7 @@ function setMouse(
 
 const CURSORS: Readonly<Record<string, number>> = { block: 1, underline: 3, bar: 5 }
 
-/** The cursor's form, and whether it shows. */
+/** Sets the cursor's shape and visibility. */
 function setCursorShape({ coreService: { isCursorHidden, decPrivateModes } }: SerializerInternals): string {
   const { cursorStyle, cursorBlink } = decPrivateModes
   const form = cursorStyle === undefined ? undefined : CURSORS[cursorStyle]

@@ -1,20 +1,20 @@
 /**
- * What of a full-screen program's output a terminal need not be told, because all of it has been painted over by the end.
+ * Skips output of a full-screen program that later output paints over, before the terminal emulator parses it.
  *
- * In front of everything else nothing scrolls away to be kept, so of what was painted only the last can be seen. Where
- * all that waits is cells, colours and cursor, and the end of it paints every cell of the screen anew, the rest is left
- * out, but for what lasts: the colour that it ends with, whether the cursor shows, the letters or lines it writes in.
- * Whether the end does so is found out by following it; whatever could scroll, or is not known to be one cell wide,
- * proves nothing, and everything is read.
+ * The alternate screen has no scrollback, so only the last paint of each cell is visible. When the pending output only
+ * paints cells, sets colours and moves the cursor, and its tail repaints every cell, everything before the tail is
+ * dropped, except lasting settings: colour, cursor visibility, character set. The tail is simulated to prove that it
+ * covers the screen; a sequence that could scroll, or a character of unknown width, ends the proof, and nothing is
+ * dropped.
  */
 import type { TerminalSize } from '../../core/daemon/terminal.ts'
 import { findFinalColour, findLast, indexOrEnd } from './skip-scrolled.ts'
 
-/** Steps of the cursor, what erases, inserts and scrolls, colours; and what lasts until it is said again. */
+/** Cursor movement, erasing, inserting, scrolling, colours, and the lasting settings. */
 const PAINT_SEQUENCE = '\\[[\\d;:]*[@-MPSTX`abdefm]|[DEM]|\\[\\?(?:25|2026)[hl]|\\([0B]'
-/** It goes on in what comes next. */
+/** A sequence cut off at the end of the text. */
 const UNFINISHED_SEQUENCE = '(?:\\[\\??[\\d;:]*|\\()?$'
-/** Whatever is none of these, and no character. */
+/** Matches anything but these sequences and printable characters. */
 const NOT_PAINT = new RegExp(
   `[\\0-\\x07\\x0e-\\x1a\\x1c-\\x1f\\x7f-\\x9f]|\\x1b(?!${PAINT_SEQUENCE}|${UNFINISHED_SEQUENCE})`,
   'g',
@@ -25,13 +25,13 @@ const LASTING_SEQUENCES = [
   ['\x1b(B', '\x1b(0'],
 ] as const
 
-/** Where following it may begin, seen from the end: most programs paint all of a screen with less than the first. */
+/** Tail lengths to try. Most programs paint a whole screen with less than the first. */
 const TAILS_CHARS = [64 * 1024, 256 * 1024, 1024 * 1024]
-/** From there on it does not matter where the cursor was. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+/** An absolute cursor position: from here on, the earlier cursor position does not matter. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const CURSOR_POSITIONED = /\x1b\[(?:\d+;\d+)?H/g
 
-/** Where the part begins that only paints. */
+/** Returns where the trailing part that only paints starts. */
 export function paintStart(text: string): number {
   let from = 0
   NOT_PAINT.lastIndex = 0
@@ -39,10 +39,10 @@ export function paintStart(text: string): number {
   return from
 }
 
-/** Where the part ends that only paints. */
+/** Returns where the leading part that only paints ends. */
 export const paintEnd = (text: string): number => indexOrEnd(text.search(NOT_PAINT), text)
 
-/** `paint`: it only paints, in front, with no margins and nothing that moves aside for what is written. */
+/** `paint` must only paint, on the alternate screen, without margins and without insert mode. */
 export function skipOverpainted(paint: string, size: TerminalSize): string {
   for (const chars of TAILS_CHARS) {
     CURSOR_POSITIONED.lastIndex = Math.max(0, paint.length - chars)
@@ -58,12 +58,12 @@ export function skipOverpainted(paint: string, size: TerminalSize): string {
 const findLasting = (text: string): string =>
   LASTING_SEQUENCES.map((sequences) => findLast(text, sequences).is).join('') + findFinalColour(text)
 
-/** In turn: characters that take a cell each; a control sequence; what lasts; the two steps of a line's end. */
+/** Matches, in turn: characters of one cell each; a control sequence; a lasting setting; CR or LF. */
 const PAINT_STEP =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
   /([ -~\xa0-\u02ff\u2010-\u2027\u2190-\u21ff\u2500-\u25ff\u2800-\u28ff]+)|\x1b\[(\d*)(?:;(\d*))?(?:[\d;:]*m|([A-Z`a-z]))|\x1b(?:\[\?(?:25|2026)[hl]|\([0B])|\r|\n/y
 
-/** Follows what is painted, for as long as it is sure where. */
+/** Simulates which cells are painted, as long as the cursor position is certain. */
 class PaintedCells {
   readonly #cols: number
   readonly #rows: number
@@ -79,7 +79,7 @@ class PaintedCells {
     this.#isPainted = new Uint8Array(this.#unpainted)
   }
 
-  /** Whether every cell is painted by what begins there. */
+  /** Returns whether the text from `from` on paints every cell. */
   coversScreen(text: string, from: number): boolean {
     PAINT_STEP.lastIndex = from
     while (this.#unpainted > 0) {
@@ -97,7 +97,7 @@ class PaintedCells {
     return whole !== '\n' || this.#nextRow()
   }
 
-  /** It would go on in the next row, and from the last one all would scroll. */
+  /** Fails for text that would wrap to the next row, because wrapping on the last row would scroll. */
   #write(count: number): boolean {
     if (this.#x + count > this.#cols) return false
     this.#paint(this.#y, this.#x, this.#x + count)
@@ -114,7 +114,7 @@ class PaintedCells {
 
   #applySequence(final: string, first: number, second: number): boolean {
     if (final === 'H') return this.#moveCursor(Math.max(1, first) - 1, Math.max(1, second) - 1)
-    // Behind the last column everybody counts differently.
+    // Terminals differ in how they count from behind the last column.
     if (this.#x === this.#cols && final !== 'J' && final !== 'K') return false
     if (final === 'K') return this.#eraseInRow(first)
     if (final === 'J') return this.#erase(first)

@@ -1,22 +1,22 @@
 /**
- * What of a flood a terminal need not be told, because it will have scrolled away again by the end of it.
+ * Skips output of a flood that will have scrolled away by its end, before the terminal emulator parses it.
  *
- * Reading a terminal's output character by character is the slowest thing that happens to it. Where all that waits is
- * lines and their colours, only the last of them can ever be seen: the others are left out, but for the colour that
- * they end with. What comes of it is the same in every cell.
+ * Parsing terminal output character by character is the most expensive step. When the pending output consists only of
+ * lines and colours, only the last lines can be visible or in the scrollback; the others are dropped, except for the
+ * colour they end with. The resulting screen is identical in every cell.
  */
 
-/** Below it there is nothing to win. */
+/** For less output, skipping saves nothing. */
 export const FLOOD_CHARS_MIN = 64 * 1024
 
-/** Whatever is neither a character, nor the end of a line, nor a colour, nor a colour that goes on in what comes next. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+/** Matches anything but printable characters, line ends, colours, and a colour sequence cut off at the end. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const NOT_PLAIN_LINES = /[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;:]*(?:m|$)|$)/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const COLOUR = /\x1b\[[\d;:]*m/g
 const RESETS = ['\x1b[m', '\x1b[0m']
 
-/** Where the part begins that is lines and colours alone. */
+/** Returns where the trailing part of only lines and colours starts. */
 export function plainLinesStart(text: string): number {
   let from = 0
   NOT_PLAIN_LINES.lastIndex = 0
@@ -24,14 +24,14 @@ export function plainLinesStart(text: string): number {
   return from
 }
 
-/** Where the part ends that is lines and colours alone. */
+/** Returns where the leading part of only lines and colours ends. */
 export const plainLinesEnd = (text: string): number => indexOrEnd(text.search(NOT_PLAIN_LINES), text)
 
 export const indexOrEnd = (at: number, text: string): number => (at === -1 ? text.length : at)
 
 export const isPlainLines = (text: string): boolean => text.search(NOT_PLAIN_LINES) === -1
 
-/** `lines`: lines and colours alone. `seen`: so many of them at the end can still be seen. */
+/** `lines` must contain only lines and colours. The last `visibleLines` of them may be visible or in the scrollback. */
 export function skipScrolled(lines: string, visibleLines: number): string {
   let start = lines.length
   for (let n = visibleLines; n > 0; n--) {
@@ -41,18 +41,18 @@ export function skipScrolled(lines: string, visibleLines: number): string {
   return findFinalColour(lines.slice(0, start)) + lines.slice(start)
 }
 
-/** What a text ends with: whatever came before the last reset is forgotten. */
+/** Returns the colour sequences in effect at the end of a text, starting at its last reset. */
 export function findFinalColour(text: string): string {
   return (text.slice(findLast(text, RESETS).at).match(COLOUR) ?? []).join('')
 }
 
-/** Most of what is said at all is said again and again. */
+/** Sequences usually repeat often, so the last occurrence is mostly near the end. */
 const TAIL_CHARS = 16 * 1024
-/** What every sequence begins with says little of whether it is there; looking for the rest of it is much faster. */
+/** Searching for a sequence without its common introducer is much faster. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const INTRODUCER = /^\x1b\[?/
 
-/** The last of them in a text, and where. */
+/** Finds which of the sequences occurs last in a text, and where. */
 export function findLast(
   text: string,
   sequences: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Very much output, for whoever wants to see what becomes of it: numbered lines, so that a gap shows.
+ * Writes large amounts of output as numbered lines, to test how floods are handled; a gap in the numbers is visible.
  */
 import type { Writable } from 'node:stream'
 
@@ -7,7 +7,7 @@ const LINE_BYTES = 64
 const LINES_AT_ONCE = 1_024
 const PAD = '.'.repeat(LINE_BYTES)
 
-/** Answers how many bytes it came to: whole lines, and fewer of them when `signal` ends it. */
+/** Returns the number of bytes written: whole lines, and fewer of them when `signal` aborts. */
 export async function writeFlood(output: Writable, bytes: number, signal: AbortSignal): Promise<number> {
   const lines = Math.floor(bytes / LINE_BYTES)
   let done = 0
@@ -20,12 +20,12 @@ export async function writeFlood(output: Writable, bytes: number, signal: AbortS
   return done * LINE_BYTES
 }
 
-/** A terminal makes a longer end of it. */
+/** A terminal converts the LF to CRLF, which makes the line one byte longer. */
 function numberedLine(number: number): string {
   return `${`${number} ${PAD}`.slice(0, LINE_BYTES - 1)}\n`
 }
 
-/** A terminal takes all of it before anything else goes on: keys are looked at between two pieces. */
+/** Terminal writes are synchronous, so this yields between two pieces to let the process handle keys. */
 function writeAndYield(output: Writable, text: string): Promise<void> {
   return new Promise((resolve) => output.write(text, () => setImmediate(resolve)))
 }

@@ -1,8 +1,8 @@
 /**
- * The scripted agent with a person before it: shows the session, answers, and carries out single steps of its language.
+ * The scripted agent's interactive mode: shows the session, answers lines, and runs single script steps.
  *
- * Ctrl-C interrupts a step, or forgets the line; at an empty line it only says how to leave. What is said here is in the
- * session's transcript like everything else, and costs.
+ * Ctrl-C interrupts a running step or discards the typed line; on an empty line it prints how to exit. Everything is
+ * recorded in the session's transcript and counted as usage.
  */
 
 import { createInterface, type Interface } from 'node:readline'
@@ -19,18 +19,18 @@ export interface InteractiveOptions {
   readonly environment: ToolEnvironment
   readonly sessionId: string
   readonly history: SessionHistory
-  /** Both sides of it, for the transcript. */
-  readonly recordExchange: (said: string, answered: string) => void
-  /** Begins another session, and answers its id. */
+  /** Records a typed line and its answer in the transcript. */
+  readonly recordExchange: (typed: string, answered: string) => void
+  /** Starts another session and returns its id. */
   readonly startNewSession: () => string
 }
 
 const HELP = [
-  `a line that begins with one of these is carried out: ${VERBS.join(', ')}`,
-  'end a line with <<END to give it a text, up to a line END',
-  'flood BYTES prints so many, as fast as they are taken',
-  '/clear begins another session',
-  '/help shows this, /exit leaves, exit CODE leaves with that code',
+  `lines that begin with one of these are run as a step: ${VERBS.join(', ')}`,
+  'end a line with <<END to add a text, up to a line END',
+  'flood BYTES prints that many bytes as fast as possible',
+  '/clear starts another session',
+  '/help shows this text, /exit leaves, exit CODE leaves with that exit code',
 ].join('\n')
 
 const TOOLS: readonly string[] = [
@@ -72,7 +72,7 @@ export async function runInteractiveSession(options: InteractiveOptions): Promis
     const answer = await answerStatement(line, options, current.step.signal)
     current.step = undefined
     if (answer !== '') {
-      // First: what a person has seen is never missing from the session, whatever ends it.
+      // Record before printing, so that everything a person has seen is in the transcript.
       options.recordExchange(line, answer)
       output.write(`${answer}\n`)
     }
@@ -90,7 +90,7 @@ function printGreeting({ output, sessionId, history, environment }: InteractiveO
   output.write(`scripted agent · session ${sessionId} · ${environment.cwd}\n`)
   if (history.messages > 0) output.write(`${history.messages} messages so far; the last words were:\n`)
   for (const text of history.lastTexts) output.write(`  ${text.split('\n').join('\n  ')}\n`)
-  output.write('It has no mind of its own: /help lists what it can do, /exit leaves.\n')
+  output.write('There is no model behind this agent: /help lists its commands, /exit leaves.\n')
 }
 
 function interrupt(lines: Interface, output: Writable, step: AbortController | undefined): void {
@@ -101,7 +101,7 @@ function interrupt(lines: Interface, output: Writable, step: AbortController | u
   lines.prompt()
 }
 
-/** Lines; one that ends with <<WORD together with its text. */
+/** Yields typed lines; a line that ends with <<WORD is joined with its body. */
 async function* readStatements(lines: Interface): AsyncGenerator<string> {
   let kept: string[] = []
   for await (const line of lines) {
@@ -125,7 +125,7 @@ async function answerStatement(
   const bytes = FLOOD_COMMAND.exec(text)?.[1]
   if (bytes !== undefined) return `${await writeFlood(output, Number(bytes), signal)} bytes`
   const [verb = ''] = text.split(/\s/, 1)
-  if (!VERBS.includes(verb)) return `You said: ${text}\nI can only carry out steps; /help lists them.`
+  if (!VERBS.includes(verb)) return `You said: ${text}\nI can only run steps; /help lists them.`
   const parsed = parseScript(text.split('\n'))
   if (parsed.is === 'bad') return parsed.error
   const step = parsed.is === 'script' ? parsed.steps[0] : undefined

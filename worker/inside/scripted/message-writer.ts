@@ -1,9 +1,9 @@
 /**
- * The scripted agent's messages.
+ * Writes the scripted agent's messages to the output stream and the transcript.
  *
- * What is said and the tool's use that follows are one message, as with a model: it is begun with the first words,
- * counted and written to the transcript when it is whole, and then its tool is used. Turns and budget are judged where
- * agentA judges them: turns before the next message, the budget before a tool is used.
+ * As with a model, a text and the tool call after it form one message: it opens with the first text, is counted and
+ * written to the transcript when it is complete, and then its tool runs. Limits are checked where agentA checks them:
+ * turns before the next message, the budget before a tool runs.
  */
 
 import type { RunnerContext } from './runner-context.ts'
@@ -19,7 +19,7 @@ export interface OpenMessage {
 export class MessageWriter {
   readonly #context: RunnerContext
   #open: OpenMessage | undefined
-  /** What the next message answers. */
+  /** The text that the next message answers. */
   #answered: string
   #turns = 0
 
@@ -28,7 +28,7 @@ export class MessageWriter {
     this.#answered = prompt
   }
 
-  /** The message that is not whole yet. */
+  /** Returns the message that is still open, if any. */
   openMessage(): OpenMessage | undefined {
     return this.#open
   }
@@ -43,7 +43,7 @@ export class MessageWriter {
     return end
   }
 
-  /** Ends the message; the tool is the caller's to use. */
+  /** Writes the tool call and closes the message; the caller then runs the tool. */
   callTool(name: string, input: object): { readonly id: string } | { readonly stopped: ExecutionEnd } {
     const end = this.#ensureMessage()
     if (end !== undefined) return { stopped: end }
@@ -61,7 +61,7 @@ export class MessageWriter {
     this.#answered = text
   }
 
-  /** The message is whole. */
+  /** Completes the open message. */
   close(): void {
     if (this.#open === undefined) return
     const { message, usage, blocks } = this.#open
@@ -71,7 +71,7 @@ export class MessageWriter {
     transcript.addMessage(message, blocks, final, meter.sessionUsage())
   }
 
-  /** A message is there afterwards, or an ending is answered. */
+  /** Opens a message if none is open. Returns an end instead when the turns are used up. */
   #ensureMessage(): ExecutionEnd | undefined {
     if (this.#open !== undefined) return undefined
     const { maxTurns, meter, randomHex: hex } = this.#context
@@ -86,7 +86,7 @@ export class MessageWriter {
   }
 
   #writeBlock(block: ContentBlock): void {
-    if (this.#open === undefined) throw new Error('no message is begun')
+    if (this.#open === undefined) throw new Error('no message is open')
     this.#open.blocks.push(block)
     this.#context.emit(this.#context.lines.assistant(this.#open.message, block, this.#open.usage))
   }

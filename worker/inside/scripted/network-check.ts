@@ -1,5 +1,5 @@
 /**
- * Whether a host can be reached, and what stood in the way: through the proxy that the environment names, or directly.
+ * Checks whether a host can be reached, through the proxy of the environment or directly.
  */
 import { connect } from 'node:net'
 
@@ -8,7 +8,7 @@ const ANSWER_CHARS_MAX = 300
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Always a sentence: that nobody opens is an answer, too. */
+/** Resolves with `reached` or a sentence that starts with `refused`; never rejects. */
 export function checkHost(host: string, port: number, env: Env, signal: AbortSignal): Promise<string> {
   const proxy = findProxy(env)
   return proxy === undefined
@@ -31,7 +31,7 @@ function checkThroughProxy(proxy: URL, host: string, port: number, signal: Abort
   return connectAndAsk(withoutBrackets(proxy.hostname), Number(proxy.port || 80), signal, request)
 }
 
-/** IPv6 stands in brackets in an address, and without them in a connection. */
+/** URLs write IPv6 addresses in brackets; sockets take them without. */
 const withoutBrackets = (host: string): string => host.replace(/^\[|\]$/g, '')
 
 function connectAndAsk(

@@ -1,8 +1,8 @@
 /**
- * The scripted agent's command line: agentA's own, of which it heeds what it can and ignores the rest.
+ * Parses the scripted agent's command line, which is agentA's; unsupported flags are ignored.
  *
- * A flag it does not know takes the word behind it along, unless that looks like a flag too: most flags have a value,
- * and the worker gives the prompt on standard input. Pure.
+ * An unknown flag takes the next word as its value unless that looks like a flag too, because most flags have a value
+ * and the worker passes the prompt on standard input. Pure.
  */
 
 export type OutputFormat = 'text' | 'json' | 'stream-json'

@@ -1,4 +1,4 @@
-/** What a performance stands on: its voice, its hands, its purse, and who may interrupt it. */
+/** The dependencies of `ScriptRunner`: output, transcript, usage, limits, time and interruption. */
 import type { StreamLine, StreamLines } from './stream-lines.ts'
 import type { ToolEnvironment } from './tools.ts'
 import type { Transcript } from './transcript.ts'
@@ -11,15 +11,15 @@ export interface RunnerContext {
   readonly environment: ToolEnvironment
   readonly maxTurns?: number
   readonly maxCostUsd?: number
-  /** Aborted when somebody interrupts. */
+  /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal
   readonly emit: (line: StreamLine) => void
-  /** A line that is not of the dialect. */
+  /** Prints a line that is not JSON. */
   readonly printRaw: (text: string) => void
   readonly now: () => number
-  /** Resolves early when interrupted. */
+  /** Resolves early when `signal` aborts. */
   readonly sleep: (ms: number) => Promise<void>
-  /** From now on nothing but SIGKILL is heard. */
+  /** Ignores SIGINT and SIGTERM from now on. */
   readonly ignoreSignals: () => void
   /** Random hex digits. */
   readonly randomHex: (digits: number) => string

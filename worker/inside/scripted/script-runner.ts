@@ -1,7 +1,7 @@
 /**
- * A script carried out, told in agentA's dialect as it happens, up to the account at its end.
+ * Runs a parsed script and writes each step in agentA's output format, up to the final result.
  *
- * Interruptions are looked for between any two steps; what takes long ends early by itself when there is one.
+ * Interruptions are checked between steps; long steps end early when the signal aborts.
  */
 
 import { MessageWriter } from './message-writer.ts'
@@ -17,7 +17,7 @@ export type RunnerResult =
 
 type ScriptEnding = ExecutionEnd | { readonly crash: number | undefined }
 
-/** Lines between two looks at what else has happened. */
+/** Lines printed before the event loop may handle other events. */
 const SPAM_LINES_PER_TURN = 500
 const FOREVER_MS = 2 ** 31 - 1
 
@@ -42,12 +42,12 @@ export class ScriptRunner {
     return this.#finish(this.#closeWithSuccess(steps.length))
   }
 
-  /** Ends before anything was done. */
+  /** Ends with a failure before the first step. */
   fail(text: string): RunnerResult {
     return this.#finish(failure(text))
   }
 
-  // ---- deeds -----------------------------------------------------------------------------------------------------
+  // ---- steps -----------------------------------------------------------------------------------------------------
 
   async #runStep(step: ScriptStep): Promise<ScriptEnding | undefined> {
     switch (step.does) {
@@ -68,7 +68,7 @@ export class ScriptRunner {
     }
   }
 
-  /** Nothing is said meanwhile. */
+  /** Runs a step that writes no messages. */
   async #runSilently(step: Extract<ScriptStep, { does: 'wait' | 'hang' | 'spam' }>): Promise<undefined> {
     this.#messages.close()
     if (step.does === 'wait') await this.#context.sleep(step.seconds * 1000)
@@ -140,7 +140,7 @@ export class ScriptRunner {
 
   // ---- endings ---------------------------------------------------------------------------------------------------
 
-  /** The last message is one without a tool. */
+  /** The last message of a successful run is a text without a tool call. */
   #closeWithSuccess(steps: number): ExecutionEnd {
     if (this.#messages.openMessage() === undefined) {
       const tooMany = this.#writeText(steps === 1 ? 'The one step is done.' : `All ${steps} steps are done.`)
@@ -214,7 +214,7 @@ export class ScriptRunner {
   }
 }
 
-/** Steps that may go wrong without the script going wrong. */
+/** Steps that may fail without failing the script. */
 const TOLERATED_STEPS: readonly ScriptStep['does'][] = ['try', 'remember', 'artifact', 'ask-network']
 
 function failure(text: string): ExecutionEnd {

@@ -1,31 +1,36 @@
 /**
- * The scripted agent's language: what stands in the last block of a prompt that is fenced as `switchyard`.
+ * Parses the scripted agent's language, the content of the last fenced `switchyard` block of a prompt.
+ *
+ * Pure: a text becomes steps, or an error sentence with its line. `ScriptStep` describes the language.
+ */
+
+/**
+ * A step of a script. The language:
  *
  *     ```switchyard
  *     # a comment
- *     say TEXT                says it, as an agent would
- *     write PATH              a file with the body below; `append PATH` adds to one, `delete PATH` removes one
- *     edit PATH               replaces what stands once in the file; body lines begin with `- ` (old), `+ ` (new) or
- *                             two spaces (both)
- *     run COMMAND             a shell command, which must succeed; `try COMMAND` need not
- *     commit MESSAGE          everything, with git
- *     remember FACT           for the next run on this repository
- *     artifact NAME           a file for people, with the body below
- *     subagent TEXT           lets a second, smaller model say it
- *     ask-network HOST[:PORT] looks whether it can be reached
- *     wait SECONDS            nothing happens
- *     spam N                  N lines that are no JSON
+ *     say TEXT                writes a text message
+ *     write PATH              writes the body to a file; `append PATH` appends it, `delete PATH` deletes a file
+ *     edit PATH               replaces a text that occurs once in the file; body lines begin with `- ` (old), `+ ` (new)
+ *                             or two spaces (both)
+ *     run COMMAND             runs a shell command that must succeed; `try COMMAND` may fail
+ *     commit MESSAGE          commits all changes with git
+ *     remember FACT           records a memory for later runs on this repository
+ *     artifact NAME           writes the body to an artifact
+ *     subagent TEXT           lets a second, smaller model write the text
+ *     ask-network HOST[:PORT] checks whether the host can be reached
+ *     wait SECONDS            waits
+ *     spam N                  prints N lines that are not JSON
  *     fail MESSAGE            ends as a failure
- *     limit [MINUTES]         ends because the usage limit is reached, until so many minutes from now
- *     crash [CODE]            dies without a last word
- *     hang [deaf]             says nothing any more; deaf: is not interrupted by SIGINT and SIGTERM either
+ *     limit [MINUTES]         ends because the usage limit is reached; it resets in the given minutes
+ *     crash [CODE]            exits without a result
+ *     hang [deaf]             stops writing output forever; deaf: also ignores SIGINT and SIGTERM
  *     ```
  *
- * A body is the lines below that are indented by two spaces or a tab, or everything up to a line `WORD` after
- * `write PATH <<WORD`. Texts may go on in a body. A file that has fences in it goes into a block with a longer fence.
- * Paths stay below the working directory. Pure: text in, deeds or a sentence out.
+ * A body is the following lines indented by two spaces or a tab, or all lines up to `WORD` after `write PATH <<WORD`. A
+ * text may continue in a body. For a file that contains fences, use a block with a longer fence. Paths must stay below
+ * the working directory.
  */
-
 export type ScriptStep = { readonly line: number } & (
   | { readonly does: 'say' | 'subagent'; readonly text: string }
   | { readonly does: 'commit' | 'remember'; readonly text: string }
@@ -44,7 +49,7 @@ export type ScriptStep = { readonly line: number } & (
 
 export type ParsedScript =
   | { readonly is: 'script'; readonly steps: readonly ScriptStep[] }
-  /** The prompt has no such block. */
+  /** The prompt has no `switchyard` block. */
   | { readonly is: 'none' }
   | { readonly is: 'bad'; readonly line: number; readonly error: string }
 
@@ -57,7 +62,7 @@ const HTTPS_PORT = 443
 
 const OPENING = /^ {0,3}(?<fence>`{3,}|~{3,}) *switchyard *$/
 
-/** The last block counts: what came first may be quoted, and a conversation ends with what is to be done now. */
+/** Uses the last block: earlier ones may be quotes, and a conversation ends with the current request. */
 export function parsePrompt(prompt: string): ParsedScript {
   const lines = prompt.split(/\r\n|\n|\r/)
   const start = lines.findLastIndex((line) => OPENING.test(line))
@@ -97,7 +102,7 @@ interface StepBody {
 }
 
 const INDENT = /^( {2}|\t)/
-/** A mark alone is an empty line. */
+/** A `-` or `+` alone means an empty line. */
 const EDIT_LINE = /^([-+]( .*)?| {2}.*|)$/
 const HEREDOC = /^(?<head>.*?)\s*<<(?<word>[A-Za-z_]\w*)$/
 
@@ -112,7 +117,7 @@ function parseStepAt(lines: readonly string[], at: number): ParsedStep | ScriptE
   if (/^\s/.test(line)) return { error: 'is indented, but the line above takes no body' }
   const [verb = '', ...words] = line.trimEnd().split(/(?<=^\S+)\s+/)
   const rest = words.join(' ')
-  // The shell has such texts of its own: there, only a text that is the whole command is ours.
+  // Shell commands may contain here-documents; only `<<WORD` as the whole command belongs to the script language.
   const isShellHeredoc = (verb === 'run' || verb === 'try') && !rest.startsWith('<<')
   const heredoc = isShellHeredoc ? undefined : HEREDOC.exec(rest)?.groups
   const body =
@@ -122,7 +127,7 @@ function parseStepAt(lines: readonly string[], at: number): ParsedStep | ScriptE
   return 'error' in step ? step : { step: { ...step, line: at + 1 }, next: body.next }
 }
 
-/** Blank lines belong to it when more of it follows. */
+/** Blank lines belong to the body when more indented lines follow. */
 function readIndentedBody(lines: readonly string[], from: number): StepBody {
   let next = from
   for (let at = from; at < lines.length; at += 1) {
@@ -138,9 +143,9 @@ function readBodyUntil(lines: readonly string[], from: number, word: string): St
   return end < 0 ? undefined : { lines: lines.slice(from, end), next: end + 1 }
 }
 
-// ---- one deed ----------------------------------------------------------------------------------------------------
+// ---- steps -------------------------------------------------------------------------------------------------------
 
-/** Each member without its line, which the caller knows. */
+/** Each member without its line number, which the caller adds. */
 type WithoutLine<D> = D extends unknown ? Omit<D, 'line'> : never
 type StepReader = (
   rest: string,

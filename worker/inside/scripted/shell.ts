@@ -1,22 +1,22 @@
 /**
- * A command of the script, run by the shell in a process group of its own, so that nothing of it outlives its end.
+ * Runs a command of the script in its own process group, so that no process of it outlives the command.
  *
- * What it prints is bounded: beginning and end are kept, the middle is counted.
+ * The output is limited: its beginning and end are kept, and the middle is only counted.
  */
 import { spawn } from 'node:child_process'
 import { delimiter, dirname } from 'node:path'
 
 export interface ShellResult {
-  /** Both streams, in the order in which they came. */
+  /** Both streams in arrival order. */
   readonly output: string
-  /** undefined: it was killed. */
+  /** Absent when the command was killed. */
   readonly code?: number
 }
 
 const OUTPUT_HALF_BYTES_MAX = 32 * 1024
 export const COMMAND_MS_MAX = 600_000
 
-/** Never rejects; `signal` kills it. */
+/** Never rejects. Aborting `signal` kills the command. */
 export function runShell(
   command: readonly [program: string, ...args: string[]],
   options: { readonly cwd: string; readonly signal: AbortSignal },
@@ -42,13 +42,13 @@ export function runShell(
     child.stdout.on('data', (bytes: Buffer) => kept.add(bytes))
     child.stderr.on('data', (bytes: Buffer) => kept.add(bytes))
     child.on('error', (error) => done({ output: `${program} cannot be started: ${error.message}` }))
-    // What it left running in the background still holds the streams.
+    // Background children still hold the streams open, so kill the whole group.
     child.on('exit', kill)
     child.on('close', (code) => done({ output: kept.text(), ...(code === null ? {} : { code }) }))
   })
 }
 
-/** Scripts run `node` as well as it runs us, wherever it is. */
+/** Adds the folder of the running Node to the PATH, so that scripts can run `node`. */
 function childEnvironment(): NodeJS.ProcessEnv {
   const own = dirname(process.execPath)
   const path = process.env.PATH ?? '/usr/bin:/bin'
@@ -60,7 +60,7 @@ function killGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // Gone already.
+    // The group has ended.
   }
 }
 

@@ -1,8 +1,8 @@
 /**
- * The scripted agent's lines, in the shape of agentA's stream: an init line, one line for each content block, a result.
+ * Builds the scripted agent's output lines in the format of agentA's stream: init, one line per content block, result.
  *
- * Every line names the session and itself. What is made up says so: `scripted`, a cost basis of `unknown`, and no key.
- * Values only; who prints them, and when, is the performance's business.
+ * Every line has the session id and a uuid. Invented values are marked: `scripted`, cost basis `unknown`, no API key.
+ * `ScriptRunner` decides when to print the lines.
  */
 import { MODEL, type ModelUsage, NO_USAGE, type Usage, type UsageByModel } from './usage-meter.ts'
 
@@ -22,7 +22,7 @@ export interface MessageHeader {
   readonly model: string
 }
 
-/** In whose name a line is spoken, when it is a subagent's. */
+/** The subagent that a line belongs to. */
 export interface SubagentTask {
   readonly toolUseId: string
   readonly agentId: string
@@ -40,7 +40,7 @@ export interface ExecutionEnd {
     | 'budget_exhausted'
     | 'aborted_streaming'
   readonly isError: boolean
-  /** The final text, or what went wrong. */
+  /** The final text, or the error. */
   readonly text: string
   readonly stopReason: string | null
   readonly apiError?: StreamLine
@@ -50,7 +50,7 @@ export interface ExecutionFigures {
   readonly turns: number
   readonly startedAt: number
   readonly subagents: number
-  /** Of the main loop; nothing when it was cut off. */
+  /** Usage of the main loop; zero when the execution was interrupted or ran out of budget. */
   readonly usage: Usage
   readonly since: UsageByModel
   readonly total: UsageByModel
@@ -120,7 +120,7 @@ export class StreamLines {
     })
   }
 
-  /** `system` lines about a subagent. */
+  /** Builds the `system` lines about a subagent. */
   task(subtype: 'task_started' | 'task_notification', nested: SubagentTask, fields: StreamLine): StreamLine {
     const { agentId, toolUseId, description } = nested
     return this.#withSession({
@@ -138,7 +138,7 @@ export class StreamLines {
     return this.#withSession({ type: 'rate_limit_event', rate_limit_info: toRateLimitInfo(resetsAt) })
   }
 
-  /** What an API error looks like among the messages. */
+  /** Builds the message with which agentA reports an API error. */
   synthetic(text: string, error: string, apiError: StreamLine): StreamLine {
     const message = { id: this.#source.uuid(), requestId: 'req_scripted', model: '<synthetic>' }
     return this.#withTimestamp({
@@ -152,7 +152,7 @@ export class StreamLines {
     })
   }
 
-  /** Its type does not come first, and nobody may rely on that. */
+  /** `type` is deliberately not the first field: readers must not depend on the order. */
   result(end: ExecutionEnd, figures: ExecutionFigures): StreamLine {
     const durationMs = this.#source.now() - figures.startedAt
     const words = end.subtype === 'success' ? { result: end.text } : { errors: [end.text] }

@@ -1,7 +1,7 @@
 /**
- * What the scripted agent does with its hands: files below the working directory, commands, git, a look at the network.
+ * The scripted agent's tools: files below the working directory, commands, git, and network checks.
  *
- * Each answers a text, as a tool would, and whether it went wrong. Nothing here throws for what a script can ask.
+ * Each tool returns a text and whether it failed; no script can make a tool throw.
  */
 import { existsSync, lstatSync, realpathSync } from 'node:fs'
 import { appendFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ export interface ToolResult {
   readonly isError: boolean
 }
 
-/** Deeds that are a tool's use; `subagent` is not one's own doing. */
+/** The steps that run a tool. */
 export type ToolStep = Extract<
   ScriptStep,
   {
@@ -40,7 +40,7 @@ export type ToolStep = Extract<
   }
 >
 
-/** The tool and its input, as the agent it stands for would have put it. */
+/** Describes the tool call as agentA would write it. */
 export function describeToolUse(
   step: ToolStep,
   { artifacts, memories }: ToolEnvironment,
@@ -152,7 +152,7 @@ async function removeFile(cwd: string, path: string): Promise<ToolResult> {
   return succeed(`${path} is gone`)
 }
 
-/** Where a path leads, links followed; undefined when that is not below the working directory. */
+/** Resolves a path including links. Returns undefined when the target is not below the working directory. */
 export function resolveInside(cwd: string, path: string): string | undefined {
   if (path.includes('\0')) return undefined
   const target = resolve(cwd, path)
@@ -166,7 +166,7 @@ function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
 }
 
-/** A link that leads nowhere is there, too: writing through it would make what it names. */
+/** A dangling link counts as existing, because writing through it would create its target. */
 function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
@@ -178,14 +178,14 @@ function failOutside(path: string): ToolResult {
 async function writeArtifact(folder: string, name: string, body: string): Promise<ToolResult> {
   if (name !== basename(name) || name === '.' || name === '..')
     return fail(`${name} is not a plain file name`)
-  if (!existsSync(folder)) return fail(`nobody collects artifacts: there is no ${folder}`)
+  if (!existsSync(folder)) return fail(`artifacts cannot be collected: ${folder} does not exist`)
   await writeFile(join(folder, name), body)
   return succeed(`${name} has ${Buffer.byteLength(body)} bytes`)
 }
 
-/** One fact a line: a body's lines become one. */
+/** Memories are one fact per line, so the lines of a body are joined. */
 async function recordMemory(file: string, fact: string): Promise<ToolResult> {
-  if (!existsSync(dirname(file))) return fail(`nobody collects memories: there is no ${dirname(file)}`)
+  if (!existsSync(dirname(file))) return fail(`memories cannot be collected: ${dirname(file)} does not exist`)
   await appendFile(file, `${fact.replace(/\s+/g, ' ')}\n`)
   return succeed('remembered')
 }

@@ -1,10 +1,10 @@
 /**
- * The scripted agent's transcript, where agentA keeps its own: `projects/<key of the working directory>/<session>.jsonl`
- * below the configuration folder, and subagents beside it.
+ * Writes the scripted agent's transcript where agentA keeps its own, in the same format: below the configuration
+ * folder, in `projects/<key of the working directory>/<session>.jsonl`, with subagents beside it.
  *
- * Whoever exports usage or resumes a session finds the same layout: one line for each content block with the message's
- * final usage, and after each message what the session has cost so far. Lines are appended as they come about, so a
- * crash loses the message it was in and no more.
+ * Each content block gets one line with the message's final usage, and the session's cost follows each message, so the
+ * usage export and session resume work unchanged. Lines are appended immediately, so a crash loses only the open
+ * message.
  */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,7 +14,7 @@ import type { ModelUsage, Usage, UsageByModel } from './usage-meter.ts'
 
 const PROJECT_KEY_CHARS_MAX = 200
 
-/** agentA's own way to make a folder's name of a path. */
+/** Derives the folder name from the working directory exactly as agentA does. */
 export function projectKey(cwd: string): string {
   const plain = cwd.replace(/[^a-zA-Z0-9]/g, '-')
   if (plain.length <= PROJECT_KEY_CHARS_MAX) return plain
@@ -24,11 +24,11 @@ export function projectKey(cwd: string): string {
 }
 
 export interface TranscriptOptions {
-  /** `$CLAUDE_CONFIG_DIR`, or `.claude` at home. */
+  /** `$CLAUDE_CONFIG_DIR`, or `.claude` in the home folder. */
   readonly folder: string
   readonly cwd: string
   readonly sessionId: string
-  /** A person is at it. */
+  /** A person uses the session at a terminal. */
   readonly isAtTerminal: boolean
   readonly uuid: () => string
   readonly now: () => number
@@ -37,7 +37,7 @@ export interface TranscriptOptions {
 export interface SessionHistory {
   readonly usage: UsageByModel
   readonly messages: number
-  /** The last things said, for a person who comes back. */
+  /** The last answers, shown to a returning person. */
   readonly lastTexts: readonly string[]
 }
 
@@ -56,7 +56,7 @@ export class Transcript {
     this.history = past
   }
 
-  /** undefined: the session's name is taken. */
+  /** Returns undefined when a session with this id exists. */
   static begin(options: TranscriptOptions): Transcript | undefined {
     if (findSession(options.folder, options.sessionId) !== undefined) return undefined
     const path = join(options.folder, 'projects', projectKey(options.cwd), `${options.sessionId}.jsonl`)
@@ -64,7 +64,7 @@ export class Transcript {
     return new Transcript(options, path, EMPTY_HISTORY)
   }
 
-  /** undefined: there is no such session; a session may be resumed from another working directory. */
+  /** Returns undefined when no such session exists. A session may be resumed from another working directory. */
   static resume(options: TranscriptOptions): Transcript | undefined {
     const path = findSession(options.folder, options.sessionId)
     return path === undefined ? undefined : new Transcript(options, path, readHistory(path))
@@ -158,7 +158,7 @@ function findSession(folder: string, sessionId: string): string | undefined {
     .find((path) => existsSync(path))
 }
 
-/** A line that a crash has torn says nothing. */
+/** Ignores lines that a crash left incomplete. */
 function readHistory(path: string): SessionHistory {
   let usage: UsageByModel = {}
   const messages = new Set<string>()

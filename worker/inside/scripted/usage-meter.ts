@@ -1,13 +1,13 @@
 /**
- * What the scripted agent says it has spent. The numbers are made up, the same for the same texts, and add up like
- * real ones: four characters are a token, half of what is new is written to the cache, all that came before is read
- * from it. Pure.
+ * Computes the usage that the scripted agent reports. The numbers are invented but deterministic and consistent: four
+ * characters are one token, half of each new text is written to the cache, and all earlier context is read from it.
+ * Pure.
  */
 
 export const MODEL = 'scripted-1'
 export const SMALL_MODEL = 'scripted-1-mini'
 
-/** As a Messages API object has it. */
+/** Usage in the format of the Messages API. */
 export interface Usage {
   readonly input_tokens: number
   readonly cache_creation_input_tokens: number
@@ -33,9 +33,9 @@ export const NO_USAGE: Usage = {
 }
 
 const CHARS_PER_TOKEN = 4
-/** What an agent's own instructions would take. */
+/** Tokens of an agent's own instructions. */
 const INSTRUCTION_TOKENS = 1_000
-/** USD for a million tokens: input, output, cache read, cache write. */
+/** USD per million tokens: input, output, cache read, cache write. */
 const PRICES = { [MODEL]: [1, 5, 0.1, 1.25], [SMALL_MODEL]: [0.2, 1, 0.02, 0.25] } as const
 const MILLION = 1_000_000
 
@@ -47,12 +47,12 @@ export class UsageMeter {
   #mainLoop: Usage = NO_USAGE
   #contextTokens = INSTRUCTION_TOKENS
 
-  /** `earlier`: what the session had spent before. */
+  /** `usedBefore` is the session's usage by earlier executions. */
   constructor(usedBefore: UsageByModel = {}) {
     this.#usedBefore = usedBefore
   }
 
-  /** What a message costs before its own words: `heard` is what it answers. */
+  /** Counts the input of a message that answers the text `answered`. */
   beginMessage(answered: string): Usage {
     const fresh = estimateTokens(answered)
     const written = Math.floor(fresh / 2)
@@ -60,14 +60,14 @@ export class UsageMeter {
       input_tokens: fresh - written,
       cache_creation_input_tokens: written,
       cache_read_input_tokens: this.#contextTokens,
-      // Streamed lines come before the count is known.
+      // Streamed lines are written before the output count is known.
       output_tokens: 1,
     }
     this.#contextTokens += fresh
     return usage
   }
 
-  /** The message is whole: its final usage, counted. */
+  /** Counts the complete message and returns its final usage. */
   endMessage(begun: Usage, words: string): Usage {
     const usage = { ...begun, output_tokens: estimateTokens(words) }
     this.#contextTokens += usage.output_tokens
@@ -76,7 +76,7 @@ export class UsageMeter {
     return usage
   }
 
-  /** A subagent's message: not in the main loop's usage, but in the session's. */
+  /** Counts a subagent's message in the session's usage, not in the main loop's. */
   countSubagent(words: string): Usage {
     const tokens = estimateTokens(words)
     const usage = { ...NO_USAGE, input_tokens: tokens, output_tokens: tokens }
@@ -84,17 +84,17 @@ export class UsageMeter {
     return usage
   }
 
-  /** The main loop's, of this execution. */
+  /** Usage of the main loop in this execution. */
   mainLoopUsage(): Usage {
     return this.#mainLoop
   }
 
-  /** By model, of this execution. */
+  /** Usage of this execution by model. */
   executionUsage(): UsageByModel {
     return { ...this.#usedNow }
   }
 
-  /** By model, of the whole session. */
+  /** Usage of the whole session by model. */
   sessionUsage(): UsageByModel {
     const models = [...new Set([...Object.keys(this.#usedBefore), ...Object.keys(this.#usedNow)])]
     return Object.fromEntries(

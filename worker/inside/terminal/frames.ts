@@ -1,11 +1,12 @@
 /**
- * How a terminal travels through the two pipes of a sandbox: a letter for the kind, four bytes for the length, the bytes.
+ * Encodes and decodes the frames between a terminal in a sandbox and the worker: a letter for the kind, four bytes for
+ * the length, then the content.
  *
- * Pieces come as pipes cut them, and are put together here. Both sides bound what they accept: on the outer one
- * everything that arrives was perhaps written by somebody inside who is no terminal at all.
+ * `TerminalFrameReader` joins partial frames. Both sides limit the frame size; the worker's side must not trust the
+ * frames, because any program in the sandbox may have written them.
  */
 
-/** Inwards `input` and `resize`, outwards `output` and `exit`. */
+/** `input` and `resize` go into the sandbox, `output` and `exit` come out. */
 export type TerminalFrameKind = 'input' | 'resize' | 'output' | 'exit'
 
 export interface TerminalFrame {
@@ -25,7 +26,7 @@ const KIND_BY_LETTER = new Map(
   Object.entries(KIND_LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as TerminalFrameKind]),
 )
 
-/** At most FRAME_BYTES_MAX of them; whoever has more makes several. */
+/** `length` is at most FRAME_BYTES_MAX; split longer content into several frames. */
 export function encodeFrameHead(kind: TerminalFrameKind, length: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES)
   head.write(KIND_LETTERS[kind], 0, 'latin1')
@@ -40,7 +41,7 @@ export function encodeFrame(kind: TerminalFrameKind, bytes: Uint8Array): Buffer 
 export class TerminalFrameReader {
   #partial: Buffer = Buffer.alloc(0)
 
-  /** 'broken': this is no terminal's talk, and nothing that follows is. */
+  /** Returns 'broken' for an invalid frame; nothing after it can be decoded either. */
   push(chunk: Buffer): readonly TerminalFrame[] | 'broken' {
     const bytes = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
     const frames: TerminalFrame[] = []
@@ -58,7 +59,7 @@ export class TerminalFrameReader {
   }
 }
 
-// ---- what is in them -----------------------------------------------------------------------------------------------
+// ---- contents ------------------------------------------------------------------------------------------------------
 
 export interface FrameSize {
   readonly cols: number
@@ -72,7 +73,7 @@ export function encodeResize({ cols, rows }: FrameSize): Buffer {
   return encodeFrame('resize', bytes)
 }
 
-/** undefined: it has no size that a terminal could have. */
+/** Returns undefined for an invalid terminal size. */
 export function decodeSize(bytes: Buffer): FrameSize | undefined {
   if (bytes.length !== 4) return undefined
   const [cols, rows] = [bytes.readUInt16BE(0), bytes.readUInt16BE(2)]
@@ -89,7 +90,7 @@ export function decodeExitCode(bytes: Buffer): number | undefined {
   return bytes.length === 4 ? bytes.readInt32BE(0) : undefined
 }
 
-/** A window system counts in sixteen bits. */
+/** Terminal sizes are 16-bit numbers. */
 function clampToUint16(count: number): number {
   return Math.min(65_535, Math.max(1, Math.trunc(count) || 1))
 }

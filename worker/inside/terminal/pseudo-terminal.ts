@@ -1,4 +1,4 @@
-/** Making pseudo-terminals, which Node can't: the native part of node-pty, as the build lays it beside the programs. */
+/** Opens pseudo-terminals through the native module of node-pty, which the build puts beside the bundled programs. */
 import { dirname, join } from 'node:path'
 import type { FrameSize } from './frames.ts'
 
@@ -20,18 +20,18 @@ interface NativePty {
 }
 
 export interface PseudoTerminal {
-  /** Its outer end, which never blocks. */
+  /** The master side, which is non-blocking. */
   readonly fd: number
   resize(size: FrameSize): void
   hangUp(): void
 }
 
-/** By a shell's convention. */
+/** By shell convention, a program ended by signal N exits with 128 + N. */
 const SIGNAL_EXIT_CODE_BASE = 128
-/** The user stays who he is. */
+/** Keeps the current user and group. */
 const UNCHANGED = -1
 
-/** Throws when there is no native part, or no more terminal to be had. */
+/** Throws when the native module is missing, or the system has no free pseudo-terminal. */
 export function openPseudoTerminal(
   [file = '', ...args]: readonly string[],
   { cols, rows }: FrameSize,
@@ -58,13 +58,13 @@ export function openPseudoTerminal(
   return { fd, resize: (size) => native.resize(fd, size.cols, size.rows), hangUp: () => hangUp(pid) }
 }
 
-/** Who leads the session, with his group, as the kernel would; one that was stopped hears it, too. */
+/** Signals the session leader's process group as the kernel does on hang-up; SIGCONT wakes a stopped process. */
 function hangUp(leader: number): void {
   for (const signal of ['SIGHUP', 'SIGCONT']) {
     try {
       process.kill(-leader, signal)
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
@@ -72,6 +72,6 @@ function hangUp(leader: number): void {
 function loadNative(): NativePty {
   const native: { exports: unknown } = { exports: {} }
   process.dlopen(native, join(dirname(process.argv[1] ?? ''), 'pty.node'))
-  // It comes with this very version of its package; there is nothing to check it by but using it.
+  // The module comes from the pinned package version, so its type is not checked.
   return native.exports as NativePty
 }

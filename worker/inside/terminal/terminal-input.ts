@@ -1,16 +1,16 @@
 /**
- * What is typed, on its way to a terminal's command: in order, whenever the command reads.
+ * Writes typed input to a terminal's command, in order, as fast as the command reads.
  *
- * Written here and not by a stream: the kernel takes nothing while a command does not read, and Node's own writer for
- * terminals would then ask again and again without doing anything else, such as reading what the command prints.
+ * This class replaces Node's tty stream: while the command does not read, the kernel accepts nothing, and Node's stream
+ * would retry in a busy loop that blocks everything else, such as reading the command's output.
  */
 import { writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { constants } from 'node:os'
 
-/** Nobody says when the kernel takes more. */
+/** The kernel does not signal when it accepts input again, so writes are retried. */
 const RETRY_MS = 4
-/** Typed, or pasted, and not yet read by the command: beyond it nothing more is taken in. */
+/** Input that the command has not read yet; above this limit, reading from the worker pauses. */
 const PENDING_BYTES_MAX = 128 * 1024
 
 export class TerminalInput {
@@ -46,13 +46,13 @@ export class TerminalInput {
     if (this.#pendingBytes > 0) this.#scheduleRetry()
   }
 
-  /** How many the kernel took. */
+  /** Returns how many bytes the kernel accepted. */
   #writeSome(bytes: Buffer): number {
     try {
       return writeSync(this.#fd, bytes)
     } catch (error) {
       const { errno } = error as NodeJS.ErrnoException
-      // Anything else: nobody is at the other end any more, and it goes nowhere.
+      // Any other error means that the terminal is closed; drop the bytes.
       return errno === -constants.errno.EAGAIN ? 0 : bytes.length
     }
   }

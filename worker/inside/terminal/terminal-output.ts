@@ -1,9 +1,8 @@
 /**
- * What a terminal's command prints, on its way to standard output: read no faster than it is taken away.
+ * Copies the output of a terminal's command to standard output as frames, with backpressure.
  *
- * The kernel hands a terminal's output over in small pieces, so what comes shortly after each other goes on together.
- * After the command's end it goes on for as long as something that was printed is still to come, then says how the
- * command ended, and calls it the last.
+ * The kernel delivers terminal output in small pieces, so pieces that arrive together are sent as one batch. After the
+ * command has exited, the remaining output is read, then the exit frame is sent, and `onFinished` is called.
  */
 import { readSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -11,21 +10,23 @@ import { ReadStream } from 'node:tty'
 import { encodeExit, encodeFrame } from './frames.ts'
 
 const STDOUT = 1
-/** A terminal ends when nobody has it any more; something that the command left running may have it for ever. */
+/**
+ * After the command's exit, this much silence ends the output: background children may keep the terminal open forever.
+ */
 const SILENCE_MS = 200
-/** And may print for ever. What the command printed is in the kernel by its end, and is read in any case. */
+/** Ends the output even if background children keep printing. The command's own output is in the kernel by then. */
 const OUTPUT_AFTER_EXIT_MS_MAX = 1_000
-/** More than the kernel keeps of a terminal's output. */
+/** More than the kernel buffers for a terminal. */
 const REST_BYTES_MAX = 256 * 1024
 const READ_BYTES = 16 * 1024
-/** Handed over and not yet taken away; the command waits from there on. */
+/** Bytes written but not yet read by the worker; above this, reading pauses and the command blocks. */
 const BUFFERED_BYTES_MAX = 128 * 1024
-/** Goes on at once, whether or not more comes right behind it. */
+/** A batch of this size is sent at once. */
 const BATCH_BYTES = 16 * 1024
-/** So much in that time is a flood: nobody reads along, and each piece of it has its price all the way to the view. */
+/** This much within FLOOD_MS is a flood: no person can follow it, and each frame costs time all the way to the view. */
 const FLOOD_BYTES = 256 * 1024
 const FLOOD_MS = 100
-/** In a flood, what has come waits so long for more. */
+/** In a flood, a batch waits this long for more. */
 const FLOOD_WAIT_MS = 4
 
 export class TerminalOutput {
@@ -34,10 +35,10 @@ export class TerminalOutput {
   readonly #to: Socket
   readonly #onFinished: () => void
   #exitCode: number | undefined
-  /** What waits to go on together. */
+  /** The bytes of the current batch. */
   readonly #batch = Buffer.allocUnsafe(BATCH_BYTES + READ_BYTES)
   #batchBytes = 0
-  /** Since when it is counted anew, and what was printed since. */
+  /** Start of the current measurement, and the bytes printed since. */
   #countedSince = 0
   #countedBytes = 0
   #isFlood = false
@@ -46,23 +47,23 @@ export class TerminalOutput {
   #isOver = false
   #silenceTimer: NodeJS.Timeout | undefined
 
-  /** `last`: all is told, or nobody listens. */
+  /** `onFinished` is called when everything is written, or when standard output is closed. */
   constructor(fd: number, onFinished: () => void) {
     this.#fd = fd
     this.#onFinished = onFinished
-    // A stream of its own: Node's process.stdout writes to a pipe while nothing else goes on.
+    // Not process.stdout, because Node writes to pipes synchronously there.
     this.#to = new Socket({ fd: STDOUT, readable: false, writable: true, ...BUFFER_OPTIONS })
     this.#to.on('error', onFinished).on('drain', () => this.#resumeReading())
     this.#from = new ReadStream(
       fd,
       readInto(Buffer.allocUnsafe(READ_BYTES), (bytes) => this.#onBytes(bytes)),
     )
-    // The end of a terminal may be an error of input and output; then it was empty, and is closed already.
+    // The end of a terminal may be reported as an I/O error; then everything was read, and the descriptor is closed.
     this.#from.on('error', () => this.#endOutput()).on('end', () => this.#readRest())
     this.#from.resume()
   }
 
-  /** The command has ended; what it printed last may still be on its way. */
+  /** Call this when the command has exited; its last output may still be unread. */
   onCommandExit(code: number): void {
     this.#exitCode = code
     if (this.#isOver) {
@@ -73,7 +74,7 @@ export class TerminalOutput {
     setTimeout(() => this.#readRest(), OUTPUT_AFTER_EXIT_MS_MAX)
   }
 
-  /** It is taken, in any case; what comes after the last is nobody's. */
+  /** Returns true to keep reading. Output after the end is dropped. */
   #onBytes(bytes: Buffer): true {
     if (this.#isOver) return true
     this.#batchBytes += bytes.copy(this.#batch, this.#batchBytes)
@@ -84,7 +85,7 @@ export class TerminalOutput {
     return true
   }
 
-  /** For as long as more comes in each turn. */
+  /** Extends the batch as long as each turn of the event loop brings more bytes. */
   #waitForMore(): void {
     const before = this.#batchBytes
     this.#isBatching = true
@@ -114,7 +115,7 @@ export class TerminalOutput {
   #measureRate(bytes: number): void {
     const forMs = performance.now() - this.#countedSince
     if (forMs >= FLOOD_MS) {
-      // It goes on for as long as it was one until just now.
+      // A flood continues while each measurement directly follows another flooded one.
       this.#isFlood = this.#countedBytes >= FLOOD_BYTES && forMs < 2 * FLOOD_MS
       this.#countedSince += forMs
       this.#countedBytes = 0
@@ -123,7 +124,7 @@ export class TerminalOutput {
     if (this.#countedBytes >= FLOOD_BYTES) this.#isFlood = true
   }
 
-  /** All that is gathered. A copy: it is gathered in the same place again. */
+  /** Writes a copy of the batch, because its buffer is reused. */
   #write(bytes: Buffer): boolean {
     this.#batchBytes = 0
     return this.#to.write(encodeFrame('output', bytes))
@@ -144,8 +145,8 @@ export class TerminalOutput {
   }
 
   /**
-   * Node takes a terminal that nobody has any more for one that is empty, and this process may itself have been kept
-   * waiting; so what the kernel still has is asked for.
+   * Reads what the kernel still buffers. Node treats a hung-up terminal as empty, and this process itself may have been
+   * delayed.
    */
   #readRest(): void {
     this.#writeBatch()
@@ -171,7 +172,7 @@ export class TerminalOutput {
   }
 }
 
-/** Nothing: there is nothing now, or never again. */
+/** Returns an empty buffer when no bytes are available, now or ever. */
 function readAvailable(fd: number): Buffer {
   const buffer = Buffer.allocUnsafe(READ_BYTES)
   try {
@@ -181,10 +182,10 @@ function readAvailable(fd: number): Buffer {
   }
 }
 
-/** Always into the same place, which costs half as much as a new one each time; of this, too, its types do not say. */
+/** Reads into one reused buffer, which halves the cost. Node's types lack this option of `ReadStream`. */
 const readInto = (buffer: Buffer, onBytes: (bytes: Buffer) => true): object => ({
   onread: { buffer, callback: (length: number) => onBytes(buffer.subarray(0, length)) },
 })
 
-/** A socket hands it on to the stream it is, which its types do not say. */
+/** A socket passes this option to its stream; Node's types lack it. */
 const BUFFER_OPTIONS: object = { writableHighWaterMark: BUFFERED_BYTES_MAX }
