@@ -80,7 +80,10 @@ export const cleanupLines: readonly string[] = [
   'fi',
 ]
 
-/** Exports the credential. Users often configure the output of `claude setup-token` as an API key; `isApiKey` detects that. */
+/**
+ * Exports the credential. Users often configure the output of `claude setup-token` as an API key; `isApiKey` detects
+ * that.
+ */
 export function loginLines({ credential }: Pick<AgentTask, 'credential'>): string[] {
   if (credential === undefined) return []
   return exportSecretLines(isApiKey(credential) ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')

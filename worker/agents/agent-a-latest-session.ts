@@ -46,7 +46,9 @@ async function findSessionFolder(
   return { folder: '', sessions: [] }
 }
 
-/** Returns the instant of the last answer in wall-clock milliseconds. Answers copied from a forked session don't count. */
+/**
+ * Returns the instant of the last answer in wall-clock milliseconds. Answers copied from a forked session don't count.
+ */
 async function lastAnswerAt(
   files: AgentFiles,
   path: string,

@@ -1,9 +1,9 @@
 /**
  * Finds agentA usage that no answer records, such as for summarizing a long conversation.
  *
- * From time to time, and at its end, the agent writes a total of the whole session into the transcript, including nested
- * agents. Usage in a total beyond the recorded answers is unreported usage. A total that misses a model of the answers
- * is ignored. Usage found through one total is not counted again through a later one.
+ * From time to time, and at its end, the agent writes a total of the whole session into the transcript, including
+ * nested agents. Usage in a total beyond the recorded answers is unreported usage. A total that misses a model of the
+ * answers is ignored. Usage found through one total is not counted again through a later one.
  */
 import { USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
 import { toIsoInstant } from './events.ts'

@@ -124,7 +124,10 @@ function readRow(model: string, use: JsonObject, prices: PriceTable): CostModelU
   return priceRow(model, tokens, prices)
 }
 
-/** Extracts the reason from `[API Error: …]`, which contains the API's JSON or plain text, and advice for interactive use. */
+/**
+ * Extracts the reason from `[API Error: …]`, which contains the API's JSON or plain text, and advice for interactive
+ * use.
+ */
 function extractErrorText(message: string): string {
   const inner = /^\[API Error: ([\s\S]*?)\](?:\n|$)/.exec(message)?.[1] ?? message
   const api = parseObject(inner)

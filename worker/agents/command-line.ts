@@ -66,7 +66,9 @@ export function exportSecretLines(variable: string): string[] {
   return [`IFS= read -r ${variable} < ${SECRET_FILE} || [ -n "$${variable}" ]`, `export ${variable}`]
 }
 
-/** Shell lines that recreate a folder. A link in its place is removed, not followed; unwritable content is removed too. */
+/**
+ * Shell lines that recreate a folder. A link in its place is removed, not followed; unwritable content is removed too.
+ */
 export function recreateFolderLines(path: string): string[] {
   return [...removeFolderLines(path), `mkdir -p -m 0700 ${path}`]
 }

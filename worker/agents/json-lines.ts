@@ -1,8 +1,8 @@
 /**
  * Parses JSON lines of an agent's output and reads fields of untrusted objects.
  *
- * No field is trusted, because agents repeat what they have read: a count is a non-negative integer or becomes 0, a text
- * is a string or absent. Only own properties are read.
+ * No field is trusted, because agents repeat what they have read: a count is a non-negative integer or becomes 0, a
+ * text is a string or absent. Only own properties are read.
  */
 export type JsonObject = Readonly<Record<string, unknown>>
 

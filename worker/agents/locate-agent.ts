@@ -1,9 +1,9 @@
 /**
  * Locates an installed agent and the host paths that its sandbox must mount.
  *
- * A sandbox contains /usr, so programs there need nothing else. Programs installed into a home folder need their package
- * and their interpreter, mounted by their real paths; a home folder itself is never mounted. For a program that cannot
- * be mounted or cannot run in a sandbox, the result says what to do instead.
+ * A sandbox contains /usr, so programs there need nothing else. Programs installed into a home folder need their
+ * package and their interpreter, mounted by their real paths; a home folder itself is never mounted. For a program that
+ * cannot be mounted or cannot run in a sandbox, the result says what to do instead.
  */
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'

@@ -39,8 +39,8 @@ interface TallyBudget {
 }
 
 /**
- * Returns a factory for the tallies of one session, one per transcript. The tallies share a limit of responses and count
- * each response once, because a transcript may start as a copy of another. `readAt` is the time of reading in
+ * Returns a factory for the tallies of one session, one per transcript. The tallies share a limit of responses and
+ * count each response once, because a transcript may start as a copy of another. `readAt` is the time of reading in
  * wall-clock milliseconds.
  */
 export function createTallyFactory(prices: PriceTable, readAt = Number.POSITIVE_INFINITY): () => UsageTally {
@@ -129,7 +129,9 @@ function fitToSnapshot(entries: UsageEntry[]): UsageEntry[] {
 const PROVIDER_ID = /^(msg|req|resp)_[A-Za-z0-9]{1,64}$/
 const ID_HEX_CHARS = 24
 
-/** Joins several ids with a colon and hashes unusual ones. The parts come separated by spaces, which no provider uses. */
+/**
+ * Joins several ids with a colon and hashes unusual ones. The parts come separated by spaces, which no provider uses.
+ */
 export function toSafeId(id: string): string {
   if (id.split(' ').every((part) => PROVIDER_ID.test(part))) return id.replaceAll(' ', ':')
   return createHash('sha256').update(id).digest('hex').slice(0, ID_HEX_CHARS)

@@ -41,7 +41,9 @@ try home sh -c '[ "$(stat -c %d:%i "$1")" = "$2" ]' sh "$home" "$inode"
 for kind in ${NAMESPACES.join(' ')}; do echo "namespace $(readlink /proc/self/ns/$kind)"; done
 cat /proc/self/status
 `
-/** A lower pid may exist inside the sandbox too, so the `kill` attempt would prove nothing; the namespace check must do. */
+/**
+ * A lower pid may exist inside the sandbox too, so the `kill` attempt would prove nothing; the namespace check must do.
+ */
 const UNAMBIGUOUS_PID_MIN = 100
 const PROCESSES_MAX = 64
 

@@ -113,9 +113,9 @@ export class RunningSandbox implements SandboxProcess {
   }
 
   /**
-   * Before bubblewrap reports its child's pid, the child may exist or may still be in creation. So bubblewrap is stopped
-   * first: a stopped bubblewrap either has its child or never gets one. The synchronous checks mostly see the stop
-   * before this method returns; otherwise a worker that exits now would leave a stopped bubblewrap behind.
+   * Before bubblewrap reports its child's pid, the child may exist or may still be in creation. So bubblewrap is
+   * stopped first: a stopped bubblewrap either has its child or never gets one. The synchronous checks mostly see the
+   * stop before this method returns; otherwise a worker that exits now would leave a stopped bubblewrap behind.
    */
   #killBeforeReport(bwrapPid: number, checks = STOP_CHECKS_MAX): void {
     const { child, clock } = this.#options

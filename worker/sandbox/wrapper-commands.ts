@@ -56,7 +56,9 @@ function readHardLimit(limits: string, name: string): number {
   return hard === undefined ? Number.POSITIVE_INFINITY : Number(hard)
 }
 
-/** The gate reads one line of standard input and leaves the rest to the command. `owner` only marks the command line. */
+/**
+ * The gate reads one line of standard input and leaves the rest to the command. `owner` only marks the command line.
+ */
 export function gatedCommand(command: readonly string[], hasInput: boolean, owner: string): string[] {
   return [SHELL, '-c', hasInput ? GATE : `${GATE} </dev/null`, owner, ...command]
 }

@@ -22,8 +22,8 @@ const CONNECT_MS_MAX = 7_000
 const ADDRESSES_TRIED_MAX = 3
 
 /**
- * Queries the machine's name servers directly and ignores /etc/hosts. The system's lookup function would block the small
- * thread pool that serves all file access of the worker, and a sandbox that resolves dead names could exhaust it.
+ * Queries the machine's name servers directly and ignores /etc/hosts. The system's lookup function would block the
+ * small thread pool that serves all file access of the worker, and a sandbox that resolves dead names could exhaust it.
  */
 export function makeResolver(
   dnsResolver = new Resolver({ timeout: LOOKUP_MS_MAX, tries: LOOKUP_TRIES }),

@@ -32,7 +32,9 @@ export interface NetworkRules {
 const WEB_PORTS: readonly number[] = [443, 80]
 const NAME_CHARS_MAX = 253
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-/** Requires a dot, since bare words resolve to hosts of the local network. The last label must not look like a number. */
+/**
+ * Requires a dot, since bare words resolve to hosts of the local network. The last label must not look like a number.
+ */
 const NAME = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):([1-9][0-9]{0,4})$/
 const ENTRY = /^(\*\.)?([a-z0-9.-]+)(?::([1-9][0-9]{0,4}))?$/

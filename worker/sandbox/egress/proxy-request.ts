@@ -1,8 +1,8 @@
 /**
  * Reads the head of a proxy request from a socket that any process in the sandbox may write to.
  *
- * Only `CONNECT` is accepted. The head must be complete within HEAD_MS_MAX and HEAD_BYTES_MAX. Bytes after the head stay
- * in the socket for the tunnel. Header fields are ignored.
+ * Only `CONNECT` is accepted. The head must be complete within HEAD_MS_MAX and HEAD_BYTES_MAX. Bytes after the head
+ * stay in the socket for the tunnel. Header fields are ignored.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'

@@ -52,7 +52,9 @@ const NO_EGRESS: SandboxEgress = { environment: {}, wrapCommand: (command) => co
 const PROXY_URL = `http://127.0.0.1:${EGRESS_PORT}`
 const NOT_PROXIED = 'localhost,127.0.0.1,::1'
 
-/** Programs differ in which case they read. Node reads the variables only with NODE_USE_ENV_PROXY, from version 24 on. */
+/**
+ * Programs differ in which case they read. Node reads the variables only with NODE_USE_ENV_PROXY, from version 24 on.
+ */
 const environment = {
   HTTP_PROXY: PROXY_URL,
   http_proxy: PROXY_URL,
