@@ -1,4 +1,4 @@
-/** Which code host a job asks for, with the credential that it brings. */
+/** Creates the code host that a job names, with the credential that the job carries. */
 import type { Clock, CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'

@@ -1,9 +1,9 @@
 /**
- * What changed between two commits, file by file, as people read it.
+ * Compares two commits file by file, for the list of changed files of a pull request.
  *
- * The list and the patches come from two questions. The list ends its fields with a NUL, so no name can pretend to be
- * something else; the patches quote names, stand in the list's order, and are told apart by a line that no content
- * can begin with. Patches that are too long are left out, never torn: half a patch looks like a whole one.
+ * Four git commands run at once: names, line counts, patches and totals. Name lists separate their fields with NUL, so
+ * a file name cannot imitate a field. Patches follow the order of the name list; no content line can begin with the
+ * header that separates them. A patch beyond a limit is left out, because half a patch looks like a whole one.
  */
 import { type Result, yes } from '../../core/result.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PULL_FILES_LISTED_MAX } from '../../protocol/limits.ts'
@@ -12,7 +12,7 @@ import { type GitExit, gitFailure, type RunGit, runGitForText } from './git-run.
 
 export interface TreeDiff {
   readonly files: readonly PullFile[]
-  /** Of all files, also of those that are not listed. */
+  /** Totals of all files, including the files that are not listed. */
   readonly additions: number
   readonly deletions: number
   readonly changedFiles: number
@@ -28,7 +28,7 @@ type LineCounts = readonly [additions: number, deletions: number]
 
 const LIST_BYTES_MAX = 2 * 1024 * 1024
 const PATCHES_BYTES_MAX = 8 * 1024 * 1024
-/** Of all names and patches as JSON, in which one character may become six. */
+/** Limit for all names and patches as JSON, where one character may take six bytes. */
 const FILES_JSON_BYTES_MAX = 9 * 1024 * 1024
 const RENAMES_MAX = 400
 const FILE_STATUSES: Readonly<Record<string, string>> = {
@@ -40,7 +40,7 @@ const FILE_STATUSES: Readonly<Record<string, string>> = {
   T: 'changed',
 }
 const NO_CHANGES: TreeDiff = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
-/** Nothing of the repository's is run to find out what is different. */
+/** Options that keep git from running any program that the repository configures. */
 const DIFF_ARGS = [
   'diff-tree',
   '-r',
@@ -52,7 +52,7 @@ const DIFF_ARGS = [
   '--ignore-submodules=none',
 ]
 
-/** From a commit or tree to another. */
+/** Compares two commits or trees. */
 export async function diffTrees(run: RunGit, from: string, to: string): Promise<Result<TreeDiff>> {
   if (from === to) return yes(NO_CHANGES)
   const rawCommand = { args: [...DIFF_ARGS, '-z', '--raw', from, to, '--'], bytesMax: LIST_BYTES_MAX }
@@ -68,7 +68,8 @@ export async function diffTrees(run: RunGit, from: string, to: string): Promise<
   if (list.value.code !== undefined && list.value.code !== 0) return gitFailure(rawCommand, list.value)
   const entries = parseChangedFiles(list.value.output)
   const counts = count.ok ? parseLineCounts(count.value.output) : []
-  // To compare takes much longer than to list: a patch or a sum that is not done in time is not to be had.
+  // Comparing contents takes far longer than listing names. Patches and totals that git did not finish in time are left
+  // out.
   const patchTexts = patches.ok ? parsePatches(patches.value, entries) : []
   const files = entries
     .slice(0, PULL_FILES_LISTED_MAX)
@@ -88,9 +89,9 @@ async function readTotals(run: RunGit, from: string, to: string): Promise<Result
   })
 }
 
-// ---- the list ----------------------------------------------------------------------------------------------------
+// ---- names and line counts ------------------------------------------------------------------------------------------
 
-/** What is cut off at its end is left out. */
+/** The last field may be truncated, so it is dropped. */
 const splitNulFields = (output: Buffer): string[] => output.toString('utf8').split('\0').slice(0, -1)
 
 function parseChangedFiles(output: Buffer): ChangedFile[] {
@@ -109,15 +110,15 @@ function parseChangedFiles(output: Buffer): ChangedFile[] {
   return entries
 }
 
-/** In the order of the entries. */
+/** Line counts in the order of the changed files. */
 function parseLineCounts(output: Buffer): LineCounts[] {
   const fields = splitNulFields(output)
   const counts: LineCounts[] = []
   for (let at = 0; at < fields.length; ) {
     const [additions = '', deletions = '', ...path] = (fields[at] ?? '').split('\t')
-    // Of a binary file there are none to count.
+    // Git prints `-` instead of a count for a binary file.
     counts.push([Number(additions) || 0, Number(deletions) || 0])
-    // A renamed file has its two names behind; a name may begin with a tab.
+    // Two more fields follow a rename: both names. A file name may begin with a tab.
     at += path.join('\t') === '' ? 3 : 1
   }
   return counts
@@ -138,14 +139,14 @@ function toPullFile(entry: ChangedFile, counts: LineCounts = [0, 0], patch: stri
 
 // ---- patches -----------------------------------------------------------------------------------------------------
 
-/** In the order of the entries; a file that became a link, or the reverse, has two sections. */
+/** Patches in the order of the changed files. A file that turned into a link, or back, has two sections. */
 function parsePatches({ code, output }: GitExit, entries: readonly ChangedFile[]): (string | undefined)[] {
-  // Not by a pattern's own idea of a line: content may hold whatever else ends one, and pretend to be a section.
+  // Split at `\n` only: `^` in multiline mode also matches after other line separators, which file content may hold.
   const sections = output.toString('utf8').split(/(?<=\n)(?=diff --git )/)
   const completeSections = code === 0 ? sections : sections.slice(0, -1)
   let at = 0
-  return entries.map(({ statusCode: letter }) => {
-    const count = letter === 'T' ? 2 : 1
+  return entries.map(({ statusCode }) => {
+    const count = statusCode === 'T' ? 2 : 1
     const hunks = completeSections.slice(at, at + count).flatMap(extractHunks)
     const isComplete = at + count <= completeSections.length
     at += count
@@ -153,7 +154,7 @@ function parsePatches({ code, output }: GitExit, entries: readonly ChangedFile[]
   })
 }
 
-/** Without the lines above, which say what the record says. A binary file has none. */
+/** Drops the header of a section, whose facts the list already has. A binary file has no hunks. */
 function extractHunks(section: string): string[] {
   const start = section.indexOf('\n@@ ')
   return start === -1 ? [] : [section.slice(start + 1).replace(/\n$/, '')]

@@ -1,12 +1,10 @@
 /**
- * Bringing a pull request's commits into its base branch, without a working tree.
+ * Merges a pull request into its base branch without a working tree.
  *
- * New commits are made first, beside everything that is there, and remembered as what the pull request would come in
- * by; then the base branch is moved to them in one step, only from where it was seen. Before that step nothing has
- * happened, after it all of it has, and what a crash leaves in between belongs to no branch.
+ * The new commits are created first and recorded below `refs/pull/`; then one conditional update moves the base branch.
+ * A crash before that update changes no branch, and leaves only unreferenced commits.
  *
- * A repository may name programs that merge certain files. None of them is run: such a repository is for its owner to
- * merge in.
+ * Merge drivers of the repository never run. A repository that configures one has to be merged by its owner.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import {
@@ -34,17 +32,17 @@ export interface GitIdentity {
 }
 
 export interface MergeInput extends MergeSubject {
-  /** Where the branches are. */
+  /** Commits that the two branches point to. */
   readonly head: string
   readonly base: string
-  /** By its full name. */
+  /** Full name, such as `refs/heads/main`. */
   readonly baseRef: string
   readonly committer: GitIdentity
   /** Wall milliseconds. */
   readonly atMs: number
 }
 
-/** A tree, or the files that stand against it. */
+/** Result of a trial merge: the merged tree, or the files with conflicts. */
 export type TrialMerge =
   | { readonly is: 'clean'; readonly tree: string }
   | { readonly is: 'dirty'; readonly files: readonly string[] }
@@ -57,12 +55,12 @@ interface NewCommit {
 }
 
 const REBASED_COMMITS_MAX = 250
-/** Git makes nothing of a name that consists of these. */
+/** Git strips these characters from a name, and refuses to commit with an empty one. */
 const UNUSABLE_NAME = /^[\s.,:;<>"\\']*$/
-/** As git takes it; a commit may claim to be of any other time, or of none. */
+/** Raw date format that git accepts. A commit may carry a date that git would refuse. */
 const RAW_DATE = /^@\d{1,15} [+-]\d{4}$/
 
-/** `moved`: somebody else moved the base branch meanwhile, and nothing has happened. */
+/** Answers `moved` when another process moved the base branch meanwhile; nothing has changed then. */
 export async function mergePull(
   run: RunGit,
   method: 'merge' | 'squash' | 'rebase',
@@ -76,7 +74,7 @@ export async function mergePull(
     { name: pullRef(number, 'base'), to: base, from: ANY_SHA },
     { name: pullRef(number, 'merged'), to: created.value, from: ANY_SHA },
   ]
-  // Git moves several branches one after the other: a crash in between must not forget by what this came in.
+  // Git updates several refs one after the other. Record the merge first, so that a crash in between cannot lose it.
   const recorded = await updateRefs(run, pullRefs)
   const moved = recorded.ok
     ? await updateRefs(run, [{ name: baseRef, to: created.value, from: base }, ...pullRefs])
@@ -85,7 +83,7 @@ export async function mergePull(
   return yes('merged')
 }
 
-/** As the two would merge now; only objects that belong to nothing are written. */
+/** Merges two commits and writes only unreferenced objects. */
 export async function tryMerge(run: RunGit, into: string, from: string): Promise<Result<TrialMerge>> {
   const noDrivers = await checkNoMergeDrivers(run)
   if (!noDrivers.ok) return noDrivers
@@ -113,11 +111,11 @@ async function checkNoMergeDrivers(run: RunGit): Promise<Result<void>> {
   if (done.value.code !== 0) return gitFailure(command, done.value)
   return no(
     'conflict',
-    'the repository is configured to merge with programs of its own, and switchyard runs none; merge it by hand',
+    'the repository configures merge programs of its own, which switchyard does not run; merge by hand',
   )
 }
 
-// ---- the three ways ----------------------------------------------------------------------------------------------
+// ---- merge methods --------------------------------------------------------------------------------------------------
 
 type CreateMergeCommits = (run: RunGit, order: MergeInput) => Promise<Result<string>>
 
@@ -175,9 +173,10 @@ async function mergeCleanTree(
 }
 
 /**
- * What one commit changed, done again on top of another. Git merges by what two commits have in common, so the tip's
- * files are put into a commit beside this one: then that is what this one began with. A change that is there already
- * makes no commit.
+ * Applies the change of one commit on top of another commit.
+ *
+ * `git merge-tree` merges from the common ancestor. A helper commit with the files of the tip and the parent of the
+ * picked commit makes that parent the ancestor. A change that the tip already has creates no commit.
  */
 async function cherryPick(
   run: RunGit,
@@ -204,9 +203,9 @@ function recommit(run: RunGit, input: MergeInput, commit: GitCommit, tree: strin
 }
 
 async function createCommit(run: RunGit, input: MergeInput, newCommit: NewCommit): Promise<Result<string>> {
-  const { committer: person, atMs: at } = input
-  const date = `@${Math.floor(at / 1000)} +0000`
-  const author = newCommit.author ?? { ...person, date }
+  const { committer, atMs } = input
+  const date = `@${Math.floor(atMs / 1000)} +0000`
+  const author = newCommit.author ?? { ...committer, date }
   const created = await runGitForText(run, {
     args: ['commit-tree', newCommit.tree, ...newCommit.parents.flatMap((parent) => ['-p', parent])],
     input: newCommit.message,
@@ -214,8 +213,8 @@ async function createCommit(run: RunGit, input: MergeInput, newCommit: NewCommit
       GIT_AUTHOR_NAME: UNUSABLE_NAME.test(author.name) ? 'nobody' : author.name,
       GIT_AUTHOR_EMAIL: author.email,
       GIT_AUTHOR_DATE: RAW_DATE.test(author.date) ? author.date : date,
-      GIT_COMMITTER_NAME: person.name,
-      GIT_COMMITTER_EMAIL: person.email,
+      GIT_COMMITTER_NAME: committer.name,
+      GIT_COMMITTER_EMAIL: committer.email,
       GIT_COMMITTER_DATE: date,
     },
   })

@@ -1,10 +1,12 @@
 /**
- * What a bare repository says of itself: its branches, which commit holds which, what stands between two of them.
+ * Reads and updates a bare repository: branches, commits and what lies between two commits.
  *
- * A branch's name is somebody's text, so it is only ever looked up among the names that git lists; commits are named
- * by their full hash alone. Beside the branches stands what is remembered of each pull request, below
- * `refs/pull/<number>/`: `head`, its last known commit; `base`, where its base branch was at that time; and `merged`,
- * the commit by which it came in. So its history outlives its branch, and a merge that a crash cut off is known.
+ * Branch names are untrusted text: they are only compared with the names that git lists, and commits are passed to git
+ * by full hash.
+ *
+ * `refs/pull/<number>/` records each pull request: `head`, its last known commit; `base`, its base branch at that time;
+ * `merged`, the commit that merged it. A pull request so keeps its history after its branch is deleted, and an
+ * interrupted merge can be detected.
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +17,7 @@ import { gitFailure, type RunGit, runGitForText } from './git-run.ts'
 
 export interface Ref {
   readonly sha: string
-  /** Of its commit, wall milliseconds. */
+  /** Committer date, wall milliseconds. */
   readonly committedAtMs: number
 }
 
@@ -23,13 +25,13 @@ export type Refs = ReadonlyMap<string, Ref>
 
 export interface RefUpdate {
   readonly name: string
-  /** undefined: it is removed. */
+  /** The new commit; undefined deletes the ref. */
   readonly to: string | undefined
-  /** undefined: it must not be there; `anywhere`: whatever it is now. */
+  /** The expected commit; undefined: the ref must not exist; `anywhere`: no expectation. */
   readonly from: string | undefined
 }
 
-/** Instead of a hash, for what may be moved from wherever it is. */
+/** Expectation of a ref update that any current commit satisfies. */
 export const ANY_SHA = 'anywhere'
 
 export type PullRefName = 'head' | 'base' | 'merged'
@@ -37,27 +39,27 @@ export type PullRefName = 'head' | 'base' | 'merged'
 export interface GitCommit {
   readonly sha: string
   readonly tree: string
-  /** Of one that is no merge: exactly one; empty where a history begins. */
+  /** Empty for a root commit. Merges are not listed, so there is at most one parent. */
   readonly parent: string
   readonly author: { readonly name: string; readonly email: string; readonly date: string }
   readonly message: string
 }
 
-/** Of the names and hashes of all branches. */
+/** Limit for the names and hashes of all refs. */
 const REFS_BYTES_MAX = 64 * 1024 * 1024
 const LOG_BYTES_MAX = 4 * 1024 * 1024
-/** Of all messages that one answer holds; of the others, the first line. */
+/** Limit for all messages of one reply; messages beyond it are cut to their first line. */
 const MESSAGES_CHARS_MAX = 512 * 1024
 const SUBJECT_CHARS_MAX = 1_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
-/** A name may hold whatever other alphabets have for a space. */
+/** Split at the ASCII space only: a ref name may hold other Unicode spaces. */
 const REF_LINE = /^([0-9a-f]{40,64}) (\d*) ([^ \n]+)$/
 const SHA = /^[0-9a-f]{40,64}$/
 
 export const branchRef = (branch: string): string => `refs/heads/${branch}`
 export const pullRef = (number: number, name: PullRefName): string => `refs/pull/${number}/${name}`
 
-/** Whether there is one; nothing in it is run or read. */
+/** Tells whether the folder is a bare repository, without running git. */
 export async function isRepository(folder: string): Promise<boolean> {
   const [head, objects] = await Promise.all(
     ['HEAD', 'objects'].map((name) => stat(join(folder, name)).catch(() => undefined)),
@@ -65,7 +67,10 @@ export async function isRepository(folder: string): Promise<boolean> {
   return head?.isFile() === true && objects?.isDirectory() === true
 }
 
-/** All branches, and what is remembered of pull requests; with `holding`, only those whose commits that one holds. */
+/**
+ * Lists all branches and recorded pull request refs. With `reachableFrom`, only refs whose commits that commit
+ * contains.
+ */
 export async function listRefs(run: RunGit, reachableFrom?: string): Promise<Result<Refs>> {
   const listed = await runGitForText(run, {
     args: [
@@ -81,7 +86,7 @@ export async function listRefs(run: RunGit, reachableFrom?: string): Promise<Res
   return yes(new Map(listed.value.split('\n').flatMap(parseRefLine)))
 }
 
-/** All or none of them. Refused as `conflict` when one is not where it was expected. */
+/** Applies all updates or none. Refuses with `conflict` when a ref is not where the caller expected it. */
 export async function updateRefs(run: RunGit, updates: readonly RefUpdate[]): Promise<Result<void>> {
   const lines = updates.map(refUpdateLine)
   const command = {
@@ -93,7 +98,7 @@ export async function updateRefs(run: RunGit, updates: readonly RefUpdate[]): Pr
   if (!done.ok) return done
   if (done.value.code === 0) return yes(undefined)
   if (/but expected|already exists|unable to resolve|File exists/.test(done.value.errorText)) {
-    return no('conflict', 'a branch was moved at the same moment; look at it, and try again')
+    return no('conflict', 'another process moved a branch meanwhile; check the branch, then try again')
   }
   return gitFailure(command, done.value)
 }
@@ -104,7 +109,7 @@ function refUpdateLine({ name, to, from }: RefUpdate): string {
   return `update ${name} ${to} ${from ?? '0'.repeat(to.length)}\n`
 }
 
-/** undefined: they have no history in common. */
+/** Undefined when the two commits share no history. */
 export async function findMergeBase(
   run: RunGit,
   first: string,
@@ -118,7 +123,7 @@ export async function findMergeBase(
   return done.value.code === 1 ? yes(undefined) : gitFailure(command, done.value)
 }
 
-/** Those that `head` has and `base` has not, the newest of them, oldest first. */
+/** Lists the newest commits that `head` has and `base` lacks, oldest first. */
 export async function listCommitsBetween(
   run: RunGit,
   base: string,
@@ -148,7 +153,7 @@ export async function listCommitsBetween(
   return yes(commits.reverse())
 }
 
-/** To be made anew elsewhere: without merges, and without those whose change `base` has already; oldest first. */
+/** Lists the commits to apply to `base`, oldest first: no merges, and no change that `base` already has. */
 export async function listCommitsToRebase(
   run: RunGit,
   base: string,
@@ -165,9 +170,9 @@ export async function listCommitsToRebase(
     `${base}...${head}`,
   ])
   if (!log.ok) return log
-  // None of them may be missing from what is made of them.
+  // A rebase or squash must not lose a commit, so a truncated log refuses it.
   if (log.value.isTruncated)
-    return no('conflict', 'its commits have messages that are too long for this; merge them by a merge')
+    return no('conflict', 'the commit messages are too long for this merge method; use the method merge')
   const commits = log.value.commits.map(
     ([sha = '', tree = '', parent = '', name = '', email = '', date = '', ...message]) => ({
       sha,
@@ -187,18 +192,18 @@ export async function readTree(run: RunGit, sha: string): Promise<Result<string>
   return shown.ok ? yes(shown.value.trim()) : shown
 }
 
-/** The tree that holds nothing, by its name in this repository. */
+/** Hash of the empty tree in the hash algorithm of this repository. */
 export async function hashEmptyTree(run: RunGit): Promise<Result<string>> {
   const shown = await runGitForText(run, { args: ['hash-object', '-t', 'tree', '--stdin'] })
   return shown.ok ? yes(shown.value.trim()) : shown
 }
 
-/** What a commit claims may lie anywhere in time. */
+/** Clamps the time, because a commit may claim any date. */
 export function instantFromMs(ms: number): string {
   return new Date(Math.min(Math.max(Number.isFinite(ms) ? ms : 0, 0), INSTANT_MAX)).toISOString()
 }
 
-// ---- reading what git prints -------------------------------------------------------------------------------------
+// ---- parsing git output ---------------------------------------------------------------------------------------------
 
 function parseRefLine(line: string): [string, Ref][] {
   const [, sha = '', seconds = '', name = ''] = REF_LINE.exec(line) ?? []
@@ -206,9 +211,9 @@ function parseRefLine(line: string): [string, Ref][] {
 }
 
 interface CommitLog {
-  /** One list of lines a commit: neither names nor hashes hold a line's end, and no message holds a NUL. */
+  /** Lines of each commit. Names and hashes hold no line end, and messages hold no NUL. */
   readonly commits: readonly (readonly string[])[]
-  /** There are more, too long to be read. */
+  /** Further commits exceeded the output limit. */
   readonly isTruncated: boolean
 }
 
@@ -222,7 +227,7 @@ async function readLog(run: RunGit, format: string, args: readonly string[]): Pr
   const { code, output } = done.value
   if (code !== undefined && code !== 0) return gitFailure(command, done.value)
   const records = output.toString('utf8').split('\0')
-  // What it could not say to its end is left out rather than torn.
+  // Drop the last record: git was stopped in the middle of it.
   const complete = code === undefined ? records.slice(0, -1) : records
   const commits = complete.filter((record) => record !== '').map((record) => record.split('\n'))
   return yes({ commits, isTruncated: code === undefined })

@@ -1,12 +1,12 @@
 /**
- * Running git on the local code host's bare repositories.
+ * Runs git on the bare repositories of the local code host.
  *
- * Whoever may push to one decides what is in it, so git gets no configuration but the repository's own, of that
- * nothing which would start a program, no hook, no way out of the machine, and bounds for its time, its memory and
- * what it prints. It is killed with its whole group when its time is up, and when this process is gone; only what moves
- * branches ends by itself, for git's locks would outlive it.
+ * Anyone who may push decides what a repository contains. Git therefore reads no configuration but the repository's
+ * own, runs no hook, no configured program and no network transport, and has limits for time, memory and output. Git is
+ * killed with its process group on timeout and when this process ends. Only ref updates may finish, because their lock
+ * files would otherwise remain.
  *
- * The folder is named outright and never searched for: git then does not ask whose it is, as it would otherwise.
+ * `--git-dir` names the folder, so git skips its search and its ownership check.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
@@ -19,18 +19,18 @@ export interface GitCommand {
   readonly args: readonly string[]
   readonly input?: string
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Of its output; what comes beyond ends it. */
+  /** Output limit; more output stops git. */
   readonly bytesMax?: number
-  /** Killed in its middle it would leave locks that nobody takes away: it ends by itself, or is asked to. */
+  /** Never killed: git would leave lock files behind. A timeout sends SIGTERM. */
   readonly mustFinish?: boolean
 }
 
 export interface GitExit {
-  /** Absent when it was killed for having said too much. */
+  /** Absent when git was stopped at its output limit. */
   readonly code?: number
-  /** The beginning of its output. */
+  /** Output up to the limit. */
   readonly output: Buffer
-  /** The end of what it complained about. */
+  /** The end of standard error. */
   readonly errorText: string
 }
 
@@ -40,7 +40,7 @@ const GIT_MS_MAX = 20_000
 const GIT_PROCESSES_MAX = 8
 const OUTPUT_BYTES_MAX = 1024 * 1024
 const ERROR_TEXT_CHARS_MAX = 2_000
-/** What is only mapped counts too, so git maps no more than a part of it; in KiB, as the shell has it. */
+/** `ulimit -v` also counts mapped files, so the settings below limit those. In KiB, the unit of the shell. */
 const MEMORY_KIB_MAX = 4 * 1024 * 1024
 const WATCHDOG_FD = 3
 const PATH = '/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin'
@@ -49,7 +49,7 @@ const SETTINGS = [
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
   'core.attributesFile=/dev/null',
-  // Larger files count as binary: nobody reads their patch, and comparing them takes all the time there is.
+  // Larger files count as binary: comparing them would use up the time limit.
   'core.bigFileThreshold=16m',
   'core.packedGitLimit=1g',
   'core.packedGitWindowSize=64m',
@@ -76,7 +76,7 @@ const ENVIRONMENT = {
   GIT_TERMINAL_PROMPT: '0',
 }
 
-/** However it comes about that the leash is let go of, the whole group is killed. */
+/** Kills the process group when the pipe closes, for whatever reason. */
 const WATCHDOG = `(read -r _ <&${WATCHDOG_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`
 
 const buildScript = (...watchdog: readonly string[]): string =>
@@ -89,13 +89,13 @@ const buildScript = (...watchdog: readonly string[]): string =>
 const WATCHED_SCRIPT = buildScript(WATCHDOG)
 const UNWATCHED_SCRIPT = buildScript()
 
-/** One for all repositories of a code host: they share the machine, too. */
+/** A code host shares one runner among its repositories, because they share the machine. */
 export function createGitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
   const withSlot = createSemaphore(GIT_PROCESSES_MAX)
   return (folder) => (command) => withSlot(() => runProcess(folder, command, clock))
 }
 
-/** Where nothing but success will do, and all of the output. */
+/** Answers the complete output; refuses any exit code but 0. */
 export async function runGitForText(run: RunGit, command: GitCommand): Promise<Result<string>> {
   const done = await run(command)
   if (!done.ok) return done
@@ -104,11 +104,11 @@ export async function runGitForText(run: RunGit, command: GitCommand): Promise<R
 }
 
 export function gitFailure({ args }: GitCommand, { code, errorText }: GitExit) {
-  if (code === undefined) return no('failed', `git ${args[0]} had too much to say, and was ended`)
-  return no('failed', `git ${args[0]} failed: ${errorText || `it ended with ${code}`}`)
+  if (code === undefined) return no('failed', `git ${args[0]} exceeded its output limit and was stopped`)
+  return no('failed', `git ${args[0]} failed: ${errorText || `exit code ${code}`}`)
 }
 
-// ---- one process -------------------------------------------------------------------------------------------------
+// ---- one process ----------------------------------------------------------------------------------------------------
 
 async function runProcess(
   folder: string,
@@ -162,11 +162,11 @@ async function waitForExit(
   try {
     const code = await waitForCode(child)
     if (isTimedOut)
-      return no('failed', `git ${command.args[0]} took more than ${GIT_MS_MAX / 1000} s, and was ended`)
+      return no('failed', `git ${command.args[0]} took more than ${GIT_MS_MAX / 1000} s and was stopped`)
     const bytes = output()
     const exit = { output: bytes.subarray(0, bytesMax), errorText: errorText() }
     if (bytes.length > bytesMax) return yes(exit)
-    // Part of an answer would pass for all of it.
+    // A partial reply would pass for a complete one.
     return code === null
       ? no('failed', `git ${command.args[0]} was killed; try again`)
       : yes({ ...exit, code })
@@ -175,23 +175,23 @@ async function waitForExit(
   }
 }
 
-/** Once its output is at its end, too. Rejects when it could not be started. */
+/** Resolves after all output was read. Rejects when git could not be started. */
 function waitForCode(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve, reject) => {
     child.on('error', reject)
-    // Whatever is left of the group holds the leash only; letting go of it ends that as well.
+    // Closing the pipe ends the watchdog, the last process of the group.
     child.on('exit', () => watchdogPipe(child)?.destroy())
     child.on('close', (code) => resolve(code))
   })
 }
 
 function writeInput(child: ChildProcess, input: string): void {
-  // Git may end without having read it all, and the leash breaks when all is over: neither is an accident.
+  // Git may exit before it read all input, and the pipe breaks at the end. Neither is an error.
   watchdogPipe(child)?.on('error', () => {})
   child.stdin?.on('error', () => {}).end(input)
 }
 
-// Asked for as a pipe, and Node makes that a two-way stream.
+// `stdio` requests a pipe, which Node creates as a duplex stream.
 const watchdogPipe = (child: ChildProcess) => child.stdio[WATCHDOG_FD] as Writable | null | undefined
 
 function collectOutput(stream: Readable | null, bytesMax: number, onOverflow: () => void): () => Buffer {
@@ -219,11 +219,11 @@ function killGroup(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // Nobody of the group is left.
+    // The group has already ended.
   }
 }
 
-// ---- taking turns ------------------------------------------------------------------------------------------------
+// ---- process limit --------------------------------------------------------------------------------------------------
 
 function createSemaphore(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []

@@ -1,9 +1,9 @@
 /**
- * GitHub, in the cloud or of one's own.
+ * Code host driver for github.com and GitHub Enterprise Server, used by jobs.
  *
- * The token goes to the API's own origin and to nowhere else, and over plain http only to this machine. What GitHub
- * answers is a stranger's: it is read field by field, and a pull request counts only when it is of the very branches
- * that were asked for, for a filter that GitHub does not understand it ignores.
+ * The token is sent only to the configured API origin, over https or to this machine. GitHub's replies are untrusted
+ * and read field by field. GitHub ignores a filter that it does not understand, so a pull request counts only when its
+ * branches match.
  */
 import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
@@ -19,25 +19,25 @@ import { isRemote, ownerOf } from './remote-name.ts'
 export interface GithubCodeHostOptions {
   readonly http: Http
   readonly clock: Pick<Clock, 'now'>
-  /** Of a server of one's own: https://HOST/api/v3. */
+  /** Enterprise Server: `https://HOST/api/v3`. */
   readonly apiUrl?: string
   readonly token?: string
 }
 
-/** Of one head and one base there is one at most; the others are for a filter that was not understood. */
+/** A head and a base have one open pull request at most; GitHub lists more only when it ignored the filter. */
 const PULLS_MAX = 10
-/** One pull request carries both of its repositories, with hundreds of fields. */
+/** A pull request contains both repositories, with hundreds of fields. */
 const JSON_KEYS_MAX = 100_000
 const LINK = /^https?:\/\/[^\s]+$/
-/** A comment may have a quarter of a MiB, and a page must not be longer than an answer may be. */
+/** A comment may take 256 KiB, and a page must fit the reply limit. */
 const COMMENTS_PER_PAGE = 50
-/** Of a conversation that is longer than that, the newest part counts. */
+/** Only the newest pages of a longer conversation are read. */
 const COMMENT_PAGES_MAX = 20
 const LAST_PAGE = /<[^<>]*[?&]page=(\d{1,6})(?:&[^<>]*)?>;[^<]*rel="last"/
 
 interface CommentPage {
   readonly comments: readonly unknown[]
-  /** How many there are; 1 where nothing is said about others. */
+  /** 1 when the reply names no further pages. */
   readonly pageCount: number
 }
 
@@ -111,7 +111,7 @@ class GithubCodeHost implements CodeHost {
     return reply.value.status === 201 ? yes(undefined) : this.#toRefusal(reply.value, remote)
   }
 
-  /** Repeats come soon after the first: behind it, a page without any ends the search. */
+  /** Duplicates follow soon after the first match, so a page without any ends the search. */
   async dropRepeats(remote: string, number: number, text: string): Promise<Result<number>> {
     const found: unknown[] = []
     for await (const page of this.#commentPages(remote, number)) {
@@ -124,14 +124,14 @@ class GithubCodeHost implements CodeHost {
     for (const id of duplicateIds) {
       const reply = await this.#request('DELETE', remote, `issues/comments/${id}`)
       if (!reply.ok) return reply
-      // Somebody else may have been quicker.
+      // Another process may have deleted the comment.
       if (reply.value.status !== 204 && reply.value.status !== 404)
         return this.#toRefusal(reply.value, remote)
     }
     return yes(duplicateIds.length)
   }
 
-  /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
+  /** Reads the first page for the page count, then the newest pages first, where the comment most likely is. */
   async *#commentPages(remote: string, number: number): AsyncGenerator<Result<readonly unknown[]>> {
     const first = await this.#readCommentPage(remote, number, 1)
     yield first.ok ? yes(first.value.comments) : first
@@ -163,7 +163,8 @@ class GithubCodeHost implements CodeHost {
     path: string,
     body?: string,
   ): Promise<Result<HttpReply>> {
-    if (!isRemote(remote)) return no('invalid', `${printable(remote)} is no repository as owner/name`)
+    if (!isRemote(remote))
+      return no('invalid', `${printable(remote)} is not a repository name of the form owner/name`)
     return this.#http.send({
       method,
       url: `${this.#address.api}/repos/${remote}/${path}`,
@@ -191,7 +192,7 @@ function isBetweenBranches(pull: unknown, remote: string, head: string, base: st
   )
 }
 
-/** A renamed repository answers with its new name, on both sides; a fork's differs from the base's. */
+/** Compares head and base with each other: a renamed repository has its new name on both sides, a fork differs. */
 function isSameRepository(from: string, pull: unknown, remote: string): boolean {
   const into = readField(pull, 'base', 'repo', 'full_name')
   return from.toLowerCase() === (typeof into === 'string' ? into : remote).toLowerCase()
@@ -212,7 +213,7 @@ function commentBody(comment: unknown): string {
   return typeof body === 'string' ? body : ''
 }
 
-/** Numbers of all but the first, of those that are by whoever made the first. */
+/** Ids of all matching comments but the first, if the author of the first wrote them. */
 function findDuplicateIds(comments: readonly unknown[]): number[] {
   const known = comments.flatMap((comment) => {
     const [id, by] = [
@@ -225,15 +226,15 @@ function findDuplicateIds(comments: readonly unknown[]): number[] {
   return rest.filter(({ id, by }) => by === first?.by && id !== first.id).map(({ id }) => id)
 }
 
-/** Only the number is taken from it: where the token goes is not for an answer to say. */
+/** Reads only the page number: a reply must not choose the address that gets the token. */
 const lastPageNumber = (link: string | undefined): number => Number(LAST_PAGE.exec(link ?? '')?.[1] ?? 1)
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
-/** Besides an outage, what may be otherwise when it is asked again later: it took too long, or two met. */
+/** Request timeout and conflict: worth a retry, as is a server error. */
 const RETRYABLE_STATUSES = new Set([408, 409])
 
-/** By GitHub's own clock where it says: what it names an instant of is told by that. */
+/** Uses GitHub's clock if the reply has one, because rate limit resets refer to it. */
 function replyTimeMs({ headers }: HttpReply, clock: Pick<Clock, 'now'>): number {
   const at = Date.parse(headers.date ?? '')
   return Number.isNaN(at) ? clock.now() : at
@@ -246,7 +247,7 @@ function toRefusal(reply: HttpReply, remote: string, now: number) {
     return no('unauthorized', 'GitHub refused the token; connect GitHub again, or set codehost.token')
   const pauseMs = rateLimitPauseMs(reply, now)
   if (pauseMs !== undefined)
-    return no('unavailable', `GitHub wants fewer requests just now: ${message}; try again later`, pauseMs)
+    return no('unavailable', `GitHub limits requests at the moment: ${message}; try again later`, pauseMs)
   if (status === 403) {
     return no(
       'forbidden',
@@ -266,5 +267,5 @@ function toRefusal(reply: HttpReply, remote: string, now: number) {
 }
 
 function unexpectedReply(remote: string) {
-  return no('failed', `GitHub answered something else than a pull request of ${remote}`)
+  return no('failed', `GitHub's reply is not a pull request of ${remote}; try again later`)
 }

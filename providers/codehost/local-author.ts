@@ -1,11 +1,11 @@
 /**
- * In whose name a person acts on the local code host.
+ * Reads the git identity of the person who uses the local code host.
  *
- * It has no accounts, but whoever uses it uses git: the name and address are those that git would put under their own
- * commits, and a pull request that they opened by hand in that name is their own. Without one they are `you`, which is
- * what they read. What switchyard opens is switchyard's, so they may approve it.
+ * The local code host has no accounts, so a person acts under the name and e-mail address that git would commit with. A
+ * pull request that the person opened by hand under that name is their own. Without a configured name the identity is
+ * `you`. Pull requests that switchyard opens have another author, so the person may approve them.
  *
- * Of the person's configuration these two values are read, and nothing else of it is ever in force.
+ * Only `user.name` and `user.email` are read from the person's git configuration.
  */
 
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
@@ -14,10 +14,10 @@ import type { GitIdentity } from './git-merge.ts'
 import { type RunGit, runGitForText } from './git-run.ts'
 
 const DEFAULT_IDENTITY: GitIdentity = { name: 'you', email: 'you@localhost' }
-/** Git makes nothing of what consists of these, and refuses to commit in its name. */
+/** Git strips these characters from a name, and refuses to commit with an empty one. */
 const UNUSABLE_NAME = /^[\s.,:;<>"\\']*$/
 
-/** `home`: where their configuration is. */
+/** `home`: environment variables that locate the person's git configuration. */
 export async function readGitIdentity(
   run: RunGit,
   home: Readonly<Record<string, string | undefined>>,
@@ -33,7 +33,7 @@ export async function readGitIdentity(
     },
   })
   if (!settings.ok) return DEFAULT_IDENTITY
-  // The last one counts, as for git.
+  // The last value of a key wins, as in git.
   const values = new Map(settings.value.split('\0').map(splitKeyAndValue))
   return {
     name: cleanName(values.get('user.name')) ?? DEFAULT_IDENTITY.name,

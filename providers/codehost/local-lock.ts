@@ -1,9 +1,9 @@
 /**
- * One writer at a time to a file, among those who ask here: in this process and in others on this machine.
+ * Gives one writer at a time access to a file, among all users of this lock in any process of this machine.
  *
- * In this process they stand in a queue. Among processes, whoever makes the lock file has the lock. It is held for
- * some milliseconds; one that is much older is a crash's, and is taken away. Who takes it away makes sure that it was
- * that one which he took, so of several who try only one goes on.
+ * Callers in this process wait in a queue. Across processes, the process that creates the lock file holds the lock. A
+ * holder needs milliseconds, so a lock file older than 30 s is left from a crash and is removed. Removal first renames
+ * the file and compares its inode, so only one of several contenders proceeds.
  */
 import { link, lstat, open, rename, rm } from 'node:fs/promises'
 import type { Clock } from '../../core/ports.ts'
@@ -18,7 +18,7 @@ const LOCK_TRIES_MAX = 500
 const queues = new Map<string, Promise<unknown>>()
 let setAsideCount = 0
 
-/** `path`: of the lock file. What the work throws comes through; the lock is let go of in any case. */
+/** `path`: the lock file. The lock is released even when `work` throws, and the error is passed on. */
 export function withFileLock<T>(
   path: string,
   clock: LockClock,
@@ -52,10 +52,10 @@ async function runLocked<T>(
     if (!(await removeStaleLock(path, clock)))
       await new Promise<void>((resolve) => clock.after(LOCK_WAIT_MS, resolve))
   }
-  return no('unavailable', 'somebody else is changing the pull request all the time; try again')
+  return no('unavailable', 'another process keeps changing the pull request; try again')
 }
 
-/** Which file it is; undefined when somebody else has it. */
+/** Inode of the new lock file; undefined when another process holds the lock. */
 async function acquireLock(path: string): Promise<bigint | undefined> {
   try {
     const handle = await open(path, 'wx', 0o600)
@@ -75,7 +75,7 @@ async function releaseLock(path: string, lock: bigint): Promise<void> {
   if (now?.ino === lock) await rm(path, { force: true })
 }
 
-/** Answers whether it is worth trying again at once. */
+/** Answers true when the caller should retry at once. */
 async function removeStaleLock(path: string, clock: LockClock): Promise<boolean> {
   const seen = await lstat(path, { bigint: true }).catch(() => undefined)
   if (seen === undefined) return true
@@ -84,7 +84,7 @@ async function removeStaleLock(path: string, clock: LockClock): Promise<boolean>
   try {
     await rename(path, aside)
     const moved = await lstat(aside, { bigint: true })
-    // Somebody was quicker, and this is already the next one's: it is put back.
+    // Another process removed the stale lock first, and this file is a new lock: put it back.
     if (moved.ino !== seen.ino) await link(aside, path)
   } catch (error) {
     if (!['ENOENT', 'EEXIST'].includes(String(errorCode(error)))) throw error

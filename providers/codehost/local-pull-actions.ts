@@ -1,6 +1,7 @@
 /**
- * What people do to a pull request of the local code host, as changes of its record: allowed when GitHub would allow
- * it, and refused for the same reasons. Nothing here touches a file or a repository.
+ * Applies a person's action to the record of a local pull request.
+ *
+ * Actions are allowed and refused by the rules of GitHub. This file accesses no file and no repository.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { FOLLOW_UP_ITEMS_MAX } from '../../protocol/limits.ts'
@@ -16,7 +17,7 @@ import type { PullState } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { DatedPull } from './local-pull-file.ts'
 
-/** Who does it, when, and where the pull request is to be read. */
+/** Author and instant of an edit, and the address of the pull request. */
 export interface PullEditStamp {
   readonly author: string
   readonly at: string
@@ -30,14 +31,14 @@ const REVIEW_STATES: Readonly<Record<ReviewRequest['event'], string>> = {
 }
 const GENERATED_ID = /^c(\d{1,12})$/
 
-/** By hand, one may be `open` and a draft as well. */
+/** A file edited by hand may hold both `open` and `draft: true`. */
 export function readState({ state, draft }: DatedPull): PullState {
   return state === 'open' && draft === true ? 'draft' : state
 }
 
 export const isOpen = ({ state }: DatedPull): boolean => state === 'open' || state === 'draft'
 
-// ---- its state ---------------------------------------------------------------------------------------------------
+// ---- state ----------------------------------------------------------------------------------------------------------
 
 export function closePull(pull: DatedPull, at: string): Result<DatedPull> {
   if (!isOpen(pull)) return no('conflict', `the pull request is ${pull.state} already`)
@@ -45,7 +46,7 @@ export function closePull(pull: DatedPull, at: string): Result<DatedPull> {
   return yes({ ...pull, state: 'closed', draft, updatedAt: at })
 }
 
-/** What was a draft is one again. */
+/** A pull request that was a draft when it was closed becomes a draft again. */
 export function reopenPull(pull: DatedPull, at: string): Result<DatedPull> {
   if (isOpen(pull)) return no('conflict', 'the pull request is open already')
   if (pull.state === 'merged') return no('conflict', 'the pull request is merged, and cannot be opened again')
@@ -55,24 +56,24 @@ export function reopenPull(pull: DatedPull, at: string): Result<DatedPull> {
 export function markReady(pull: DatedPull, at: string): Result<DatedPull> {
   const state = readState(pull)
   if (state === 'draft') return yes({ ...pull, state: 'open', draft: false, updatedAt: at })
-  return no('conflict', state === 'open' ? 'the pull request is no draft' : `the pull request is ${state}`)
+  return no('conflict', state === 'open' ? 'the pull request is not a draft' : `the pull request is ${state}`)
 }
 
-/** Its commits are in the base branch: that also counts for one that somebody closed at the same moment. */
+/** The base branch already holds the commits, so a pull request that was closed meanwhile becomes merged too. */
 export function markMerged(pull: DatedPull, at: string): Result<DatedPull> {
   if (pull.state === 'merged') return yes(pull)
   return yes({ ...pull, state: 'merged', draft: false, updatedAt: at, mergedAt: at })
 }
 
-// ---- the conversation --------------------------------------------------------------------------------------------
+// ---- conversation ---------------------------------------------------------------------------------------------------
 
 export function addComment(pull: DatedPull, body: string, stamp: PullEditStamp): Result<DatedPull> {
-  if (body.trim() === '') return no('invalid', '/body: must say something')
+  if (body.trim() === '') return no('invalid', '/body: must not be empty')
   const comments = [...(pull.comments ?? []), createComment(pull, body, stamp)]
   return refuseAboveLimit(comments) ?? yes({ ...pull, comments, updatedAt: stamp.at })
 }
 
-/** The very same object when there are none. Nobody is told of it: for people nothing has changed. */
+/** Returns the same object when there are no duplicates. `updatedAt` stays, since nothing changes for readers. */
 export function withoutDuplicates(pull: DatedPull, text: string): DatedPull {
   const { comments = [] } = pull
   const [first, ...rest] = comments.filter(({ body }) => body.trimEnd().endsWith(text))
@@ -85,7 +86,7 @@ export function addReview(
   { event, body }: ReviewRequest,
   stamp: PullEditStamp,
 ): Result<DatedPull> {
-  if (event !== 'APPROVE' && body.trim() === '') return no('invalid', `/body: ${event} must say something`)
+  if (event !== 'APPROVE' && body.trim() === '') return no('invalid', `/body: must not be empty for ${event}`)
   if (event !== 'COMMENT' && pull.author === stamp.author) {
     const verb = event === 'APPROVE' ? 'approve' : 'request changes on'
     return no('conflict', `you cannot ${verb} your own pull request; leave a comment instead`)
@@ -102,13 +103,13 @@ export function addReview(
   return refuseAboveLimit(reviews) ?? yes({ ...pull, reviews, updatedAt: at })
 }
 
-/** To whichever comment of a thread, it goes to the thread's end. */
+/** Appends the reply to the end of the thread, whichever of its comments is answered. */
 export function addReply(
   pull: DatedPull,
   { commentId, body }: ReplyRequest,
   stamp: PullEditStamp,
 ): Result<DatedPull> {
-  if (body.trim() === '') return no('invalid', '/body: must say something')
+  if (body.trim() === '') return no('invalid', '/body: must not be empty')
   const thread = pull.threads?.find(({ comments }) => comments.some(({ id }) => id === commentId))
   if (thread === undefined) {
     return no('unknown', `no review thread of this pull request has a comment ${printable(commentId)}`)
@@ -142,7 +143,7 @@ function createComment(pull: DatedPull, body: string, { author, at, url }: PullE
   return { id, author, body, createdAt: at, url: `${url}#${id}` }
 }
 
-/** One after all that were made here; what a person wrote by hand has whatever id it has. */
+/** Next number after all generated ids; ids written by hand may have any form. */
 function nextItemId({ comments = [], reviews = [], threads = [] }: DatedPull): string {
   const all = [...comments, ...reviews, ...threads, ...threads.flatMap((thread) => thread.comments)]
   const numbers = all.map(({ id }) => Number(GENERATED_ID.exec(id)?.[1] ?? 0))
@@ -151,5 +152,8 @@ function nextItemId({ comments = [], reviews = [], threads = [] }: DatedPull): s
 
 function refuseAboveLimit(items: readonly unknown[]) {
   if (items.length <= FOLLOW_UP_ITEMS_MAX) return undefined
-  return no('conflict', `there are ${FOLLOW_UP_ITEMS_MAX} of these already, and no more fit`)
+  return no(
+    'conflict',
+    `the pull request has reached the limit of ${FOLLOW_UP_ITEMS_MAX} entries of this kind`,
+  )
 }

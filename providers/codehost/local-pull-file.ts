@@ -1,6 +1,8 @@
 /**
- * One pull request of the local code host as bytes in a file: read whole and checked, or refused by its name and the
- * field; and made into bytes that would be read again.
+ * Encodes and decodes the file of one local pull request.
+ *
+ * Decoding checks the whole file, and refuses with the file name and the field. Encoding refuses a record that decoding
+ * would refuse.
  */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -9,7 +11,7 @@ import { PULL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
 import { KeptPull } from '../../protocol/pulls.ts'
 
-/** Without instants of its own, it has its file's. */
+/** A record without instants gets those of its file. */
 export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }
 
 export interface PullFileContent {
@@ -17,12 +19,12 @@ export interface PullFileContent {
   readonly stats: BigIntStats
 }
 
-/** A conversation has many small objects; the file's size bounds them otherwise. */
+/** A conversation consists of many small objects; the file size is the real limit. */
 const JSON_KEYS_MAX = 200_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const check = createChecker(KeptPull)
 
-/** Whatever would not be read again is not written. */
+/** Refuses a record that could not be read back. */
 export function encodePull(pull: KeptPull, number: number): Result<Buffer> {
   const checked = check(pull)
   if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
@@ -49,16 +51,16 @@ function withInstants(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
   return { ...pull, createdAt, updatedAt }
 }
 
-const earlier = (one: string, other = one): string => (one < other ? one : other)
-const later = (one: string, other: string): string => (one > other ? one : other)
+const earlier = (a: string, b = a): string => (a < b ? a : b)
+const later = (a: string, b: string): string => (a > b ? a : b)
 
 export async function readPlainFile(path: string, name: string): Promise<Result<PullFileContent>> {
   let handle: FileHandle | undefined
   try {
-    // A pipe would keep us waiting for a writer, a link could lead anywhere.
+    // Do not wait for the writer of a pipe, and do not follow a link.
     handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     const stats = await handle.stat({ bigint: true })
-    if (!stats.isFile()) return no('invalid', `${name} is no plain file; remove it`)
+    if (!stats.isFile()) return no('invalid', `${name} is not a regular file; remove it`)
     if (stats.size > PULL_FILE_BYTES_MAX) {
       return no('invalid', `${name} has more than ${PULL_FILE_BYTES_MAX} bytes; shorten it`)
     }

@@ -1,12 +1,12 @@
 /**
- * Pull requests of the local code host beside the branches they are of.
+ * Compares local pull requests with the branches of their repository.
  *
- * To look is also to remember: where an open one's branch is goes to `refs/pull/<number>/`, as long as it has
- * something that its base has not. So what is found in its base branch later came in from there, by hand or by a merge
- * that a crash cut short before the file said so: then it is merged, and its file is made to say it. A branch that
- * never had anything of its own is not taken for merged.
+ * Reading records the commits of every open pull request below `refs/pull/<number>/`, while its branch has commits that
+ * the base lacks. When the base branch later contains a recorded commit, somebody merged it by hand, or a crash
+ * interrupted a merge. The pull request is then merged, and its file is updated. A branch that never had commits of its
+ * own does not count as merged.
  *
- * What cannot be remembered, in a repository that may only be read, is not: everything else is right all the same.
+ * In a read-only repository nothing is recorded; everything else still works.
  */
 
 import type { Clock } from '../../core/ports.ts'
@@ -35,7 +35,7 @@ import type { PullFolder } from './pull-folder.ts'
 export interface LocalRepository {
   readonly folder: PullFolder
   readonly run: RunGit
-  /** How a pull request is opened to be read. */
+  /** Address at which a person opens the pull request. */
   readonly urlOf: (number: number) => string
 }
 
@@ -44,7 +44,7 @@ export interface PullsAndRefs {
   readonly refs: Refs
 }
 
-/** The two ends of a pull request, by hash; undefined when a branch is gone and nothing is remembered of it. */
+/** Commits of base and head; undefined when the branch is deleted and no commit was recorded. */
 export interface BranchShas {
   readonly base?: string
   readonly head?: string
@@ -76,13 +76,13 @@ export async function reconcilePulls(
   const settled = pulls.map(async (pull) => {
     if (!isOpen(pull) || !isMerged(pull)) return pull
     const written = await repository.folder.change(pull.number, (now) => markMerged(now, at), clock)
-    // It is merged whether or not its file can be made to say so.
+    // The pull request is merged even when its file cannot be updated.
     return written.ok ? written.value : valueOr(markMerged(pull, at), pull)
   })
   return yes({ pulls: await Promise.all(settled), refs: refs.value })
 }
 
-/** What is open has its branches as they are; what is over, as they were. */
+/** Prefers the current branches for an open pull request, and the recorded commits for a finished one. */
 export function resolveBranchShas(pull: DatedPull, refs: Refs): BranchShas {
   const [current, recorded] = [
     { base: refs.get(branchRef(pull.baseBranch))?.sha, head: refs.get(branchRef(pull.headBranch))?.sha },
@@ -96,13 +96,13 @@ export function resolveBranchShas(pull: DatedPull, refs: Refs): BranchShas {
   return { ...(base === undefined ? {} : { base }), ...(head === undefined ? {} : { head }) }
 }
 
-// ---- as records --------------------------------------------------------------------------------------------------
+// ---- records for the API --------------------------------------------------------------------------------------------
 
 export function toPullFacts(pull: DatedPull, refs: Refs, url: string, now: number): PullFacts {
   const { number, title, author = UNKNOWN_AUTHOR, baseBranch, headBranch, createdAt, updatedAt } = pull
   const state = readState(pull)
   const head = isOpen(pull) ? refs.get(branchRef(headBranch)) : undefined
-  // A commit may claim to be of tomorrow, and would stay on top until then.
+  // Clamp commit dates in the future, which would keep the pull request on top of the list.
   const pushedAt = head === undefined ? updatedAt : instantFromMs(Math.min(head.committedAtMs, now))
   return {
     number,
@@ -149,7 +149,7 @@ export async function readPullDetail(
   })
 }
 
-/** As people compare branches: from where they parted. Without a common history, all of it is new. */
+/** Compares from the merge base, as pull request pages do. Without a merge base all files are new. */
 async function diffFromMergeBase(run: RunGit, base: string, head: string): Promise<Result<TreeDiff>> {
   const mergeBase = await findMergeBase(run, base, head)
   if (!mergeBase.ok) return mergeBase
@@ -157,7 +157,7 @@ async function diffFromMergeBase(run: RunGit, base: string, head: string): Promi
   return from.ok ? diffTrees(run, from.value, head) : from
 }
 
-/** In GitHub's words. `behind`: its base has all that it has, and more. */
+/** Values of GitHub's `mergeable_state`. `behind`: the base contains the head and more. */
 async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs): Promise<string> {
   const [base, head] = [refs.get(branchRef(pull.baseBranch))?.sha, refs.get(branchRef(pull.headBranch))?.sha]
   if (!isOpen(pull) || base === undefined || head === undefined) return 'unknown'
@@ -168,11 +168,11 @@ async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs): Pro
   return mergeBase.ok && mergeBase.value === head ? 'behind' : 'clean'
 }
 
-// ---- what has come in --------------------------------------------------------------------------------------------
+// ---- detecting merges -----------------------------------------------------------------------------------------------
 
 type ReachableRefs = (pull: DatedPull) => Refs | undefined
 
-/** What each base branch holds; undefined for one that is gone. */
+/** Refs that each base branch contains; undefined for a deleted base branch. */
 async function listReachableRefs(
   run: RunGit,
   open: readonly DatedPull[],
@@ -203,7 +203,7 @@ function isMergedIntoBase(
   )
 }
 
-/** Only from where they were seen: whoever merged it meanwhile knows better. */
+/** Updates expect the refs as they were read, because a merge in another process has newer facts. */
 function pullRefUpdates(
   { number, baseBranch, headBranch }: DatedPull,
   refs: Refs,
@@ -218,12 +218,12 @@ function pullRefUpdates(
     to,
     from: recordedSha(name),
   })
-  // With something new in it, it has not been merged, whatever its number once stood for.
+  // The branch has new commits, so a `merged` ref from an earlier pull request of this number is wrong.
   const removals = recordedSha('merged') === undefined ? [] : [refUpdate('merged', undefined)]
   return [refUpdate('head', head), refUpdate('base', base), ...removals]
 }
 
-/** In one go; one that does not let itself be remembered takes no other down with it. */
+/** Writes all updates at once. If that fails, writes them per pull request, so one failure affects one only. */
 async function recordPullRefs(run: RunGit, updatesPerPull: readonly (readonly RefUpdate[])[]): Promise<void> {
   if (updatesPerPull.length === 0) return
   const done = await updateRefs(run, updatesPerPull.flat())

@@ -1,9 +1,9 @@
 /**
- * The local code host as people use it: what GitHub would show and do, offline.
+ * Pull request host for a folder of bare repositories: shows and does offline what GitHub would.
  *
- * What a pull request is called and what was said of it is in its file; what it changes is asked of git each time.
- * Merges are real ones. The order of a merge is branch first, file second: should the second be missing, the next look
- * makes up for it.
+ * Title and conversation come from the pull request's file; git supplies branches and changes on every read. Merges are
+ * real git merges. A merge moves the branch first and updates the file second; when the second step fails, the next
+ * read repairs the file.
  */
 import { relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -60,16 +60,16 @@ import { pullNumberOf } from './pull-folder.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
 export interface LocalPullHostOptions {
-  /** The folder; a relative one begins where the process was started. */
+  /** Folder of the repositories; a relative path starts at the working directory of the process. */
   readonly path: string
   readonly clock: Pick<Clock, 'now' | 'after'>
-  /** Is told of files that cannot be read. */
+  /** Receives warnings about unreadable files. */
   readonly log?: Log
-  /** Where the person's git configuration is; absent: where this process has it. */
+  /** Environment that locates the person's git configuration; absent: the environment of this process. */
   readonly home?: Readonly<Record<string, string | undefined>>
 }
 
-/** How often a merge is made anew because the base branch was moved under it. */
+/** Attempts of a merge whose base branch moves meanwhile. */
 const MERGE_TRIES_MAX = 3
 const MERGED_MESSAGE = 'Pull Request successfully merged'
 
@@ -84,7 +84,7 @@ class LocalPullHost implements PullRequestApi {
   readonly #home: Readonly<Record<string, string | undefined>>
   readonly #codeHost: LocalCodeHost
   readonly #gitIn: (folder: string) => RunGit
-  /** What the log has been told. */
+  /** Problems that were logged already. */
   readonly #reportedProblems = new Set<string>()
 
   constructor({ path, clock, log, home = process.env }: LocalPullHostOptions) {
@@ -96,13 +96,13 @@ class LocalPullHost implements PullRequestApi {
     this.#gitIn = createGitRunner(clock)
   }
 
-  // ---- looking ---------------------------------------------------------------------------------------------------
+  // ---- reading ------------------------------------------------------------------------------------------------------
 
   repos(): Promise<Result<readonly CodehostRepo[]>> {
     return listLocalRepos(this.#path, this.#gitIn, this.#clock.now())
   }
 
-  /** Nobody has to give way to anybody here. */
+  /** Local reads need no rate limit, so `_urgency` has no effect. */
   async list(remote: string, _urgency: Urgency): Promise<Result<readonly PullFacts[]>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
@@ -133,7 +133,7 @@ class LocalPullHost implements PullRequestApi {
     return readPullDetail(repository.run, pull, this.#toFacts(repository, pull, found.value), refs)
   }
 
-  /** There are no forks here: its branch is beside the one that it goes into. */
+  /** The local code host has no forks, so head and base branch share a repository. */
   async branches(place: PullReference): Promise<Result<PullBranches>> {
     const found = await this.#locate(place)
     if (!found.ok) return found
@@ -155,7 +155,7 @@ class LocalPullHost implements PullRequestApi {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
     const read = await Promise.all(numbers.map((number) => repository.value.folder.read(number)))
-    // What cannot be read just now has no state that could be told.
+    // An unreadable pull request has no state to report.
     const pulls = read.flatMap((one) => (one.ok ? [one.value] : []))
     if (!pulls.some(isOpen)) return yes(toStates(pulls))
     const reconciled = await reconcilePulls(repository.value, pulls, this.#clock)
@@ -171,7 +171,7 @@ class LocalPullHost implements PullRequestApi {
     return isRemote(remote) ? { remote, number } : undefined
   }
 
-  // ---- its state -------------------------------------------------------------------------------------------------
+  // ---- state --------------------------------------------------------------------------------------------------------
 
   async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
     for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
@@ -191,13 +191,13 @@ class LocalPullHost implements PullRequestApi {
       })
       if (!done.ok) return done
       if (done.value === 'moved') continue
-      // Its branch has it, so it is merged: should its file not say so now, the next look sees to it.
+      // The base branch has the commits. If this file update fails, the next read repairs the file.
       await folder.change(place.number, (pull) => markMerged(pull, instantFromMs(at)), this.#clock)
       return yes(MERGED_MESSAGE)
     }
     return no(
       'conflict',
-      'the base branch is being moved all the time, or a crash has left a lock of git beside it; look at it, and try again',
+      'the base branch keeps moving, or a crash left a lock file of git behind; check the repository, then try again',
     )
   }
 
@@ -216,7 +216,7 @@ class LocalPullHost implements PullRequestApi {
     return this.#change(place, (pull, { at }) => markReady(pull, at))
   }
 
-  // ---- the conversation ------------------------------------------------------------------------------------------
+  // ---- conversation -------------------------------------------------------------------------------------------------
 
   comment(place: PullReference, body: string): Promise<Result<void>> {
     return this.#change(place, (pull, stamp) => addComment(pull, body, stamp))
@@ -234,7 +234,7 @@ class LocalPullHost implements PullRequestApi {
     return this.#change(place, (pull, { at }) => setThreadResolved(pull, request, at))
   }
 
-  // ---- how it is done --------------------------------------------------------------------------------------------
+  // ---- helpers ------------------------------------------------------------------------------------------------------
 
   async #change(
     place: PullReference,
@@ -272,7 +272,7 @@ class LocalPullHost implements PullRequestApi {
     if (!(await isRepository(address))) {
       return no(
         'unknown',
-        `there is no repository ${remote} at ${printable(address)}; correct remote, or make it`,
+        `there is no repository ${remote} at ${printable(address)}; correct remote, or create the repository`,
       )
     }
     const urlOf = (number: number) => pathToFileURL(folder.value.pathOf(number)).href
@@ -287,7 +287,7 @@ class LocalPullHost implements PullRequestApi {
     return toPullFacts(pull, refs, urlOf(pull.number), this.#clock.now())
   }
 
-  /** Each once; those that are mended and broken again would be told again after a restart only. */
+  /** Logs each problem once per process, even when the file is repaired and breaks again. */
   #reportProblems(remote: string, problems: readonly string[]): void {
     for (const problem of problems) {
       const message = `a pull request of ${remote} cannot be read: ${problem}`

@@ -1,4 +1,4 @@
-/** The repositories of the local code host: every bare one that lies at `owner/name.git` below its folder. */
+/** Lists the repositories of the local code host: every bare repository at `owner/name.git` below its folder. */
 import { constants } from 'node:fs'
 import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,10 +11,10 @@ import { type RunGit, runGitForText } from './git-run.ts'
 import { isRemote } from './remote-name.ts'
 
 const DESCRIPTION_BYTES_MAX = 4_096
-/** What git puts there itself. */
+/** Default text that `git init` writes. */
 const DEFAULT_DESCRIPTION = /^Unnamed repository/
 
-/** Most recently pushed first. One that cannot be read is left out. */
+/** Most recently pushed first. Unreadable repositories are left out. */
 export async function listLocalRepos(
   path: string,
   gitIn: (folder: string) => RunGit,
@@ -48,7 +48,7 @@ async function listRepoNames(path: string): Promise<Result<string[]>> {
   } catch {
     return no(
       'failed',
-      `codehost.path: ${printable(path)} cannot be read; make that folder, or set codehost.path to the one that holds the repositories`,
+      `codehost.path: ${printable(path)} cannot be read; create that folder, or set codehost.path to the one that holds the repositories`,
     )
   }
 }
@@ -75,10 +75,10 @@ async function readRepo(
   ])
   if (!newest.ok) return undefined
   const pushed = newest.value.trim()
-  // Nothing was pushed yet: then it is as young as its folder.
+  // An empty repository counts as pushed when its folder last changed.
   const pushedMs = pushed === '' ? (await stat(folder)).mtimeMs : Number(pushed) * 1000
   const defaultBranch = head.ok ? toBranchName(head.value.trim()) : ''
-  // Nobody but who uses this machine can see it.
+  // `private`, because only users of this machine can read it.
   return {
     fullName,
     defaultBranch,
@@ -94,7 +94,7 @@ function toBranchName(ref: string): string {
 }
 
 async function readDescription(folder: string): Promise<string> {
-  // A pipe would keep us waiting for a writer.
+  // Do not wait for the writer of a pipe.
   const flags = constants.O_RDONLY | constants.O_NONBLOCK
   const handle = await open(join(folder, 'description'), flags).catch(() => undefined)
   try {

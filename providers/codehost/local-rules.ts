@@ -1,7 +1,4 @@
-/**
- * What has to be so before a pull request of the local code host is merged or opened again: what GitHub asks, asked of
- * the branches as they are.
- */
+/** Checks whether a local pull request may be merged or reopened, by the rules of GitHub and the current branches. */
 import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { MergeInput } from './git-merge.ts'
@@ -11,7 +8,7 @@ import type { DatedPull } from './local-pull-file.ts'
 import type { LocalRepository } from './local-pull-state.ts'
 import { refuseNothingToMerge } from './merge-messages.ts'
 
-/** One pull request with its surroundings. */
+/** A pull request with its repository and the refs of that repository. */
 export interface LocatedPull {
   readonly repository: LocalRepository
   readonly pull: DatedPull
@@ -20,7 +17,7 @@ export interface LocatedPull {
 
 type BranchPair = Pick<MergeInput, 'base' | 'head'>
 
-/** Answers what is to be merged into what. */
+/** Answers which commit is to be merged into which branch. */
 export async function checkMerge({
   repository,
   pull,
@@ -39,7 +36,7 @@ export async function checkMerge({
   return yes({ base, head, baseRef: branchRef(pull.baseBranch) })
 }
 
-/** What GitHub asks before: both branches are there, the head was only added to, and nobody took its place. */
+/** Requires both branches, a head that was not rewritten, and no other open pull request of the same branches. */
 export async function checkReopen({ repository, pull, refs }: LocatedPull): Promise<Result<void>> {
   const branches = resolveBranches(pull, refs)
   if (!branches.ok) return branches
@@ -83,7 +80,7 @@ function missingBranch(branch: string) {
 function rewrittenBranch(branch: string) {
   return no(
     'conflict',
-    `the branch ${printable(branch)} was force-pushed or made anew; open a new pull request`,
+    `the branch ${printable(branch)} was force-pushed or recreated; open a new pull request`,
   )
 }
 

@@ -1,8 +1,8 @@
 /**
- * A folder of bare repositories as a code host: `owner/name.git`, and beside it the pull requests in
- * `owner/name.pulls`. It needs no account and no network.
+ * Code host for a folder of bare repositories, without an account and without a network.
  *
- * The address of a pull request is that of its file.
+ * A repository lies at `owner/name.git`, its pull requests lie beside it in `owner/name.pulls`. The URL of a pull
+ * request is the URL of its file.
  */
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -18,7 +18,7 @@ import { isRemote } from './remote-name.ts'
 type LocalClock = Pick<Clock, 'now' | 'after'>
 
 export interface LocalCodeHostOptions {
-  /** The folder; a relative one begins where the process was started. */
+  /** Folder of the repositories; a relative path starts at the working directory of the process. */
   readonly path: string
   readonly clock: LocalClock
 }
@@ -50,7 +50,7 @@ export class LocalCodeHost implements CodeHost {
     return yes(pull.value === undefined ? undefined : this.#toOpenPull(folder.value, pull.value))
   }
 
-  /** Of two at the same time, the one with the higher number steps back, as if it had come later. */
+  /** When two callers open the same pull request at once, the higher number is withdrawn. */
   async openPull(request: NewPullRequest): Promise<Result<OpenPullRequest>> {
     const folder = this.pullFolder(request.remote)
     if (!folder.ok) return folder
@@ -97,10 +97,10 @@ export class LocalCodeHost implements CodeHost {
     return changed.ok ? yes(dropped) : changed
   }
 
-  /** The pull requests of a repository, as their files have them. */
+  /** Folder with the pull request files of a repository. */
   pullFolder(remote: string): Result<PullFolder> {
     if (isRemote(remote)) return yes(new PullFolder(join(this.#path, `${remote}.pulls`)))
-    return no('invalid', `${printable(remote)} is no repository as owner/name`)
+    return no('invalid', `${printable(remote)} is not a repository name of the form owner/name`)
   }
 
   #toOpenPull(folder: PullFolder, pull: KeptPull): OpenPullRequest {

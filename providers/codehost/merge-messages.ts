@@ -1,10 +1,10 @@
-/** What merges say: in the commits that they make, and to people for whom they make none. */
+/** Builds the commit messages of merges, and the refusals of merges that are not possible. */
 import { no } from '../../core/result.ts'
 import { NAMES_LISTED_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { GitCommit } from './git-repository.ts'
 
-/** What is spoken of. */
+/** The pull request that a message names. */
 export interface MergeSubject {
   readonly number: number
   readonly title: string
@@ -15,14 +15,14 @@ export interface MergeSubject {
 
 const COAUTHORS_MAX = 20
 const SQUASHED_MESSAGE_CHARS_MAX = 64 * 1024
-/** Of the name of a file that stands in the way. */
+/** Limit for the name of one conflicting file. */
 const FILE_NAME_CHARS_MAX = 200
 
 export function mergeMessage({ number, owner, headBranch, title }: MergeSubject): string {
   return `Merge pull request #${number} from ${owner}/${headBranch}\n\n${toOneLine(title)}\n`
 }
 
-/** As code hosts have it: one commit speaks for itself, of several each is named, and nobody who worked is forgotten. */
+/** Follows GitHub: the body of a single commit is kept, several commits are listed, and all authors are credited. */
 export function squashMessage({ title, number }: MergeSubject, commits: readonly GitCommit[]): string {
   const [first, ...others] = commits
   const subject = `${toOneLine(title)} (#${number})`
@@ -66,20 +66,20 @@ export function refuseNothingToMerge({
 }: Pick<MergeSubject, 'headBranch' | 'baseBranch'>) {
   return no(
     'conflict',
-    `there is nothing to merge: ${printable(baseBranch)} has everything that ${printable(headBranch)} has`,
+    `there is nothing to merge: ${printable(baseBranch)} contains all commits of ${printable(headBranch)}`,
   )
 }
 
 export function refuseSecondRoot({ headBranch }: MergeSubject) {
   return no(
     'conflict',
-    `${printable(headBranch)} holds a history that begins anew, which cannot be rebased; merge or squash it`,
+    `${printable(headBranch)} contains a second root commit, which cannot be rebased; use merge or squash`,
   )
 }
 
 export function refuseTooManyCommits({ headBranch }: MergeSubject, countMax: number) {
   return no(
     'conflict',
-    `${printable(headBranch)} has more than ${countMax} commits, too many to rebase; merge or squash it`,
+    `${printable(headBranch)} has more than ${countMax} commits, too many to rebase; use merge or squash`,
   )
 }

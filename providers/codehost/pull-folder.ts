@@ -1,11 +1,10 @@
 /**
- * The pull requests of one repository of the local code host: a folder of JSON files, one a pull request.
+ * Stores the pull requests of one local repository: a folder with one JSON file each.
  *
- * A file appears whole or not at all, and never in another's place, so two who open one at the same time get two
- * numbers. It is changed only over what was read: of two who change it at the same time, here or in another process,
- * the second sees what the first wrote, and what a person edits by hand meanwhile stays. A file with a key that no
- * pull request has is refused, not rewritten: nothing in it is lost. What cannot be read is named, and takes no other
- * down with it. Links are not followed.
+ * A new file appears complete and never replaces another, so two concurrent callers get two numbers. A change replaces
+ * only the content it was computed from; otherwise it is computed again. So neither another process nor an edit by hand
+ * loses data. A file with unknown keys is refused rather than rewritten. Unreadable files are reported by name and do
+ * not affect others. Links are not followed.
  */
 import { constants } from 'node:fs'
 import { link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
@@ -20,16 +19,16 @@ import { withFileLock } from './local-lock.ts'
 import { type DatedPull, decodePull, encodePull, errorCode, readPlainFile } from './local-pull-file.ts'
 
 export interface PullFolderContents {
-  /** Lowest number first. */
+  /** Ascending by number. */
   readonly pulls: readonly DatedPull[]
-  /** One sentence a file that cannot be read. */
+  /** A sentence for each unreadable file. */
   readonly problems: readonly string[]
 }
 
 const PULL_NAME = /^([1-9]\d{0,14})\.json$/
-/** Of those that such a name holds. */
+/** Largest number that such a file name can hold. */
 const NUMBER_MAX = 10 ** 15 - 1
-/** How often a change is made anew because the file was edited by hand under it. */
+/** Attempts of a change whose file is edited by hand meanwhile. */
 const CHANGE_TRIES_MAX = 5
 const cleanedFolders = new Set<string>()
 let draftCount = 0
@@ -68,14 +67,14 @@ export class PullFolder {
     return file.ok ? decodePull(file.value, number) : file
   }
 
-  /** Decided anew when the file was changed meanwhile. `edit` answers what it was given when there is nothing to do. */
+  /** Applies `edit`, again if the file changed meanwhile. When `edit` returns its argument, nothing is written. */
   async change(
     number: number,
     edit: (pull: DatedPull) => Result<DatedPull>,
     clock: Pick<Clock, 'now' | 'after'>,
   ): Promise<Result<DatedPull>> {
     const path = this.pathOf(number)
-    // Asked before anything is written beside it: what is not there is not locked.
+    // Check first, because a lock for a missing file would create its folder.
     const current = await this.read(number)
     if (!current.ok) return current
     try {
@@ -88,7 +87,7 @@ export class PullFolder {
     }
   }
 
-  /** Under the next free number. */
+  /** Creates a pull request with the next free number. */
   async create(build: (number: number) => KeptPull): Promise<Result<KeptPull>> {
     try {
       await mkdir(this.#path, { recursive: true })
@@ -112,7 +111,7 @@ export class PullFolder {
     await syncFolder(this.#path)
   }
 
-  /** Once a folder and process: only what a crash left is there to be swept. */
+  /** Runs once per folder and process: only a crash leaves drafts behind. */
   async #removeStaleDrafts(clock: Pick<Clock, 'now'>): Promise<void> {
     if (cleanedFolders.has(this.#path)) return
     cleanedFolders.add(this.#path)
@@ -122,11 +121,11 @@ export class PullFolder {
   #unwritable(error: unknown) {
     return no(
       'failed',
-      `${printable(this.#path)} cannot be written to (${errorCode(error)}); give switchyard the right to`,
+      `${printable(this.#path)} cannot be written (${errorCode(error)}); give switchyard write access`,
     )
   }
 
-  /** Answers whether the number was still free. Links are made only where nothing is, however many try. */
+  /** Answers false when the number was taken. `link` never replaces a file, however many processes try. */
   async #createFile(number: number, bytes: Uint8Array): Promise<boolean> {
     const draft = join(
       this.#path,
@@ -146,7 +145,7 @@ export class PullFolder {
     return true
   }
 
-  /** Ascending. Whatever bears a number takes it, also when it cannot be read. */
+  /** Ascending. A file takes its number even when it is unreadable. */
   async #listNumbers(): Promise<Result<number[]>> {
     try {
       if (!(await lstat(this.#path)).isDirectory()) {
@@ -159,13 +158,13 @@ export class PullFolder {
       if (errorCode(error) === 'ENOENT') return yes([])
       return no(
         'failed',
-        `${printable(this.#path)} cannot be read (${errorCode(error)}); give switchyard the right to`,
+        `${printable(this.#path)} cannot be read (${errorCode(error)}); give switchyard read access`,
       )
     }
   }
 }
 
-/** A number in the address of a pull request's file; undefined when it is none. */
+/** Undefined when the file name holds no pull request number. */
 export function pullNumberOf(fileName: string): number | undefined {
   const digits = PULL_NAME.exec(fileName)?.[1]
   return digits === undefined ? undefined : Number(digits)
@@ -174,12 +173,12 @@ export function pullNumberOf(fileName: string): number | undefined {
 function noNumberLeft(path: string) {
   return no(
     'conflict',
-    `${printable(path)} has a pull request ${NUMBER_MAX}, the last there can be; rename its file`,
+    `${printable(path)} has pull request ${NUMBER_MAX}, the largest possible number; rename its file`,
   )
 }
 
 function notOwnFolder(path: string) {
-  return no('invalid', `${printable(path)} is no folder of its own; make it one`)
+  return no('invalid', `${printable(path)} is a link or a file; replace it with a folder`)
 }
 
 async function changeFile(
@@ -197,7 +196,7 @@ async function changeFile(
     if (!bytes.ok) return bytes
     if (await replaceIfUnchanged(path, file.value, bytes.value)) return edited
   }
-  return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
+  return no('conflict', `${number}.json keeps changing while switchyard edits it; try again`)
 }
 
 async function writeFileSynced(path: string, bytes: Uint8Array): Promise<void> {

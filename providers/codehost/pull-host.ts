@@ -1,4 +1,4 @@
-/** Which code host a configuration asks for, as people use it through the service. */
+/** Creates the code host that the configuration names, for the pull request pages of the dashboard. */
 
 import type { Clock, Log } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'

@@ -1,4 +1,4 @@
-/** A repository's name on its code host, `owner/name`: safe in a path, in an address and before a shell. */
+/** Name of a repository on its code host, `owner/name`: safe in a path, a URL and a shell command. */
 const REMOTE = /^(?![.-])[A-Za-z0-9._-]{1,100}\/(?!-|\.{1,2}$)[A-Za-z0-9._-]{1,100}$/
 
 export function isRemote(name: string): boolean {

@@ -1,8 +1,8 @@
 /**
- * GitHub's API as its drivers ask it: with one token, through the one courier of that token.
+ * Calls GitHub's REST and GraphQL APIs with one token, through the rate-limited client of that token.
  *
- * Every GET is kept, so what has not changed costs next to nothing. A list is followed page by page as GitHub links
- * them, all the rest at once where it says how many there are, and never to another place: the token goes along.
+ * GET replies are cached by ETag, so an unchanged list costs almost nothing. Lists follow GitHub's page links: in
+ * parallel when the page count is known, and never to another origin, because the token goes along.
  */
 import type { Urgency } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -17,15 +17,15 @@ import { readField } from './fields.ts'
 import { GITHUB_RATE_LIMITS } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100
-/** Of what people write, up to a quarter of a MiB each, so that no page is longer than an answer may be. */
+/** Items with prose may take 256 KiB each, and a page must fit the reply limit. */
 export const PROSE_PAGE_ITEMS_MAX = 50
-/** A page of pull requests carries both repositories of each, with hundreds of fields. */
+/** A pull request contains both repositories, with hundreds of fields. */
 export const ANSWER_KEYS_MAX = 500_000
 
 export interface GithubAccount {
   readonly apiUrl?: string | undefined
   readonly token: string
-  /** The field that has the address, for a sentence about it. */
+  /** Configuration field with the address, for error messages. */
   readonly apiUrlField?: string
 }
 
@@ -33,16 +33,16 @@ export interface GithubListRequest {
   readonly subject: RefusalSubject
   readonly urgency: Urgency
   readonly pagesMax: number
-  /** Where in the answer the list is; absent: the answer is the list. */
+  /** Field of the reply that holds the list; absent: the reply is the list. */
   readonly listField?: string
   readonly projection?: ReplyProjection
-  /** Of a list that is longer than that, its end counts instead of its beginning. */
+  /** Reads the last pages of a longer list instead of the first. */
   readonly keepsNewest?: true
 }
 
 export interface GithubList {
   readonly items: readonly unknown[]
-  /** There are more than were asked for. */
+  /** The list has more items than were read. */
   readonly hasMore: boolean
 }
 
@@ -60,11 +60,11 @@ export function createGithubApi(account: GithubAccount, clients: ClientPool): Re
   return yes(new GithubApi(address.value, account.token, client))
 }
 
-/** Below a repository, whose name is safe in a path. */
+/** API path of a repository whose name is safe in a path. */
 export function repoPath(remote: string): Result<string> {
   return isRemote(remote)
     ? yes(`/repos/${remote}`)
-    : no('invalid', `${printable(remote)} is no repository as owner/name`)
+    : no('invalid', `${printable(remote)} is not a repository name of the form owner/name`)
 }
 
 export class GithubApi {
@@ -78,7 +78,7 @@ export class GithubApi {
     this.#client = client
   }
 
-  /** Any status. */
+  /** Answers a reply of any status. */
   get(path: string, urgency: Urgency): Promise<Result<HttpReply>> {
     return this.#get(`${this.address.api}${path}`, urgency)
   }
@@ -105,7 +105,7 @@ export class GithubApi {
     return yes({ items, hasMore: rest.value.hasMore || isTruncated })
   }
 
-  /** Any status; a person waits. */
+  /** Sends with the urgency of a waiting person; answers a reply of any status. */
   send(method: HttpRequest['method'], path: string, body?: object): Promise<Result<HttpReply>> {
     return this.#client.send({
       method,
@@ -125,7 +125,7 @@ export class GithubApi {
     return parseReply(await this.send(method, path, body), subject)
   }
 
-  /** Answers `data`. */
+  /** Answers the field `data`. */
   async graphql({
     query,
     variables,
@@ -145,7 +145,7 @@ export class GithubApi {
     const refused = toGraphqlRefusal(body.value, subject)
     if (refused !== undefined) return refused
     const data = readField(body.value, 'data')
-    // It says neither yes nor no.
+    // A reply with neither data nor errors is unexpected.
     return typeof data === 'object' && data !== null ? yes(data) : unexpectedReply(subject)
   }
 
@@ -165,7 +165,7 @@ export class GithubApi {
     }
   }
 
-  // ---- pages -------------------------------------------------------------------------------------------------------
+  // ---- pages --------------------------------------------------------------------------------------------------------
 
   async #readPage(
     url: string,
@@ -179,7 +179,7 @@ export class GithubApi {
     return yes({ items, ...this.#parsePageLinks(reply.value.headers.link) })
   }
 
-  /** Where they are linked by a mark, there is no telling how many there are. */
+  /** Cursor links do not tell the page count, so these pages are read one by one. */
   async #readPagesInSequence(first: URL, request: GithubListRequest): Promise<Result<GithubList>> {
     const items: unknown[] = []
     let next: URL | undefined = first
@@ -216,7 +216,7 @@ export class GithubApi {
     return { next, ...(isCounted ? { pageCount: Number(last) } : {}) }
   }
 
-  /** What leads out of the API gets no token. */
+  /** Ignores links to other origins or paths, which must not receive the token. */
   #findLink(header: string | undefined, relation: string): URL | undefined {
     const links = [...(header ?? '').matchAll(/<([^<>]*)>([^<]*)/g)]
     const target = links.find(([, , attributes]) => attributes?.includes(`rel="${relation}"`))?.[1]
@@ -230,7 +230,7 @@ export class GithubApi {
 interface GithubPage {
   readonly items: readonly unknown[]
   readonly next?: URL
-  /** How many there are; unknown where they are not numbered. */
+  /** Absent when pages are not numbered. */
   readonly pageCount?: number
 }
 
@@ -240,7 +240,7 @@ function pageUrl(next: URL, number: number): string {
   return url.href
 }
 
-/** What a reply that says yes holds; undefined where it holds nothing. */
+/** JSON of a successful reply; undefined when its body is empty. */
 export function parseReply(reply: Result<HttpReply>, subject: RefusalSubject): Result<unknown> {
   if (!reply.ok) return reply
   const { status, text } = reply.value

@@ -1,8 +1,8 @@
 /**
- * One pull request with everything that people look at: its conversation, files, commits and checks.
+ * Reads a pull request with its conversation, files, commits and checks.
  *
- * All of it is asked for at once, and only the checks wait for the head commit that they are of. Whether it can be
- * merged GitHub first works out when asked: it is asked again for as long as a person waits.
+ * All parts are requested at once; only the checks wait for the head commit. GitHub computes mergeability on request,
+ * so the pull request is read again as long as a person may wait.
  */
 
 import type { Clock } from '../../../core/ports.ts'
@@ -30,7 +30,7 @@ import {
 } from './records.ts'
 import { listThreads } from './threads.ts'
 
-/** Between one asking and the next whether it can be merged: together less than a person waits. */
+/** Pauses between reads of the mergeability; their sum is shorter than a person waits. */
 const MERGEABLE_PAUSES_MS = [1_000, 1_000, 1_500]
 const CHECKS_LISTED_MAX = 500
 const PROSE = new Set(['comments', 'reviews'])
@@ -82,7 +82,7 @@ function readDetailFields(pull: unknown) {
   }
 }
 
-/** What is no pull request has no state, and nothing is done to it. */
+/** Refuses a reply that is not a pull request, so that no action follows from it. */
 export async function readPull(
   { api, place, repo, subject }: Omit<PullReadContext, 'clock'>,
   urgency: Urgency = 'person',
@@ -91,7 +91,7 @@ export async function readPull(
   return pull.ok && toPullFacts(pull.value) === undefined ? unexpectedReply(subject) : pull
 }
 
-// ---- what belongs to it ------------------------------------------------------------------------------------------
+// ---- parts of a pull request ----------------------------------------------------------------------------------------
 
 async function listPart(
   { api, place, repo, subject }: PullReadContext,
@@ -105,7 +105,7 @@ async function listPart(
     subject,
     urgency: 'person',
     pagesMax: Math.ceil(itemsMax / perPage),
-    // What was said last is what people wait for an answer to.
+    // People answer the newest messages.
     ...(isProse ? { keepsNewest: true } : {}),
   })
   if (!listed.ok) return listed
@@ -139,7 +139,7 @@ function toConversation({ comments, reviews, threads }: RawConversation, url: st
   }
 }
 
-/** A difference too large for GitHub to work out is none to show; how many files it has, the pull request says itself. */
+/** GitHub refuses a diff that is too large; the pull request itself still has the file count. */
 async function readFiles(context: PullReadContext): Promise<Result<GithubList>> {
   const files = await listPart(context, 'pulls', 'files', PULL_FILES_LISTED_MAX)
   return files.ok || files.refusal.kind !== 'invalid' ? files : yes({ items: [], hasMore: true })
@@ -160,7 +160,7 @@ async function readPullWithChecks(context: PullReadContext): Promise<Result<Pull
   return yes({ pull: settled, checks })
 }
 
-/** What could be read is worth showing, even when it is not known yet whether it can be merged. */
+/** Answers the last successful read, even when the mergeability stays unknown. */
 async function waitForMergeable(context: PullReadContext, first: unknown): Promise<unknown> {
   let pull = first
   for (const pauseMs of MERGEABLE_PAUSES_MS) {
@@ -173,14 +173,14 @@ async function waitForMergeable(context: PullReadContext, first: unknown): Promi
   return pull
 }
 
-// ---- checks ------------------------------------------------------------------------------------------------------
+// ---- checks ---------------------------------------------------------------------------------------------------------
 
 interface PullChecks {
   readonly checks: PullCheck[]
   readonly checksLookupFailed?: true
 }
 
-/** Some tokens may not read the one kind: the other is shown all the same. */
+/** A token may lack access to check runs or statuses; the other kind is still shown. */
 async function readChecks({ api, repo, subject }: PullReadContext, pull: unknown): Promise<PullChecks> {
   const sha = asText(readField(pull, 'head', 'sha'))
   if (!SHA.test(sha)) return { checks: [], checksLookupFailed: true }

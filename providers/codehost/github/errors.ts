@@ -1,8 +1,8 @@
 /**
- * What GitHub's refusals mean here, in its own words.
+ * Translates GitHub's error replies into refusals.
  *
- * It says the same with several statuses, and different things with one: 422 is a field that is wrong as well as a pull
- * request that is not in the state for it.
+ * A status may have several meanings: 422 is an invalid field or a pull request in the wrong state. Messages keep
+ * GitHub's own words.
  */
 import { no, type RefusalKind, type Refused } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
@@ -10,11 +10,11 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import type { HttpReply } from '../../http/http.ts'
 import { asList, readField } from './fields.ts'
 
-/** What was asked about, for the sentence: `pull request 12 of ada/lamps`. */
+/** Subject of the request, for messages: `pull request 12 of ada/lamps`. */
 export type RefusalSubject = string
 
 const MESSAGE_CHARS_MAX = 500
-/** A refusal holds a sentence or two; a page of somebody's proxy may be long. */
+/** GitHub's errors are short; a proxy may answer with a long page. */
 const REFUSAL_KEYS_MAX = 1_000
 const STATE_CONFLICT_WORDS =
   /already|cannot be changed|own pull request|has been (merged|deleted)|force-pushed|not open|is closed|still a draft/i
@@ -30,7 +30,7 @@ export function toRefusal(reply: HttpReply, subject: RefusalSubject): Refused {
     )
   }
   if (isRateLimited(reply))
-    return no('unavailable', `GitHub wants fewer requests just now: ${message}; try again later`)
+    return no('unavailable', `GitHub limits requests at the moment: ${message}; try again later`)
   if (status === 403)
     return no(
       'forbidden',
@@ -43,8 +43,7 @@ export function toRefusal(reply: HttpReply, subject: RefusalSubject): Refused {
     )
   }
   if (status === 410) return no('gone', `GitHub no longer has ${subject}: ${message}`)
-  if (status >= 500)
-    return no('unavailable', `GitHub has trouble of its own (${status}) with ${subject}; try again later`)
+  if (status >= 500) return no('unavailable', `GitHub failed (${status}) for ${subject}; try again later`)
   return no(refusalKind(status, message), `GitHub says of ${subject}: ${message}`)
 }
 
@@ -60,7 +59,7 @@ export function isRateLimited({ status, headers, text }: HttpReply): boolean {
   return asked || /secondary rate limit|abuse detection/i.test(text.slice(0, MESSAGE_CHARS_MAX))
 }
 
-/** A fine-grained token is told what it lacks. */
+/** GitHub names the permissions that a fine-grained token lacks. */
 function describeMissingPermissions({ headers }: HttpReply): string {
   const wanted = headers['x-accepted-github-permissions']
   return wanted === undefined || wanted === ''
@@ -68,7 +67,7 @@ function describeMissingPermissions({ headers }: HttpReply): string {
     : `; the token needs ${printable(wanted).slice(0, MESSAGE_CHARS_MAX)}`
 }
 
-/** GitHub's own words, with those of the single errors. */
+/** GitHub's message, with the details of each error. */
 export function errorMessage({ text }: HttpReply): string {
   const parsed = parseJson(text, REFUSAL_KEYS_MAX)
   if (!parsed.ok) return NO_REASON
@@ -98,7 +97,7 @@ const GRAPHQL_KINDS: Readonly<Record<string, RefusalKind>> = {
   UNPROCESSABLE: 'conflict',
 }
 
-/** Its errors come with status 200. undefined: there is none. */
+/** GraphQL errors have status 200. Undefined: the reply holds no error. */
 export function toGraphqlRefusal(body: unknown, subject: RefusalSubject): Refused | undefined {
   const [first] = asList(readField(body, 'errors'))
   if (first === undefined) return undefined
@@ -111,5 +110,5 @@ export function toGraphqlRefusal(body: unknown, subject: RefusalSubject): Refuse
 }
 
 export function unexpectedReply(subject: RefusalSubject): Refused {
-  return no('failed', `GitHub answered something else than it should about ${subject}; try again later`)
+  return no('failed', `GitHub's reply about ${subject} has an unexpected form; try again later`)
 }

@@ -1,17 +1,17 @@
 /**
- * Reading what GitHub answers, field by field.
+ * Reads GitHub's replies field by field.
  *
- * It is a stranger's: what is there may be of any type and of any length, and what comes out of here is of the one that
- * was asked for, within its bound.
+ * The replies are untrusted: a field may have any type and length. Results have the requested type and stay within
+ * their limit.
  */
 import { NAME_CHARS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
 
-/** GitHub's own name for an account that is no more. */
+/** Name that GitHub gives to deleted accounts. */
 const GHOST = 'ghost'
 const LINK = /^https?:\/\/[^\s]+$/
 const WIDE_YEAR = /^[+-]/
 
-/** Along a path of names. */
+/** Follows a path of field names. */
 export function readField(value: unknown, ...path: readonly string[]): unknown {
   let at = value
   for (const name of path) {
@@ -25,12 +25,12 @@ export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Empty where there is none. */
+/** Empty when the value is not a text. */
 export function asText(value: unknown, charsMax = NAME_CHARS_MAX): string {
   return typeof value === 'string' ? cutText(value, charsMax) : ''
 }
 
-/** Half of a surrogate pair, sent or made by cutting, is no text. */
+/** Replaces lone surrogates, whether GitHub sent them or cutting produced them. */
 function cutText(text: string, charsMax: number): string {
   const short = text.length > charsMax ? text.slice(0, charsMax) : text
   return short.replace(/\p{Cs}/gu, '\uFFFD')
@@ -40,7 +40,7 @@ export function asCount(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0
 }
 
-/** From 1 on, as pull requests, issues and lines are numbered. */
+/** Pull requests, issues and lines are numbered from 1. */
 export function asPositiveInteger(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 ? value : undefined
 }
@@ -49,7 +49,7 @@ export function asLink(value: unknown): string | undefined {
   return typeof value === 'string' && value.length <= URL_CHARS_MAX && LINK.test(value) ? value : undefined
 }
 
-/** GitHub leaves the milliseconds out. */
+/** Adds the milliseconds that GitHub leaves out. */
 export function asInstant(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined
   const at = new Date(value)

@@ -1,15 +1,15 @@
 /**
- * What is read of GitHub's lists of pull requests, without the rest.
+ * Reduces GitHub's lists of pull requests to the fields that are used.
  *
- * Each pull request carries both of its repositories, a hundred times as much as what anybody asks of it. Kept whole,
- * the lists of fifty repositories would take tens of MiB, and reading them again, unchanged, a tenth of a second.
+ * GitHub sends both repositories with each pull request, a hundred times as much data. The full lists of fifty
+ * repositories would take tens of MiB of cache and 100 ms to parse.
  */
 import { parseJson } from '../../../protocol/parse.ts'
 import type { ReplyProjection } from '../../http/client-types.ts'
 import { ANSWER_KEYS_MAX } from './api.ts'
 import { readField } from './fields.ts'
 
-/** In GitHub's own shape, for whoever reads one whole reads this just so. */
+/** Keeps GitHub's structure, so the same code reads lists and single pull requests. */
 export const PULL_LIST_PROJECTION: ReplyProjection = {
   name: 'pull list',
   apply(text) {

@@ -1,7 +1,7 @@
 /**
- * GitHub's lists: the repositories that an account can reach, the pull requests of one, and in which states they are.
+ * Reads GitHub's lists: repositories of the account, pull requests of a repository, and their states.
  *
- * What has not changed since the last time costs next to nothing, so a list is asked for rather than many single ones.
+ * An unchanged list costs almost nothing, so lists are preferred to many single requests.
  */
 import type { PullFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
@@ -34,12 +34,12 @@ export async function listPulls(
   ])
   if (!open.ok) return open
   if (!done.ok) return done
-  // What was closed between the two readings is in both; the later word is that it is closed.
+  // A pull request closed between the two reads is in both lists; the closed entry is newer.
   const pulls = uniqueBy([...done.value, ...open.value], ({ number }) => number)
   return yes(pulls.sort(latestFirst))
 }
 
-/** Those that are open are told by the one list; one that is not in it, or is the only one, is asked for itself. */
+/** Takes open pull requests from one list, and reads the others one by one. A single number is read directly. */
 export async function readPullStates(
   api: GithubApi,
   remote: string,
@@ -62,7 +62,7 @@ export async function readPullStates(
   return yes(states)
 }
 
-/** Instants of one form are in the order of their texts; asking a language for it takes longer than all the rest. */
+/** Compares ISO texts directly; `localeCompare` would dominate the run time. */
 function latestFirst(a: PullFacts, b: PullFacts): number {
   return a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0
 }
@@ -107,7 +107,7 @@ function toEntry(number: number, state: PullState | undefined): (readonly [numbe
   return state === undefined ? [] : [[number, state]]
 }
 
-/** The first of each. */
+/** Keeps the first item of each key. */
 function uniqueBy<T, K>(items: readonly T[], keyOf: (item: T) => K): T[] {
   const found = new Map<K, T>()
   for (const item of items) if (!found.has(keyOf(item))) found.set(keyOf(item), item)

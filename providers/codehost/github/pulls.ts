@@ -1,9 +1,8 @@
 /**
- * GitHub as people use it through the service: looking at pull requests, and doing something about one.
+ * Pull request host for GitHub: shows pull requests and acts on them for a person.
  *
- * What is to be done is first compared with how the pull request is right now, so that a refusal says what is the
- * matter; what GitHub itself refuses, it says in its own words. A merge is of exactly the head commit that was just
- * read.
+ * Each action first reads the pull request, so that a refusal names the actual state. GitHub's own refusals keep
+ * GitHub's words. A merge names the head commit that was just read.
  */
 
 import type { Clock } from '../../../core/ports.ts'
@@ -37,7 +36,7 @@ import { findThread, setThreadResolved, threadIdOfComment } from './threads.ts'
 
 const READY_MUTATION = `mutation Ready($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id isDraft } } }`
 const MERGED_MESSAGE = 'Pull Request successfully merged'
-/** Somebody else's merge came between: what was asked for is as good as before. */
+/** Another merge moved the base branch; the same request may succeed now. */
 const BASE_MOVED = /base branch was modified/i
 
 export function createGithubPullHost(api: GithubApi, clock: Pick<Clock, 'after'>): PullRequestApi {
@@ -53,7 +52,7 @@ class GithubPullHost implements PullRequestApi {
     this.#clock = clock
   }
 
-  // ---- looking -----------------------------------------------------------------------------------------------------
+  // ---- reading ------------------------------------------------------------------------------------------------------
 
   repos(): Promise<Result<readonly CodehostRepo[]>> {
     return listRepos(this.#api)
@@ -91,14 +90,14 @@ class GithubPullHost implements PullRequestApi {
     return isRemote(remote) && Number(digits) >= 1 ? { remote, number: Number(digits) } : undefined
   }
 
-  // ---- merging, closing --------------------------------------------------------------------------------------------
+  // ---- state --------------------------------------------------------------------------------------------------------
 
   async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
     const prepared = await this.#prepareAction(place, 'merge')
     if (!prepared.ok) return prepared
     const { path, subject, pull } = prepared.value
     const payload = { merge_method: method, sha: asText(readField(pull, 'head', 'sha')) }
-    // Without one, whatever is there by then would be merged.
+    // Without `sha` GitHub would merge commits that nobody has seen.
     if (payload.sha === '') return unexpectedReply(subject)
     const first = await this.#api.send('PUT', `${path}/merge`, payload)
     const wasBaseMoved = first.ok && first.value.status === 405 && BASE_MOVED.test(errorMessage(first.value))
@@ -118,14 +117,14 @@ class GithubPullHost implements PullRequestApi {
     )
   }
 
-  /** One that was a draft is one again: GitHub keeps that. */
+  /** GitHub restores the draft state. */
   async reopen(place: PullReference): Promise<Result<void>> {
     const prepared = await this.#prepareAction(place, 'reopen')
     if (!prepared.ok) return prepared
     const opened = await this.#api.write('PATCH', prepared.value.path, prepared.value.subject, {
       state: 'open',
     })
-    // Nothing else than a state is sent, so nothing else can be wrong with it.
+    // The request holds a state only, so `invalid` means a conflict with the current state.
     if (!opened.ok && opened.refusal.kind === 'invalid') return no('conflict', opened.refusal.message)
     return withoutValue(opened)
   }
@@ -138,12 +137,12 @@ class GithubPullHost implements PullRequestApi {
     return withoutValue(await this.#api.graphql({ query: READY_MUTATION, variables, subject, writes: true }))
   }
 
-  // ---- talking -----------------------------------------------------------------------------------------------------
+  // ---- conversation -------------------------------------------------------------------------------------------------
 
-  /** Its number may be an issue's, which takes comments too: those were not meant. */
+  /** The number may belong to an issue, which accepts comments too; check first. */
   async comment(place: PullReference, body: string): Promise<Result<void>> {
     if (isBlank(body)) return EMPTY_BODY
-    const prepared = await this.#prepareAction(place, 'talk')
+    const prepared = await this.#prepareAction(place, 'comment')
     if (!prepared.ok) return prepared
     const { subject, repo } = prepared.value
     return withoutValue(
@@ -169,9 +168,9 @@ class GithubPullHost implements PullRequestApi {
     const { repo, subject } = context.value
     const thread = await findThread(this.#api, place, threadIdOfComment(commentId))
     if (!thread.ok) return thread
-    const { firstCommentId: firstComment } = thread.value
-    if (firstComment === '') return unexpectedReply(subject)
-    const path = `${repo}/pulls/${place.number}/comments/${firstComment}/replies`
+    const { firstCommentId } = thread.value
+    if (firstCommentId === '') return unexpectedReply(subject)
+    const path = `${repo}/pulls/${place.number}/comments/${firstCommentId}/replies`
     return withoutValue(await this.#api.write('POST', path, subject, { body }))
   }
 
@@ -185,7 +184,7 @@ class GithubPullHost implements PullRequestApi {
     return thread.ok ? setThreadResolved(this.#api, thread.value.id, resolved) : thread
   }
 
-  // ---- asking ------------------------------------------------------------------------------------------------------
+  // ---- requests -----------------------------------------------------------------------------------------------------
 
   #createContext(place: PullReference): Result<PullReadContext> {
     const repo = repoPath(place.remote)
@@ -194,7 +193,7 @@ class GithubPullHost implements PullRequestApi {
     return yes({ api: this.#api, clock: this.#clock, place, repo: repo.value, subject })
   }
 
-  /** The pull request as it is, when this may be done to it. */
+  /** Reads the pull request and checks that its state allows the action. */
   async #prepareAction(place: PullReference, action: GithubPullAction): Promise<Result<PreparedPullAction>> {
     const context = this.#createContext(place)
     if (!context.ok) return context
@@ -206,7 +205,7 @@ class GithubPullHost implements PullRequestApi {
     return yes({ repo, path: `${repo}/pulls/${place.number}`, subject, pull: pull.value })
   }
 
-  /** An answer may get lost on its way, or a proxy may give one of its own, and it was merged all the same. */
+  /** The merge may have succeeded although the reply was lost or replaced by a proxy. */
   async #isMergedAt(place: PullReference, sha: string, reply: Result<HttpReply>): Promise<boolean> {
     const isUncertain = reply.ok ? reply.value.status >= 500 : reply.refusal.kind === 'failed'
     const context = this.#createContext(place)
@@ -216,7 +215,7 @@ class GithubPullHost implements PullRequestApi {
   }
 }
 
-/** A fork that was deleted is null. */
+/** GitHub sends null for a deleted fork. */
 function toPullOrigin(pull: unknown): PullBranches {
   const head = asText(readField(pull, 'head', 'repo', 'full_name'))
   return {
@@ -234,9 +233,9 @@ interface PreparedPullAction {
   readonly pull: unknown
 }
 
-// ---- what may be done in which state -------------------------------------------------------------------------------
+// ---- rules by state -------------------------------------------------------------------------------------------------
 
-type GithubPullAction = 'merge' | 'close' | 'reopen' | 'ready' | 'talk'
+type GithubPullAction = 'merge' | 'close' | 'reopen' | 'ready' | 'comment'
 
 const OBSTACLES: Readonly<Record<GithubPullAction, Partial<Record<PullState, string>>>> = {
   merge: {
@@ -247,7 +246,7 @@ const OBSTACLES: Readonly<Record<GithubPullAction, Partial<Record<PullState, str
   close: { merged: 'is merged already', closed: 'is closed already' },
   reopen: { merged: 'is merged, and cannot be reopened', open: 'is open already', draft: 'is open already' },
   ready: { merged: 'is merged already', closed: 'is closed; reopen it first', open: 'is not a draft' },
-  talk: {},
+  comment: {},
 }
 
 function findObstacle(action: GithubPullAction, pull: unknown): string | undefined {
@@ -255,6 +254,6 @@ function findObstacle(action: GithubPullAction, pull: unknown): string | undefin
 }
 
 const isBlank = (body: string): boolean => body.trim() === ''
-const EMPTY_BODY = no('invalid', 'body: must not be empty; say something')
+const EMPTY_BODY = no('invalid', 'body: must not be empty')
 
 const withoutValue = (answer: Result<unknown>): Result<void> => (answer.ok ? yes(undefined) : answer)

@@ -1,9 +1,9 @@
 /**
- * How GitHub speaks of its limits: of an hour's requests in headers, with the second at which they begin anew, and of
- * too many at once in words, with a pause.
+ * Rate limit rules of GitHub.
  *
- * REST, GraphQL and search are counted apart. Of what is written it wants one at a time, a second apart. Of what it
- * takes within a minute it says nothing before that is overdone; what has not changed may count there as well.
+ * Headers report an hourly budget with its reset time, separately for REST, GraphQL and search. Secondary limits appear
+ * only as a refusal, with or without a pause. GitHub asks for one write at a time, a second apart. The limits per
+ * minute are documented but not reported; unchanged replies may count there too.
  */
 import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, MinuteQuota, RateLimitRules, ServiceRequest } from '../../http/client-types.ts'
@@ -11,14 +11,14 @@ import { type HttpReply, retryAfterMs } from '../../http/http.ts'
 import { isRateLimited } from './errors.ts'
 import { asList, readField } from './fields.ts'
 
-/** It refuses beyond 100, which are shared by everything that has this account's tokens. */
+/** GitHub allows 100, shared by all programs that use tokens of this account. */
 const CONCURRENT_REQUESTS_MAX = 50
 const WRITE_PAUSE_MS = 1_000
-/** What it wants where it names no time. */
+/** Pause that GitHub asks for when its reply names none. */
 const DEFAULT_PAUSE_MS = 60_000
-/** It counts by the hour: an instant beyond the next one is a clock's mistake, most likely our own. */
+/** Budgets reset within the hour; a later reset means a wrong clock, most likely ours. */
 const WINDOW_MS_MAX = 60 * 60_000
-/** As it is documented. */
+/** Limits per minute as documented by GitHub. */
 const MINUTE_QUOTAS: Readonly<Record<string, MinuteQuota>> = {
   core: { points: 900, read: 1, write: 5 },
   graphql: { points: 2_000, read: 1, write: 5 },
@@ -61,7 +61,7 @@ function parseWhole(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,12}$/.test(header) ? Number(header) : undefined
 }
 
-/** Milliseconds for which nothing may be asked; undefined: it is no such refusal. `now`: wall milliseconds. */
+/** Milliseconds without requests; undefined when the reply is not a rate limit. `now`: wall milliseconds. */
 export function rateLimitPauseMs(reply: HttpReply, now: number): number | undefined {
   if (!isRateLimited(reply) && !isGraphqlRateLimited(reply)) return undefined
   const { headers } = reply
@@ -72,7 +72,7 @@ export function rateLimitPauseMs(reply: HttpReply, now: number): number | undefi
   return reset === undefined ? DEFAULT_PAUSE_MS : Math.min(Math.max(0, reset * 1000 - now), WINDOW_MS_MAX)
 }
 
-/** The words may also stand in somebody's comment, so the errors themselves are asked. */
+/** The text may also occur in a comment, so check the error types. */
 function isGraphqlRateLimited({ status, text }: HttpReply): boolean {
   if (status !== 200 || !GRAPHQL_LIMITED.test(text)) return false
   const body = parseJson(text, GRAPHQL_KEYS_MAX)

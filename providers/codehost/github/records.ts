@@ -1,8 +1,8 @@
 /**
- * GitHub's pull requests, and what belongs to them, as the service's own records.
+ * Converts GitHub's pull requests and their parts into records of the API.
  *
- * Nothing that GitHub may leave out is needed: an account that is gone, a fork that was deleted, a binary's patch. What
- * even so makes no record is left out of lists.
+ * Fields that GitHub may omit are optional: a deleted account, a deleted fork, the patch of a binary file. Items that
+ * still make no valid record are left out of lists.
  */
 import type { PullFacts } from '../../../core/provider-ports.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
@@ -17,7 +17,7 @@ import type {
 import type { PullState } from '../../../protocol/run.ts'
 import { asCount, asInstant, asLink, asPositiveInteger, asText, readField, readLogin } from './fields.ts'
 
-/** Of all files of one pull request together; beyond it they come without, as GitHub does with large ones. */
+/** Limit for all patches of a pull request; files beyond it have no patch, as with large files on GitHub. */
 const PATCHES_CHARS_MAX = 8 * 1024 * 1024
 const CHECK_STATES = new Set(['queued', 'in_progress', 'completed'])
 
@@ -27,7 +27,7 @@ export function readState(pull: unknown): PullState {
   return readField(pull, 'draft') === true ? 'draft' : 'open'
 }
 
-/** undefined: it is no pull request. */
+/** Undefined when the value is not a pull request. */
 export function toPullFacts(pull: unknown): PullFacts | undefined {
   const number = asPositiveInteger(readField(pull, 'number'))
   const url = asLink(readField(pull, 'html_url'))
@@ -61,14 +61,14 @@ export function toRepo(repo: unknown): CodehostRepo | undefined {
   }
 }
 
-/** Each of them that is one. */
+/** Keeps the items that can be read. */
 export function toRecords<T>(items: readonly unknown[], read: (item: unknown) => T | undefined): T[] {
   return items.flatMap((item) => read(item) ?? [])
 }
 
-// ---- the conversation --------------------------------------------------------------------------------------------
+// ---- conversation ---------------------------------------------------------------------------------------------------
 
-/** `pullUrl`: where people find it when it has no address of its own. */
+/** `pullUrl`: address of a comment without one of its own. */
 export function toComment(comment: unknown, pullUrl: string): PullComment | undefined {
   const id = readId(comment)
   const createdAt = asInstant(readField(comment, 'created_at'))
@@ -82,7 +82,7 @@ export function toComment(comment: unknown, pullUrl: string): PullComment | unde
   }
 }
 
-/** What somebody still writes has no time, and is nobody else's business. */
+/** A pending review has no time, and is private to its author. */
 export function toReview(review: unknown): PullReview | undefined {
   const id = readId(review)
   const submittedAt = asInstant(readField(review, 'submitted_at'))
@@ -96,13 +96,13 @@ export function toReview(review: unknown): PullReview | undefined {
   }
 }
 
-/** The numbers may be too large to be exact. */
+/** Prefers the text id: numeric ids may exceed safe integers. */
 function readId(item: unknown): string | undefined {
   const id = asText(readField(item, 'node_id'), 256) || String(asPositiveInteger(readField(item, 'id')) ?? '')
   return id === '' ? undefined : id
 }
 
-// ---- the work ----------------------------------------------------------------------------------------------------
+// ---- files and commits ----------------------------------------------------------------------------------------------
 
 export function toFiles(items: readonly unknown[]): PullFile[] {
   let charsLeft = PATCHES_CHARS_MAX
@@ -140,9 +140,9 @@ export function toCommit(item: unknown): PullCommit | undefined {
   return { sha, message: asText(readField(commit, 'message'), PROSE_CHARS_MAX), author, committedAt }
 }
 
-// ---- checks ------------------------------------------------------------------------------------------------------
+// ---- checks ---------------------------------------------------------------------------------------------------------
 
-/** What waits for a rule, a person or a machine has not begun. */
+/** States such as `waiting` or `pending` count as `queued`. */
 export function toCheckFromRun(run: unknown): PullCheck | undefined {
   const name = asText(readField(run, 'name'))
   if (name === '') return undefined
@@ -151,7 +151,7 @@ export function toCheckFromRun(run: unknown): PullCheck | undefined {
   const url = asLink(readField(run, 'html_url')) ?? asLink(readField(run, 'details_url'))
   return {
     name,
-    // Only these three are let through.
+    // The set holds exactly the states of the type.
     status: CHECK_STATES.has(status) ? (status as PullCheck['status']) : 'queued',
     ...(conclusion === '' ? {} : { conclusion }),
     ...(url === undefined ? {} : { url }),
@@ -159,7 +159,7 @@ export function toCheckFromRun(run: unknown): PullCheck | undefined {
   }
 }
 
-/** Without any, the whole is `pending` all the same: only the single ones count. */
+/** Reads single statuses only: the combined state is `pending` even without any status. */
 export function toCheckFromStatus(status: unknown): PullCheck | undefined {
   const name = asText(readField(status, 'context'))
   const state = asText(readField(status, 'state'))

@@ -1,9 +1,9 @@
 /**
- * The threads that hang on single lines. Only GitHub's GraphQL knows whether one is resolved.
+ * Reads and resolves review threads. Only GitHub's GraphQL API knows whether a thread is resolved.
  *
- * A comment's id here begins with its thread's, for a reply goes to the thread, whichever of its comments a person
- * answers. Of more than can be shown the newest are, and of a long thread its beginning and its end. Whose thread it is
- * is asked before anything is done to it: an id may come from anywhere.
+ * Comment ids begin with the id of their thread, because a reply goes to the thread. Beyond the limits only the newest
+ * threads are read, and of a long thread its first and its newest comments. An id may come from anywhere, so the
+ * thread's pull request is checked before any action.
  */
 import type { PullReference } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -20,10 +20,10 @@ import { asInstant, asLink, asList, asPositiveInteger, asText, readField, readLo
 import { toRecords } from './records.ts'
 
 const THREADS_PER_PAGE = 100
-/** Of a longer thread, besides the one that it began with. */
+/** Newest comments of a thread, besides its first one. */
 const THREAD_COMMENTS_MAX = 50
 const PAGES_MAX = Math.ceil(FOLLOW_UP_ITEMS_MAX / THREADS_PER_PAGE)
-/** What GraphQL takes as a whole number. */
+/** Largest GraphQL `Int`. */
 const INT_MAX = 2 ** 31 - 1
 const ID_SEPARATOR = ':'
 
@@ -74,18 +74,21 @@ export async function listThreads(
 
 export interface ReplyTarget {
   readonly id: string
-  /** A reply goes to it, by the number that REST knows it by. */
+  /** REST id of the first comment, to which replies are sent. */
   readonly firstCommentId: string
 }
 
-/** Refused when it is no thread of this pull request. */
+/** Refuses a thread of another pull request. */
 export async function findThread(
   api: GithubApi,
   place: PullReference,
   id: string,
 ): Promise<Result<ReplyTarget>> {
   const { number, remote } = place
-  const missing = no('unknown', `pull request ${number} of ${remote} has no such thread; look at it again`)
+  const missing = no(
+    'unknown',
+    `pull request ${number} of ${remote} has no such thread; reload the pull request`,
+  )
   if (number > INT_MAX) return missing
   const variables = { ...variablesOf(place), thread: id }
   const data = await api.graphql({ query: THREAD_OWNER_QUERY, variables, subject: 'thread of this id' })
@@ -102,7 +105,7 @@ export function threadIdOfComment(commentId: string): string {
   return end < 0 ? commentId : commentId.slice(0, end)
 }
 
-/** Twice is once. */
+/** Idempotent. */
 export async function setThreadResolved(
   api: GithubApi,
   id: string,
@@ -147,7 +150,7 @@ function toThreadComment(node: unknown, thread: string): PullComment | undefined
   return { id, author: readLogin(readField(node, 'author')), body, createdAt, url }
 }
 
-/** They come as text, for they may be too large for a number. */
+/** GraphQL sends large ids as text. */
 function asDigits(value: unknown): string {
   const text = typeof value === 'number' ? String(value) : asText(value)
   return /^\d{1,30}$/.test(text) ? text : ''

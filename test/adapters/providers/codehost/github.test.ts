@@ -79,7 +79,7 @@ describe('addresses', () => {
     ['http://127.0.0.1:99', 'http://127.0.0.1:99/ada/lamps.git'],
     ['http://code.example/api/v3', expect.stringMatching(/must begin with https/)],
     ['https://ada:x@code.example/api/v3', expect.stringMatching(/must not hold a user/)],
-    ['nonsense', expect.stringMatching(/no address/)],
+    ['nonsense', expect.stringMatching(/is not a URL/)],
   ])('%s → %s', (apiUrl, expected) => {
     expect(address(apiUrl)).toEqual(expected)
   })
@@ -143,12 +143,12 @@ describe('finding', () => {
     [
       { status: 403, json: { message: 'limit' }, headers: { 'x-ratelimit-remaining': '0' } },
       'unavailable',
-      /fewer requests/,
+      /limits requests/,
     ],
     [
       { status: 429, json: { message: 'slow' }, headers: { 'retry-after': '3600' } },
       'unavailable',
-      /fewer requests/,
+      /limits requests/,
     ],
     [{ status: 404, json: { message: 'Not Found' } }, 'unknown', /no repository ada\/lamps/],
     [
@@ -156,8 +156,8 @@ describe('finding', () => {
       'invalid',
       /Validation Failed: bad: worse/,
     ],
-    [{ status: 200, text: '<html>' }, 'failed', /something else/],
-    [{ status: 200, json: [pull({ html_url: 'javascript:alert(1)' })] }, 'failed', /something else/],
+    [{ status: 200, text: '<html>' }, 'failed', /is not a pull request/],
+    [{ status: 200, json: [pull({ html_url: 'javascript:alert(1)' })] }, 'failed', /is not a pull request/],
     [{ status: 418, text: 'tea\u001b[2J' }, 'invalid', /answered 418/],
     [{ status: 410, text: 'gone' }, 'invalid', /answered 410/],
     [{ status: 409, text: 'two at once' }, 'failed', /answered 409/],

@@ -107,7 +107,7 @@ describe('nothing of a repository is run', () => {
     expect(await detailOf(bench, number)).toMatchObject({ mergeableState: 'blocked', changedFiles: 1 })
     for (const method of ['merge', 'squash', 'rebase'] as const) {
       expect(await bench.host.merge({ remote: REMOTE, number }, method)).toMatchObject({
-        refusal: { kind: 'conflict', message: expect.stringContaining('merge it by hand') },
+        refusal: { kind: 'conflict', message: expect.stringContaining('merge by hand') },
       })
     }
     expect(existsSync(witness)).toBe(false)
@@ -291,7 +291,7 @@ describe('what else may be pushed', () => {
     await git(bench.bare, ['update-ref', 'refs/heads/work', sha])
     const number = await bench.open({ head: 'work' })
     expect(await bench.host.merge(place(number), 'rebase')).toMatchObject({
-      refusal: { kind: 'conflict', message: expect.stringContaining('begins anew') },
+      refusal: { kind: 'conflict', message: expect.stringContaining('second root commit') },
     })
     expect(await bench.host.merge(place(number), 'squash')).toMatchObject({ ok: true })
   })

@@ -117,7 +117,7 @@ test('what cannot be read is named, keeps its number, and harms nobody', async (
         expect.stringMatching(/^2\.json: \/number: must be 2/),
         expect.stringMatching(/^3\.json: \/state: must be/),
         expect.stringMatching(/^9\.json is a link/),
-        expect.stringMatching(/^10\.json is no plain file/),
+        expect.stringMatching(/^10\.json is not a regular file/),
       ],
     },
   })
