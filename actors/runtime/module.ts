@@ -83,6 +83,7 @@ export const effectHandlers = <F extends Effect>(handlers: EffectHandlers<F>): M
 export class ModuleList {
   readonly participants: readonly CommitParticipant[]
   readonly views: ModuleViews
+  readonly needs: readonly ViewNeed[]
   readonly #modules: readonly Module[]
   readonly #effects: ReadonlyMap<string, (effect: never) => void>
   readonly #timers: ReadonlyMap<string, (key: string, name: string) => void>
@@ -90,7 +91,8 @@ export class ModuleList {
   readonly #viewObservers: readonly ((change: ViewChange) => void)[]
 
   /** Throws when two modules have one name, one effect group or one timer, or when one needs a view too early. */
-  constructor(modules: ReadonlyMap<string, Module>) {
+  constructor(modules: ReadonlyMap<string, Module>, needs: readonly ViewNeed[] = []) {
+    this.needs = needs
     this.#modules = [...modules.values()]
     this.participants = this.#modules.flatMap(({ participants = [] }) => participants)
     this.views = viewsOf(modules)
@@ -164,29 +166,18 @@ export interface ViewNeed {
   readonly view: string
 }
 
-/**
- * Creates the modules in their order, each with the views of those before it.
- *
- * @param onNeed called for every view that a module asks for, so that a test can draw the graph
- */
-export function createModules<C>(
-  definitions: readonly ModuleDefinition<C>[],
-  context: C,
-  onNeed: (need: ViewNeed) => void = () => {},
-): ModuleList {
+/** Creates the modules in their order, each with the views of those before it. */
+export function createModules<C>(definitions: readonly ModuleDefinition<C>[], context: C): ModuleList {
   const modules = new Map<string, Module>()
+  const needs: ViewNeed[] = []
   for (const { name, create } of definitions) {
     if (modules.has(name)) throw new Error(`two modules are called ${name}`)
-    modules.set(name, create(context, viewsFor(name, modules, onNeed)))
+    modules.set(name, create(context, viewsFor(name, modules, needs)))
   }
-  return new ModuleList(modules)
+  return new ModuleList(modules, needs)
 }
 
-function viewsFor(
-  module: string,
-  modules: ReadonlyMap<string, Module>,
-  onNeed: (need: ViewNeed) => void,
-): ModuleViews {
+function viewsFor(module: string, modules: ReadonlyMap<string, Module>, needs: ViewNeed[]): ModuleViews {
   // What a module has no view of, it hears by an error; hence the wider type of the empty target.
   return new Proxy({} as ModuleViews, {
     get(_, view) {
@@ -195,7 +186,7 @@ function viewsFor(
         throw new Error(
           `${module} needs the view of ${String(view)}, which no module before it in the list has`,
         )
-      onNeed({ module, view: String(view) })
+      needs.push({ module, view: String(view) })
       return owner.view
     },
   })

@@ -10,13 +10,19 @@ import { noNeighbours } from './no-providers.ts'
 import { keptLog, noMeters } from './recording-log.ts'
 
 export function hostInMemory(configText?: string, parts: Partial<HostDependencies> = {}) {
+  const { dependencies, clock, log, store, ended } = dependenciesInMemory(configText)
+  const host: Host = createHost({ ...dependencies, ...parts })
+  return { host, clock, log, store, ended }
+}
+
+export function dependenciesInMemory(configText?: string) {
   const clock = new ManualClock()
   const log = keptLog()
   const store = createMemoryStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
   const configuration = readConfig(configText)
   if (!configuration.ok) throw new Error(configuration.refusal.message)
   const ended: { exitCode: number; reason: string }[] = []
-  const host: Host = createHost({
+  const dependencies: HostDependencies = {
     clock,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     log,
@@ -29,7 +35,6 @@ export function hostInMemory(configText?: string, parts: Partial<HostDependencie
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
     openListeners: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),
-    ...parts,
-  })
-  return { host, clock, log, store, ended }
+  }
+  return { dependencies, clock, log, store, ended }
 }

@@ -6,7 +6,6 @@ import {
   effectHandlers,
   type Module,
   type ModuleDefinition,
-  type ViewNeed,
 } from '../../../actors/runtime/module.ts'
 
 declare module '../../../actors/runtime/module.ts' {
@@ -48,9 +47,8 @@ const sums = defineModule<Context>()({
 
 function created(definitions: readonly ModuleDefinition<Context>[] = [numbers, sums]) {
   const calls: string[] = []
-  const needs: ViewNeed[] = []
-  const modules = createModules(definitions, { calls }, (need) => needs.push(need))
-  return { modules, calls, needs }
+  const modules = createModules(definitions, { calls })
+  return { modules, calls, needs: modules.needs }
 }
 
 const named = (name: string, module: Module): ModuleDefinition<Context> => ({ name, create: () => module })
