@@ -1,9 +1,9 @@
 /**
- * Records as they were written by each version of each layout: they must be readable for ever.
+ * Golden snapshots, as each version of each snapshot codec wrote them: they must be readable for ever.
  *
- * The file of a layout's present version also holds its fingerprint. When states, codes or fields change, this fails;
- * then the layout gets a new version and a lift from the old one, and `GOLDEN=write npm run jest -- test/machines/golden`
- * writes the new version's file. The old files are never touched again.
+ * The file of the current version also holds the codec's fingerprint. When states, codes or fields change, this fails;
+ * then give the codec a new version and a lift from the old one; `GOLDEN=write npm run jest -- test/machines/golden`
+ * writes the file of the new version. Never change an old file, except for names of states.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -25,7 +25,7 @@ interface Golden {
     readonly state: string
     readonly key: string
     readonly record: ActorSnapshot
-    /** What lies among all runs beside it. */
+    /** The run record beside the snapshot. */
     readonly run?: Run
   }[]
 }
@@ -56,7 +56,7 @@ async function written(kind: ActorKind): Promise<Golden> {
   return { fingerprint: kind.codec?.fingerprint() ?? '', records }
 }
 
-test('every durable kind has golden records of its present version', async () => {
+test('every stored kind has golden snapshots of its current version', async () => {
   for (const kind of durable) {
     const path = join(folder, fileOf(kind))
     if (process.env.GOLDEN === 'write' && !existsSync(path))
@@ -67,16 +67,16 @@ test('every durable kind has golden records of its present version', async () =>
 })
 
 describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, kind) => {
-  test('its states, codes and fields are those of its version: a change needs a new one', () => {
+  test('its states, codes and fields are those of its version: a change needs a new version', () => {
     expect(kind.codec?.fingerprint()).toBe(read(fileOf(kind)).fingerprint)
   })
 
-  test('is written today as it was when its version was new', async () => {
+  test('is encoded as when its version was new', async () => {
     expect(await written(kind)).toEqual(read(fileOf(kind)))
   })
 
   const files = readdirSync(folder).filter((file) => file.startsWith(`${name}.v`))
-  test.each(files)('%s: every record comes back alive, in its state', (file) => {
+  test.each(files)('%s: every snapshot is restored, in its state', (file) => {
     for (const { state, key, record, run } of read(file).records) {
       const database = new CrashDatabase()
       database.disk.set(name, new Map([[key, record]]))
@@ -91,7 +91,7 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
   })
 })
 
-test('the lock is a lock: another state, code, field or version has another fingerprint', () => {
+test('another state, code, field or version has another fingerprint', () => {
   const states = { offered: 'o', held: 'h' }
   const print = (change: Partial<Parameters<typeof createSnapshotCodec>[0]> = {}) =>
     createSnapshotCodec({

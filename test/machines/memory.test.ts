@@ -1,6 +1,6 @@
 /**
- * An hour of a busy fleet leaves memory as it was: whatever comes (runs, leases, lines, frames, deadlines, alarms) has
- * gone when it is over, but for what is bounded.
+ * An hour of a busy fleet leaves memory as it was: runs, leases, connections, frames, deadlines and timers are gone
+ * when it is over, except for caches with a limit.
  */
 import { expect, test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -13,11 +13,11 @@ import { hostInMemory } from '../support/host-in-memory.ts'
 import { firstSeed, Random } from '../support/random.ts'
 
 const CYCLES = Number(process.env.FLEET_CYCLES ?? 240)
-/** Long enough for every pause, hold, push and answer to be over. */
+/** Long enough for every backoff, push and answer timeout to end. */
 const A_WHILE_MS = 30 * 60_000
 const T = '2026-01-01T00:00:00.000Z'
 
-/** A worker as simple as can be: it does what the test says, and remembers which leases it has. */
+/** A simple worker: sends what the test says, and remembers its leases. */
 class SimpleWorker {
   readonly #fleet: TestFleet
   readonly #name: string
@@ -126,7 +126,7 @@ async function createFleet() {
 }
 type TestFleet = Awaited<ReturnType<typeof createFleet>>
 
-/** One ticket's run, by one of the ways in which it can go. */
+/** Runs one ticket to one of its possible ends. */
 async function cycle(
   fleet: TestFleet,
   workers: readonly SimpleWorker[],
@@ -150,9 +150,9 @@ async function execute(
   random: Random,
 ): Promise<void> {
   const own = worker.held.get(leaseId)
-  // Offered a while ago, and taken back since.
+  // The lease was offered earlier and has ended since.
   if (own === undefined) return
-  // Refusals are rare: a worker that refuses often is put on hold, and then nothing happens.
+  // Rejections are rare, because a worker that rejects often is skipped for a while, and then nothing happens.
   const draw = random.random(0.04)
     ? random.pick(['rejected', 'unanswered'])
     : random.pick(['away', 'artifacts', 'cancelled', 'forgotten', 'plain', 'plain'])
@@ -203,7 +203,7 @@ async function cancelled(fleet: TestFleet, runId: string): Promise<void> {
   await answer
 }
 
-/** Time passes, and everybody who is there says so. */
+/** Advances the clock while every worker sends heartbeats. */
 async function pass(fleet: TestFleet, workers: readonly SimpleWorker[], ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 15_000) {
     await fleet.clock.advance(15_000)
@@ -211,7 +211,7 @@ async function pass(fleet: TestFleet, workers: readonly SimpleWorker[], ms: numb
   }
 }
 
-test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
+test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
   const seed = firstSeed(1)
   const random = new Random(seed)
   const fleet = await createFleet()
@@ -230,14 +230,14 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
 
   for (let n = 0; n < CYCLES; n++) {
     await cycle(fleet, workers, n, random)
-    // A line that says nothing, and one that says nonsense.
+    // Open a connection that sends nothing, and one that sends an invalid frame.
     new SimpleWorker(fleet, 'silent').connect()
     const stranger = new SimpleWorker(fleet, 'stranger')
     stranger.connect()
     await stranger.sendFrames({ type: 'nonsense' })
     await pass(fleet, workers, 15_000)
   }
-  // What is still held is denied, what still waits is cancelled.
+  // Deny leases that are still held, and cancel runs that still wait.
   for (const worker of workers) worker.held.clear()
   await pass(fleet, workers, 15_000)
   for (let round = 0; round < 10; round++) {
@@ -253,16 +253,16 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   const { journalPages, ...after } = census()
   const { journalPages: _, ...was } = before
   expect({ seed, ...after }).toEqual({ seed, ...was })
-  // These are kept on purpose, up to a bound.
+  // The run event log keeps these, up to a limit.
   expect(journalPages).toBeLessThanOrEqual(CYCLES)
-  // On disk: nothing of lives that are over.
+  // The disk holds nothing of actors that have ended.
   expect([...fleet.store.database.snapshots.all('run')]).toEqual([])
   expect([...fleet.store.database.snapshots.all('lease')]).toEqual([])
   expect([...fleet.store.database.keyValues.all('mark')]).toEqual([])
   expect(fleet.log.lines.filter(({ level }) => level === 'error')).toEqual([])
 }, 240_000)
 
-test('pages of the journal are kept for a while, and never more than a bounded number', async () => {
+test('the run event log keeps a limited number of runs in memory', async () => {
   const journal = new RunEventLog({
     events: { nextIndex: () => 0 },
     requestCommit: () => {},

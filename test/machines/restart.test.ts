@@ -1,4 +1,4 @@
-/** Every durable life, stopped in each of its states: it comes back as it was, and can still be brought to its end. */
+/** Stops every stored actor in each of its states: a restart restores it, and it can still reach its end. */
 import { describe, expect, test } from '@jest/globals'
 import type { ExecutionEvent } from '../../actors/daemon/execution.machine.ts'
 import type { LeaseEvent } from '../../actors/leases/lease.machine.ts'
@@ -8,7 +8,7 @@ import { T1 } from '../rules/run/runs.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 import { type ActorPose, createIsolatedSystem, executions, leases, runs, workers } from './durable-model.ts'
 
-/** Stopped, and brought back by another host from what is on disk. */
+/** Stops the system and restores the actor in another one from the disk. */
 async function restarted(posed: ActorPose, clock?: ManualClock) {
   const first = createIsolatedSystem(undefined, clock)
   first.pose(posed)
@@ -37,7 +37,7 @@ describe('a lease', () => {
   const late: LeaseEvent = { type: 'lease expired', at: T1 }
   const untold: LeaseEvent = { type: 'cancel timed out', at: T1 }
 
-  /** No worker is connected yet: whoever had one waits for it, and nothing is dispatched twice. */
+  /** No worker is connected yet: the lease waits for its worker, and nothing is dispatched twice. */
   const after: Readonly<Record<string, readonly [state: string, done: readonly string[]]>> = {
     offered: ['unconfirmed', ['lease.await worker']],
     unconfirmed: ['unconfirmed', ['lease.await worker']],
@@ -63,7 +63,7 @@ describe('a lease', () => {
   })
 
   test.each(leases.map((posed) => [posed.state, posed] as const))(
-    '%s, and its worker comes back without it, or not at all',
+    '%s, and its worker returns without it, or not at all',
     async (state, posed) => {
       for (const event of [denies, state === 'cancelling' ? untold : late]) {
         const { system, flush, database } = await restarted(posed)
@@ -110,13 +110,13 @@ describe('a run', () => {
 })
 
 test.each(['held', 'adrift', 'cancelling'])(
-  'a run found queued belongs to its lease, which was %s',
+  'a restored run that is queued follows its lease, which was %s',
   async (state) => {
     const [queued] = runs
     const lease = leases.find((posed) => posed.state === state)
     if (queued === undefined || lease === undefined) throw new Error('nothing to pose')
     const first = createIsolatedSystem()
-    // Each alone, so that neither has told the other anything.
+    // Create each in a system of its own, so that neither receives events of the other.
     first.pose(queued)
     await first.flush()
     const other = createIsolatedSystem()
@@ -158,7 +158,7 @@ describe('an execution', () => {
   const acknowledged: ExecutionEvent = { type: 'completion acknowledged' }
   const salvaged: ExecutionEvent = { type: 'recovered', sandbox: { id: 'sb-2' } }
 
-  /** Nothing of it runs any more: what it left is seen to, or nobody is told. */
+  /** Nothing of the execution runs any more: its remains are recovered, or it ends. */
   const after: Readonly<Record<string, readonly [state: string | undefined, done: readonly string[]]>> = {
     accepted: [undefined, []],
     preparing: ['recovering', ['execution.recover']],

@@ -1,11 +1,11 @@
-/** Which remarks count as told: those that every attempt of a follow-up had which came to a good end. */
+/** A remark counts as answered when every attempt of a completed follow-up received it. */
 import { describe, expect, test } from '@jest/globals'
 import { AnsweredRemarks, type RemarkOffer } from '../../../actors/runs/answered-remarks.ts'
 import type { KeyValues } from '../../../core/ports.ts'
 
 const URL = 'https://code.example/1'
 
-/** What is written survives; `restart`: nothing else does. */
+/** Keeps written values over `restart`, and nothing else. */
 function createHarness() {
   const disk = new Map<string, object>()
   const keyValues: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
@@ -31,7 +31,7 @@ function createHarness() {
   return { offer, land: commit, restart, ends: end, answered }
 }
 
-test('what a follow-up had is told once it is done, also after a restart', () => {
+test('remarks of a follow-up count as answered when it completes, also after a restart', () => {
   const remarks = createHarness()
   remarks.offer(['a', 'b'])
   expect(remarks.answered()).toBeUndefined()
@@ -47,7 +47,7 @@ test('what a follow-up had is told once it is done, also after a restart', () =>
   expect(remarks.answered()).toBe('abc')
 })
 
-test('of one that failed nothing is, and what was told before still is', () => {
+test('a failed follow-up answers nothing, and earlier answers stay', () => {
   const remarks = createHarness()
   remarks.offer(['a'])
   remarks.ends(false)
@@ -59,8 +59,8 @@ test('of one that failed nothing is, and what was told before still is', () => {
   expect(remarks.answered()).toBe('a')
 })
 
-describe('of one that is begun again', () => {
-  test('only what each of its attempts had', () => {
+describe('a follow-up that starts again', () => {
+  test('answers only remarks that each attempt received', () => {
     const remarks = createHarness()
     remarks.offer(['a', 'b'])
     remarks.land()
@@ -70,7 +70,7 @@ describe('of one that is begun again', () => {
     expect(remarks.answered()).toBe('az')
   })
 
-  test('nothing, when it is not known what the first had', () => {
+  test('answers nothing new when the remarks of its first attempt are unknown', () => {
     const remarks = createHarness()
     remarks.offer(['a', 'b'])
     remarks.restart()
@@ -80,7 +80,7 @@ describe('of one that is begun again', () => {
   })
 })
 
-test('another pull request, and an end of another one, are another matter', () => {
+test('other pull requests and ends of other follow-ups have no effect', () => {
   const remarks = createHarness()
   remarks.ends(true)
   remarks.offer(['a'])

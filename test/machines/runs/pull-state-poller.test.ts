@@ -1,4 +1,4 @@
-/** The watch over pull requests, where what it stands on gives way. */
+/** Tests of PullStatePoller with failing ports. */
 import { expect, test } from '@jest/globals'
 import { PullStatePoller } from '../../../actors/runs/pull-state-poller.ts'
 import { yes } from '../../../core/result.ts'
@@ -11,7 +11,7 @@ import { keptLog } from '../../support/recording-log.ts'
 
 const URL = handPullUrl('owner/name', 1)
 
-test('a disk that cannot be read costs one round, and fails nobody who has just done something', async () => {
+test('a disk that can’t be read costs one round, and fails no caller', async () => {
   const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
   pulls.pulls.set(URL, 'merged')
   let isBroken = true

@@ -45,7 +45,7 @@ function createSystem(
 }
 
 describe('the commit loop', () => {
-  test('an effect waits for its cause: nothing is told before the flush, everything after', async () => {
+  test('an effect runs only after its cause is on disk', async () => {
     const { effectLog, send, spawn, database, clock } = createSystem()
     spawn('a')
     send('a', { type: 'add' })
@@ -56,7 +56,7 @@ describe('the commit loop', () => {
     expect(effectLog).toEqual(['a=0', 'a=1'])
   })
 
-  test('everything that happens in one turn shares one commit; what happens meanwhile shares the next', async () => {
+  test('events of one tick share one commit; events during a commit share the next', async () => {
     const { send, spawn, database, clock, flush } = createSystem()
     for (const key of ['a', 'b', 'c']) spawn(key)
     await clock.turn()
@@ -68,7 +68,7 @@ describe('the commit loop', () => {
     expect(database.commits).toBe(2)
   })
 
-  test('what may be told of a life lags behind what it is, until the flush', async () => {
+  test('the durable state of an actor follows its current state after the flush', async () => {
     const { system, send, spawn, flush } = createSystem()
     spawn('a')
     await flush()
@@ -79,7 +79,7 @@ describe('the commit loop', () => {
     expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
   })
 
-  test('an effect that throws is logged, and the others still happen', async () => {
+  test('an effect that throws is logged, and the others still run', async () => {
     const { effectLog, spawn, flush, log } = createSystem()
     spawn('bad effect')
     spawn('b')
@@ -88,7 +88,7 @@ describe('the commit loop', () => {
     expect(log.lines.map((line) => line.message)).toContain('an effect failed')
   })
 
-  test('a broken store is the end: no effect of what was in flight, and the host says so', async () => {
+  test('after a store failure no effect of the commit in flight runs, and the failure is fatal', async () => {
     const { effectLog, spawn, database, clock, fatal } = createSystem()
     spawn('a')
     await clock.turn()
@@ -98,7 +98,7 @@ describe('the commit loop', () => {
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
-  test('a life that ends leaves no record', async () => {
+  test('an actor that ends leaves no snapshot', async () => {
     const { system, effectLog, send, spawn, flush, database } = createSystem()
     spawn('a')
     await flush()
@@ -109,7 +109,7 @@ describe('the commit loop', () => {
     expect(database.disk.get('tally')?.size).toBe(0)
   })
 
-  test('a key may be used again within the same turn', async () => {
+  test('a key may be used again within the same tick', async () => {
     const { send, spawn, flush, database } = createSystem()
     spawn('a')
     send('a', { type: 'end' })
@@ -119,7 +119,7 @@ describe('the commit loop', () => {
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
-  test('settled means committed and told', async () => {
+  test('`settled` resolves when everything is committed and all effects have run', async () => {
     const { system, effectLog, spawn, database, clock } = createSystem()
     spawn('a')
     let settled = false
@@ -135,8 +135,8 @@ describe('the commit loop', () => {
   })
 })
 
-describe('mail and births', () => {
-  test('mail is delivered within the tick, after the transition that sent it', async () => {
+describe('messages and spawns', () => {
+  test('a message is delivered within the tick, after the transition that sent it', async () => {
     const { system, send, spawn } = createSystem()
     spawn('a')
     spawn('b')
@@ -144,20 +144,20 @@ describe('mail and births', () => {
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
-  test('a life bears another', async () => {
+  test('an actor spawns another', async () => {
     const { system, send, spawn } = createSystem()
     spawn('a')
     send('a', { type: 'bear', name: 'child' })
     expect(system.peek('tally', 'child')?.value).toBe('awake')
   })
 
-  test('a second one of the same key is refused', () => {
+  test('a second actor of the same key is refused', () => {
     const { spawn } = createSystem()
     spawn('a')
     expect(spawn('a')).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
   })
 
-  test('mail for nobody is no error', () => {
+  test('a message to an unknown actor is no error', () => {
     const { send, spawn } = createSystem()
     spawn('a')
     expect(send('a', { type: 'pass', to: 'nobody' })).toBe(true)
@@ -166,7 +166,7 @@ describe('mail and births', () => {
 })
 
 describe('supervision', () => {
-  test('a transition that throws leaves nothing behind: no state, no effect, no mail, no deadline', async () => {
+  test('a transition that throws leaves no state, effect, message or deadline', async () => {
     const { system, effectLog, send, spawn, flush, clock } = createSystem()
     spawn('a')
     spawn('b')
@@ -178,7 +178,7 @@ describe('supervision', () => {
     await clock.advance(0)
   })
 
-  test('one failing life takes no other down', async () => {
+  test('a crash of one actor does not affect others', async () => {
     const { system, send, spawn } = createSystem()
     spawn('a')
     spawn('b')
@@ -187,7 +187,7 @@ describe('supervision', () => {
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
-  test('what it had done before the crash is still committed', async () => {
+  test('changes before a crash are still committed', async () => {
     const { effectLog, send, spawn, flush, database } = createSystem()
     spawn('a')
     send('a', { type: 'add' })
@@ -197,21 +197,21 @@ describe('supervision', () => {
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
-  test('it comes back after a pause, and what arrived meanwhile is not lost', async () => {
+  test('a crashed actor restarts after a pause and receives the events that arrived meanwhile', async () => {
     const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 10 }))
     spawn('a')
     send('a', { type: 'boom' })
     send('a', { type: 'add' })
     send('a', { type: 'add' })
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
-    // 1 s: the same event again, which throws again and is skipped; 2 s more: back for good.
+    // After 1 s the same event throws again and is skipped; after 2 s more the actor stays alive.
     await clock.advance(1_000)
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
     await clock.advance(2_000)
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
   })
 
-  test('an event that crashes it twice is recorded and skipped', async () => {
+  test('an event that crashes its actor twice is logged and skipped', async () => {
     const { send, spawn, clock, log } = createSystem(tallyKind({ crashesMax: 10 }))
     spawn('a')
     send('a', { type: 'boom' })
@@ -219,7 +219,7 @@ describe('supervision', () => {
     expect(log.lines.filter((line) => line.message.includes('skipped'))).toHaveLength(1)
   })
 
-  test('too many crashes in the window: given up, off the disk, and others are told', async () => {
+  test('too many crashes in the window: the actor is given up and erased, and its final outputs are sent', async () => {
     const { system, effectLog, send, spawn, flush, database, clock } = createSystem(
       tallyKind({
         finalOutputs: (key) => [
@@ -242,7 +242,7 @@ describe('supervision', () => {
     expect(effectLog).toContain('tally.ended a')
   })
 
-  test('given up but kept: its record stays for the next start', async () => {
+  test('an actor given up as `kept` keeps its snapshot for the next start', async () => {
     const { system, send, spawn, flush, database } = createSystem(
       tallyKind({ restartAfterMs: [], finally: 'kept' }),
     )
@@ -254,7 +254,7 @@ describe('supervision', () => {
     expect(database.disk.get('tally')?.has('a')).toBe(true)
   })
 
-  test('given up but kept: nobody is born over its record, or may say that there is none', async () => {
+  test('no actor is spawned over the snapshot of one given up as `kept`, which counts as damaged', async () => {
     const { system, send, spawn, flush, database } = createSystem(
       tallyKind({ restartAfterMs: [], finally: 'kept' }),
     )
@@ -268,7 +268,7 @@ describe('supervision', () => {
     expect(database.disk.get('tally')?.get('a')).toEqual(kept)
   })
 
-  test('crashes far apart are forgiven', async () => {
+  test('crashes outside the window do not count', async () => {
     const { system, send, spawn, clock } = createSystem(
       tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }),
     )
@@ -280,14 +280,14 @@ describe('supervision', () => {
     expect(system.peek('tally', 'a')).toBeDefined()
   })
 
-  test('a kind nothing works without stops the host', () => {
+  test('a crash of a `fatal` kind stops the process', () => {
     const { send, spawn, fatal } = createSystem(tallyKind({ restartAfterMs: [], finally: 'fatal' }))
     spawn('a')
     send('a', { type: 'boom' })
     expect(fatal).toEqual(['tally a: crashed 1 times'])
   })
 
-  test('lives that answer each other for ever are stopped, not waited for', () => {
+  test('actors that answer each other without end are a fatal error', () => {
     const { sendEvent: send } = defineActions<MachineContext, AnyEventObject, Effect>()
     const echo = setup({
       actions: { pingBack: send(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
@@ -301,7 +301,7 @@ describe('supervision', () => {
 })
 
 describe('deadlines and restarts', () => {
-  test('a deadline reaches its life, and survives a restart', async () => {
+  test('a deadline reaches its actor and survives a restart', async () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'wait', until: first.clock.now() + 5_000 })
@@ -315,7 +315,7 @@ describe('deadlines and restarts', () => {
     expect(second.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
-  test('one that came due while nobody was there fires right after the start', async () => {
+  test('a deadline that came due while the process was down fires right after the start', async () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'wait', until: first.clock.now() + 5_000 })
@@ -329,7 +329,7 @@ describe('deadlines and restarts', () => {
     expect(second.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
-  test('a fired or cancelled deadline is gone from the record too', async () => {
+  test('a fired or cancelled deadline leaves the snapshot too', async () => {
     const { send, spawn, flush, database, clock } = createSystem()
     spawn('a')
     send('a', { type: 'wait', until: clock.now() + 100 })
@@ -340,7 +340,7 @@ describe('deadlines and restarts', () => {
     expect(database.disk.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
-  test('a restored state says which effect it is waiting for', async () => {
+  test('a restored state implies the effect that it waits for', async () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'add' })
@@ -352,7 +352,7 @@ describe('deadlines and restarts', () => {
     expect(second.effectLog).toEqual(['a=1'])
   })
 
-  test('a damaged record is reported and left alone; the others come back', () => {
+  test('a damaged snapshot is reported and left unchanged; the others are restored', () => {
     const database = new CrashDatabase()
     database.disk.set(
       'tally',
@@ -369,13 +369,13 @@ describe('deadlines and restarts', () => {
     expect(database.disk.get('tally')?.has('bad')).toBe(true)
   })
 
-  test('a record from the future stops the start', () => {
+  test('a snapshot of a newer version stops the start', () => {
     const database = new CrashDatabase()
     database.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
     expect(createSystem(tallyKind(), database).system.restore()).toMatchObject({ ok: false })
   })
 
-  test('stopping lets go of every timer', async () => {
+  test('`stop` cancels every timer', async () => {
     const { system, send, spawn, clock } = createSystem()
     spawn('a')
     send('a', { type: 'wait', until: clock.now() + 5_000 })
@@ -387,9 +387,9 @@ describe('deadlines and restarts', () => {
   })
 })
 
-describe('what is on disk of a life that was given up', () => {
+describe('the snapshot of an actor that was given up', () => {
   test.each(['kept', 'fatal'] as const)(
-    '%s: its last good state, even if it was not written yet',
+    '%s: holds its last good state, even if that was not written yet',
     async (end) => {
       const { effectLog, send, spawn, flush, database } = createSystem(
         tallyKind({ restartAfterMs: [], finally: end }),
@@ -404,7 +404,7 @@ describe('what is on disk of a life that was given up', () => {
     },
   )
 
-  test('closed: nothing, even if a commit of it was in flight', async () => {
+  test('closed: is erased, even if a commit of it was in flight', async () => {
     const { send, spawn, flush, database, clock } = createSystem(
       tallyKind({ restartAfterMs: [], finally: 'closed' }),
     )
@@ -415,7 +415,7 @@ describe('what is on disk of a life that was given up', () => {
     expect(database.disk.get('tally')?.has('a')).toBe(false)
   })
 
-  test('an event it may not be without ends it, instead of being skipped', async () => {
+  test('with `onRepeatedCrash: give up` a repeated crash ends the actor instead of skipping the event', async () => {
     const { system, send, spawn, clock, fatal } = createSystem(
       tallyKind({ crashesMax: 10, onRepeatedCrash: 'give up', finally: 'fatal' }),
     )
@@ -426,7 +426,7 @@ describe('what is on disk of a life that was given up', () => {
     expect(fatal).toEqual(['tally a: crashed twice on boom'])
   })
 
-  test('what was parked for it does not reach the next one of its name', async () => {
+  test('events held for a crashed actor do not reach the next actor of the same key', async () => {
     const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 2 }))
     spawn('a')
     send('a', { type: 'boom' })
@@ -439,7 +439,7 @@ describe('what is on disk of a life that was given up', () => {
     expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
   })
 
-  test('last words that fail are logged, and nothing is wedged', async () => {
+  test('final outputs that throw are logged, and the system continues', async () => {
     const { system, send, spawn, log } = createSystem(
       tallyKind({
         restartAfterMs: [],
@@ -458,7 +458,7 @@ describe('what is on disk of a life that was given up', () => {
 })
 
 describe('deadlines around crashes', () => {
-  /** Like the tally, but its nap ends in a crash. */
+  /** The tally machine with a `nap` deadline whose transition throws. */
   const nightmare = (supervision: Partial<Supervision> = {}): ActorKind => ({
     ...tallyKind({ crashesMax: 100, ...supervision }),
     logic: tallyMachine.provide({
@@ -470,7 +470,7 @@ describe('deadlines around crashes', () => {
     }),
   })
 
-  test('one whose transition throws stays on disk until it is through: a restart fires it again', async () => {
+  test('a deadline whose transition throws stays on disk, so that a restart fires it again', async () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'wait', until: first.clock.now() + 1_000 })
@@ -490,7 +490,7 @@ describe('deadlines around crashes', () => {
     expect(third.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
-  test('one that is skipped at last is gone from the disk too', async () => {
+  test('a deadline whose event is skipped leaves the disk too', async () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'wait', until: first.clock.now() + 1_000 })
@@ -503,11 +503,11 @@ describe('deadlines around crashes', () => {
     expect(first.database.disk.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
-  test('one that was moved by what waited before it does not fire at its old instant', async () => {
+  test('a deadline that an earlier queued event moved does not fire at its old instant', async () => {
     const { system, send, spawn, clock } = createSystem(tallyKind({ crashesMax: 10 }))
     spawn('a')
     send('a', { type: 'wait', until: clock.now() + 500 })
-    // Crashes; while it recovers, the move is parked, and then the old instant passes.
+    // The actor crashes. While it recovers, the move is held and the old instant passes.
     send('a', { type: 'boom' })
     expect(system.peek('tally', 'a')?.value).toBe('napping')
     send('a', { type: 'wait', until: clock.now() + 60_000 })
@@ -518,8 +518,8 @@ describe('deadlines around crashes', () => {
   })
 })
 
-describe('after the store broke', () => {
-  test('nothing that is not on disk has an effect any more, and only diskless lives hear anything', async () => {
+describe('after a store failure', () => {
+  test('no effect runs any more, and only diskless actors receive events', async () => {
     const { system, effectLog, send, spawn, flush, database, clock, fatal } = createSystem()
     spawn('a')
     await flush()
@@ -535,7 +535,7 @@ describe('after the store broke', () => {
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
-  test('a diskless life does not wait for the disk', async () => {
+  test('effects of a diskless actor do not wait for the disk', async () => {
     const { system, effectLog, spawn, clock, database } = createSystem({ ...tallyKind(), diskless: true })
     spawn('a')
     await clock.turn()
@@ -548,7 +548,7 @@ describe('after the store broke', () => {
   })
 
   test.each(['closed', 'fatal'] as const)(
-    'an effect of a diskless life that throws is logged, and is the end only if it is that life’s (%s)',
+    'an effect of a diskless actor that throws is logged, and fatal only for a `fatal` kind (%s)',
     async (end) => {
       const { effectLog, spawn, clock, fatal, log } = createSystem({
         ...tallyKind({ finally: end }),
@@ -563,7 +563,7 @@ describe('after the store broke', () => {
     },
   )
 
-  test('a state that its layout does not know is the end, not a silence', async () => {
+  test('a state that the codec does not know is a fatal error', async () => {
     const layoutless = createSnapshotCodec({
       version: 2,
       states: { napping: 'z' },
@@ -577,7 +577,7 @@ describe('after the store broke', () => {
   })
 })
 
-describe('what the disk may hold', () => {
+describe('snapshots on disk', () => {
   const holding = (key: string, record: ActorSnapshot, kind = 'tally') => {
     const database = new CrashDatabase()
     database.disk.set(kind, new Map([[key, record]]))
@@ -590,7 +590,7 @@ describe('what the disk may hold', () => {
       { v: 2, s: 'z', c: { name: 'a', n: 0 }, d: { nap: 'soon' as unknown as number } },
     ],
     ['an old record whose lift throws', { v: 1, s: 'a', c: null }],
-  ])('%s is damage: left alone, and nobody is born over it', (_what, record) => {
+  ])('%s counts as damage: the snapshot stays, and no actor is spawned over it', (_what, record) => {
     const database = holding('a', record)
     const { system, spawn } = createSystem(tallyKind(), database)
     expect(system.restore()).toMatchObject({
@@ -601,14 +601,14 @@ describe('what the disk may hold', () => {
     expect(spawn('b')).toMatchObject({ ok: true })
   })
 
-  test('lives of a kind this version does not know stop the start', () => {
+  test('a snapshot of an unknown kind stops the start', () => {
     const { system } = createSystem(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
     expect(system.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
   })
 })
 
-describe('births', () => {
-  test('one that throws is answered, and others are told', () => {
+describe('spawns', () => {
+  test('an actor that throws while it is spawned is refused, and its final outputs are sent', () => {
     const stillborn = tallyMachine.provide({
       actions: {
         say: () => {
@@ -630,7 +630,7 @@ describe('births', () => {
     expect(words).toEqual(['a threw while it was spawned'])
   })
 
-  test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
+  test('an action that spawns an unknown kind is a fatal error', () => {
     const { spawnActor: bearing } = defineActions<MachineContext, AnyEventObject, Effect>()
     const parent = setup({
       actions: { spawnUnknownKind: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },

@@ -1,6 +1,6 @@
 /**
- * What joins the commit loop from outside the lives: guests that write with every cut, the word right before it, the
- * watch over good states, and effects that wait for everything before them.
+ * Tests of the commit loop around actors: participants, `beforeCommit`, `onStateChange`, and effects that wait for a
+ * commit.
  */
 import { describe, expect, test } from '@jest/globals'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
@@ -17,7 +17,7 @@ import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
-/** Writes one fact with the next cut, once it was given one. */
+/** Writes one value with the next commit after `note`. */
 class NoteWriter implements CommitParticipant {
   readonly #log: string[]
   #next: string | undefined
@@ -90,8 +90,8 @@ function createSystem({
   return { system, effectLog, fatal, log, send, spawn, flush, database, clock, noteWriter }
 }
 
-describe('guests of the commit loop', () => {
-  test('write in the same commit as the lives', async () => {
+describe('commit participants', () => {
+  test('write in the same commit as the actors', async () => {
     const { spawn, noteWriter, database, clock } = createSystem()
     spawn('a')
     noteWriter.note('with a')
@@ -102,7 +102,7 @@ describe('guests of the commit loop', () => {
     expect(database.disk.get('tally')?.has('a')).toBe(true)
   })
 
-  test('hear that it is on disk before any effect of the cut runs, and not before it is', async () => {
+  test('are notified when the commit is on disk, before its effects run', async () => {
     const { spawn, noteWriter, effectLog, database, clock } = createSystem()
     spawn('a')
     noteWriter.note('with a')
@@ -113,7 +113,7 @@ describe('guests of the commit loop', () => {
     expect(effectLog).toEqual(['landed with a', 'a=0'])
   })
 
-  test('one that throws when it hears so is logged, and the effects still run', async () => {
+  test('a participant that throws in `onCommitted` is logged, and the effects still run', async () => {
     const { spawn, noteWriter, effectLog, flush, log } = createSystem()
     noteWriter.throwsOnCommitted = true
     spawn('a')
@@ -125,7 +125,7 @@ describe('guests of the commit loop', () => {
     )
   })
 
-  test('one that cannot say what it has to write is the end: memory would be ahead of the disk unseen', async () => {
+  test('a participant that throws in `contribute` is fatal, because memory would be ahead of the disk', async () => {
     const { spawn, noteWriter, effectLog, flush, fatal, database } = createSystem()
     noteWriter.throwsOnContribute = true
     spawn('a')
@@ -135,7 +135,7 @@ describe('guests of the commit loop', () => {
     expect(effectLog).toEqual([])
   })
 
-  test('nobody hears of what a broken store did not take', async () => {
+  test('no participant is notified when the store failed', async () => {
     const { spawn, noteWriter, effectLog, database, clock, fatal } = createSystem()
     spawn('a')
     noteWriter.note('with a')
@@ -146,7 +146,7 @@ describe('guests of the commit loop', () => {
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
-  test('a stir alone leads to a cut', async () => {
+  test('`requestCommit` alone leads to a commit', async () => {
     const { system, noteWriter, effectLog, flush, database } = createSystem()
     noteWriter.note('alone')
     system.requestCommit()
@@ -155,7 +155,7 @@ describe('guests of the commit loop', () => {
     expect(database.commits).toBe(1)
   })
 
-  test('a stir while a commit is in flight leads to the next cut, although no life is dirty', async () => {
+  test('`requestCommit` during a commit leads to the next one, although no actor is dirty', async () => {
     const { system, spawn, noteWriter, effectLog, database, clock, flush } = createSystem()
     spawn('a')
     await clock.turn()
@@ -168,7 +168,7 @@ describe('guests of the commit loop', () => {
     expect(effectLog).toEqual(['a=0', 'landed meanwhile'])
   })
 
-  test('nothing to write means no commit, and is settled all the same', async () => {
+  test('without writes nothing is committed, and `settled` still resolves', async () => {
     const { system, database, clock } = createSystem()
     system.requestCommit()
     const settled = system.settled()
@@ -178,8 +178,8 @@ describe('guests of the commit loop', () => {
   })
 })
 
-describe('the word right before a cut', () => {
-  /** Tells `a` to add one before the first cut that finds it at zero. */
+describe('`beforeCommit`', () => {
+  /** Sends `add` to actor `a` before the first commit that finds it at zero. */
   const adding = () => {
     const cuts: number[] = []
     const made: ReturnType<typeof createSystem> = createSystem({
@@ -192,7 +192,7 @@ describe('the word right before a cut', () => {
     return { ...made, cuts }
   }
 
-  test('is part of the cut: mail, state and effects', async () => {
+  test('belongs to the commit: messages, state and effects', async () => {
     const { spawn, effectLog, database, clock } = adding()
     spawn('a')
     await clock.turn()
@@ -203,7 +203,7 @@ describe('the word right before a cut', () => {
     expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
-  test('asks for no other cut beside it: one commit is in flight at a time', async () => {
+  test('starts no second commit: only a single one is in flight', async () => {
     const { spawn, send, database, clock, cuts, flush } = adding()
     spawn('a')
     await clock.turn()
@@ -216,7 +216,7 @@ describe('the word right before a cut', () => {
     expect(database.commits).toBe(2)
   })
 
-  test('a life born in it and over before that is on disk leaves no record', async () => {
+  test('an actor spawned in it that ends before the commit is on disk leaves no snapshot', async () => {
     const made: ReturnType<typeof createSystem> = createSystem({
       beforeCommit: () => {
         if (made.database.commits === 0) made.spawn('b')
@@ -229,7 +229,7 @@ describe('the word right before a cut', () => {
     expect([...(made.database.disk.get('tally')?.keys() ?? [])]).toEqual(['a'])
   })
 
-  test('one that throws stops the host', async () => {
+  test('is fatal when it throws', async () => {
     const { spawn, clock, fatal, log } = createSystem({
       beforeCommit: () => {
         throw new Error('undecided')
@@ -242,7 +242,7 @@ describe('the word right before a cut', () => {
   })
 })
 
-describe('the watch', () => {
+describe('`onStateChange`', () => {
   const watched = (options: ParticipantTestOptions = {}) => {
     const seen: string[] = []
     const n = (snapshot: StateChange['after'] | undefined) =>
@@ -254,7 +254,7 @@ describe('the watch', () => {
     return { ...createSystem({ ...options, onStateChange: watch }), seen }
   }
 
-  test('sees births, changes and ends in the tick of their transition, and no failed one', () => {
+  test('reports spawns, changes and ends in the tick of their transition, and no failed transition', () => {
     const { spawn, send, seen } = watched()
     spawn('a')
     send('a', { type: 'add' })
@@ -264,14 +264,14 @@ describe('the watch', () => {
     expect(seen).toEqual(['a nothing → 0', 'a 0 → 1', 'b nothing → 0', 'b 0 → 0 over'])
   })
 
-  test('an event that changes nothing is no change', () => {
+  test('reports nothing for an event that changes nothing', () => {
     const { spawn, send, seen } = watched()
     spawn('a')
     send('a', { type: 'forget' })
     expect(seen).toEqual(['a nothing → 0'])
   })
 
-  test('sees what was restored, all of it before anything that follows from it', async () => {
+  test('reports all restored actors before anything that follows from them', async () => {
     const first = createSystem()
     first.spawn('a')
     first.spawn('b')
@@ -282,7 +282,7 @@ describe('the watch', () => {
     expect(seen).toEqual(['a nothing → 0 restored', 'b nothing → 1 restored'])
   })
 
-  test('a life that was given up is over, with its last good state', async () => {
+  test('reports the end of an actor that was given up, with its last good state', async () => {
     const { spawn, send, clock, seen } = watched({ kind: tallyKind({ restartAfterMs: [] }) })
     spawn('a')
     send('a', { type: 'add' })
@@ -291,7 +291,7 @@ describe('the watch', () => {
     expect(seen).toEqual(['a nothing → 0', 'a 0 → 1', 'a 1 → 1 over'])
   })
 
-  test('one that throws stops the host: what is known of the lives would not be what they are', () => {
+  test('is fatal when an observer throws, because observers would no longer agree with the actors', () => {
     const { spawn, fatal } = createSystem({
       onStateChange: () => {
         throw new Error('blind')
@@ -302,10 +302,10 @@ describe('the watch', () => {
   })
 })
 
-describe('afterwards', () => {
+describe('`runAfterCommit`', () => {
   const last: TallyEffect = { type: 'tally.ended', name: 'afterwards' }
 
-  test('runs once everything before it is on disk', async () => {
+  test('runs the effect once everything before it is on disk', async () => {
     const { system, spawn, send, effectLog, database, clock } = createSystem()
     spawn('a')
     await clock.turn()
@@ -320,7 +320,7 @@ describe('afterwards', () => {
     expect(effectLog).toEqual(['a=0', 'a=1', 'tally.ended afterwards'])
   })
 
-  test('runs at the end of the turn when there is nothing to wait for', async () => {
+  test('runs the effect at the end of the tick when there is nothing to wait for', async () => {
     const { system, effectLog, clock, database } = createSystem()
     system.runAfterCommit(last)
     expect(effectLog).toEqual([])

@@ -1,5 +1,5 @@
 /**
- * Thousands of random crash schedules: whatever dies and whenever, no effect runs whose cause is not on disk.
+ * Thousands of random crash schedules: at whichever point the process dies, no effect runs before its cause is on disk.
  */
 import { expect, test } from '@jest/globals'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
@@ -23,17 +23,17 @@ interface CrashSchedule {
   readonly clock: ManualClock
   readonly database: CrashDatabase
   readonly violations: string[]
-  /** Keys to talk to. One that was told to end is never used again, so that an end can be told from a rebirth. */
+  /** Keys that receive events. The key of an ended actor is never used again: an end must differ from a respawn. */
   keys: string[]
   readonly retired: Set<string>
-  /** Asked for by a deed, which may be waiting in a life that recovers. */
+  /** Keys that an action will spawn. The action may wait in an actor that recovers. */
   requestedKeys: string[]
   kill: () => void
   effects: number
   crashes: number
 }
 
-/** The law, in code that knows nothing of how the kit keeps it: look at the disk when the effect runs. */
+/** Checks the write-ahead rule without knowledge of the runtime: reads the disk when the effect runs. */
 function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
   schedule.effects++
   if (effect.type === 'tally.never')
@@ -42,14 +42,14 @@ function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
   if (effect.type === 'tally.ended' && record !== undefined)
     schedule.violations.push(`${effect.name} told as ended, but is on disk`)
-  // Told and ended within one cut: then there is rightly nothing on disk.
+  // An actor that counted and ended within one commit rightly has nothing on disk.
   const over = record === undefined && schedule.retired.has(effect.name)
   if (effect.type === 'tally.told' && n < effect.n && !over) {
     schedule.violations.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
   }
 }
 
-/** Counts its cuts; what it has heard to be on disk must be there. */
+/** Counts commits and checks that each count is on disk when `onCommitted` is called. */
 function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
   let count = (schedule.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
   return {
@@ -70,7 +70,7 @@ function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
 function startSystem(schedule: CrashSchedule): ActorSystem {
   let alive = true
   const system: ActorSystem = new ActorSystem({
-    // Handles of one incarnation: dead after its crash, so nothing of the old life runs again.
+    // The ports of one process: they do nothing after its crash, so that nothing of the old process runs again.
     clock: {
       now: schedule.clock.now,
       monotonic: schedule.clock.monotonic,
@@ -82,7 +82,7 @@ function startSystem(schedule: CrashSchedule): ActorSystem {
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
     runEffect: (effect: Effect) => alive && checkEffect(schedule, effect as TallyEffect),
-    // Whoever decides right before a cut tells lives something too, now and then.
+    // Now and then `beforeCommit` sends an event, too.
     beforeCommit: () => {
       if (alive && schedule.random.random(0.2))
         system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
@@ -130,7 +130,7 @@ function sendRandomEvent(schedule: CrashSchedule, system: ActorSystem, random: R
   }
 }
 
-async function schedule(seed: number, faulty = false): Promise<CrashSchedule> {
+async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule> {
   const random = new Random(seed)
   const schedule: CrashSchedule = {
     random,
@@ -178,7 +178,7 @@ async function schedule(seed: number, faulty = false): Promise<CrashSchedule> {
         schedule.violations.push('deadlines on disk did not come back')
     }
   }
-  // Let it finish: everything told is now committed and its effects have run, and every deadline is in the future.
+  // Now every event is committed, its effects have run, and every deadline lies in the future.
   for (let i = 0; i < 50 && (schedule.database.inFlight > 0 || i < 2); i++) {
     schedule.database.flush()
     await schedule.clock.turn()
@@ -194,20 +194,20 @@ test(
     let effects = 0
     let crashes = 0
     for (let seed = from; seed < from + SCHEDULES; seed++) {
-      const schedule = await schedule(seed)
+      const schedule = await runSchedule(seed)
       if (schedule.violations.length > 0) throw new Error(`SEED=${seed}: ${schedule.violations.join('; ')}`)
       effects += schedule.effects
       crashes += schedule.crashes
     }
-    // The schedules must have met what they are about.
+    // The schedules must have contained crashes and effects.
     expect(effects).toBeGreaterThan(SCHEDULES)
     expect(crashes).toBeGreaterThan(SCHEDULES / 2)
   },
   60_000 + SCHEDULES * 50,
 )
 
-test('control: a disk that says yes too early breaks the law, and the check sees it', async () => {
+test('control: a disk that reports writes too early breaks the rule, and the check notices', async () => {
   let caught = 0
-  for (let seed = 1; seed <= 100; seed++) if ((await schedule(seed, true)).violations.length > 0) caught++
+  for (let seed = 1; seed <= 100; seed++) if ((await runSchedule(seed, true)).violations.length > 0) caught++
   expect(caught).toBeGreaterThan(20)
 })

@@ -25,7 +25,7 @@ describe('deadlines', () => {
     expect(fired).toEqual(['a.x@10', 'b.x@20'])
   })
 
-  test('overdue ones fire at once, oldest first', async () => {
+  test('overdue deadlines fire at once, oldest first', async () => {
     const { clock, start, fired, deadlines } = wound()
     deadlines.set('late', 'x', start - 1)
     deadlines.set('later', 'x', start - 5)
@@ -33,7 +33,7 @@ describe('deadlines', () => {
     expect(fired.map((text) => text.split('@')[0])).toEqual(['later.x', 'late.x'])
   })
 
-  test('set again, one moves: later or earlier', async () => {
+  test('setting a deadline again moves it, later or earlier', async () => {
     const { clock, start, fired, deadlines } = wound()
     deadlines.set('a', 'x', start + 10)
     deadlines.set('a', 'x', start + 50)
@@ -43,7 +43,7 @@ describe('deadlines', () => {
     expect(fired).toEqual(['b.x@5', 'a.x@50'])
   })
 
-  test('cancelled ones never fire', async () => {
+  test('cancelled deadlines never fire', async () => {
     const { clock, start, fired, deadlines } = wound()
     deadlines.set('a', 'x', start + 10)
     deadlines.set('a', 'y', start + 10)
@@ -64,7 +64,7 @@ describe('deadlines', () => {
     expect(fired).toEqual([`a.x@${30 * DAY}`])
   })
 
-  test('when the wall clock jumps forward, what became overdue fires within a minute', async () => {
+  test('when the wall clock jumps forward, overdue deadlines fire within a minute', async () => {
     const { clock, start, fired, deadlines } = wound()
     deadlines.set('a', 'x', start + DAY)
     clock.jump(DAY)
@@ -72,7 +72,7 @@ describe('deadlines', () => {
     expect(fired).toHaveLength(1)
   })
 
-  test('one real timer, however many deadlines', () => {
+  test('any number of deadlines needs one timer only', () => {
     const { clock, start, deadlines } = wound()
     for (let i = 0; i < 1_000; i++) deadlines.set(`k${i}`, 'x', start + 1_000 - i)
     expect(clock.timers).toBe(1)
@@ -80,7 +80,7 @@ describe('deadlines', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('as a naive list would do it, over random orders of setting, moving, cancelling and waiting', async () => {
+  test('behaves like a naive list over random orders of setting, moving, cancelling and waiting', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('set' as const), key: fc.nat(6), in: fc.nat(200) }),
       fc.record({ do: fc.constant('cancel' as const), key: fc.nat(6) }),

@@ -1,4 +1,4 @@
-/** What is still to be done at a neighbour's, through the moments in which it could be forgotten. */
+/** Tests that DurableTasks loses no task, even when commits, attempts and restarts overlap. */
 import { expect, test } from '@jest/globals'
 import { DurableTasks } from '../../../actors/runtime/durable-tasks.ts'
 import type { KeyValues } from '../../../core/ports.ts'
@@ -10,7 +10,7 @@ interface NamedTask {
   readonly name: string
 }
 
-/** The disk, and everybody who does a chore in the hand. */
+/** A disk, and attempts that end when the test says so. */
 function createHarness() {
   const disk = new Map<string, object>()
   const keyValues: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }
@@ -27,7 +27,7 @@ function createHarness() {
       attempt: (_, { name }) => new Promise((end) => void attempts.push({ name, end })),
       onGivenUp: () => {},
     })
-  /** Answers what lets the cut land on the disk. */
+  /** Starts a commit. The returned function puts it on disk. */
   const commit = (tasks: DurableTasks<NamedTask>) => {
     const contribution = tasks.contribute()
     return () => {
@@ -42,7 +42,7 @@ function createHarness() {
   return { disk, attempts, open, commit }
 }
 
-test('one that is done while another is on its way to the disk in its place does not take that one along', async () => {
+test('a task that ends while its replacement is being written does not delete the replacement', async () => {
   const { disk, attempts, open, commit } = createHarness()
   const tasks = open()
   tasks.add('run', { name: 'first' })

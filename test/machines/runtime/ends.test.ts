@@ -1,5 +1,5 @@
 /**
- * Lives that end by a deed, and lives a part of which is kept elsewhere.
+ * Tests of actors that end by an action, and of actors whose context is split between snapshot and rows.
  */
 import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, setup } from 'xstate'
@@ -92,8 +92,8 @@ function createSystem(kinds: readonly ActorKind[] = [counterKind], database = ne
   return { system, clock, database, effectLog, flush }
 }
 
-describe('a life that ends by a deed', () => {
-  test('leaves registry, deadlines and disk with that transition, whose effects still run', async () => {
+describe('an actor that ends by an action', () => {
+  test('leaves registry, deadlines and disk with that transition, and its effects still run', async () => {
     const { system, database, effectLog, flush } = createSystem()
     system.spawn('guest', 'g', {})
     await flush()
@@ -107,7 +107,7 @@ describe('a life that ends by a deed', () => {
     expect(database.disk.get('guest')?.size).toBe(0)
   })
 
-  test('does not end when the transition throws after all', async () => {
+  test('does not end when the transition throws', async () => {
     const { system, effectLog, flush, database } = createSystem()
     system.spawn('guest', 'g', {})
     system.send('guest', 'g', { type: 'leave badly' })
@@ -115,12 +115,12 @@ describe('a life that ends by a deed', () => {
     expect(effectLog).toEqual([])
     expect(system.peek('guest', 'g')?.value).toBe('here')
     expect(database.disk.get('guest')?.has('g')).toBe(true)
-    // Nor does the next one, which has nothing to do with it.
+    // The next transition does not end it either.
     system.spawn('guest', 'h', {})
     expect(system.peek('guest', 'h')?.value).toBe('here')
   })
 
-  test('born and over within one cut, it is never written', async () => {
+  test('is never written when it is spawned and ends within one commit', async () => {
     const { system, database, effectLog, flush } = createSystem()
     system.spawn('guest', 'g', {})
     system.send('guest', 'g', { type: 'leave' })
@@ -129,7 +129,7 @@ describe('a life that ends by a deed', () => {
     expect(database.commits).toBe(0)
   })
 
-  test('over while the commit of its birth is in flight, it is taken off the disk with the next', async () => {
+  test('is erased with the next commit when it ends while its first one is in flight', async () => {
     const { system, clock, database, flush } = createSystem()
     system.spawn('guest', 'g', {})
     await clock.turn()
@@ -139,11 +139,11 @@ describe('a life that ends by a deed', () => {
     expect(database.disk.get('guest')?.size).toBe(0)
   })
 
-  test('ten thousand of them leave nothing behind in xstate’s own books', async () => {
+  test('leaves nothing in xstate’s registry, ten thousand times', async () => {
     const { system, flush } = createSystem()
     system.spawn('guest', 'first', {})
     if (xstateSystem === undefined) throw new Error('the system was not seen')
-    // The books themselves are private; who enters and who leaves them is not.
+    // The registry is private, but registering and unregistering can be observed.
     const own = xstateSystem as unknown as Record<
       '_register' | '_unregister',
       (...args: unknown[]) => unknown
@@ -170,7 +170,7 @@ describe('a life that ends by a deed', () => {
   })
 })
 
-test('a deed may tell nobody, one, or many, in order and within the tick', () => {
+test('an action may send to no actor, one, or many, in order and within the tick', () => {
   const { system } = createSystem()
   for (const key of ['g0', 'g1', 'g2']) system.spawn('guest', key, {})
   const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek('guest', key)?.context.n)
@@ -181,7 +181,7 @@ test('a deed may tell nobody, one, or many, in order and within the tick', () =>
   expect(counts()).toEqual([4, 1, 1])
 })
 
-describe('a life a part of which is kept elsewhere', () => {
+describe('an actor whose context is split', () => {
   const input: RunInput = {
     run: newRun('run-1', aTicket, T0),
     job: 'run',
@@ -204,7 +204,7 @@ describe('a life a part of which is kept elsewhere', () => {
     return { ...made, tell, written }
   }
 
-  test('writes the other part only when it changed', async () => {
+  test('writes its rows only when they changed', async () => {
     const { system, tell, written, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
@@ -215,7 +215,7 @@ describe('a life a part of which is kept elsewhere', () => {
     expect(written).toEqual(['snapshot run', 'snapshot', 'snapshot run'])
   })
 
-  test('keeps nothing of the other part in its own record, and finds both again', async () => {
+  test('stores nothing of the rows in its snapshot, and joins both again', async () => {
     const { system, database, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
@@ -225,7 +225,7 @@ describe('a life a part of which is kept elsewhere', () => {
     expect(again.system.peek('run', 'run-1')?.context).toEqual(system.peek('run', 'run-1')?.context)
   })
 
-  test('born and over within one cut, only the other part is written', async () => {
+  test('writes only its rows when it is spawned and ends within one commit', async () => {
     const { system, tell, database, written, flush } = writing()
     system.spawn('run', 'run-1', input)
     tell({ type: 'cancel requested', at: T0, reason: 'no' })
@@ -234,7 +234,7 @@ describe('a life a part of which is kept elsewhere', () => {
     expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
-  test('over, its own record goes and the other part stays', async () => {
+  test('loses its snapshot and keeps its rows when it ends', async () => {
     const { system, tell, database, written, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
@@ -245,7 +245,7 @@ describe('a life a part of which is kept elsewhere', () => {
     expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
-  test('the other part missing is damage, left alone', async () => {
+  test('counts as damaged when its row is missing', async () => {
     const { system, database, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
@@ -260,7 +260,7 @@ describe('a life a part of which is kept elsewhere', () => {
     expect(database.disk.get('run')?.size).toBe(1)
   })
 
-  test('who is alive, by key', () => {
+  test('lists the keys of live actors', () => {
     const { system } = writing()
     const born = ['run-1', 'run-2']
     for (const id of born) system.spawn('run', id, { ...input, run: { ...input.run, id } })

@@ -1,6 +1,6 @@
 /**
- * Quick steps against xstate's own: the same state, context and deeds in the same order, over random machines and
- * random events, throws included.
+ * Compares quick steps with xstate's own: the same state, context and actions in the same order, over random machines
+ * and random events, throws included.
  */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
@@ -18,7 +18,7 @@ type StepContext = { readonly n: number; readonly m: number }
 type StepEvent = { readonly type: string; readonly x: number }
 const { sendEvent, endActor } = defineActions<StepContext, StepEvent, never>()
 
-/** Deeds of every sort; `log` hears of those that are not assigns and lay nothing on the tray. */
+/** Actions of every sort; `log` receives those that neither assign nor add to the output. */
 function base(log: string[]) {
   return setup({
     types: {} as { context: StepContext; events: StepEvent; input: number },
@@ -43,7 +43,7 @@ function base(log: string[]) {
   })
 }
 
-/** What was laid on the tray since it was looked at last. */
+/** Returns the output since the last call, as JSON. */
 function takeOutput(output: TransitionOutput): string {
   const seen = JSON.stringify(output)
   output.messages.length = 0
@@ -88,7 +88,7 @@ const withParams = (action: string) =>
 
 const INNER: Readonly<Record<string, string>> = { s0: '#m.deep.x', s1: '#m.deep.y' }
 
-/** The drawn table as xstate wants it; from inside `deep` some targets are its own children. */
+/** The generated table as xstate expects it; from inside `deep` some targets are its own children. */
 function machineOf(drawn: Drawn, log: string[]): AnyStateMachine {
   const state = ({ entry, exit, on }: Drawn['s0'], inner = false) => ({
     entry: entry.map(withParams),
@@ -123,11 +123,11 @@ function machineOf(drawn: Drawn, log: string[]): AnyStateMachine {
       end: { type: 'final' },
     },
   }
-  // Drawn at random, so the types of setup() can't follow, neither in nor out.
+  // The types of setup() can't describe a random machine.
   return base(log).createMachine(config as never) as unknown as AnyStateMachine
 }
 
-/** What an outsider sees after each event. */
+/** Records what is visible from outside after each event. */
 function trail(
   logic: AnyActorLogic,
   log: string[],
@@ -154,7 +154,7 @@ function trail(
   }
   const snapshot = actor.getSnapshot()
   if (snapshot.status === 'active') {
-    // What a restart is made of, and what later steps stand on.
+    // Restarts and later steps are based on these.
     seen.push(JSON.stringify(actor.getPersistedSnapshot()))
     seen.push(EVENTS.map((type) => snapshot.can({ type, x: 0 })).join())
   }
@@ -163,8 +163,8 @@ function trail(
 
 const anyEvents = fc.array(fc.record({ type: fc.constantFrom(...EVENTS), x: fc.nat(5) }), { maxLength: 25 })
 
-describe('a quickened machine', () => {
-  test('does what the machine does, over random machines and events', () => {
+describe('a machine with quick steps', () => {
+  test('behaves like the machine, over random machines and events', () => {
     fc.assert(
       fc.property(anyMachine, anyEvents, (drawn, events) => {
         const log: string[] = []
@@ -175,7 +175,7 @@ describe('a quickened machine', () => {
     )
   }, 120_000)
 
-  test('is born as the machine would be, time and again, and goes on as it would', () => {
+  test('starts and continues like the machine, several times', () => {
     fc.assert(
       fc.property(anyMachine, anyEvents, fc.array(fc.nat(10), { maxLength: 4 }), (drawn, events, inputs) => {
         const log: string[] = []
@@ -188,7 +188,7 @@ describe('a quickened machine', () => {
     )
   }, 120_000)
 
-  test('throws while being born as the machine would: what is left of it is its own', () => {
+  test('throws while starting like the machine, with a context of its own', () => {
     const machine = setup({
       types: {} as { input: { who: string }; context: { who: string } },
     }).createMachine({
@@ -210,7 +210,7 @@ describe('a quickened machine', () => {
     expect(startActor(withQuickSteps(machine))).toEqual(startActor(machine))
   })
 
-  test('goes on from a stored state as the machine would', () => {
+  test('continues from a stored state like the machine', () => {
     fc.assert(
       fc.property(anyMachine, anyEvents, anyEvents, (drawn, before, after) => {
         const log: string[] = []
@@ -237,7 +237,7 @@ describe('a quickened machine', () => {
     )
   })
 
-  test('is really quick where it should be: the second step along an arrow is not xstate’s', () => {
+  test('replays its plan: xstate does not run the second step of a transition', () => {
     const machine = setup({
       types: {} as { context: { n: number } },
       actions: { count: assign({ n: ({ context }) => context.n + 1 }) },
@@ -261,13 +261,13 @@ describe('a quickened machine', () => {
     expect(slow).toBe(2)
   })
 
-  test('leaves machines that are not plain as they are', () => {
+  test('returns machines that are not plain unchanged', () => {
     for (const { logic } of hostKinds.filter(({ name }) => name === 'settings'))
       expect(withQuickSteps(logic)).toBe(logic)
     expect(withQuickSteps(tallyMachine)).not.toBe(tallyMachine)
   })
 
-  test('does not remember events that nobody knows', () => {
+  test('keeps no plan for unknown events', () => {
     const machine = withQuickSteps(tallyMachine)
     const actor = createActor(machine.provide({ actions: { say: () => {} } }), {
       input: { name: 'x' },

@@ -11,8 +11,8 @@ const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
   return actor.getSnapshot()
 }
 
-describe('records', () => {
-  test('a life is written as version, code and fields, and read back the same', () => {
+describe('snapshots', () => {
+  test('a state is encoded as version, code and fields, and decoded to the same', () => {
     const record = tallyLayout.encode(snapshot(['rest', 'add']), new Map([['nap', 5]]))
     expect(record).toEqual({ v: 2, s: 'rd', c: { name: 'x', n: 0 }, d: { nap: 5 } })
     expect(tallyLayout.decode(JSON.parse(JSON.stringify(record)))).toEqual({
@@ -21,18 +21,18 @@ describe('records', () => {
     })
   })
 
-  test('no deadlines, no field for them', () => {
+  test('without deadlines there is no field for them', () => {
     expect(tallyLayout.encode(snapshot(), new Map())).not.toHaveProperty('d')
   })
 
-  test('an older record is lifted, one version at a time', () => {
+  test('an older snapshot is lifted, one version at a time', () => {
     expect(tallyLayout.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
       is: 'snapshot',
       snapshot: { value: 'awake', context: { name: 'x', n: 3 } },
     })
   })
 
-  test('a newer record is refused, not guessed at', () => {
+  test('a newer snapshot is refused', () => {
     expect(tallyLayout.decode({ v: 3, s: 'a', c: {} })).toMatchObject({ is: 'newer' })
   })
 
@@ -40,7 +40,7 @@ describe('records', () => {
     ['a version nothing lifts', { v: 0, s: 'a', c: {} }, /no lift from format 0/],
     ['an unknown state', { v: 2, s: '?', c: { name: 'x', n: 0 } }, /unknown state/],
     ['wrong fields', { v: 2, s: 'a', c: { name: 'x', n: 'many' } }, /\/n/],
-  ])('%s is damage, with its reason', (_what, record, reason) => {
+  ])('%s counts as damage, with its reason', (_what, record, reason) => {
     expect(tallyLayout.decode(record)).toMatchObject({ is: 'damaged', reason: expect.stringMatching(reason) })
   })
 
@@ -59,7 +59,7 @@ describe('records', () => {
     expect(print({ a: '1', b: '2' })).toBe(print({ b: '2', a: '1' }))
   })
 
-  test('mistakes in a layout are found when it is made, or at the first write', () => {
+  test('mistakes in a codec are found when it is created, or at the first encode', () => {
     const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: '' }
     expect(() =>
       createSnapshotCodec({ version: 1, states: { a: 'x', b: 'x' }, schema: shape, lifts: {} }),
