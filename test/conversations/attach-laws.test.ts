@@ -1,6 +1,6 @@
 /**
- * People come, type, leave, resume and release in any order, while a worker's line breaks and sessions end: whatever
- * happens, everybody sees what is on the terminal, and nothing stays booted for nobody.
+ * Property test: people open, use and close terminals, resume and release in any order, while connections break and
+ * sessions end. Every person must see the current terminal, and no sandbox may stay booted without a viewer.
  */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
@@ -14,19 +14,19 @@ import {
 } from './host-conversation.ts'
 import { openTerminal, type Person, retainRun, withAgent } from './terminal-conversation.ts'
 
-/** As a worker's daemon keeps its own, counted on the same clock. */
+/** The time limits of a worker's daemon, on the same clock. */
 const RETURN_MS = 30_000
 const ADRIFT_MS = 120_000
-/** Clears the terminal, as every picture begins. */
+/** Clears the terminal; every serialized screen begins with this sequence. */
 const CLEAR = '\u001bc'
 
-/** A worker that keeps to its side: one sandbox, one terminal in it, and what is printed there goes to every view. */
+/** A model of a correct worker: one sandbox with one terminal, whose output goes to every view. */
 class ModelWorker {
   connection: ScriptedConnection | undefined
   booted = false
   screen = ''
   readonly sessions = new Set<string>()
-  /** By view, over all lines. */
+  /** Number of input frames by view, over all connections. */
   readonly #inputs = new Map<string, number>()
   #handledCount = 0
   #alone = 0
@@ -41,7 +41,7 @@ class ModelWorker {
     this.#handledCount = worker.connection.received.length
   }
 
-  /** Does what it was told, until it has nothing more to do. */
+  /** Handles received frames until none is left. */
   async obey(): Promise<void> {
     this.#mind()
     const frame = this.connection?.received[this.#handledCount++]
@@ -96,7 +96,7 @@ class ModelWorker {
     this.#alone = this.#host.clock.monotonic()
   }
 
-  /** The daemon was killed: nothing of it is left. */
+  /** The daemon was killed: all its state is lost. */
   async die(): Promise<void> {
     await this.drop()
     this.#close()
@@ -187,7 +187,7 @@ async function does(one: Step, at: Scene): Promise<void> {
   at.people = people.filter((person) => person.closed === undefined)
 }
 
-/** A second at a time, so that the worker does what it does in time, and beats. */
+/** Lets time pass in steps of a second, so that the worker acts in time and sends heartbeats. */
 async function passes({ host, worker }: Scene, seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) {
     if (second % 10 === 0) await worker.connection?.sendHeartbeat()
@@ -196,7 +196,7 @@ async function passes({ host, worker }: Scene, seconds: number): Promise<void> {
   }
 }
 
-/** What is on a person's terminal: everything since it was cleared last. */
+/** The content of a person's terminal: everything since the last clear sequence. */
 const shownTo = ({ screen }: Person): string => screen.slice(screen.lastIndexOf(CLEAR) + CLEAR.length)
 
 function check({ host, worker, people }: Scene): void {
@@ -209,7 +209,7 @@ function check({ host, worker, people }: Scene): void {
 
 const RUNS = Number(process.env.ATTACH_RUNS ?? 400)
 
-test('whatever people and workers do, everybody sees the terminal, and nothing stays booted for nobody', async () => {
+test('whatever people and workers do, everyone sees the terminal, and no sandbox stays booted without viewers', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const at = await scene()

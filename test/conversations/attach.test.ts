@@ -1,4 +1,4 @@
-/** A person steps in: resume, attach and release, as the worker and the person's terminal hear them. */
+/** Resume, attach and release, as the worker and the person's terminal see them. */
 import { describe, expect, test } from '@jest/globals'
 import type { Result } from '../../core/result.ts'
 import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
@@ -53,7 +53,7 @@ describe('resume', () => {
     expect(connection.countReceived('sandbox-boot')).toBe(1)
   })
 
-  test('says in the worker’s words why the sandbox could not be booted', async () => {
+  test('reports the worker’s reason why the sandbox could not be booted', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const asked = host.hostApi.resumeRun(runId)
     await host.settle()
@@ -88,17 +88,17 @@ describe('resume', () => {
     expect(connection.hasReceived('sandbox-release')).toBe(true)
   })
 
-  test('says so when the worker is lost meanwhile', async () => {
+  test('reports that the worker disconnected meanwhile', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const asked = host.hostApi.resumeRun(runId)
     await host.settle()
     await connection.drop()
     expect(outcomeOf(await asked)).toMatch(/^conflict: .*disconnected while it booted/)
-    // Should it be booted there by now, nobody waits for it.
+    // The worker may have booted the sandbox by now, so it is released.
     expect((await reconnect(host, worker)).hasReceived('sandbox-release')).toBe(true)
   })
 
-  test('asks in the decided order', async () => {
+  test('refuses in the specified order', async () => {
     const host = await startHost(withAgent)
     const resume = async (id: string) => outcomeOf(await host.settled(host.hostApi.resumeRun(id)))
     expect(await resume('run-1')).toBe('unknown: there is no run run-1')
@@ -106,7 +106,7 @@ describe('resume', () => {
     expect(await resume(runId)).toMatch(/^conflict: .* is preparing: wait for its end/)
     await connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
     await connection.drop()
-    // No session and no worker: what lasts is said first.
+    // No session and no worker: the lasting reason comes first.
     expect(await resume(runId)).toMatch(/^invalid: .*agentA/)
     await host.advance(25 * 3600)
     expect(await resume(runId)).toMatch(/^gone: /)
@@ -139,7 +139,7 @@ describe('resume', () => {
 })
 
 describe('a sandbox that is booted', () => {
-  test('is released when nobody has come to look at it', async () => {
+  test('is released when no terminal was opened', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     void host.hostApi.resumeRun(runId)
     await host.settle()
@@ -151,7 +151,7 @@ describe('a sandbox that is booted', () => {
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
-  test('is not discarded, and its run not tried again', async () => {
+  test('is not discarded, and its run is not retried', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     void host.hostApi.resumeRun(runId)
     await host.settle()
@@ -166,7 +166,7 @@ describe('a sandbox that is booted', () => {
     expect(outcomeOf(await host.settled(host.hostApi.retryRun(runId)))).toBe('yes')
   })
 
-  test('can be looked at even when its time was over meanwhile', async () => {
+  test('can be shown even when its retention ended meanwhile', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -192,7 +192,7 @@ describe('attach', () => {
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
-  test('what is typed goes out in the same breath, without waiting for a disk', async () => {
+  test('input is sent in the same tick, without waiting for a commit', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -202,7 +202,7 @@ describe('attach', () => {
     expect(host.transcript).toEqual(['host → worker  attach-input "x"'])
   })
 
-  test('what is typed while the sandbox is being booted is not lost', async () => {
+  test('input typed while the sandbox boots is not lost', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await anna.type('a')
@@ -211,7 +211,7 @@ describe('attach', () => {
     expectRecorded(host.transcript.slice(-3))
   })
 
-  test('a view that does not say how large it is counts as an ordinary terminal', async () => {
+  test('a view without a size gets the default terminal size', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     new Person(host, runId, 'Anna')
     await host.settle()
@@ -235,7 +235,7 @@ describe('attach', () => {
     await host.advanceWithHeartbeats(GRACE_S + 1, [connection])
     expect(connection.hasReceived('sandbox-release')).toBe(false)
     await ben.leave()
-    // A page that is loaded again.
+    // The person reloads the page.
     await host.advanceWithHeartbeats(GRACE_S - 1, [connection])
     const again = await openTerminal(host, runId, 'Ben')
     await host.advanceWithHeartbeats(GRACE_S + 1, [connection])
@@ -247,7 +247,7 @@ describe('attach', () => {
     expect(connection.countReceived('sandbox-boot')).toBe(1)
   })
 
-  test('everybody sees to the end what was printed before it', async () => {
+  test('every view shows all output before the session’s end', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -266,7 +266,7 @@ describe('attach', () => {
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
-  test('a view that its worker does not tell of the end is told by the host', async () => {
+  test('the host closes a view whose worker does not report the end', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -277,7 +277,7 @@ describe('attach', () => {
     expect(ben.seen).toEqual([{ type: 'exit', code: 7 }])
   })
 
-  test('a view that does not read is cut off, and the others go on', async () => {
+  test('a view that does not read is closed, and the others continue', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const slow = await openTerminal(host, runId, 'Slow')
     slow.framesUntilFull = 1
@@ -307,7 +307,7 @@ describe('attach', () => {
     expect(host.census().terminals).toBe(0)
   })
 
-  test('so many at most look at one run', async () => {
+  test('the number of views of one run is limited', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     for (let at = 0; at < ATTACH_VIEWS_PER_RUN_MAX; at++) await openTerminal(host, runId, `Person ${at}`)
     await reportReady(connection)
@@ -316,7 +316,7 @@ describe('attach', () => {
     expect(connection.countReceived('attach-open')).toBe(ATTACH_VIEWS_PER_RUN_MAX)
   })
 
-  test('what a worker says of another worker’s terminals is not heard', async () => {
+  test('frames about another worker’s terminals are ignored', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     const thief = await enroll(host, 'thief')
@@ -337,8 +337,8 @@ describe('attach', () => {
   })
 })
 
-describe('a break of the worker’s line', () => {
-  test('is told; then each view gets the picture anew, and nothing that was typed is lost', async () => {
+describe('a lost worker connection', () => {
+  test('is shown; then each view gets the screen again, and no input is lost', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -362,7 +362,7 @@ describe('a break of the worker’s line', () => {
     ])
   })
 
-  test('is followed by the worker’s count: what it never had is said again, before all that was typed meanwhile', async () => {
+  test('is followed by the worker’s input count: missing input is resent before newer input', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -376,14 +376,14 @@ describe('a break of the worker’s line', () => {
     const sessionId = sessionOf(again)
     await again.send({ type: 'attach-taken', sessionId, inputs: 1 })
     await anna.type('f')
-    // Nobody has asked for it.
+    // An unrequested count is ignored.
     await again.send({ type: 'attach-taken', sessionId, inputs: 0 })
     await anna.type('g')
     expect(again.countReceived('attach-ask')).toBe(1)
     expectRecorded(host.transcript)
   })
 
-  test('has nothing to do with frames in which nothing was typed', async () => {
+  test('does not count empty input frames', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -398,7 +398,7 @@ describe('a break of the worker’s line', () => {
     ]).toEqual([false, false, false])
   })
 
-  test('and of the line after it, before the worker has said what it had, loses nothing either', async () => {
+  test('twice, before the worker has reported its count, loses nothing either', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -418,7 +418,7 @@ describe('a break of the worker’s line', () => {
     expect([connection, second, third, fourth].map(typedOn)).toEqual([['a', 'b'], [], ['b', 'c'], ['c']])
   })
 
-  test('and a worker that does not count keeps nobody waiting, and is told nothing twice', async () => {
+  test('with a worker that does not count input delays no view and repeats no input', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -436,7 +436,7 @@ describe('a break of the worker’s line', () => {
     expect([third.hasReceived('attach-ask'), third.lastReceived('attach-input').data]).toEqual([false, 'c'])
   })
 
-  test('does not make one worker’s count another’s', async () => {
+  test('does not apply one worker’s count to another’s', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -451,19 +451,19 @@ describe('a break of the worker’s line', () => {
     expect([stranger.connection.closed, again.closed, anna.closed]).toEqual([undefined, undefined, undefined])
   })
 
-  test('is the same when the worker comes back before its old line is known to be gone', async () => {
+  test('is the same when the worker reconnects before its old connection is known to be lost', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
     const again = await reconnect(host, worker)
     expect(again.countReceived('attach-open')).toBe(1)
-    // What still comes by the old line would come twice.
+    // Output that still arrives on the old connection would appear twice.
     await print(connection, sessionOf(connection), 'late')
     await print(again, sessionOf(again), 'picture')
     expect(anna.screen).toMatch(/waiting.*\r\npicture$/)
   })
 
-  test('that is too long ends it; nobody waits for ever', async () => {
+  test('that lasts too long ends the session', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -475,11 +475,11 @@ describe('a break of the worker’s line', () => {
       type: 'error',
       message: 'the worker did not come back in time; try again once it is connected',
     })
-    // It may have waited longer.
+    // The clock may be some seconds further.
     expect((await reconnect(host, worker)).hasReceived('sandbox-release')).toBe(true)
   })
 
-  test('after which the worker does not have the session any more is told, and the next terminal boots anew', async () => {
+  test('after which the worker lost the session is reported, and the next terminal boots again', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -492,7 +492,7 @@ describe('a break of the worker’s line', () => {
     expect(again.hasReceived('sandbox-boot')).toBe(true)
   })
 
-  test('is not the end of a session that one view alone has trouble with', async () => {
+  test('does not end a session when only one view is refused', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -520,7 +520,7 @@ describe('a break of the worker’s line', () => {
   })
 })
 
-test('a record that cannot be read costs whoever asks for it a terminal, and not the service', async () => {
+test('a record that cannot be read closes one terminal and does not stop the service', async () => {
   const { host, runId } = await startWithRetainedRun()
   const { runs } = host.store.database
   const { get } = runs
@@ -537,7 +537,7 @@ test('a record that cannot be read costs whoever asks for it a terminal, and not
 })
 
 describe('release', () => {
-  test('stops what is booted, tells those who look at it, and is done twice as well as once', async () => {
+  test('stops the sandbox, closes its terminals, and may be repeated', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -548,7 +548,7 @@ describe('release', () => {
     expect(host.run(runId).sandbox.id).toBe('sb-1')
   })
 
-  test('needs no disk: a full one keeps nobody’s sandbox running', async () => {
+  test('needs no disk: a full disk keeps no sandbox running', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -561,7 +561,7 @@ describe('release', () => {
     expect(outcomeOf(await host.settled(host.hostApi.resumeRun(runId)))).toMatch(/^unavailable/)
   })
 
-  test('in one breath with what it ends, and with the next resume, boots once for the next', async () => {
+  test('in the same tick as a resume before and after it boots once for the latter', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const first = host.hostApi.resumeRun(runId)
     void host.hostApi.releaseRun(runId)
@@ -584,7 +584,7 @@ describe('release', () => {
     expect(connection.hasReceived('sandbox-release')).toBe(true)
   })
 
-  test('while the worker is away is told it when it is back', async () => {
+  test('while the worker is disconnected is sent after it reconnects', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -594,7 +594,7 @@ describe('release', () => {
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
-  test('of a run that nobody knows is refused, and so is that of one that has not ended', async () => {
+  test('of an unknown run is refused, and so is that of an unfinished one', async () => {
     const host = await startHost()
     const { runId } = await acceptRun(host)
     expect(outcomeOf(await host.settled(host.hostApi.releaseRun('run-1')))).toBe(
@@ -606,7 +606,7 @@ describe('release', () => {
   })
 })
 
-test('a host that stops says so to every terminal, and leaves the session to the worker', async () => {
+test('a stopping host closes every terminal with a reason and leaves the session to the worker', async () => {
   const { host, connection, worker, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await reportReady(connection)
@@ -616,7 +616,7 @@ test('a host that stops says so to every terminal, and leaves the session to the
   const again = host.connect('worker')
   await again.send(registerWithCredential(worker))
   expect(again.hasReceived('sandbox-release')).toBe(false)
-  // As far as the new host knows nothing is booted; the worker answers at once.
+  // The new host knows of no booted sandbox; the worker answers the boot order at once.
   await openTerminal(host, runId, 'Anna')
   await reportReady(again)
   expect(again.hasReceived('attach-open')).toBe(true)

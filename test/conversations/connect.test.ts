@@ -1,6 +1,6 @@
 /**
- * Connecting accounts in a whole host: what comes of it is on disk and pushed before it is answered, a restart forgets
- * what was under way, and no secret is in anything that leaves.
+ * Connecting accounts in a whole host: the result is on disk and pushed before it is answered, a restart ends flows that
+ * were under way, and no secret leaves the host.
  */
 import { expect, test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -16,7 +16,7 @@ const PAIR = {
   refreshToken: 'refresh-secret',
   expiresAt: '2026-01-02T00:00:00.000Z',
 }
-/** No worker and no tracker's look comes in between. */
+/** Without a worker and with rare polls, so that neither disturbs the test. */
 const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
 
 async function startForConnecting(config = QUIET) {
@@ -39,7 +39,7 @@ async function startForConnecting(config = QUIET) {
   made.host.start()
   await made.clock.turn()
   const [hostApi] = desks
-  if (hostApi === undefined) throw new Error('the host did not open its doors')
+  if (hostApi === undefined) throw new Error('the host did not open its listeners')
   const pushes: DashboardPush[] = []
   hostApi.onPush((push) => void pushes.push(push))
   const file = async () => JSON.parse((await made.store.config.read()) ?? '{}')
@@ -117,7 +117,7 @@ test('a full round leaves nothing behind', async () => {
   expect(after).toEqual(before)
 })
 
-test('a restart forgets what was under way, and leaves nothing of it on disk', async () => {
+test('a restart ends a flow that was under way, and nothing of it stays on disk', async () => {
   const y = await startForConnecting()
   await y.hostApi.connect('tracker')
   const begun = y.hostApi.connect('codehost')

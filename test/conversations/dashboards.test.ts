@@ -1,4 +1,4 @@
-/** What the dashboards are told, when, and in which order. */
+/** Pushes to the dashboards: which ones are sent, when, and in which order. */
 import { expect, test } from '@jest/globals'
 import { no, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
@@ -14,7 +14,7 @@ import {
   Work,
 } from './host-conversation.ts'
 
-/** One line a push. */
+/** Describes each push in one line. */
 function describePushes(pushes: readonly DashboardPush[]): string[] {
   return pushes.map((push) => {
     if (push.type === 'run-updated') return `run-updated ${push.run.ticket.identifier} ${push.run.status}`
@@ -41,7 +41,7 @@ test('a ticket becomes a run: tickets, then what happened in the run, then the r
   expect(describePushes(pushes)).toEqual(['tickets ENG-1', 'run-event #0 queued', 'run-updated ENG-1 queued'])
 })
 
-test('each status of a run is told as an event and as the run', async () => {
+test('each status of a run is pushed as an event and with the run', async () => {
   const host = await startHost()
   const { connection, work } = await offerRun(host)
   const pushes = host.recordPushes()
@@ -66,7 +66,7 @@ test('each status of a run is told as an event and as the run', async () => {
   ])
 })
 
-test('whoever hears of a run’s end has heard of every event before it', async () => {
+test('every event of a run is pushed before its end', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await host.clock.advance(200)
@@ -80,7 +80,7 @@ test('whoever hears of a run’s end has heard of every event before it', async 
   ])
 })
 
-test('a run that changes fast is told of at most ten times a second, its last state always', async () => {
+test('a run that changes fast is pushed at most ten times a second, and its last state always', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await host.clock.advance(200)
@@ -98,7 +98,7 @@ test('a run that changes fast is told of at most ten times a second, its last st
   })
 })
 
-inMemoryOnly('the doors watch from the start, so the pace is under way already')(
+inMemoryOnly('the listeners watch from the start, so the rate limit is already in effect')(
   'what is told of a run that changes fast never goes backwards',
   async () => {
     const host = await startHost()
@@ -115,7 +115,7 @@ inMemoryOnly('the doors watch from the start, so the pace is under way already')
   },
 )
 
-test('two runs are told of at a pace of their own', async () => {
+test('two runs are pushed at independent rates', async () => {
   const host = await startHost()
   const pushes = host.recordPushes()
   host.tracker.put(ticket('ENG-1'), ticket('ENG-2'))
@@ -123,7 +123,7 @@ test('two runs are told of at a pace of their own', async () => {
   expect(pushesOf('run-updated', pushes)).toHaveLength(2)
 })
 
-test('`run-event` is told only of what is on disk', async () => {
+test('`run-event` is pushed only for events on disk', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await host.clock.advance(200)
@@ -141,7 +141,7 @@ test('`run-event` is told only of what is on disk', async () => {
   ])
 })
 
-test('every event is told once, in the order of its number, and as it is in the history', async () => {
+test('every event is pushed once, in the order of its number, and as it is in the history', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   const pushes = host.recordPushes()
@@ -234,14 +234,14 @@ test('`workers` on enable', async () => {
   expect(lines).toEqual(['workers draining online', 'workers active online'])
 })
 
-test('heartbeats that say nothing new are told to nobody', async () => {
+test('heartbeats without news cause no push', async () => {
   const lines = await workerPushesDuring((host) =>
     host.advanceWithHeartbeats(120, [workerOf(host).connection]),
   )
   expect(lines).toEqual([])
 })
 
-test('a fleet that changes fast is told of at most ten times a second, its last state always', async () => {
+test('workers that change fast are pushed at most ten times a second, and their last state always', async () => {
   const lines = await workerPushesDuring(async (host) => {
     for (let times = 0; times < 25; times++) {
       await host.succeeded(host.hostApi.drainWorker(workerOf(host).workerId))
@@ -282,7 +282,7 @@ test('a ticket that cannot be read is named in the tracker’s status and leaves
   expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
-test('a tracker that is as it was is told to nobody', async () => {
+test('an unchanged tracker status causes no push', async () => {
   const host = await startHost()
   await host.advance(1)
   const pushes = host.recordPushes()
@@ -320,7 +320,7 @@ test('`hello` carries every unfinished run, the newest finished ones, tickets, c
   })
 })
 
-test('`hello` tells only of what is on disk', async () => {
+test('`hello` contains only what is on disk', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   host.fillDisk()
@@ -330,7 +330,7 @@ test('`hello` tells only of what is on disk', async () => {
   expect(host.hostApi.hello().runs.map(({ status }) => status)).toEqual(['running'])
 })
 
-test('queued runs are told anew when what they wait for changes', async () => {
+test('queued runs are pushed again when the reason they wait for changes', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
@@ -342,7 +342,7 @@ test('queued runs are told anew when what they wait for changes', async () => {
   expect(reasons.at(-1)).toBe('all workers refused a dispatch a moment ago')
 })
 
-test('a listener that throws keeps nobody else from hearing', async () => {
+test('a listener that throws does not keep other listeners from their pushes', async () => {
   const host = await startHost()
   await host.withoutTranscript(async () => {
     host.hostApi.onPush(() => {
@@ -355,7 +355,7 @@ test('a listener that throws keeps nobody else from hearing', async () => {
   })
 })
 
-test('who listens no more hears no more', async () => {
+test('a removed listener receives no more pushes', async () => {
   const host = await startHost()
   const pushes: DashboardPush[] = []
   const stop = host.hostApi.onPush((push) => void pushes.push(push))

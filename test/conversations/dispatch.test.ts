@@ -1,4 +1,4 @@
-/** How a run gets to a worker: rule 4 of the worker channel, and what follows from each answer to a dispatch. */
+/** How a run is dispatched to a worker: rule 4 of the worker channel, and the consequences of each answer. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -25,8 +25,8 @@ test('a lease is written to durable storage before its dispatch frame is sent', 
   expectRecorded(host.transcript)
 })
 
-// Nobody looks at the queue again when the disk has room again (see the root's `hear`).
-test('no lease is granted while the disk is full, and the first one when it has room again', async () => {
+// The host schedules again as soon as the disk has space again.
+test('no lease is granted while the disk is full, and the first one as soon as it has space again', async () => {
   const host = await startHost()
   const { connection } = await enroll(host)
   host.fillDisk()
@@ -92,7 +92,7 @@ test('a worker that rejected a dispatch gets no other run for 30 s either', asyn
   expect(host.runOf('ENG-2').queueReason).toBe('all workers refused a dispatch a moment ago')
 })
 
-test('a worker that was draining, and was started again, is asked at once', async () => {
+test('a worker that was draining gets a dispatch at once after its restart', async () => {
   const host = await startHost()
   const { worker, connection, work } = await offerRun(host)
   await connection.send(work.reject('draining: the worker is being stopped'))
@@ -102,7 +102,7 @@ test('a worker that was draining, and was started again, is asked at once', asyn
   expectRecorded(host.transcript)
 })
 
-test('a worker that was busy is left alone, however often it comes back', async () => {
+test('a worker that was busy gets no dispatch during its pause, however often it reconnects', async () => {
   const host = await startHost()
   const { worker, connection, work } = await offerRun(host)
   await connection.send(work.reject('busy: two runs already'))
@@ -135,7 +135,7 @@ test('no answer in 10 s: lease dropped, run queued again, that worker not asked 
   expect(connection.closed).toBeUndefined()
 })
 
-inMemoryOnly('the answer to the first of two frames comes before the second is said')(
+inMemoryOnly('through a socket, the answer to the first of two frames comes before the second is sent')(
   'an answer that comes after 10 s is answered with `lease-lost`',
   async () => {
     const host = await startHost()
@@ -157,7 +157,7 @@ test('a run whose dispatch nobody answered in 10 s goes to another worker at onc
   expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
-test('a worker that reports on a lease has accepted it, even if the word of it was lost', async () => {
+test('a worker that reports on a lease has accepted it, even if its acceptance was lost', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
   await connection.send(work.running(), work.complete())
@@ -201,7 +201,7 @@ test('a run whose worker was drained between grant and dispatch goes to another 
   expect(other.connection.hasReceived('dispatch')).toBe(true)
 })
 
-test('a worker whose drain is lifted again before it is on disk gets its run all the same', async () => {
+test('a worker that is enabled again before its drain is on disk still gets its run', async () => {
   const host = await startHost()
   const { workerId, connection } = await enroll(host)
   host.beforeCommit('lease', () => {
@@ -245,7 +245,7 @@ inMemoryOnly('a connection does not break within a moment')(
   },
 )
 
-test('the line breaks after the dispatch: a worker that comes back holding the lease has accepted it', async () => {
+test('connection lost after the dispatch: a worker that reconnects holding the lease has accepted it', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await offerRun(host)
   await connection.drop()
@@ -257,7 +257,7 @@ test('the line breaks after the dispatch: a worker that comes back holding the l
   expect(host.run(runId).status).toBe('completed')
 })
 
-test('the line breaks after the dispatch: a worker that comes back without the lease never got it', async () => {
+test('connection lost after the dispatch: a worker that reconnects without the lease never received it', async () => {
   const host = await startHost()
   const { worker, connection, runId } = await offerRun(host)
   await connection.drop()
@@ -267,7 +267,7 @@ test('the line breaks after the dispatch: a worker that comes back without the l
   expect(await host.events(runId)).toEqual(['status queued'])
 })
 
-test('the line breaks after the dispatch: nobody else gets the run before the lease’s deadline, counted from the latest arrival', async () => {
+test('connection lost after the dispatch: no other worker gets the run before the lease’s deadline, counted from the latest possible arrival', async () => {
   const host = await startHost()
   const { connection, runId } = await offerRun(host)
   const other = await enroll(host, 'other')
@@ -317,7 +317,7 @@ test('a hold ends by itself after ten minutes', async () => {
   expect(connection.countReceived('dispatch')).toBe(4)
 })
 
-test('an operator who enables a worker on hold ends the hold', async () => {
+test('enabling a worker on hold ends the hold', async () => {
   const host = await startHost()
   const { connection, work, worker } = await offerRun(host)
   await connection.send(work.reject('disk: full'))
@@ -330,7 +330,7 @@ test('an operator who enables a worker on hold ends the hold', async () => {
   expect(connection.countReceived('dispatch')).toBe(4)
 })
 
-test('being busy puts nobody on hold', async () => {
+test('rejections because a worker is busy put no worker on hold', async () => {
   const host = await startHost()
   const { connection, work } = await offerRun(host)
   await connection.send(work.reject('busy: later'))
@@ -342,7 +342,7 @@ test('being busy puts nobody on hold', async () => {
   expect(connection.countReceived('dispatch')).toBe(7)
 })
 
-test('three such rejections over more than 5 minutes put nobody on hold', async () => {
+test('three such rejections over more than 5 minutes put no worker on hold', async () => {
   const host = await startHost()
   const { connection, work } = await offerRun(host)
   await connection.send(work.reject('disk: full'))
@@ -414,7 +414,7 @@ test('no credential of a dispatch is written to disk', async () => {
   expect(JSON.stringify([host.run(runId), host.hostApi.hello()])).not.toContain('key-a-secret')
 })
 
-inMemoryOnly('a socket takes a great deal before it takes nothing more')(
+inMemoryOnly('a socket buffers a great deal before it accepts nothing more')(
   'a worker whose line takes nothing more is not offered one run again and again until it is cut',
   async () => {
     const host = await startHost()

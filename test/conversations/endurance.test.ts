@@ -1,4 +1,4 @@
-/** What must hold when somebody is hostile, something crashes in an unlucky moment, or a clock is set. */
+/** Invariants under hostile clients, crashes at an unlucky moment, and clock changes. */
 import { afterEach, expect, test } from '@jest/globals'
 import { EndedLeases } from '../../actors/leases/ended-leases.ts'
 import { runMachine } from '../../actors/runs/run.machine.ts'
@@ -20,12 +20,12 @@ import {
 } from './host-conversation.ts'
 import { resumeAndRelease, retainRun, withAgent } from './terminal-conversation.ts'
 
-inMemoryOnly('a frame does not cross a connection within a moment')(
+inMemoryOnly('a frame does not cross a socket within one tick')(
   'a sandbox that is discarded in the moment of the run’s end stays discarded',
   async () => {
     const host = await startHost()
     const { connection, work, runId } = await acceptRun(host)
-    // While something else is on its way to the disk: the end and the discarding go with the next cut.
+    // Another commit is under way, so the end and the discard go into the next one.
     const discarded = new Promise<Result<Run>>((resolve) => {
       host.beforeCommit('lease', () => {
         void connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
@@ -39,7 +39,7 @@ inMemoryOnly('a frame does not cross a connection within a moment')(
   },
 )
 
-/** What a bug in a life's deed would do. */
+/** An action that throws, as a bug in a machine would. */
 const actionsOf = (machine: { readonly implementations: unknown }) =>
   (machine.implementations as { readonly actions: Record<string, unknown> }).actions
 const { cancel } = actionsOf(runMachine)
@@ -52,7 +52,7 @@ const throws = () => {
   throw new Error('a bug')
 }
 
-test('a worker whose life was given up is sent away to come back, and never told that it is not enrolled', async () => {
+test('a worker whose actor was given up may reconnect, and is never refused as unknown', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   await worker.connection.sendHeartbeat()
@@ -76,7 +76,7 @@ test('a worker whose life was given up is sent away to come back, and never told
   expect(later.hasReceived('registered')).toBe(true)
 })
 
-test('a run whose life was given up is no reason for another before it is on record as failed', async () => {
+test('a run whose actor was given up causes no second run before it is recorded as failed', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
@@ -135,7 +135,7 @@ test('a dispatch that was accepted cannot be rejected any more', async () => {
   expect(connection.countReceived('dispatch')).toBe(2)
 })
 
-test('a stranger is not told that it never said who it is when the disk is full', async () => {
+test('an unknown worker is not refused as unregistered while the disk is full', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   host.fillDisk()
@@ -148,7 +148,7 @@ test('a stranger is not told that it never said who it is when the disk is full'
   expect(connection.closed?.code).toBe(1013)
 })
 
-test('who was judged and is not told yet is not judged again', async () => {
+test('a worker whose refusal waits for the disk is not examined again', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   const connection = host.connect('stranger')
@@ -158,7 +158,7 @@ test('who was judged and is not told yet is not judged again', async () => {
   expect(connection.received.map((frame) => frame.type)).toEqual(['rejected'])
 })
 
-test('a shorter heartbeat timeout counts at once for those who are connected', async () => {
+test('a shorter heartbeat timeout applies at once to connected workers', async () => {
   const host = await startHost(configWith({ fleet: { heartbeatTimeoutSeconds: 3600 } }))
   const { connection } = await enroll(host)
   await host.advance(1)
@@ -167,7 +167,7 @@ test('a shorter heartbeat timeout counts at once for those who are connected', a
   expect(connection.closed).toBeDefined()
 })
 
-test('placement says on the wall clock when a worker is asked again', async () => {
+test('placement names the wall clock time at which a worker gets dispatches again', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
   await connection.send(work.reject('busy: no'))
@@ -176,7 +176,7 @@ test('placement says on the wall clock when a worker is asked again', async () =
   expect(placed.value.workers[0]?.reason).toBe('refused a dispatch; asked again at 2026-01-01T00:00:31.000Z')
 })
 
-test('the tracker is looked at as often as ever when the wall clock is set back', async () => {
+test('the tracker is polled as often as before when the wall clock is set back', async () => {
   const host = await startHost()
   await host.advance(1)
   host.clock.jump(-24 * 3_600_000)
@@ -185,7 +185,7 @@ test('the tracker is looked at as often as ever when the wall clock is set back'
   expect(host.tracker.polls - before).toBe(10)
 })
 
-test('a heartbeat that names a lease twice says no more than one that names it once', async () => {
+test('a heartbeat that names a lease twice counts like one that names it once', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   void host.hostApi.cancelRun(runId)
@@ -220,7 +220,7 @@ test('lost ranges do not pile up before a full disk without being counted', asyn
   expect(host.census().pendingBytes).toBeGreaterThan(1_000)
 })
 
-test('what a worker was to be told is forgotten with the worker', async () => {
+test('undelivered discards are deleted together with their worker', async () => {
   const host = await startHost()
   const { connection, work, runId, worker } = await acceptRun(host)
   await connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
@@ -231,7 +231,7 @@ test('what a worker was to be told is forgotten with the worker', async () => {
   expect([...host.store.database.keyValues.all('errand')]).toEqual([])
 })
 
-test('however many leases end, none is remembered for much longer than a week', async () => {
+test('however many leases end, none is kept for much longer than a week', async () => {
   const clock = new ManualClock()
   const store = createMemoryStore({ clock })
   const ended = new EndedLeases(store.database.keyValues, () => {})
@@ -256,7 +256,7 @@ test('however many leases end, none is remembered for much longer than a week', 
   expect([...store.database.keyValues.all('ended-lease')]).toEqual([])
 })
 
-test('a dispatch that cannot even be made is tried again, and holds no slot for ever', async () => {
+test('a dispatch that cannot be built is retried, and holds no slot for ever', async () => {
   const host = await startHost()
   const { keyValues } = host.store.database
   const get = keyValues.get.bind(keyValues)

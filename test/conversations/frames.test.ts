@@ -11,7 +11,7 @@ import {
   Work,
 } from './host-conversation.ts'
 
-test('buffered frames are replayed after the next register, and those that landed before are not applied twice', async () => {
+test('buffered frames are replayed after the next register, and frames committed before are not applied twice', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.running(), work.event('two'))
@@ -47,7 +47,7 @@ test('a frame out of order is not applied and gets no ack; the next lease-ack re
   ])
 })
 
-test('a thousand frames out of order are answered with nothing', async () => {
+test('a thousand frames out of order get no answer', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   const heard = connection.received.length
@@ -68,7 +68,7 @@ test('`lease-ack` is sent only for what is on disk', async () => {
   expectRecorded(host.transcript)
 })
 
-test('what was applied and not on disk when the host was killed is asked for again', async () => {
+test('frames that were applied but not on disk when the host was killed are requested again', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.event('one'))
@@ -119,7 +119,7 @@ test('a lease-ack goes out whenever 1 MiB has been applied since the last one', 
   expect(connection.acknowledged(work)).toBe(5)
 })
 
-test('a heartbeat’s lease-ack begins the count of 512 anew', async () => {
+test('a heartbeat’s lease-ack restarts the count of 512', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(...Array.from({ length: 500 }, () => work.event()))
@@ -129,7 +129,7 @@ test('a heartbeat’s lease-ack begins the count of 512 anew', async () => {
   expect(connection.countReceived('lease-ack')).toBe(acks)
 })
 
-test('frames that come while the disk is full are acknowledged when it has room again', async () => {
+test('frames that come while the disk is full are acknowledged when it has space again', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   host.fillDisk()
@@ -139,7 +139,7 @@ test('frames that come while the disk is full are acknowledged when it has room 
   expect(connection.acknowledged(work)).toBe(600)
 })
 
-test('more than 8 MiB of one lease’s frames do not pile up before a full disk; the rest is asked for again', async () => {
+test('at most 8 MiB of one lease’s frames wait for a full disk; the rest is requested again', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   host.fillDisk()
@@ -155,7 +155,7 @@ test('more than 8 MiB of one lease’s frames do not pile up before a full disk;
   expect(connection.acknowledged(work)).toBe(acknowledged + 1)
 })
 
-test('`run-complete` is held unacknowledged until every earlier frame has landed', async () => {
+test('`run-complete` stays unacknowledged until every earlier frame is committed', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.running(), work.at(4).complete())
@@ -281,7 +281,7 @@ test('on `lease-gap` the host skips the range and records the loss against the r
   expect((await host.events(runId)).slice(3)).toEqual(['gap 2–40', 'stdout forty-one', 'status completed'])
 })
 
-test('a gap that is not next is no reason to skip what is before it', async () => {
+test('a gap that is not next does not skip the frames before it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.gap(3, 5), work.event('six'))
@@ -293,7 +293,7 @@ test('a gap that is not next is no reason to skip what is before it', async () =
   expect((await host.events(runId)).slice(2)).toEqual(['stdout one', 'stdout two', 'gap 3–5', 'stdout six'])
 })
 
-test('a gap that is said again is recorded once', async () => {
+test('a repeated gap is recorded once', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.gap(1, 5), work.gap(1, 5), work.gap(3, 5), work.gap(4, 8))
@@ -341,7 +341,7 @@ test('the frames of two runs of one worker are numbered apart', async () => {
   expect([connection.acknowledged(work), connection.acknowledged(second)]).toEqual([2, 3])
 })
 
-test('frames behind one that is being put into a file are applied in their order', async () => {
+test('frames behind one that is being written to a file are applied in order', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(
@@ -365,7 +365,7 @@ test('a number of zero is malformed', async () => {
   expect(connection.lastReceived('rejected').code).toBe('malformed')
 })
 
-test('reports on a lease that was offered to this worker and was withdrawn since do not bring it back', async () => {
+test('reports on a lease that was withdrawn from this worker do not restore it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
   await connection.send(work.reject('busy: no'))
@@ -374,7 +374,7 @@ test('reports on a lease that was offered to this worker and was withdrawn since
   expect(connection.countReceived('lease-lost')).toBe(1)
 })
 
-/** Artifacts stay on their way into their files until the answer is called. */
+/** Delays writing artifacts until the returned function is called. */
 function slowFiles(host: HostConversation): () => Promise<void> {
   const { artifacts } = host.store
   const write = artifacts.write.bind(artifacts)
@@ -391,7 +391,7 @@ function slowFiles(host: HostConversation): () => Promise<void> {
   }
 }
 
-test('frames that are replayed while the first of them is still being put into a file are applied once', async () => {
+test('frames that are replayed while the first of them is still being written to a file are applied once', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   const release = slowFiles(host)
@@ -409,7 +409,7 @@ test('frames that are replayed while the first of them is still being put into a
   ])
 })
 
-test('a lease that ended while a frame of it was put into a file stays ended', async () => {
+test('a lease that ended while a frame of it was written to a file stays ended', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   const release = slowFiles(host)
@@ -422,7 +422,7 @@ test('a lease that ended while a frame of it was put into a file stays ended', a
   expect((await host.events(runId)).slice(2)).toEqual(['status cancelled'])
 })
 
-test('what piles up behind a slow file is bounded; what is over the bound is asked for again', async () => {
+test('frames that wait for a slow file are limited; those over the limit are requested again', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   const release = slowFiles(host)

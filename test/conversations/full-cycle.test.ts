@@ -1,4 +1,4 @@
-/** One run from its ticket to its end, as host and worker say it. */
+/** A run from its ticket to its end, as a transcript of host and worker. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import { enroll, startHost, ticket, Work } from './host-conversation.ts'

@@ -1,10 +1,9 @@
 /**
- * A host in memory and workers on wires that a test holds in its hand: what is said is written down as a transcript.
+ * HostConversation runs a host in memory with scripted workers and records their frames as a transcript.
  *
- * Leases are called by their tickets (`ENG-1`, and `ENG-1 (2)` for the second one of the same ticket). A broken law, or
- * an error in the host's log, appears in the transcript too, where no test expects it.
- *
- * With TALK=sockets in the environment the wires are connections to the production doors around the same host.
+ * Transcripts name leases by their tickets (`ENG-1`, and `ENG-1 (2)` for the second lease of the same ticket). A broken
+ * invariant or an error in the host's log also appears in the transcript, so that the test fails. With TALK=sockets in
+ * the environment the workers connect to the production listeners of the same host through real sockets.
  */
 import { test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -46,10 +45,10 @@ import type {
   SocketTransport,
 } from './socket-conversation.ts'
 
-/** Asked for only then: the doors bring a listener that the wires in the hand have no use for. */
+/** Imported only for TALK=sockets, because the module loads the native socket listener. */
 const sockets = process.env.TALK === 'sockets' ? await import('./socket-conversation.ts') : undefined
 
-/** A test of what only a wire in the hand can do; through sockets it is skipped, for the reason given. */
+/** A test that only works with connections in memory; with sockets it is skipped, for the reason given. */
 export const inMemoryOnly = (_reason: string): typeof test | typeof test.skip =>
   sockets === undefined ? test : test.skip
 
@@ -68,7 +67,7 @@ const configured = {
 
 export const config = JSON.stringify(configured)
 
-/** The usual configuration with other sections. */
+/** The usual configuration with some sections replaced. */
 export const configWith = (more: object): string => JSON.stringify({ ...configured, ...more })
 
 export function ticket(identifier: string, more: Partial<Ticket> = {}): Ticket {
@@ -88,10 +87,10 @@ export function ticket(identifier: string, more: Partial<Ticket> = {}): Ticket {
   }
 }
 
-/** A tracker held in the hand. */
+/** A tracker whose tickets and answers the test sets. */
 export class ScriptedTracker implements Tracker {
   tickets = new Map<string, TrackedTicket>()
-  /** Given instead of the tickets, when there is one. */
+  /** Answered instead of the tickets, when set. */
   answer: Result<TrackerListing> | undefined
   polls = 0
   #changed: () => void = () => {}
@@ -115,7 +114,7 @@ export class ScriptedTracker implements Tracker {
   async projects() {
     return yes([])
   }
-  /** All of them at once: the host sees them in one look. */
+  /** Adds tickets and announces one change, so the host sees them all in one poll. */
   put(...tickets: readonly Ticket[]): void {
     for (const ticket of tickets) this.tickets.set(ticket.id, { ticket, closed: false })
     this.#changed()
@@ -131,7 +130,7 @@ export class ScriptedTracker implements Tracker {
 
 // ---- one host after another on one disk --------------------------------------------------------------------------
 
-/** A host's own view of the time: dead, nothing of it runs any more, as after `kill -9`. */
+/** The clock of one host. After the host is killed, its timers no longer run, as after `kill -9`. */
 class KillableClock implements Clock {
   isAlive = true
   readonly #clock: ManualClock
@@ -146,8 +145,8 @@ class KillableClock implements Clock {
 }
 
 /**
- * The disk as one host sees it. What it asks to be written is on its way for a tick, and for as long as the disk is
- * full; with the host dead, what is on its way is lost.
+ * The database of one host. A requested commit is written one tick later, or when a full disk has space again. When
+ * the host is killed, pending commits are lost.
  */
 class KillableDatabase implements ControlDatabase {
   isAlive = true
@@ -157,7 +156,7 @@ class KillableDatabase implements ControlDatabase {
   readonly #database: MemoryControlDatabase
   readonly #clock: Clock
   #pendingCommits: (() => void)[] = []
-  /** Told of each commit that has been asked for. */
+  /** Called with each requested commit, before it is written. */
   onCommitRequested: (writes: readonly Write[]) => void = () => {}
 
   constructor(database: MemoryControlDatabase, clock: Clock) {
@@ -191,7 +190,7 @@ class KillableDatabase implements ControlDatabase {
 
 type BuiltConversationHost = ReturnType<typeof hostInMemory>
 
-/** A hand-wound clock whose turns may take more than the host's own ticks: whatever is on its way through sockets. */
+/** A manual clock whose turns also deliver everything that is under way through sockets. */
 class ConversationClock extends ManualClock {
   wrapTurn: ((turn: () => Promise<void>) => Promise<void>) | undefined
 
@@ -206,7 +205,7 @@ export class HostConversation {
   readonly log: KeptLog
   readonly store: MemoryStore
   transcript: string[] = []
-  /** In place of the tracker in the hand, and of nobody to give out credentials. */
+  /** Dependencies of the host that replace the scripted tracker and the absent providers. */
   overrides: Partial<HostDependencies> = {}
   readonly #random = new Random(7)
   readonly #config: string
@@ -230,7 +229,7 @@ export class HostConversation {
   }
 
   get hostApi(): HostApi {
-    if (this.#hostApi === undefined) throw new Error('the host has not opened its doors')
+    if (this.#hostApi === undefined) throw new Error('the host has not opened its listeners')
     return this.#hostApi
   }
 
@@ -274,7 +273,7 @@ export class HostConversation {
     return this.#built?.host.countInMemory() ?? {}
   }
 
-  /** Stops the host in order, without a second for anybody, and starts another one on the same disk. */
+  /** Stops the host in order without letting time pass, and starts another one on the same disk. */
   async restart(): Promise<void> {
     this.write('the host stops and starts again')
     this.#built?.host.stop('a test wants it')
@@ -284,7 +283,7 @@ export class HostConversation {
     await this.start()
   }
 
-  /** What was not on disk is lost. */
+  /** Kills the host and starts another one on the same disk; everything that was not on disk is lost. */
   async crash(): Promise<void> {
     this.write('the host is killed and starts again')
     this.#kill()
@@ -302,7 +301,7 @@ export class HostConversation {
     return this.clock.turn()
   }
 
-  /** Several may ask for a turn at once; the errands of one wire must not overtake those of another. */
+  /** Runs turns one after the other, so that frames of one connection do not overtake those of another. */
   #inTurn(turn: () => Promise<void>): Promise<void> {
     this.#lastTurn = this.#lastTurn.then(() => this.#socketTransport?.settle(turn) ?? turn())
     return this.#lastTurn
@@ -317,7 +316,7 @@ export class HostConversation {
     if (!this.#isMuted) this.transcript.push(line)
   }
 
-  /** From here on it matters what is said. */
+  /** Clears the transcript, so that only the following frames are compared. */
   clearTranscript(): void {
     this.transcript = []
   }
@@ -329,7 +328,7 @@ export class HostConversation {
     return done
   }
 
-  /** Time passes while these workers send their heartbeats. */
+  /** Lets time pass while these workers send their heartbeats. */
   async advanceWithHeartbeats(
     seconds: number,
     ...beats: (readonly [ScriptedConnection, ...Work[]])[]
@@ -358,7 +357,7 @@ export class HostConversation {
     await this.settle()
   }
 
-  /** Does something once, when such a life has been asked to be written and is not on disk yet. */
+  /** Runs an action once, after a commit with a snapshot of this kind was requested and before it is on disk. */
   beforeCommit(kind: string, action: () => void): void {
     const hostDatabase = this.#hostDatabase
     if (hostDatabase === undefined) return
@@ -373,7 +372,7 @@ export class HostConversation {
     return new ScriptedConnection(this, name)
   }
 
-  /** The other end of a new wire. */
+  /** Opens a connection to the host, in memory or through a socket. */
   dial(ears: ScriptedConnectionListener & { takes(): boolean }): ScriptedConnectionSender {
     return this.#socketTransport?.dial(ears) ?? connectInMemory(this.hostApi, ears)
   }
@@ -397,7 +396,7 @@ export class HostConversation {
     return found.value.runs
   }
 
-  /** `0 status preparing`, one line an event. */
+  /** The events of a run, one line each, such as `status preparing`. */
   async events(runId: string): Promise<string[]> {
     const found = await this.hostApi.runEvents(runId, {})
     if (!found.ok) throw new Error(found.refusal.message)
@@ -409,14 +408,14 @@ export class HostConversation {
     })
   }
 
-  /** What the dashboards are told from now on. */
+  /** Records what is pushed to the dashboards from now on. */
   recordPushes(): DashboardPush[] {
     const pushes: DashboardPush[] = []
     this.hostApi.onPush((push) => void pushes.push(push))
     return pushes
   }
 
-  /** The answer to what was asked of the desk, once everything it waits for has happened. */
+  /** Lets everything under way happen, then returns the answer of this request. */
   async settled<T>(asked: Promise<Result<T>>): Promise<Result<T>> {
     await this.settle()
     return asked
@@ -428,7 +427,7 @@ export class HostConversation {
     return answer.value
   }
 
-  // ---- names in transcripts ----------------------------------------------------------------------------------------
+  // ---- labels in transcripts --------------------------------------------------------------------------------------
 
   leaseLabel(leaseId: string): string {
     return this.#leases.get(leaseId) ?? leaseId
@@ -451,20 +450,20 @@ export class HostConversation {
 export async function startHost(configText = config): Promise<HostConversation> {
   const host = new HostConversation(configText)
   await host.start()
-  // Nobody in these stories comes in the very moment of the start.
+  // No test wants its first event at the very instant of the start.
   await host.clock.advance(1000)
   return host
 }
 
-// ---- wires ---------------------------------------------------------------------------------------------------------
+// ---- connections ---------------------------------------------------------------------------------------------------
 
 const REFUSED_MAX = 20
 
-/** One line between a worker in the test's hand and the host. */
+/** A connection to the host whose frames the test sends as a worker. */
 export class ScriptedConnection {
   readonly received: HostFrame[] = []
   closed: { code: number; reason: string } | undefined
-  /** So many more frames until too much waits for a worker that does not read. */
+  /** How many more frames the connection accepts before its buffer counts as full. */
   framesUntilFull = Number.POSITIVE_INFINITY
   refusedCount = 0
   readonly #sender: ScriptedConnectionSender
@@ -498,7 +497,8 @@ export class ScriptedConnection {
 
   #countRefusal(): boolean {
     this.refusedCount += 1
-    if (this.refusedCount > REFUSED_MAX) throw new Error('the host goes on and on, though nothing is taken')
+    if (this.refusedCount > REFUSED_MAX)
+      throw new Error('the host keeps sending although the connection accepts no frames')
     return false
   }
 
@@ -516,7 +516,7 @@ export class ScriptedConnection {
     await this.#host.settle()
   }
 
-  /** `sentAt` is a second before now, as if the line took that long. */
+  /** Sends a heartbeat that holds these leases. */
   sendHeartbeat(...holding: readonly { readonly holding: RunLease }[]): Promise<void> {
     return this.send(heartbeat(this.#host, ...holding))
   }
@@ -532,7 +532,9 @@ export class ScriptedConnection {
   lastReceived<T extends HostFrameType>(type: T): HostFrameOf<T> {
     const found = this.received.findLast((frame) => frame.type === type)
     if (found === undefined)
-      throw new Error(`the host never said ${type}: ${this.received.map((frame) => frame.type).join(', ')}`)
+      throw new Error(
+        `the host sent no ${type}, only: ${this.received.map((frame) => frame.type).join(', ')}`,
+      )
     return found as HostFrameOf<T>
   }
 
@@ -544,7 +546,7 @@ export class ScriptedConnection {
     return this.received.filter((frame) => frame.type === type).length
   }
 
-  /** Up to where its latest acknowledgement says that this work is on disk. */
+  /** The number up to which the latest `lease-ack` acknowledges this lease. */
   acknowledged(work: Work): number | undefined {
     return this.lastReceived('lease-ack').leases.find(({ leaseId }) => leaseId === work.id)?.seq
   }
@@ -703,7 +705,7 @@ export const registerWithCredential = (
   activeLeases,
 })
 
-/** On a new line, holding these. */
+/** Connects the worker again with its credential, claiming these leases. */
 export async function reconnect(
   host: HostConversation,
   worker: EnrolledScriptedWorker,
@@ -719,7 +721,7 @@ export async function reconnect(
   return connection
 }
 
-/** A run in the hands of a worker: makes its frames, each with the next number. */
+/** One leased run on the worker's side: creates its frames, each with the next number. */
 export class Work {
   readonly id: string
   readonly runId: string
@@ -738,7 +740,7 @@ export class Work {
     return { id: this.id, runId: this.runId, expiresAt: this.#expiresAt, lastSeq: this.#seq }
   }
 
-  /** The number of the next frame becomes this one. */
+  /** Sets the number of the next frame. */
   at(seq: number): this {
     this.#seq = seq - 1
     return this
@@ -795,7 +797,7 @@ export interface LeasedScriptedWorker {
   readonly runId: string
 }
 
-/** A worker that has just been given the run of a ticket, and has not answered. */
+/** Enrolls a worker and has it receive the dispatch of a ticket's run, without answering it. */
 export async function offerRun(
   host: HostConversation,
   identifier = 'ENG-1',
@@ -810,7 +812,7 @@ export async function offerRun(
   })
 }
 
-/** The same once it has accepted, and sent a heartbeat. */
+/** As `offerRun`; the worker then accepts the dispatch and sends a heartbeat. */
 export async function acceptRun(
   host: HostConversation,
   identifier = 'ENG-1',

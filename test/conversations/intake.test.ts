@@ -1,4 +1,4 @@
-/** How tickets come in: when the tracker is looked at, and what a tracker in trouble changes. */
+/** How tickets come in: when the tracker is polled, and what a failing tracker changes. */
 import { expect, test } from '@jest/globals'
 import { no } from '../../core/result.ts'
 import { configWith, type HostConversation, startHost, ticket } from './host-conversation.ts'
@@ -9,7 +9,7 @@ async function pollsDuring(host: HostConversation, seconds: number): Promise<num
   return host.tracker.polls - before
 }
 
-test('the tracker is looked at once at the start, and then every tracker.pollSeconds', async () => {
+test('the tracker is polled at the start, and then every tracker.pollSeconds', async () => {
   const host = await startHost()
   expect(host.tracker.polls).toBe(1)
   expect(await pollsDuring(host, 300)).toBe(10)
@@ -20,14 +20,14 @@ test('tracker.pollSeconds is configured', async () => {
   expect(await pollsDuring(host, 60)).toBe(12)
 })
 
-test('a change that the tracker tells of is seen at once', async () => {
+test('a change that the tracker announces is polled at once', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
   expect(host.hostApi.tickets()).toHaveLength(1)
 })
 
-test('there is one look at a time; what changes during one is looked for once more', async () => {
+test('polls do not overlap; a change during one causes another', async () => {
   const host = await startHost()
   const looks = host.tracker.polls
   for (let times = 0; times < 10; times++) host.tracker.announceChange()
@@ -48,7 +48,7 @@ test('`auth-error`: the stored credential is dead, polling paused until reconnec
   expect(await pollsDuring(host, 60)).toBe(2)
 })
 
-test('a tracker that cannot be reached for a while keeps its tickets, and is looked at again', async () => {
+test('the tickets of an unreachable tracker stay, and it is polled again', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1', { state: 'Backlog' }), ticket('ENG-2'))
   await host.settle()
@@ -62,7 +62,7 @@ test('a tracker that cannot be reached for a while keeps its tickets, and is loo
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a ticket that is missing from one picture gets no second run when it is back', async () => {
+test('a ticket that is missing from one listing gets no second run when it is back', async () => {
   const host = await startHost()
   const one = ticket('ENG-1')
   host.tracker.put(one)
@@ -97,7 +97,7 @@ test('labels, projects and assignees narrow what is eligible', async () => {
   expect(host.allRuns().map((run) => run.ticket.identifier)).toEqual(['fits'])
 })
 
-test('a ticket whose id is too long to be remembered is left out, and the others are not', async () => {
+test('a ticket whose id is too long to be stored is left out, and the others are not', async () => {
   const host = await startHost()
   host.tracker.put(ticket('課'.repeat(250)))
   host.tracker.put(ticket('ENG-1'))
@@ -105,7 +105,7 @@ test('a ticket whose id is too long to be remembered is left out, and the others
   expect(host.hostApi.tickets().map(({ id }) => id)).toEqual(['ENG-1'])
 })
 
-test('a tracker that never answers holds nothing up for good: it is asked again', async () => {
+test('a tracker that never answers is polled again', async () => {
   const host = await startHost()
   const { listTickets: look } = host.tracker
   host.tracker.listTickets = () => new Promise(() => {})

@@ -1,4 +1,4 @@
-/** What follows from a run's pull request: its state is watched, its ticket links it, its evidence is brought to it. */
+/** A run's pull request: its state is polled, its ticket links it, and the run's artifacts are linked in it. */
 import { expect, test } from '@jest/globals'
 import { no, type RefusalKind, yes } from '../../core/result.ts'
 import { HandBucket, HandPulls, handPullUrl } from '../support/manual-code-host.ts'
@@ -38,9 +38,9 @@ async function startWithFinishedRun(config: object = {}) {
   return { ...made, connection, work, runId }
 }
 
-// ---- watching ----------------------------------------------------------------------------------------------------
+// ---- polling -----------------------------------------------------------------------------------------------------
 
-test('a pull request that was merged elsewhere is noticed within two minutes, and told', async () => {
+test('a pull request that was merged elsewhere is noticed within two minutes and pushed', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   const pushes = host.recordPushes()
   pulls.pulls.set(URL, 'merged')
@@ -61,7 +61,7 @@ test('all runs of a repository are asked about in one question, in the backgroun
   expect(pulls.asked).toEqual(['states owner/name 1 background'])
 })
 
-test('opening a run asks for a person, once however often the page is loaded', async () => {
+test('opening a run checks its pull request, once however often the page is loaded', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   pulls.asked = []
   pulls.pulls.set(URL, 'draft')
@@ -71,7 +71,7 @@ test('opening a run asks for a person, once however often the page is loaded', a
   expect(host.run(runId).prState).toBe('draft')
 })
 
-test('a code host that is away leaves everything as it was', async () => {
+test('an unreachable code host changes nothing', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   pulls.refusal = no('unavailable', 'GitHub wants fewer requests')
   await host.advance(600)
@@ -90,14 +90,14 @@ test('the state of a run that is queued again is noticed, too', async () => {
   expect(host.run(runId)).toMatchObject({ prState: 'closed' })
 })
 
-test("a run's pull request is asked for right now", async () => {
+test("a run's pull request is read at once", async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   pulls.pulls.set(URL, 'merged')
   expect(await host.succeeded(host.hostApi.runPull(runId))).toEqual({ url: URL, number: 1, state: 'merged' })
   expect(host.run(runId).prState).toBe('merged')
 })
 
-test('what cannot be said of it says why', async () => {
+test('a pull request that cannot be read says why', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   expect(await host.settled(host.hostApi.runPull('run-x'))).toMatchObject({ refusal: { kind: 'unknown' } })
   pulls.pulls.clear()
@@ -112,7 +112,7 @@ test('a run without a pull request has none to show', async () => {
   expect(await host.settled(host.hostApi.runPull(runId))).toMatchObject({ refusal: { kind: 'unknown' } })
 })
 
-test('merged here, the run knows it at once', async () => {
+test('a merge through the host is in the run at once', async () => {
   const { host, runId } = await startWithFinishedRun({ repos: { web: { remote: 'owner/name' } } })
   expect(await host.succeeded(host.hostApi.mergePull('web', 1, { method: 'squash' }))).toEqual({
     merged: true,
@@ -122,7 +122,7 @@ test('merged here, the run knows it at once', async () => {
   expect(host.run(runId).prState).toBe('merged')
 })
 
-test('merged here, the run knows it at once, however the repository is spelled in the configuration', async () => {
+test('a merge through the host is in the run at once, however the repository is spelled in the configuration', async () => {
   const { host, pulls, runId } = await startWithFinishedRun({ repos: { web: { remote: 'Owner/Name' } } })
   pulls.merge = async () => {
     pulls.pulls.set(URL, 'merged')
@@ -133,9 +133,9 @@ test('merged here, the run knows it at once, however the repository is spelled i
   expect(host.run(runId).prState).toBe('merged')
 })
 
-// ---- the routes' questions -----------------------------------------------------------------------------------------
+// ---- routes --------------------------------------------------------------------------------------------------------
 
-test('a repository that cannot be asked is named beside the others', async () => {
+test('a repository that cannot be read is named beside the others', async () => {
   const { host, pulls } = await startWithOpenPull({
     repos: { web: { remote: 'owner/name' }, again: { remote: 'owner/name' }, api: { remote: 'owner/api' } },
   })
@@ -179,7 +179,7 @@ test.each<[RefusalKind, RefusalKind]>([
   for (const answer of await Promise.all(all)) expect(answer).toMatchObject({ refusal: { kind: told } })
 })
 
-test('every pull route says that nothing is connected before it says anything else', async () => {
+test('every pull route first reports that no code host is connected', async () => {
   const host = await plainYarn()
   const { hostApi } = host
   const all = [
@@ -201,7 +201,7 @@ test('a key that is not configured is unknown', async () => {
 
 // ---- links ---------------------------------------------------------------------------------------------------------
 
-test('a pull request is linked in its ticket, also when the tracker was away and the host was started again', async () => {
+test('a pull request is linked in its ticket, also when the tracker was unreachable and the host restarted', async () => {
   const { host } = await startWithOpenPull()
   const links: string[] = []
   let isAway = true
@@ -222,7 +222,7 @@ test('a pull request is linked in its ticket, also when the tracker was away and
   expect(links).toHaveLength(1)
 })
 
-test('a link waits for a tracker that is away, however long, and not for one that forbids it', async () => {
+test('a link waits for an unreachable tracker however long, and not for one that forbids it', async () => {
   const { host } = await startWithOpenPull()
   const asked: string[] = []
   let isAway = true
@@ -240,7 +240,7 @@ test('a link waits for a tracker that is away, however long, and not for one tha
   expect(asked).toHaveLength(before + 1)
 })
 
-// ---- evidence ------------------------------------------------------------------------------------------------------
+// ---- artifacts -----------------------------------------------------------------------------------------------------
 
 test('artifacts go to the bucket and are linked in the pull request, once', async () => {
   const { host, pulls, bucket, runId } = await startWithFinishedRun({ storage: STORAGE })
@@ -265,7 +265,7 @@ test('artifacts go to the bucket and are linked in the pull request, once', asyn
   expect(pulls.comments).toHaveLength(1)
 })
 
-test('a bucket or a code host that is away is asked again, and the comment is made once', async () => {
+test('an unreachable bucket or code host is tried again, and the comment is made once', async () => {
   const other = await startWithOpenPull({ storage: STORAGE })
   other.bucket.refusal = no('unavailable', 'the bucket does not answer')
   const { connection, work } = await acceptRun(other.host)
@@ -282,7 +282,7 @@ test('a bucket or a code host that is away is asked again, and the comment is ma
     const made = await comment.call(other.pulls, place, body)
     if (!isFirst) return made
     isFirst = false
-    // It came through, and nobody heard of it.
+    // The comment was made, but its answer was lost.
     return no('failed', 'the line was cut')
   }
   await other.host.advance(600)
@@ -309,7 +309,7 @@ test.each<RefusalKind>(['unavailable', 'unauthorized'])(
   },
 )
 
-test('a code host that takes no comment for hours does not have everything uploaded again for as long', async () => {
+test('while a code host refuses the comment for hours, the artifacts are not uploaded again', async () => {
   const other = await startWithOpenPull({ storage: STORAGE })
   other.pulls.comment = async () => no('unavailable', 'come back later')
   const { connection, work, runId } = await acceptRun(other.host)
@@ -324,9 +324,9 @@ test('a code host that takes no comment for hours does not have everything uploa
   )
 })
 
-test('a token that is known not to be taken is not shown again for evidence', async () => {
+test('a token that was refused is not used again for artifacts', async () => {
   const other = await startWithOpenPull({ storage: STORAGE })
-  // As the couriers do it: in the background nobody is asked with such a token, for a person it is tried anew.
+  // Like the HTTP clients: background work does not use a refused token, a person's request tries it again.
   other.pulls.states = async () => no('unauthorized', 'the token is dead')
   let shown = 0
   other.pulls.detail = async () => {
@@ -342,7 +342,7 @@ test('a token that is known not to be taken is not shown again for evidence', as
   expect(shown).toBe(0)
 })
 
-test('a bucket that stays away is given up after a while, and the run says so', async () => {
+test('an unreachable bucket is given up after a while, and the run says so', async () => {
   const other = await startWithOpenPull({ storage: STORAGE })
   other.bucket.refusal = no('unavailable', 'the bucket does not answer')
   const { connection, work, runId } = await acceptRun(other.host)
@@ -356,7 +356,7 @@ test('a bucket that stays away is given up after a while, and the run says so', 
   )
 })
 
-test('nobody logged in to the bucket: the run says so, and nothing else suffers', async () => {
+test('without a login to the bucket the run says so, and nothing else is affected', async () => {
   const made = await startWithOpenPull({ storage: STORAGE })
   made.bucket.is = { installed: true, loggedIn: false }
   const { connection, work, runId } = await acceptRun(made.host)

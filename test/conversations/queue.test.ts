@@ -1,4 +1,4 @@
-/** What waits, in which order it is taken, and the reason that a person is given. */
+/** The queue: which runs wait, in which order they are dispatched, and the reasons that people see. */
 import { expect, test } from '@jest/globals'
 import {
   acceptRun,
@@ -55,7 +55,7 @@ test('runs are ordered by priority (1, 2, 3, 4, 0), then by the age of their tic
   ])
 })
 
-test('the eligible tickets are shown in the order in which they are taken', async () => {
+test('the eligible tickets are shown in the order in which they are queued', async () => {
   const host = await startHost()
   host.tracker.put(ticket('low', { priority: 4 }), ticket('none'), ticket('urgent', { priority: 1 }))
   await host.settle()
@@ -74,7 +74,7 @@ test('a retried run takes its place by its ticket’s priority and age', async (
   expect(await dispatchedInOrder(host, 2)).toEqual(['old', 'new'])
 })
 
-test('work spreads: the worker with the most room is asked first', async () => {
+test('work spreads: the worker with the most free slots gets the next run', async () => {
   const host = await startHost()
   const small = await enroll(host, 'small', 1)
   const big = await enroll(host, 'big', 3)
@@ -158,7 +158,7 @@ test('a blocked run is dispatched when its blockers are closed, and not before t
   expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
 })
 
-test('a blocked run holds up nobody behind it', async () => {
+test('a blocked run does not delay the runs behind it', async () => {
   const host = await startHost()
   const { connection } = await enroll(host, 'worker', 1)
   host.tracker.put(
@@ -188,7 +188,7 @@ test('tickets that wait for each other say so', async () => {
   expect(reason(host, 'ENG-1')).toMatch(/^waiting for ENG-2; .*circle/)
 })
 
-test('a ticket without a repository waits with a sentence that says what to do, until it is done', async () => {
+test('a ticket without a repository waits with a reason that says what to do, until it is done', async () => {
   const host = await startHost(config.replace('"remote":"owner/name"', '"remote":"owner/name","label":"web"'))
   const { connection } = await enroll(host)
   host.tracker.put(ticket('ENG-1'))
@@ -206,7 +206,7 @@ test('`interrupted: <why>`', async () => {
   expect(reason(host, 'ENG-1')).toMatch(/^interrupted: the worker did not come back in time/)
 })
 
-test('a follow-up reason is nobody’s who runs for the first time: a worker that comes takes the run, and the reason goes', async () => {
+test('a first run never shows the reason of a follow-up: a worker that connects takes the run, and the reason goes', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
@@ -228,7 +228,7 @@ test('placement of a run that is over says so', async () => {
   expect(placementOf(host, 'ENG-1').reason).toBe('the run is completed: it waits for no worker')
 })
 
-test('who is eligible is decided anew when the configuration changes', async () => {
+test('eligibility is decided again when the configuration changes', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1', { state: 'Ready' }))
   await host.settle()
@@ -238,7 +238,7 @@ test('who is eligible is decided anew when the configuration changes', async () 
   expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
-test('a queued run leaves the queue when somebody takes its ticket out of the eligible ones', async () => {
+test('a queued run leaves the queue when a person makes its ticket ineligible', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
@@ -256,7 +256,7 @@ test('a queued run leaves the queue when somebody takes its ticket out of the el
   expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
-test('a person who takes up a ticket himself, where the host would have put it, has taken it out of the queue', async () => {
+test('a person who moves a ticket to the state that the host would choose takes it out of the queue', async () => {
   const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
   )
@@ -267,7 +267,7 @@ test('a person who takes up a ticket himself, where the host would have put it, 
   expect(host.runOf('ENG-1').status).toBe('cancelled')
 })
 
-test('other states for the host to move tickets to are nothing that happened to those it has moved', async () => {
+test('changing the states that the host moves tickets to does not affect tickets it has moved before', async () => {
   const tracker = {
     driver: 'local',
     path: '/nowhere',
@@ -296,7 +296,7 @@ test('a run that a person queued for a ticket that is not eligible stays in the 
   expect(host.runOf('ENG-1').status).toBe('queued')
 })
 
-test('a run that was interrupted waits on although its ticket is where the host itself has put it', async () => {
+test('an interrupted run stays queued although its ticket is where the host has moved it', async () => {
   const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
   )
@@ -324,7 +324,7 @@ test.each([
   expect(connection.received.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(told)
 })
 
-test('a hundred runs go to a fleet with room for all of them in one go, each once', async () => {
+test('a hundred runs are dispatched at once to workers with enough slots, each run once', async () => {
   const host = await startHost(configWith({}))
   const wires = [(await enroll(host, 'a', 64)).connection, (await enroll(host, 'b', 64)).connection]
   host.tracker.put(...Array.from({ length: 100 }, (_, at) => ticket(`ENG-${at}`)))

@@ -1,4 +1,4 @@
-/** How a worker comes in: rules 1 and 2 of the worker channel, enrollment, and who is turned away with which word. */
+/** Registration of workers: rules 1 and 2 of the worker channel, enrollment, and the code of each refusal. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -70,7 +70,7 @@ test('the host stores only a SHA-256 hash of each worker credential and never re
   expect(JSON.stringify([host.hostApi.fleet(), host.hostApi.hello()])).not.toContain(credential)
 })
 
-test('an enrollment is on disk before its worker is told of it', async () => {
+test('an enrollment is on disk before its worker receives the credential', async () => {
   const host = await startHost()
   const given = pairingToken(host)
   const connection = host.connect()
@@ -89,7 +89,7 @@ test('a pairing token is single use', async () => {
   expectRecorded(host.transcript)
 })
 
-test('of two who present one token in the same moment, one is let in', async () => {
+test('of two workers that present one token in the same tick, one is enrolled', async () => {
   const host = await startHost()
   const given = pairingToken(host)
   const first = host.connect('first')
@@ -103,7 +103,7 @@ test('of two who present one token in the same moment, one is let in', async () 
   expect(host.hostApi.fleet().workers).toHaveLength(1)
 })
 
-test('a pairing token dies on expiry', async () => {
+test('a pairing token is invalid after its expiry', async () => {
   const host = await startHost()
   const given = pairingToken(host)
   await host.advance(600)
@@ -132,7 +132,7 @@ test.each([
   expectRecorded(host.transcript)
 })
 
-test('`unauthorized` is sent only of what is on disk: not while a revocation is on its way there', async () => {
+test('`unauthorized` is sent only for a state on disk: not while a revocation is being committed', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   await worker.connection.drop()
@@ -197,7 +197,7 @@ test.each([
   expect(connection.closed).toBeDefined()
 })
 
-test('what a rejected connection still says is not listened to', async () => {
+test('frames of a rejected connection are ignored', async () => {
   const host = await startHost()
   const given = pairingToken(host)
   const connection = host.connect()
@@ -207,7 +207,7 @@ test('what a rejected connection still says is not listened to', async () => {
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-inMemoryOnly('the doors turn the next one away before the desk hears of it')(
+inMemoryOnly('the listener refuses the next connection before the host API sees it')(
   'no more than 64 connections may not have said who they are',
   async () => {
     const host = await startHost()
@@ -326,7 +326,7 @@ test('a drained enrollment is removed after 10 minutes without a heartbeat all t
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-test('the ten minutes of an unproven enrollment are counted anew after a restart', async () => {
+test('the ten minutes of an unproven enrollment start again after a restart', async () => {
   const host = await startHost()
   await enroll(host)
   await host.advance(30)
@@ -337,7 +337,7 @@ test('the ten minutes of an unproven enrollment are counted anew after a restart
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-test('a wall clock that is set right costs no enrollment', async () => {
+test('setting the wall clock removes no enrollment', async () => {
   const host = await startHost()
   await enroll(host)
   host.clock.jump(24 * 3_600_000)
@@ -360,14 +360,14 @@ test('an enrollment without a heartbeat is removed after 10 minutes, however oft
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-test('connections that said nothing in time make room for others', async () => {
+test('connections without a first frame in time make room for others', async () => {
   const host = await startHost()
   for (let at = 0; at < 64; at++) host.connect(`w${at}`)
   await host.advance(10)
   expect((await enroll(host)).connection.hasReceived('registered')).toBe(true)
 })
 
-test('a worker that enrolls while it claims leases of an earlier enrollment is told that they are lost', async () => {
+test('a worker that enrolls while it claims leases of an earlier enrollment receives `lease-lost` for them', async () => {
   const host = await startHost()
   const { work, runId } = await acceptRun(host)
   const connection = host.connect('again')
@@ -376,7 +376,7 @@ test('a worker that enrolls while it claims leases of an earlier enrollment is t
   expect(host.run(runId).status).toBe('preparing')
 })
 
-test('a full disk stops no heart: known workers register and beat', async () => {
+test('known workers register and send heartbeats while the disk is full', async () => {
   const host = await startHost()
   const { worker, connection, work } = await acceptRun(host)
   host.fillDisk()
@@ -388,7 +388,7 @@ test('a full disk stops no heart: known workers register and beat', async () => 
   expect(again.acknowledged(work)).toBe(0)
 })
 
-test('of two lines that register one worker in the same moment the newer one is its line', async () => {
+test('of two connections that register one worker in the same tick the newer one is current', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.drop()

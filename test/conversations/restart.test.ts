@@ -1,4 +1,4 @@
-/** The host goes away and comes back: the queue and the leases are as they were, and nobody does anything twice. */
+/** The host restarts: the queue and the leases are as they were, and nothing is done twice. */
 import { expect, test } from '@jest/globals'
 import {
   acceptRun,
@@ -109,7 +109,7 @@ test.each(['offered', 'unconfirmed'])(
   },
 )
 
-test('the host is killed while a lease is held, and its worker comes back without it: lost at once', async () => {
+test('the host is killed while a lease is held, and its worker reconnects without it: lost at once', async () => {
   const host = await startHost()
   const { worker, runId } = await acceptRun(host)
   await host.crash()
@@ -138,7 +138,7 @@ test('a restored lease is authoritative over the run’s recorded status', async
   const { worker, work, runId } = await acceptRun(host)
   const record = host.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no life of the run on disk')
-  // As an older record would say it: queued, and no lease known.
+  // An older record: the run is queued, and its lease is unknown.
   const stale = { ...record, s: 'q', c: { ...(record.c as object), lease: null } }
   const { startedAt: _, ...run } = host.run(runId)
   await host.restart()
@@ -156,7 +156,7 @@ test('a restored lease is authoritative over the run’s recorded status', async
   expect(host.run(runId).status).toBe('completed')
 })
 
-test('a lease whose run is over, or no more, is no lease after a restart', async () => {
+test('a lease whose run has ended or was deleted is dropped at a restart', async () => {
   const host = await startHost()
   const { work, runId } = await acceptRun(host)
   await host.restart()
@@ -215,7 +215,7 @@ test('a restart forgets no interruption', async () => {
   expect(host.run(runId).status).toBe('failed')
 })
 
-test('a restart makes no ticket run that has run', async () => {
+test('a restart queues no ticket that has already run', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete())
@@ -225,7 +225,7 @@ test('a restart makes no ticket run that has run', async () => {
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a ticket that changed state while the host was away runs again', async () => {
+test('a ticket that changed state while the host was down runs again', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete())
@@ -259,7 +259,7 @@ test('late frames of a lease that ended before a restart are answered with `leas
   expect(again.hasReceived('run-complete-ack')).toBe(false)
 })
 
-test('a cancel goes on across a restart: told again, fenced after 15 s', async () => {
+test('a cancel continues after a restart: sent again, fenced after 15 s', async () => {
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   await host.succeeded(host.hostApi.cancelRun(runId))
@@ -293,7 +293,7 @@ test('a drained worker is drained after a restart', async () => {
   expect(connection.hasReceived('dispatch')).toBe(false)
 })
 
-test('what a worker was to be told of a discarded sandbox is told after a restart', async () => {
+test('an undelivered discard is sent after a restart', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete({ sandbox: { provider: 'bwrap', id: 'box' } }))
@@ -303,7 +303,7 @@ test('what a worker was to be told of a discarded sandbox is told after a restar
   expect((await reconnect(host, worker)).lastReceived('discard').runId).toBe(runId)
 })
 
-inMemoryOnly('the doors turn whoever comes then away before the desk hears of it')(
+inMemoryOnly('the listener refuses new connections before the host API sees them')(
   'while the host stops nobody is let in and nothing is promised',
   async () => {
     const host = await startHost()

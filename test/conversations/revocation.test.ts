@@ -1,4 +1,4 @@
-/** Draining, enabling and revoking, as the worker hears them: rule 11 of the worker channel. */
+/** Draining, enabling and revoking, as the worker sees them: rule 11 of the worker channel. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -60,7 +60,7 @@ test('`revoked` is sent, then the socket closes', async () => {
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-test('after a revocation its credential is good for nothing', async () => {
+test('after a revocation the credential is invalid', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
@@ -68,7 +68,7 @@ test('after a revocation its credential is good for nothing', async () => {
   expect((await reconnect(host, worker)).lastReceived('rejected').code).toBe('unauthorized')
 })
 
-test('a worker is told that it is revoked only when that is on disk', async () => {
+test('a worker receives `revoked` only when the revocation is on disk', async () => {
   const host = await startHost()
   const { workerId } = await enroll(host)
   host.clearTranscript()
@@ -130,7 +130,7 @@ test('a revocation survives a restart, and so do the leases of the revoked', asy
   expect(host.run(runId).status).toBe('queued')
 })
 
-test('a worker that enrolls anew after its revocation is another worker', async () => {
+test('a worker that enrolls again after its revocation is another worker', async () => {
   const host = await startHost()
   const { worker, work } = await acceptRun(host)
   await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
@@ -142,7 +142,7 @@ test('a worker that enrolls anew after its revocation is another worker', async 
   expect(host.run(work.runId).status).toBe('preparing')
 })
 
-test('a lease of another worker is not this one’s to claim or to report on', async () => {
+test('a worker cannot claim or report on a lease of another worker', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   const thief = await enroll(host, 'thief')

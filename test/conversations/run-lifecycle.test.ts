@@ -1,4 +1,4 @@
-/** A run's life, row by row: from an eligible ticket to its end, and what people may do to it on the way. */
+/** The transitions of a run, row by row: from an eligible ticket to its end, and what people may do with it. */
 import { expect, test } from '@jest/globals'
 import type { Result } from '../../core/result.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
@@ -40,7 +40,7 @@ test('a ticket that is not eligible becomes none', async () => {
   expect(host.hostApi.tickets()).toEqual([])
 })
 
-test('a ticket with an active run gets no second one, however often the tracker is looked at', async () => {
+test('a ticket with an active run gets no second one, however often the tracker is polled', async () => {
   const host = await startHost()
   await acceptRun(host)
   for (let times = 0; times < 3; times++) {
@@ -105,7 +105,7 @@ test('`run-patch` may skip running', async () => {
   expect(host.run(runId).status).toBe('finalizing')
 })
 
-test('`run-patch` tells of session, pull request, sandbox and costs', async () => {
+test('`run-patch` reports session, pull request, sandbox and costs', async () => {
   const host = await startHost()
   const { connection, work, worker, runId } = await acceptRun(host)
   await connection.send(
@@ -213,7 +213,7 @@ test('cancel of a queued run takes effect immediately', async () => {
   expect(connection.hasReceived('dispatch')).toBe(false)
 })
 
-test('cancel of a run whose dispatch is unanswered takes effect immediately, and the worker is told', async () => {
+test('cancel of a run whose dispatch is unanswered takes effect immediately, and the worker receives `cancel`', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
   expect((await host.succeeded(host.hostApi.cancelRun(runId))).status).toBe('cancelled')
@@ -246,7 +246,7 @@ test('cancel of an active run: `cancel` is sent, and the run stays in its status
   expect(host.run(runId)).toMatchObject({ status: 'cancelled', costs: [{ costUsd: 1 }] })
 })
 
-inMemoryOnly('the answer to the first of two frames comes before the second is said')(
+inMemoryOnly('through a socket, the answer to the first of two frames comes before the second is sent')(
   'a worker that does not end a cancelled run within 15 s is fenced off, and the run is cancelled',
   async () => {
     const host = await startHost()
@@ -262,7 +262,7 @@ inMemoryOnly('the answer to the first of two frames comes before the second is s
   },
 )
 
-test('a worker that finishes while it is being cancelled is believed', async () => {
+test('the outcome of a worker that finishes during a cancel counts', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await host.succeeded(host.hostApi.cancelRun(runId))
@@ -281,7 +281,7 @@ test('cancelling twice sends one `cancel`, and the 15 s begin with the first', a
   expect(host.run(runId).status).toBe('cancelled')
 })
 
-test('cancel while the worker is away: told when it is back, cancelled after 15 s in any case', async () => {
+test('cancel while the worker is disconnected: sent when it reconnects, cancelled after 15 s in any case', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.drop()
@@ -293,7 +293,7 @@ test('cancel while the worker is away: told when it is back, cancelled after 15 
   expect(host.run(runId).status).toBe('cancelled')
 })
 
-test('a worker that comes back without the lease it was to cancel: the run is cancelled at once', async () => {
+test('a worker that reconnects without the lease it was to cancel: the run is cancelled at once', async () => {
   const host = await startHost()
   const { worker, connection, runId } = await acceptRun(host)
   await connection.drop()
@@ -303,7 +303,7 @@ test('a worker that comes back without the lease it was to cancel: the run is ca
   expect(host.run(runId).status).toBe('cancelled')
 })
 
-test('a worker whose cancelled run is not over when its line breaks: cancelled after 15 s, not queued again', async () => {
+test('a worker that disconnects before its cancelled run ended: cancelled after 15 s, not queued again', async () => {
   const host = await startHost()
   const { connection, runId } = await acceptRun(host)
   await host.succeeded(host.hostApi.cancelRun(runId))
@@ -394,7 +394,7 @@ test('retry: conflict when the ticket has another active run', async () => {
   expect(refused).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
 })
 
-test('two retries in one moment make one', async () => {
+test('two retries in the same tick make one', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete({ status: 'failed' }))
@@ -433,7 +433,7 @@ test('a retried run refuses the frames of its earlier lease: the lease id is the
   expect(host.run(runId)).not.toHaveProperty('error')
 })
 
-test('the events of a retried run go on where those of its first life ended', async () => {
+test('the events of a retried run continue after those of its first attempt', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete({ status: 'failed', error: 'x' }))
@@ -466,7 +466,7 @@ test('run by hand: conflict if the ticket already has an active run', async () =
   expect((await host.settled(host.hostApi.runTicket('ENG-1'))).ok).toBe(true)
 })
 
-test('of two who run a ticket in one moment, one gets a run', async () => {
+test('two requests to run a ticket in the same tick create one run', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
   await host.settle()
@@ -487,7 +487,7 @@ test('run by hand: an unknown ticket', async () => {
 
 const withSandbox = { sandbox: { provider: 'bwrap', id: 'box-1' } } as const
 
-test('discard: the worker that holds the sandbox is told', async () => {
+test('discard: the worker that holds the sandbox receives `discard`', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete(withSandbox))
@@ -498,7 +498,7 @@ test('discard: the worker that holds the sandbox is told', async () => {
   expect(run.sandbox.retainedUntil).toBe('2026-01-01T00:01:01.000Z')
 })
 
-test('discard: a worker that is away is told when it is back, once', async () => {
+test('discard: a disconnected worker receives it once, when it reconnects', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete(withSandbox))
@@ -529,7 +529,7 @@ test('discard: conflict when the run left no sandbox', async () => {
 
 // ---- while nothing can be written --------------------------------------------------------------------------------
 
-test('while the disk is full nothing is promised', async () => {
+test('while the disk is full no change is accepted', async () => {
   const host = await startHost()
   const { runId, worker } = await acceptRun(host)
   host.fillDisk()

@@ -1,4 +1,4 @@
-/** What a person's session cost appears on its run, once, however often it is exported. */
+/** The cost of a person's session appears in its run once, however often it is exported. */
 import { describe, expect, test } from '@jest/globals'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import {
@@ -55,7 +55,7 @@ const costsOf = (host: HostConversation, runId: string): string[] =>
 const OWN = 'run: 10 tokens, 0.5 USD'
 
 describe('after a session', () => {
-  test('its cost is one more of the run’s, and what the run itself used is not in it', async () => {
+  test('its cost is a further entry of the run and excludes what the run itself used', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await exportUsage(connection, [RUN, entry('a', 10), entry('b', 11)])
@@ -70,7 +70,7 @@ describe('after a session', () => {
     expect(costTotals).toMatchObject({ costUsd: 2, inputTokens: 310 })
   })
 
-  test('an export that comes twice changes nothing, and one that says more takes its place', async () => {
+  test('a repeated export changes nothing, and a longer one replaces it', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await exportUsage(connection, [RUN, entry('a', 10)])
@@ -80,7 +80,7 @@ describe('after a session', () => {
     expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
   })
 
-  test('exports that come in one breath are all accounted', async () => {
+  test('exports that arrive at the same time are all accounted', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await connection.send(
@@ -94,12 +94,12 @@ describe('after a session', () => {
     expect(await host.store.usage.list('-work')).toHaveLength(32)
   })
 
-  test('a second one is another, and does not count the first again', async () => {
+  test('a second session is a further entry and does not count the first again', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await exportUsage(connection, [RUN, entry('a', 10)])
     await resumeAndRelease(host, connection, runId)
-    // A replay of the first, late.
+    // A late repetition of the first export.
     await exportUsage(connection, [RUN, entry('a', 10)])
     await exportUsage(connection, [RUN, entry('a', 10), entry('b', 20)])
     expect(costsOf(host, runId)).toEqual([
@@ -109,7 +109,7 @@ describe('after a session', () => {
     ])
   })
 
-  test('one in which nothing was asked costs nothing', async () => {
+  test('a session without any request costs nothing', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await exportUsage(connection, [RUN])
@@ -119,7 +119,7 @@ describe('after a session', () => {
     expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 
-  test('a host that is killed in between counts it once', async () => {
+  test('a host that is killed in between counts the session once', async () => {
     const { host, connection, worker, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     await exportUsage(connection, [RUN, entry('a', 10)])
@@ -129,7 +129,7 @@ describe('after a session', () => {
     expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
   })
 
-  test('what was never archived counts from the end of the run', async () => {
+  test('usage that was never archived counts from the end of the run', async () => {
     const host = await startHost(withAgent)
     const { connection, runId } = await retainRun(host, { costs: [cost(0.5)] })
     const end = Date.parse(host.run(runId).finishedAt ?? '')
@@ -140,7 +140,7 @@ describe('after a session', () => {
   })
 })
 
-test('costs that come while the run is being tried again are written when that has ended', async () => {
+test('costs that arrive during a retry of the run are written when the retry has ended', async () => {
   const { host, connection, runId } = await startWithFinishedRun()
   await resumeAndRelease(host, connection, runId)
   await host.succeeded(host.hostApi.retryRun(runId))
@@ -164,7 +164,7 @@ describe('usage that comes without a lease', () => {
   const refusals = (host: HostConversation) =>
     host.log.lines.filter(({ message }) => message === 'a usage snapshot was not kept').length
 
-  test('of a session that the host has not had booted on that worker is not kept, and costs nobody anything', async () => {
+  test('of a session that was not booted on that worker is not kept and costs nothing', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await exportUsage(connection, [RUN, entry('a', 10)])
     expect([costsOf(host, runId), await archivedIn(host), refusals(host)]).toEqual([[OWN], ['run'], 1])
@@ -178,12 +178,12 @@ describe('usage that comes without a lease', () => {
       [],
       2,
     ])
-    // What was not kept was not taken for accounted either.
+    // A dropped snapshot was not accounted either.
     await exportUsage(connection, [RUN, entry('a', 10)])
     expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 
-  test('from a worker that has nothing to do with it is not kept', async () => {
+  test('from another worker is not kept', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
     const stranger = await enroll(host, 'stranger')

@@ -1,4 +1,4 @@
-/** A worker that goes away: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
+/** A disconnected worker: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
 import { expect, test } from '@jest/globals'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -57,7 +57,7 @@ test('fleet.heartbeatTimeoutSeconds and fleet.reconnectGraceSeconds are configur
   expect(host.run(runId).status).toBe('queued')
 })
 
-test('a dispatch and each lease-ack say how much longer the lease lives, and the latter echoes the heartbeat', async () => {
+test('a dispatch and each lease-ack carry the lease’s remaining time, and the latter echoes the heartbeat', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   expect(connection.lastReceived('dispatch').lease).toMatchObject({
@@ -136,7 +136,7 @@ test('an expired lease queues its run exactly once', async () => {
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a rejoining worker that claims an expired lease is told that it is lost, and what it says of it has no effect', async () => {
+test('a reconnecting worker that claims an expired lease receives `lease-lost`, and its reports have no effect', async () => {
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   await host.advance(165)
@@ -150,7 +150,7 @@ test('a rejoining worker that claims an expired lease is told that it is lost, a
   expect(host.run(runId).status).toBe('queued')
 })
 
-test('on another line the worker is told of the lost lease again', async () => {
+test('on another connection the worker receives `lease-lost` again', async () => {
   const host = await startHost()
   const { worker, work } = await acceptRun(host)
   await host.advance(165)
@@ -177,7 +177,7 @@ test('a run interrupted 3 times in a row fails', async () => {
   expect(host.run(runId).status).toBe('failed')
 })
 
-test('a dispatch that nobody answers is no interruption', async () => {
+test('an unanswered dispatch is no interruption', async () => {
   const host = await startHost()
   const { connection, runId } = await offerRun(host)
   for (let times = 0; times < 5; times++) await host.advanceWithHeartbeats(41, [connection])
@@ -186,7 +186,7 @@ test('a dispatch that nobody answers is no interruption', async () => {
   expect(host.run(runId).queueReason ?? '').not.toContain('interrupted')
 })
 
-test('a retry forgets the interruptions', async () => {
+test('a retry resets the count of interruptions', async () => {
   const host = await startHost()
   const { worker, runId } = await acceptRun(host)
   for (let times = 2; times <= 3; times++) {
@@ -217,7 +217,7 @@ test('lease lost, the worker had already opened a pull request: completed, resul
   })
 })
 
-test('after an adoption the worker that comes back is told that its lease is lost', async () => {
+test('after an adoption the reconnecting worker receives `lease-lost`', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.patch({ prUrl: 'https://example.com/owner/name/pull/7' }))
@@ -263,7 +263,7 @@ test.each([
   },
 )
 
-test('a heartbeat that crosses a dispatch does not name its lease, and loses it nothing', async () => {
+test('a heartbeat that crosses a dispatch does not name its lease, and the lease stays', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
   await connection.sendHeartbeat()
@@ -282,7 +282,7 @@ test('a lease is acknowledged from its acceptance on', async () => {
   expect(connection.acknowledged(work)).toBe(0)
 })
 
-test('a worker that comes back holding its lease goes on where it was', async () => {
+test('a worker that reconnects holding its lease continues it', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.running(), work.event('before'))
@@ -302,7 +302,7 @@ test('a worker that comes back holding its lease goes on where it was', async ()
   ])
 })
 
-test('going away and coming back a hundred times is no interruption', async () => {
+test('reconnecting a hundred times is no interruption', async () => {
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   let connection = worker.connection
@@ -315,7 +315,7 @@ test('going away and coming back a hundred times is no interruption', async () =
   expect(host.run(runId).status).toBe('completed')
 })
 
-test('while a worker is away, its runs are nobody else’s', async () => {
+test('the runs of a disconnected worker go to no other worker', async () => {
   const host = await startHost()
   const { connection, runId } = await acceptRun(host)
   const other = await enroll(host, 'other')
@@ -326,7 +326,7 @@ test('while a worker is away, its runs are nobody else’s', async () => {
   expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
-test('a machine that slept judges no lease before its workers had a heartbeat’s timeout to be heard of again', async () => {
+test('after the machine slept no lease expires before its worker had a heartbeat timeout to reconnect', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.drop()
@@ -339,7 +339,7 @@ test('a machine that slept judges no lease before its workers had a heartbeat’
   expect(host.run(runId).status).toBe('completed')
 })
 
-test('a worker that does not come back after the machine slept loses its lease all the same', async () => {
+test('a worker that does not reconnect after the machine slept still loses its lease', async () => {
   const host = await startHost()
   const { runId } = await acceptRun(host)
   await host.advance(160)
@@ -348,7 +348,7 @@ test('a worker that does not come back after the machine slept loses its lease a
   expect(host.run(runId).status).toBe('queued')
 })
 
-test('two runs of one worker that went away are each queued once', async () => {
+test('two runs of one disconnected worker are each queued once', async () => {
   const host = await startHost()
   const { connection, runId } = await acceptRun(host)
   host.tracker.put(ticket('ENG-2'))
@@ -360,7 +360,7 @@ test('two runs of one worker that went away are each queued once', async () => {
   expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(0)
 })
 
-test('a lease that ran out while the disk was full: its worker is told when the end is on disk, and the run is queued once', async () => {
+test('a lease that expired while the disk was full: its worker receives `lease-lost` once the end is on disk, and the run is queued once', async () => {
   const host = await startHost()
   const { worker, connection: lost, work, runId } = await acceptRun(host)
   await lost.drop()
@@ -376,7 +376,7 @@ test('a lease that ran out while the disk was full: its worker is told when the 
   expect((await host.events(runId)).filter((line) => line === 'status queued')).toHaveLength(2)
 })
 
-test('a worker that comes back in the moment in which its lease runs out: one of the two, never both', async () => {
+test('a worker that reconnects in the tick in which its lease expires: one of the two, never both', async () => {
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   await host.advance(164)
@@ -391,7 +391,7 @@ test('a worker that comes back in the moment in which its lease runs out: one of
   expect(leases.includes(work.id)).toBe(host.run(runId).status === 'preparing')
 })
 
-test('a worker whose silence could not be written down, for the disk was full, is believed when it is back', async () => {
+test('a worker whose silence could not be stored on a full disk keeps its lease when it reconnects', async () => {
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   host.fillDisk()
@@ -408,7 +408,7 @@ test('a worker whose silence could not be written down, for the disk was full, i
   ])
 })
 
-test('a worker that is away when the disk has room again after its time: queued at once', async () => {
+test('a worker that is disconnected when the disk has space again after its deadline: queued at once', async () => {
   const host = await startHost()
   const { runId } = await acceptRun(host)
   host.fillDisk()

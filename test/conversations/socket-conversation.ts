@@ -1,14 +1,13 @@
 /**
- * The production doors around one host in memory, and real connections to them.
+ * SocketTransport puts the production listeners around a host in memory and connects scripted workers through sockets.
  *
- * What a worker says leaves in the order in which the test said it, over all wires: each errand is followed by a ping,
- * and its pong says that the host has read what was sent before. What the host said is kept in the order in which it
- * said it, and what arrives is handed on in that order too, for between two connections there is none of its own. A
- * round is over when everything said has arrived, so nobody sleeps, and a frame that the doors lose ends the test.
+ * Frames keep one global order over all connections. In the worker's direction each step ends with a ping, whose pong
+ * proves that the host has read everything before. In the host's direction frames are delivered in the order of sending.
+ * A round ends when everything sent has arrived, so no test sleeps, and a frame that a listener loses fails the test.
  */
 import { createConnection, type Socket } from 'node:net'
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostApi } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'
@@ -17,7 +16,7 @@ import { promisesSettled } from '../support/manual-clock.ts'
 import { clientFrame } from '../support/socket-client.ts'
 import { afterwards, partsFor } from '../support/test-resources.ts'
 
-/** So many rounds in which nothing new came, and something is still on its way. */
+/** Rounds without a delivery while something is still under way, before the test fails. */
 const ROUNDS_MAX = 2_000
 
 const TEXT = 1
@@ -25,24 +24,24 @@ const CLOSE = 8
 const PING = 9
 const PONG = 10
 
-/** What a test's wire is told by its connection. */
+/** Called by a connection to the host. */
 export interface ScriptedConnectionListener {
   onText(text: string): void
   onClose(code: number, reason: string): void
 }
 
-/** What a test's wire may do with its connection. */
+/** Sends on a connection to the host. */
 export interface ScriptedConnectionSender {
   send(text: string): void
-  /** Breaks the connection without a word. */
+  /** Breaks the connection without a close frame. */
   breakOff(): void
 }
 
-/** The doors of one host, from its start to its end, and everybody who came to them. */
+/** The listeners of one host, from its start to its end, and all sockets connected to them. */
 export class SocketTransport {
-  /** What the host said and nobody has heard yet, over all lines. */
+  /** The socket of each frame that the host sent and that was not delivered yet, in order. */
   #sentByHost: ClientSocket[] = []
-  /** How often the host was told anything by its doors. */
+  /** Number of calls from the listeners into the host. */
   #hostCalls = 0
   #steps: (() => Promise<void>)[] = []
   #sockets = new Set<ClientSocket>()
@@ -71,7 +70,7 @@ export class SocketTransport {
     }
   }
 
-  /** Does what is to be done and turns the host's clock, until nobody has anything more to say. */
+  /** Runs the pending steps and turns the host's clock until no frame is under way any more. */
   async settle(turn: () => Promise<void>): Promise<void> {
     for (let idle = 0; idle < ROUNDS_MAX; idle++) {
       for (const step of this.#steps.splice(0)) await step()
@@ -90,16 +89,16 @@ export class SocketTransport {
       )
         return
     }
-    throw new Error(`said by the host and never arrived: ${this.#sentByHost.length} frames`)
+    throw new Error(`the host sent frames that never arrived: ${this.#sentByHost.length}`)
   }
 
-  /** As the host wishes it: with a goodbye for everybody. */
+  /** Closes the listeners in order, with a close frame for every socket. */
   close(reason: string): Promise<void> {
     this.#closing ??= this.#listeners?.close(reason) ?? Promise.resolve()
     return this.#closing
   }
 
-  /** Nothing of it is heard, or hears, any more. */
+  /** Breaks all sockets; nothing more reaches the host or the workers. */
   async kill(): Promise<void> {
     this.#isKilled = true
     this.#steps = []
@@ -109,7 +108,7 @@ export class SocketTransport {
 
   #onConnected(hostApi: HostApi, link: WorkerSender): Result<WorkerReceiver> {
     const socket = this.#opening
-    if (socket === undefined) throw new Error('nobody is connecting')
+    if (socket === undefined) throw new Error('no socket is connecting')
     let isClosed = false
     const noteSent = (): void => void this.#sentByHost.push(socket)
     const joined = hostApi.connectWorker({
@@ -152,18 +151,18 @@ export class SocketTransport {
     await socket.open(this.#listeners?.fleetPort ?? 0)
     this.#opening = undefined
     this.#hostCalls += 1
-    // The doors may have sent it away at once.
+    // The listener may have refused the connection at once.
     await socket.flushed()
   }
 
-  /** In the order in which it was said, as far as it has arrived. */
+  /** Delivers what has arrived, in the order in which the host sent it. */
   #deliver(): boolean {
     let hasDelivered = false
     while (this.#sentByHost[0]?.deliverNext()) {
       this.#sentByHost.shift()
       hasDelivered = true
     }
-    // A goodbye of the doors themselves is none of the host's words.
+    // Close frames of the listeners themselves are not in the host's order.
     for (const socket of this.#sockets) {
       if (this.#sentByHost.includes(socket)) continue
       while (socket.arrivedCount > 0 && socket.deliverNext()) hasDelivered = true
@@ -173,16 +172,16 @@ export class SocketTransport {
   }
 }
 
-/** One connection, as its client sees it. */
+/** The client's end of one socket. */
 class ClientSocket {
   readonly #listener: ScriptedConnectionListener
-  /** Arrived, and not heard yet: it waits for what was said before it on other lines. */
+  /** Frames that arrived and wait for earlier frames on other sockets. */
   readonly #arrivals: (() => void)[] = []
   readonly #pongs: (() => void)[] = []
   #socket: Socket | undefined
   #rest: Buffer = Buffer.alloc(0)
   #isBroken = false
-  /** Nothing more will arrive. */
+  /** No more frames will arrive. */
   #isEnded = false
   #resolveHostNoticed: () => void = () => {}
   readonly #hostNoticed: Promise<void>
@@ -202,7 +201,7 @@ class ClientSocket {
     return this.#isBroken || (this.#isEnded && this.#arrivals.length === 0)
   }
 
-  /** The next that arrived is heard. What was said to a line that is gone counts as heard: nobody ever will. */
+  /** Delivers the next frame. Frames to a broken socket count as delivered, because they can't arrive any more. */
   deliverNext(): boolean {
     const news = this.#arrivals.shift()
     if (!this.#isBroken) news?.()
@@ -228,7 +227,7 @@ class ClientSocket {
       socket.on('data', onHandshakeBytes)
       socket.on('error', () => {})
       socket.on('close', () => {
-        reject(new Error('the doors hung up'))
+        reject(new Error('the listener closed the socket'))
         this.#onEnd(1006, '')
       })
       socket.write(UPGRADE_REQUEST)
@@ -241,9 +240,9 @@ class ClientSocket {
     await this.flushed()
   }
 
-  /** Once the host has read everything that was sent, and what it said before that is here. */
+  /** Resolves when the host has read everything sent so far and its earlier frames have arrived. */
   async flushed(): Promise<void> {
-    // What the host says in one breath leaves at the breath's end.
+    // The host's frames of one tick are written at the end of the tick.
     await promisesSettled()
     if (this.#isEnded || this.#isBroken) return
     await new Promise<void>((resolve) => {
@@ -252,7 +251,7 @@ class ClientSocket {
     })
   }
 
-  /** Once the host has noticed. */
+  /** Breaks the socket and resolves when the host has noticed. */
   async breakOff(): Promise<void> {
     if (this.#isEnded || this.#isBroken) return
     this.abandon()

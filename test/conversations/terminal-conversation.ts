@@ -1,4 +1,4 @@
-/** People who look into a sandbox, held in the hand: what each of them sees is part of the transcript. */
+/** Scripted people at terminals of resumed sandboxes. The transcript records what each of them sees. */
 import type { ViewReceiver } from '../../core/connection-ports.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -18,7 +18,7 @@ export interface RetainedRun extends LeasedScriptedWorker {
   readonly workerName: string
 }
 
-/** A run that has ended, with its sandbox retained and a session in it. */
+/** Completes a run whose sandbox is retained with an agent session in it. */
 export async function retainRun(
   host: HostConversation,
   outcome: Partial<RunOutcome> = {},
@@ -40,11 +40,11 @@ export const startWithRetainedRun = async () => {
   return { host, ...(await retainRun(host)) }
 }
 
-/** The worker's answer to the last order to boot. */
+/** Answers the latest boot order as the worker. */
 export const reportReady = (connection: ScriptedConnection) =>
   connection.send({ type: 'sandbox-ready', requestId: connection.lastReceived('sandbox-boot').requestId })
 
-/** A person looks in, and has left again. */
+/** Resumes the sandbox of a run and releases it again. */
 export async function resumeAndRelease(
   host: HostConversation,
   connection: ScriptedConnection,
@@ -57,11 +57,11 @@ export async function resumeAndRelease(
   await host.succeeded(host.hostApi.releaseRun(runId))
 }
 
-/** Somebody at a terminal. */
+/** A person at a terminal. */
 export class Person {
   readonly seen: AttachOutput[] = []
   closed: { readonly code: number; readonly reason: string } | undefined
-  /** So many more frames until too much waits for one that does not read. */
+  /** How many more frames the terminal accepts before its buffer counts as full. */
   framesUntilFull = Number.POSITIVE_INFINITY
   readonly #host: HostConversation
   readonly #view: ViewReceiver
@@ -108,7 +108,7 @@ function describeOutput(frame: AttachOutput): string {
   return frame.type === 'exit' ? `exit ${frame.code}` : `error: ${frame.message}`
 }
 
-/** Sits down at a terminal of this size. */
+/** Opens a terminal of this size. */
 export async function openTerminal(
   host: HostConversation,
   runId: string,
@@ -121,7 +121,7 @@ export async function openTerminal(
   return person
 }
 
-/** The session in which the worker was last asked to show the terminal. */
+/** The session id of the latest `attach-open`. */
 export const sessionOf = (connection: ScriptedConnection): string =>
   connection.lastReceived('attach-open').sessionId
 

@@ -1,4 +1,4 @@
-/** How the host moves tickets: in order, once, and without taking its own moves for news. */
+/** How the host moves tickets: in order, once, and without treating its own moves as changes. */
 import { expect, test } from '@jest/globals'
 import { no, yes } from '../../core/result.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
@@ -18,7 +18,7 @@ const reviewingConfig = configWith({
   tracker: { driver: 'local', path: '/nowhere', reviewState: 'In Review' },
 })
 
-/** The states to which tickets were asked to be moved, `ENG-1 → In Review`. */
+/** Records the requested moves, such as `ENG-1 → In Review`. */
 function movesOf(host: HostConversation): string[] {
   const moves: string[] = []
   host.tracker.moveTicket = async (ticketId: string, state: string) => {
@@ -28,7 +28,7 @@ function movesOf(host: HostConversation): string[] {
   return moves
 }
 
-test('work that begins does not bring back a ticket that somebody has just taken away', async () => {
+test('starting work does not move a ticket that a person has just withdrawn', async () => {
   const host = await startHost(movingConfig)
   const asked: (readonly string[] | undefined)[] = []
   host.tracker.moveTicket = async (_, state, from) => {
@@ -39,12 +39,12 @@ test('work that begins does not bring back a ticket that somebody has just taken
   await host.advance(5)
   await connection.send(work.complete())
   await host.advance(5)
-  // At its end the ticket goes to review wherever it was, unless it is closed: a person has to see what came of it.
+  // At the end of a run the ticket goes to review from any state but a closed one, so that a person sees the result.
   expect(asked).toEqual([['Todo', 'In Progress', 'In Review', 'Todo'], undefined])
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a ticket that somebody closes while its run works stays closed, and opened again it is run again', async () => {
+test('a ticket that a person closes during its run stays closed, and reopened it runs again', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []
   host.tracker.moveTicket = async (_, state) => {
@@ -63,7 +63,7 @@ test('a ticket that somebody closes while its run works stays closed, and opened
   expect(host.allRuns()).toHaveLength(2)
 })
 
-test('a ticket that somebody puts back is run again, also when the wall clock was set back since its run', async () => {
+test('a ticket that a person moves back runs again, also when the wall clock was set back since its run', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete())
@@ -76,7 +76,7 @@ test('a ticket that somebody puts back is run again, also when the wall clock wa
   expect(host.allRuns()).toHaveLength(2)
 })
 
-test('a wall clock that is set back during a run is no reason to run its ticket again and again', async () => {
+test('setting the wall clock back during a run does not run its ticket again', async () => {
   const host = await startHost()
   host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
   await host.advance(5)
@@ -90,7 +90,7 @@ test('a wall clock that is set back during a run is no reason to run its ticket 
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a state that the tracker does not know is no reason to run the ticket again and again', async () => {
+test('a state that the tracker does not know does not run the ticket again', async () => {
   const host = await startHost(reviewingConfig)
   const answers: (() => void)[] = []
   host.tracker.moveTicket = async () => {
@@ -108,7 +108,7 @@ test('a state that the tracker does not know is no reason to run the ticket agai
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('the same when the host is started again before it looks', async () => {
+test('the same when the host restarts before it polls', async () => {
   const host = await startHost(reviewingConfig)
   host.tracker.moveTicket = async () => no('invalid', 'there is no state In Review')
   const { connection, work } = await acceptRun(host)
@@ -120,7 +120,7 @@ test('the same when the host is started again before it looks', async () => {
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a run that ends before the tracker was looked at after a restart moves its ticket all the same', async () => {
+test('a run that ends before the first poll after a restart still moves its ticket', async () => {
   const host = await startHost(reviewingConfig)
   const moves = movesOf(host)
   const { worker, work } = await acceptRun(host)
@@ -153,7 +153,7 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
   expectRecorded(said)
 })
 
-test('a move that waits to be tried again gives way to the next', async () => {
+test('a newer move replaces one that waits for a retry', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []
   host.tracker.moveTicket = async (_, state: string) => {
@@ -166,7 +166,7 @@ test('a move that waits to be tried again gives way to the next', async () => {
   expect(asked).toEqual(['In Progress', 'In Review'])
 })
 
-test('a ticket that the account may not move is not asked for again and again', async () => {
+test('a move that the account may not make is not retried', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []
   host.tracker.moveTicket = async (_, state: string) => {
@@ -218,7 +218,7 @@ test('nor does one that shows neither of two moves, when the work between them w
   expect(host.allRuns()).toHaveLength(2)
 })
 
-test('a ticket that somebody puts back right after it was moved is run again, a little later', async () => {
+test('a ticket that a person moves back right after the host’s move runs again a little later', async () => {
   const host = await startHost(reviewingConfig)
   host.tracker.moveTicket = async () => {
     await new Promise<void>((resolve) => host.clock.after(500, resolve))

@@ -1,6 +1,6 @@
 /**
- * The tracker's tokens: refreshed once however many were refused, on disk before they are used, and never lost to a
- * provider that is away for a while.
+ * The tracker's tokens: refreshed once however many requests were refused, on disk before they are used, and never lost
+ * when the provider is unreachable for a while.
  */
 import { expect, test } from '@jest/globals'
 import type { Tracker } from '../../core/ports.ts'
@@ -14,17 +14,17 @@ import { configWith, HostConversation, ScriptedTracker, ticket } from './host-co
 const HOUR_MS = 3_600_000
 const IN_AN_HOUR = new Date(new ManualClock().now() + HOUR_MS).toISOString()
 
-/** Gives out tokens `a-n` and `r-n`; only the newest of each are worth anything, and each refresh retires both. */
+/** Issues tokens `a-n` and `r-n`. Only the newest of each is valid, and each refresh invalidates both. */
 class ScriptedTokenProvider {
-  /** The access token that is good; undefined: none is. */
+  /** The valid access token; undefined when none is. */
   good: string | undefined = 'a-0'
   refreshable: string | undefined = 'r-0'
   refreshes = 0
-  /** The tokens with which it was asked for tickets. */
+  /** The tokens used in requests for tickets. */
   used: string[] = []
-  /** In place of the next new pair. */
+  /** Answered instead of the next new pair. */
   refusal: Result<TokenPair> | undefined
-  /** Before a new pair is answered. */
+  /** Awaited before a new pair is answered. */
   hold: Promise<void> = Promise.resolve()
   expiresAt: () => string | undefined = () => undefined
   readonly tickets = new ScriptedTracker()
@@ -81,7 +81,7 @@ async function startWithTracker(tracker: object = {}) {
 const storedTracker = async (host: HostConversation) =>
   JSON.parse((await host.store.config.read()) ?? '{}').tracker
 const status = (host: HostConversation) => host.hostApi.hello().linearStatus
-/** A promise, and how to keep it. */
+/** A promise and the function that resolves it. */
 function gate() {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {
@@ -90,7 +90,7 @@ function gate() {
   return { open, opened }
 }
 
-test('twenty who are refused at once share one refresh, and each is answered', async () => {
+test('twenty requests that are refused at once share one refresh, and each is answered', async () => {
   const { host, provider } = await startWithTracker()
   const { open, opened } = gate()
   provider.good = undefined
@@ -124,14 +124,14 @@ test('a new pair is on disk before it is used', async () => {
   expect(provider.used.filter((token) => token === 'a-1').length).toBeGreaterThan(1)
 })
 
-test('killed before the new pair was on disk, the host tries with the old one, and says so when that is dead', async () => {
+test('killed before the new pair was on disk, the host tries the old one, and reports when that is refused', async () => {
   const { host, provider } = await startWithTracker()
   const { opened } = gate()
   provider.good = undefined
   provider.hold = opened
   void host.hostApi.trackerProjects()
   await host.settle()
-  // The provider has given it out; nobody will ever hear of it.
+  // The provider has issued the new pair, but the host lost it.
   provider.hold = Promise.resolve()
   await host.crash()
   await host.advance(1)
@@ -139,7 +139,7 @@ test('killed before the new pair was on disk, the host tries with the old one, a
   expect(status(host)).toEqual({ state: 'auth-error', error: 'invalid_grant: connect Linear again' })
 })
 
-test('where the provider takes the last refresh token once more, the same kill costs nothing', async () => {
+test('when the provider accepts the last refresh token once more, the same kill costs nothing', async () => {
   const { host, provider } = await startWithTracker()
   const { opened } = gate()
   provider.good = undefined
@@ -154,7 +154,7 @@ test('where the provider takes the last refresh token once more, the same kill c
   expect(status(host)).toEqual({ state: 'connected' })
 })
 
-test('a token is refreshed five minutes before it runs out', async () => {
+test('a token is refreshed five minutes before it expires', async () => {
   const { host, provider } = await startWithTracker({ tokenExpiresAt: IN_AN_HOUR, pollSeconds: 300 })
   const left = Date.parse(IN_AN_HOUR) - host.clock.now()
   provider.expiresAt = () => new Date(host.clock.now() + 4 * HOUR_MS).toISOString()
@@ -169,7 +169,7 @@ test('a token is refreshed five minutes before it runs out', async () => {
   expect(provider.refreshes).toBe(2)
 })
 
-test('a provider that is away while the token is good changes nothing that people see', async () => {
+test('an unreachable provider changes nothing that people see while the token is valid', async () => {
   const { host, provider } = await startWithTracker({ tokenExpiresAt: IN_AN_HOUR, pollSeconds: 300 })
   const left = Date.parse(IN_AN_HOUR) - host.clock.now()
   provider.refusal = no('unavailable', 'Linear did not answer')
@@ -178,7 +178,7 @@ test('a provider that is away while the token is good changes nothing that peopl
   expect(status(host)).toEqual({ state: 'connected' })
 })
 
-test('run out and not refreshed, polling pauses, and goes on by itself once a refresh succeeds', async () => {
+test('polling pauses when the token has expired, and continues once a refresh succeeds', async () => {
   const { host, provider } = await startWithTracker({ tokenExpiresAt: IN_AN_HOUR, pollSeconds: 300 })
   const left = Date.parse(IN_AN_HOUR) - host.clock.now()
   const pushes = host.recordPushes()
@@ -200,7 +200,7 @@ test('run out and not refreshed, polling pauses, and goes on by itself once a re
   ])
 })
 
-test('a refresh token that is dead stops the polling until a person connects anew', async () => {
+test('a refused refresh token stops the polling until a person connects again', async () => {
   const { host, provider } = await startWithTracker()
   provider.good = undefined
   provider.refreshable = undefined
@@ -212,7 +212,7 @@ test('a refresh token that is dead stops the polling until a person connects ane
   expect(provider.refreshes).toBe(1)
 })
 
-test('while the credential is known to be dead the tracker is not asked for anything else either', async () => {
+test('while the credential is known to be refused the tracker gets no request', async () => {
   const { host, provider } = await startWithTracker()
   provider.good = undefined
   provider.refreshable = undefined
@@ -224,7 +224,7 @@ test('while the credential is known to be dead the tracker is not asked for anyt
   expect(provider.used).toEqual([])
 })
 
-test('a token that lasts less than five minutes is renewed at half its time, and not without end', async () => {
+test('a token that lasts less than five minutes is refreshed at half its lifetime, and not in a loop', async () => {
   const { host, provider } = await startWithTracker({ tokenExpiresAt: IN_AN_HOUR, pollSeconds: 300 })
   const left = Date.parse(IN_AN_HOUR) - host.clock.now()
   provider.expiresAt = () => new Date(host.clock.now() + 60_000).toISOString()
@@ -256,12 +256,12 @@ test('a key without a refresh token that is refused needs a person at once', asy
   expect(provider.refreshes).toBe(0)
 })
 
-test('a person who gives the same key once more, and is told that it works, is connected', async () => {
+test('a person who enters the same key again, and it works, is connected', async () => {
   const { host, provider } = await startWithTracker({ refreshToken: undefined })
   provider.good = undefined
   await host.advance(31)
   expect(status(host).state).toBe('auth-error')
-  // It was the provider's mistake, or somebody has switched the key on again.
+  // The provider erred, or a person enabled the key again.
   provider.good = 'a-0'
   const given = await host.settled(host.hostApi.changeCredentials({ trackerApiKey: 'a-0' }))
   expect(given).toMatchObject({ ok: true, value: { results: { tracker: { ok: true } } } })
@@ -272,7 +272,7 @@ test('a person who gives the same key once more, and is told that it works, is c
   expect(provider.used.length).toBeGreaterThan(0)
 })
 
-test('whoever asks while nothing can be asked is told why, and does not wait', async () => {
+test('a request that cannot be sent fails at once with the reason', async () => {
   const { host, provider } = await startWithTracker()
   provider.good = undefined
   provider.refusal = no('unavailable', 'Linear did not answer')
@@ -295,7 +295,7 @@ test('a person who disconnects while a token is being refreshed wins', async () 
   expect(status(host)).toEqual({ state: 'disconnected' })
 })
 
-test('a disk that takes nothing keeps the new pair waiting, and asks for no other', async () => {
+test('while the disk is full the new pair waits, and no other is requested', async () => {
   const { host, provider } = await startWithTracker()
   const replace = host.store.config.replace.bind(host.store.config)
   let isFull = true
@@ -314,7 +314,7 @@ test('a disk that takes nothing keeps the new pair waiting, and asks for no othe
   expect(await storedTracker(host)).toMatchObject({ apiKey: 'a-1', refreshToken: 'r-1' })
 })
 
-test('other settings that come into force while a token is being refreshed ask for no second one', async () => {
+test('other settings that change during a refresh start no second refresh', async () => {
   const { host, provider } = await startWithTracker()
   const { open, opened } = gate()
   provider.good = undefined
@@ -330,7 +330,7 @@ test('other settings that come into force while a token is being refreshed ask f
   expect(await storedTracker(host)).toMatchObject({ apiKey: 'a-1', refreshToken: 'r-1', pollSeconds: 60 })
 })
 
-test('other settings do not cost the pair that could not be written before them', async () => {
+test('other settings do not lose a pair that could not be saved before them', async () => {
   const { host, provider } = await startWithTracker()
   const replace = host.store.config.replace.bind(host.store.config)
   host.store.config.replace = async () => {
@@ -346,7 +346,7 @@ test('other settings do not cost the pair that could not be written before them'
   expect(status(host)).toEqual({ state: 'connected' })
 })
 
-test('what becomes of an earlier refresh token says nothing of the one that a person has just connected', async () => {
+test('the outcome of an earlier refresh token does not affect the one that a person has just connected', async () => {
   const { host, provider } = await startWithTracker()
   const { open, opened } = gate()
   const asked: string[] = []
@@ -359,7 +359,7 @@ test('what becomes of an earlier refresh token says nothing of the one that a pe
     if (token === 'r-9') provider.hold = early.opened
     const answer = refresh(token)
     if (token === 'r-0') await opened
-    // The old one is denied while the new one is under way.
+    // The old token is denied while the refresh of the new one is under way.
     else host.clock.after(5_000, early.open)
     return answer
   }
@@ -375,7 +375,7 @@ test('what becomes of an earlier refresh token says nothing of the one that a pe
   expect(status(host)).toEqual({ state: 'connected' })
 })
 
-test('stopped in order, the host first writes the pair that it has asked for', async () => {
+test('a host that stops in order first saves the pair that it requested', async () => {
   const { host, provider } = await startWithTracker()
   const { open, opened } = gate()
   provider.good = undefined
@@ -390,7 +390,7 @@ test('stopped in order, the host first writes the pair that it has asked for', a
   expect(status(host)).toEqual({ state: 'connected' })
 })
 
-test('no token is in what people or the log are told', async () => {
+test('no token is shown to people or logged', async () => {
   const { host, provider } = await startWithTracker()
   const pushes = host.recordPushes()
   provider.good = undefined

@@ -1,4 +1,4 @@
-/** What runs leave behind: memories of their own repository, and artifacts under names that lead nowhere else. */
+/** The outputs of runs: memories of their own repository, and artifacts under names that stay in their directory. */
 import { expect, test } from '@jest/globals'
 import {
   acceptRun,
@@ -94,7 +94,7 @@ test('forget and clear: unknown when there is nothing to drop', async () => {
   })
 })
 
-test('a deletion that a disk just filled does not take is answered, and made once there is room', async () => {
+test('a deletion on a disk that has just filled is answered, and made once there is space', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.memories('owner/name', 'a'))
@@ -102,14 +102,14 @@ test('a deletion that a disk just filled does not take is answered, and made onc
   host.fillDisk()
   await host.advance(10)
   expect(await clearing).toMatchObject({
-    refusal: { kind: 'failed', message: expect.stringMatching(/no room left on the disk/) },
+    refusal: { kind: 'failed', message: expect.stringMatching(/no space left on the disk/) },
   })
   expect(texts(host)).toEqual(['a ×1'])
   await host.freeDisk()
   expect(texts(host)).toEqual([])
 })
 
-test('memories are on disk before they are told, and survive a restart', async () => {
+test('memories are on disk before they are shown, and survive a restart', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   host.fillDisk()
@@ -163,7 +163,7 @@ test('an artifact the store refuses does not hold up the run, which says so', as
   ])
 })
 
-test('an artifact that cannot be written is not acknowledged, and asked for again', async () => {
+test('an artifact that cannot be written is not acknowledged, and is requested again', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   const write = host.store.artifacts.write.bind(host.store.artifacts)

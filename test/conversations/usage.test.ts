@@ -1,4 +1,4 @@
-/** Rule 10 of the worker channel: a minimized copy of what each agent session used, archived once and never twice. */
+/** Rule 10 of the worker channel: a minimized copy of each agent session's usage, archived once and never twice. */
 import { expect, test } from '@jest/globals'
 import { usageHash } from '../../core/run/usage.ts'
 import { packUsage, type UsageEntry } from '../../protocol/usage.ts'
@@ -106,7 +106,7 @@ test.each([
   expect(host.run(runId).status).toBe('preparing')
 })
 
-test('a name that only some file systems take for another is refused, and the refusal is told in the run', async () => {
+test('a name that only some file systems take for another is refused, and the run says so', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.usage(snapshot([entry('a')], { sessionId: 'a.JSON' })))
@@ -117,7 +117,7 @@ test('a name that only some file systems take for another is refused, and the re
   )
 })
 
-test('a content hash that is right is no hindrance', async () => {
+test('a snapshot with a correct content hash is archived', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.usage(snapshot([entry('a')], { sha256: usageHash([entry('a')]) })))
@@ -171,7 +171,7 @@ test('never prompt or response content: an entry with any other field is malform
   expect(await archivedEntryIds(host)).toBeUndefined()
 })
 
-test('a snapshot sequenced below a run-complete has landed before that completion is acknowledged', async () => {
+test('a snapshot sequenced below a run-complete is committed before that completion is acknowledged', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   const replace = host.store.usage.replace.bind(host.store.usage)
@@ -193,7 +193,7 @@ test('a snapshot sequenced below a run-complete has landed before that completio
   expect(connection.hasReceived('run-complete-ack')).toBe(true)
 })
 
-test('a snapshot that cannot be put on disk is not acknowledged, and asked for again', async () => {
+test('a snapshot that cannot be put on disk is not acknowledged, and is requested again', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   const replace = host.store.usage.replace.bind(host.store.usage)
@@ -216,7 +216,7 @@ test('a re-export at the end of an attach session is sent without a lease', asyn
   expect(await archivedEntryIds(host)).toEqual(['a', 'b'])
 })
 
-test('a snapshot without a lease is best effort: what is wrong with it is logged, and nobody is thrown out', async () => {
+test('a snapshot without a lease is best effort: what is wrong with it is logged, and the connection stays open', async () => {
   const host = await startHost(withAgent)
   const { connection, runId } = await retainRun(host)
   await resumeAndRelease(host, connection, runId)

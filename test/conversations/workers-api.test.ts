@@ -1,4 +1,4 @@
-/** What people and supervisors ask of the fleet, and under which conditions they get it. */
+/** The API of workers for people and supervisors, with the conditions of each answer. */
 import { expect, test } from '@jest/globals'
 import {
   acceptRun,
@@ -85,7 +85,7 @@ test('rename: an empty result is invalid', async () => {
   expect(host.hostApi.fleet().workers[0]?.name).toBe('builder')
 })
 
-test('a new name is told to the worker when it registers again', async () => {
+test('a worker receives its new name when it registers again', async () => {
   const host = await startHost()
   const worker = await enroll(host)
   await host.succeeded(host.hostApi.renameWorker(worker.workerId, 'big'))
@@ -126,7 +126,7 @@ test('rename and revoke on the local worker are invalid; drain it instead', asyn
   expect((await host.succeeded(host.hostApi.enableWorker(workerId))).workers[0]?.state).toBe('active')
 })
 
-test('a worker’s credential is admitted, any other pair is not, always with the same words', async () => {
+test('a worker’s credential is admitted, any other pair is not, always with the same message', async () => {
   const host = await startHost()
   const a = await enroll(host, 'a')
   const b = await enroll(host, 'b')
@@ -178,7 +178,7 @@ test('demand: draining workers are excluded from spare capacity, and counted as 
   expect(demand(host, a.workerId)).toMatchObject({ connectedWorkers: 0, spareCapacity: 0 })
 })
 
-test('demand: a run that waits for a blocker is no reason to wake a worker', async () => {
+test('demand: a run that waits for a blocker does not count as demand', async () => {
   const host = await startHost()
   const { workerId, connection } = await enroll(host)
   await connection.drop()
@@ -219,7 +219,7 @@ test('draining through the state route is applied before the answer: it names al
   expect(connection.hasReceived('worker-state')).toBe(true)
 })
 
-test('a drain that comes while a lease is on its way to the disk: what the answer counts is what was dispatched', async () => {
+test('a drain while a lease is being committed: the answer counts exactly the dispatched leases', async () => {
   const host = await startHost()
   const { worker, connection } = await acceptRun(host)
   let asked = Promise.resolve<unknown>(undefined)
@@ -259,7 +259,7 @@ test('activeRuns counts leases that were granted and not answered', async () => 
   expect(demand(host, worker.workerId)).toMatchObject({ queuedRuns: 1, activeRuns: 0, spareCapacity: 2 })
 })
 
-test('a worker that lowers its concurrency keeps its runs; its spare room is nothing, not less', async () => {
+test('a worker that lowers its concurrency keeps its runs; its spare capacity is zero, not negative', async () => {
   const host = await startHost()
   const { worker, connection, work } = await acceptRun(host)
   host.tracker.put(ticket('ENG-2'))
@@ -282,7 +282,7 @@ test('revoke answers with the fleet that is left', async () => {
   expect(host.hostApi.demand(a.workerId)).toMatchObject({ ok: false, refusal: { kind: 'forbidden' } })
 })
 
-test('an enrollment does not depend on what the configuration says of the fleet later', async () => {
+test('an enrollment does not depend on later fleet settings', async () => {
   const host = await startHost(configWith({ fleet: { heartbeatTimeoutSeconds: 60 } }))
   const { runId, connection } = await acceptRun(host)
   await host.succeeded(
