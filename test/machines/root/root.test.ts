@@ -4,7 +4,7 @@ import { DRAIN_MS_MAX } from '../../../protocol/limits.ts'
 import { hostInMemory } from '../../support/host-in-memory.ts'
 
 describe('the root', () => {
-  test('boots, opens the doors, serves, and ends with 0 when asked to', async () => {
+  test('boots, opens the listeners, serves, and exits with 0 when asked to', async () => {
     const steps: string[] = []
     const { host, clock, ended } = hostInMemory(undefined, {
       openListeners: async (hostApi) => {
@@ -22,7 +22,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
   })
 
-  test('a port that is taken ends it with 69 and the sentence that names it', async () => {
+  test('a port that is taken ends the host with 69 and a reason that names the port', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
       openListeners: async () => no('conflict', 'port 4400 is taken'),
     })
@@ -31,7 +31,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 69, reason: 'port 4400 is taken' }])
   })
 
-  test('doors that do not close are not waited for beyond their time', async () => {
+  test('listeners that do not close are not waited for beyond their time', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
       openListeners: async () => yes({ close: () => new Promise<void>(() => {}) }),
     })
@@ -54,7 +54,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 0, reason: 'one' }])
   })
 
-  test('no timer outlives it', async () => {
+  test('no timer outlives the host', async () => {
     const { host, clock } = hostInMemory()
     host.start()
     await clock.turn()
@@ -63,7 +63,7 @@ describe('the root', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('a store that breaks ends it with 70 and the reason, at once', async () => {
+  test('a store that breaks ends the host with 70 and the reason, at once', async () => {
     const closed: string[] = []
     const { host, clock, ended, store } = hostInMemory(undefined, {
       openListeners: async () => yes({ close: async () => void closed.push('doors') }),
@@ -76,7 +76,7 @@ describe('the root', () => {
     expect(closed).toEqual(['doors'])
   })
 
-  test('a full disk refuses changes with its reason, and takes them again once there is room', async () => {
+  test('a full disk refuses changes with its reason, and accepts them again once there is space', async () => {
     const { host, clock, store, ended } = hostInMemory()
     host.start()
     await clock.turn()
@@ -100,7 +100,7 @@ describe('the root', () => {
     expect(host.hostApi.config().sandbox.concurrency).toBe(9)
   })
 
-  test('asked to stop while the doors are still opening, it closes them once they are', async () => {
+  test('asked to stop while the listeners are opening, the host closes them once they are open', async () => {
     const steps: string[] = []
     let opened: () => void = () => {}
     const { host, clock, ended } = hostInMemory(undefined, {
@@ -123,7 +123,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
   })
 
-  test('a full disk does not keep it from stopping', async () => {
+  test('a full disk does not keep the host from stopping', async () => {
     const { host, clock, ended, store } = hostInMemory()
     host.start()
     await clock.turn()
@@ -133,7 +133,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
   })
 
-  test('doors that throw instead of answering end it with 70', async () => {
+  test('listeners that throw end the host with 70', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
       openListeners: async () => {
         throw new Error('launch.json could not be written')
@@ -146,7 +146,7 @@ describe('the root', () => {
     ])
   })
 
-  test('doors that are configured wrong end it with 78', async () => {
+  test('a wrong configuration of the listeners ends the host with 78', async () => {
     const { host, clock, ended } = hostInMemory(undefined, {
       openListeners: async () => no('invalid', 'no certificate'),
     })
@@ -155,7 +155,7 @@ describe('the root', () => {
     expect(ended).toMatchObject([{ exitCode: 78 }])
   })
 
-  test('stored lives that cannot be read end it with 70, before any door is open', async () => {
+  test('snapshots that cannot be read end the host with 70, before any listener is open', async () => {
     const { host, clock, ended, store } = hostInMemory(undefined, {
       openListeners: async () => {
         throw new Error('not to be opened')
@@ -169,7 +169,7 @@ describe('the root', () => {
     expect(ended).toEqual([{ exitCode: 70, reason: expect.stringContaining('page 7 is damaged') }])
   })
 
-  test('a store that was broken before anybody listened is noticed', async () => {
+  test('a store that broke before the host listened to it is noticed', async () => {
     const { host, clock, ended, store } = hostInMemory()
     store.database.breakDown('EIO')
     host.start()
@@ -177,7 +177,7 @@ describe('the root', () => {
     expect(ended).toMatchObject([{ exitCode: 70 }])
   })
 
-  test('a push listener that throws keeps nobody else from hearing it', async () => {
+  test('a push listener that throws does not keep other listeners from the push', async () => {
     const { host, clock } = hostInMemory()
     const heard: string[] = []
     host.start()

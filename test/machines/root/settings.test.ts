@@ -1,5 +1,5 @@
 /**
- * The settings' life, on a file that anybody may edit at any moment.
+ * The settings in a whole host, with a configuration file that may be edited at any moment.
  */
 import { describe, expect, test } from '@jest/globals'
 import type { ConfigFile } from '../../../core/ports.ts'
@@ -9,7 +9,7 @@ import { createMemoryStore } from '../../../store/memory-store.ts'
 import { hostInMemory } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-/** A file under the test's thumb: it says when a write happens, and edits it behind the host's back. */
+/** A configuration file whose content and failures the test controls. */
 class ScriptedConfigFile implements ConfigFile {
   readonly path = 'config.json'
   readonly copies: string[] = []
@@ -52,7 +52,7 @@ async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
   const pushes: DashboardPush[] = []
   stage.host.start()
   await stage.clock.turn()
-  // What the start itself has to tell is not about settings.
+  // Ignore the pushes of the start, which are not about settings.
   stage.host.hostApi.onPush((push) => pushes.push(push))
   const change = async (patch: Record<string, unknown>) => {
     const answer = stage.host.hostApi.changeSettings(patch)
@@ -66,7 +66,7 @@ async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
 const stored = (file: ScriptedConfigFile) => JSON.parse(file.text ?? 'null') as Record<string, unknown>
 
 describe('a patch', () => {
-  test('is written, answered and announced', async () => {
+  test('is written, answered and pushed', async () => {
     const { file, pushes, change, live } = await startHostWithFile()
     const answer = await change({ sandbox: { concurrency: 5 } })
     expect(answer).toMatchObject({
@@ -78,7 +78,7 @@ describe('a patch', () => {
     expect(live().sandbox.concurrency).toBe(5)
   })
 
-  test('that is refused leaves the file’s bytes alone and announces nothing', async () => {
+  test('that is refused leaves the file’s bytes unchanged and pushes nothing', async () => {
     const { file, pushes, change } = await startHostWithFile('{ "repos" : {} }')
     expect(await change({ sandbox: { concurrency: 0 } })).toMatchObject({
       ok: false,
@@ -109,7 +109,7 @@ describe('a patch', () => {
     expect(file.writes).toBe(20)
   })
 
-  test('too many at once are refused, and the others still done', async () => {
+  test('too many at once are refused, and the others are applied', async () => {
     const { host, clock, file } = await startHostWithFile()
     const answers = Array.from({ length: SETTINGS_CHANGES_WAITING_MAX + 10 }, (_, at) =>
       host.hostApi.changeSettings({ repos: { [`r${at}`]: { remote: 'o/r' } } }),
@@ -124,7 +124,7 @@ describe('a patch', () => {
     expect(file.writes).toBe(all.length - refused.length)
   })
 
-  test('a file that cannot be written is a failure that says so, and nothing has changed', async () => {
+  test('fails with a reason when the file cannot be written, and nothing has changed', async () => {
     const { file, change, live } = await startHostWithFile()
     file.failWith = 'ENOSPC: no space left on device'
     expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
@@ -136,7 +136,7 @@ describe('a patch', () => {
     expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({ ok: true })
   })
 
-  test('asked of a host that is stopping, it is refused rather than lost', async () => {
+  test('is refused rather than lost while the host is stopping', async () => {
     const { host, clock, change } = await startHostWithFile()
     host.stop('enough')
     await clock.turn()
@@ -148,7 +148,7 @@ describe('a patch', () => {
 })
 
 describe('a hand edit', () => {
-  test('takes effect without a restart and is announced', async () => {
+  test('takes effect without a restart and is pushed', async () => {
     const { file, clock, pushes, live } = await startHostWithFile()
     file.edit('{"sandbox":{"concurrency":7}}')
     await clock.turn()
@@ -164,7 +164,7 @@ describe('a hand edit', () => {
     expect(JSON.stringify(pushes)).not.toContain('planted')
   })
 
-  test('that does not validate is logged by its field and ignored; the last good one stays', async () => {
+  test('that is invalid is logged with its field and ignored; the last valid configuration stays', async () => {
     const { file, clock, live, pushes, log } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{"sandbox":{"concurrency":"many"}}')
     await clock.turn()
@@ -180,7 +180,7 @@ describe('a hand edit', () => {
     expect(JSON.stringify(log.lines)).not.toContain('planted_secret_value')
   })
 
-  test('invalid, then patched over: the patch applies to the last good one, and the edit is kept in a copy', async () => {
+  test('that is invalid and then patched: the patch applies to the last valid configuration, and the edit is saved as a copy', async () => {
     const { file, clock, change } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{ broken')
     await clock.turn()
@@ -189,7 +189,7 @@ describe('a hand edit', () => {
     expect(file.copies).toEqual(['{ broken'])
   })
 
-  test('nobody has looked at yet is not lost under a patch: both are in the file', async () => {
+  test('that was not read yet is not lost under a patch: both are in the file', async () => {
     const { file, change, live } = await startHostWithFile('{}')
     file.edit('{"sandbox":{"concurrency":7}}', false)
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
@@ -197,7 +197,7 @@ describe('a hand edit', () => {
     expect(live()).toMatchObject({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
   })
 
-  test('that lands in the very middle of a patch makes the patch be decided anew', async () => {
+  test('in the middle of a patch makes the host decide the patch again', async () => {
     const { file, change } = await startHostWithFile('{}')
     let edits = 1
     file.beforeReplace = () => {
@@ -207,7 +207,7 @@ describe('a hand edit', () => {
     expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
   })
 
-  test('that never stops does not make a patch wait for ever', async () => {
+  test('that repeats without end does not make a patch wait for ever', async () => {
     const { file, change } = await startHostWithFile('{}')
     let n = 0
     file.beforeReplace = () => file.edit(`{"sandbox":{"concurrency":${1 + (n++ % 60)}}}`, false)
@@ -217,7 +217,7 @@ describe('a hand edit', () => {
     })
   })
 
-  test('our own write, noticed by the watch, is not taken for a hand edit', async () => {
+  test('is not confused with the host’s own write', async () => {
     const { file, change, clock, pushes } = await startHostWithFile()
     await change({ sandbox: { concurrency: 5 } })
     file.edit(file.text)

@@ -1,4 +1,4 @@
-/** What a session has cost is among its run's costs, also when the next one begins while that is being found out. */
+/** A session's cost is added to its run, also when the next session starts while the archive is being read. */
 import { expect, test } from '@jest/globals'
 import { SessionCosts } from '../../../actors/terminals/session-costs.ts'
 import type { UsageKey } from '../../../core/ports.ts'
@@ -20,7 +20,7 @@ const entry = (minute: number, outputTokens: number): UsageEntry => ({
   cacheWriteTokens: 0,
 })
 
-test('an export that is overtaken by the next boot is accounted all the same', async () => {
+test('an export that is overtaken by the next boot is still accounted', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   let now = 1
   let archived = JSON.stringify({ entries: [entry(0, 5)] })
@@ -86,7 +86,7 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   expect(told()).toEqual(['attach 1: 18'])
 })
 
-test('what one session has left in several projects is added up, each from where it was accounted', async () => {
+test('usage of one session in several projects is added up, each from where it was accounted', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   const archived: Record<string, readonly UsageEntry[]> = { p: [entry(0, 5)], constructor: [entry(1, 6)] }
   const keyValues = new Map<string, object>()
@@ -127,14 +127,14 @@ test('what one session has left in several projects is added up, each from where
   expect(told()).toEqual(['attach 1: 18'])
 })
 
-test('a host that dies between accounting an export and archiving it counts it once all the same', async () => {
+test('a host that dies between accounting and archiving an export still counts it once', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   let now = 1
   const keyValues = new Map<string, object>()
   const started = () =>
     new SessionCosts({
       keyValues: { get: (_, key) => keyValues.get(key), all: () => keyValues },
-      // What the run's own executions have used, and nothing since.
+      // The usage of the run's own executions only.
       usage: {
         replace: async () => {},
         list: async () => [KEY],

@@ -1,4 +1,4 @@
-/** What becomes of a sandbox that is booted for a person. */
+/** The terminal session machine: a resumed sandbox from its boot order to its release. */
 import {
   type TerminalSessionEvent,
   terminalSessionMachine,
@@ -18,15 +18,15 @@ const failed: TerminalSessionEvent = { type: 'failed', reason: 'no room' }
 const released: TerminalSessionEvent = { type: 'released', reason: 'by a person' }
 const workerRemoved: TerminalSessionEvent = { type: 'worker removed' }
 
-/** What each end does, wherever it comes. */
+/** Every event that ends a session, in every situation. */
 const ENDS: readonly TerminalSessionEvent[] = [failed, released, workerRemoved]
 
 const SITUATIONS: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = [
-  ['while it is being booted', []],
-  ['while nobody looks at it', [ready]],
-  ['while somebody looks at it', [ready, watched]],
-  ['while its worker is away', [ready, watched, lost]],
-  ['while those who looked at its end are told', [ready, watched, exited]],
+  ['while the sandbox boots', []],
+  ['while no terminal is open', [ready]],
+  ['while a terminal is open', [ready, watched]],
+  ['while the worker is disconnected', [ready, watched, lost]],
+  ['while the terminals are being closed', [ready, watched, exited]],
 ]
 
 const ends: readonly Story<TerminalSessionEvent>[] = SITUATIONS.flatMap(([place, events]) =>
@@ -40,65 +40,65 @@ const ends: readonly Story<TerminalSessionEvent>[] = SITUATIONS.flatMap(([place,
 
 const stories: readonly Story<TerminalSessionEvent>[] = [
   {
-    title: 'somebody looks at it, leaves, and nobody comes again',
+    title: 'a terminal is opened and closed, and none follows',
     input,
     events: [ready, watched, unwatched, timedOut],
   },
   {
-    title: 'its worker is away for a while, and those who look at it are shown it anew',
+    title: 'the worker disconnects for a while, and the views are opened again',
     input,
     events: [ready, watched, lost, restored],
   },
   {
-    title: 'everybody leaves while its worker is away: the grace begins when it is back',
+    title: 'all terminals close while the worker is disconnected: the grace begins when it reconnects',
     input,
     events: [ready, watched, lost, unwatched, restored],
     onlyLastLine: true,
   },
   {
-    title: 'somebody comes while its worker is away',
+    title: 'a terminal is opened while the worker is disconnected',
     input,
     events: [ready, lost, watched, restored],
     onlyLastLine: true,
   },
   {
-    title: 'its worker stays away',
+    title: 'the worker stays disconnected',
     input,
     events: [ready, lost, timedOut],
     onlyLastLine: true,
   },
   {
-    title: 'its worker takes too long to boot it',
+    title: 'the worker takes too long to boot the sandbox',
     input,
     events: [timedOut],
     onlyLastLine: true,
   },
   {
-    title: 'its worker is lost while it boots it',
+    title: 'the worker disconnects while it boots the sandbox',
     input,
     events: [lost],
     onlyLastLine: true,
   },
   {
-    title: 'its session ends, and it is over when everybody who looks at it has been told',
+    title: 'the session ends, and its actor ends when all terminals are closed',
     input,
     events: [ready, watched, exited, unwatched],
     onlyLastLine: true,
   },
   {
-    title: 'its session ends while nobody looks',
+    title: 'the session ends while no terminal is open',
     input,
     events: [ready, exited],
     onlyLastLine: true,
   },
   {
-    title: 'its session ends, and somebody is not told in time',
+    title: 'the session ends, and a terminal is not closed in time',
     input,
     events: [ready, watched, exited, timedOut],
     onlyLastLine: true,
   },
   {
-    title: 'its session ends, and its worker is lost before everybody is told',
+    title: 'the session ends, and the worker disconnects before all terminals are closed',
     input,
     events: [ready, watched, exited, lost],
     onlyLastLine: true,

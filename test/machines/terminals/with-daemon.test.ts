@@ -1,11 +1,11 @@
 /**
- * A real host and a real worker daemon with a person between them: only the sandbox is held in the hand. It echoes what
- * is typed, and each line that is typed is used up by its agent.
+ * A real host and a real worker daemon with people at terminals; only the sandbox is scripted. The sandbox echoes its
+ * input, and every typed line adds one entry of usage.
  */
 import { describe, expect, test } from '@jest/globals'
-import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -35,7 +35,7 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 const CLEAR = '\u001bc'
 
-/** Draws what was printed, as it was printed. */
+/** A screen that serializes to everything that was printed. */
 function screen(): Screen {
   let all = ''
   return {
@@ -48,11 +48,11 @@ function screen(): Screen {
   }
 }
 
-/** The sandbox, with its transcript on a disk that outlives the session. */
+/** A sandbox that echoes input; its usage outlives the session, as on a disk. */
 class EchoSandbox implements BootedSandbox {
   listener: TerminalSessionListener | undefined
   closed = 0
-  /** Whatever reached the session. */
+  /** All input that reached the session. */
   typed = ''
   readonly #usage: UsageEntry[]
   readonly #now: () => number
@@ -112,7 +112,7 @@ interface SimulatedLink {
   readonly listener: ConnectionListener
   socket: WorkerReceiver | undefined
   open: boolean
-  /** What is said on it goes nowhere, and nobody hears that: in neither direction, or in one. */
+  /** The directions in which frames get lost without either end noticing. */
   broken: 'not' | 'both' | 'to the worker' | 'to the host'
 }
 
@@ -120,11 +120,11 @@ class DaemonMachine {
   readonly boots: BootRequest[] = []
   readonly sandboxes: EchoSandbox[] = []
   readonly daemon: Daemon
-  /** Nobody is reached while it is not. */
+  /** Whether a new connection reaches the host. */
   isHostReachable = true
-  /** Of an earlier release: it does not know how to say what it has had. */
+  /** False: a worker of an earlier release, which does not count input frames. */
   countsInput = true
-  /** The next line dies as soon as it has carried a frame of this type. */
+  /** The link breaks silently as soon as it has carried a frame of this type. */
   breaksAfter: string | undefined
   readonly #usage: UsageEntry[] = []
   readonly #host: HostConversation
@@ -183,7 +183,7 @@ class DaemonMachine {
     wire.listener.onClose('the line broke')
   }
 
-  /** Without a sound: each end finds out by itself. A way that is dead stays so, for a line delivers all or the beginning. */
+  /** Breaks the link without a close, so each end must notice by itself. A broken direction stays broken. */
   breakSilently(how: SimulatedLink['broken']): void {
     const wire = this.#link
     if (wire !== undefined) wire.broken = wire.broken === 'not' ? how : 'both'
@@ -260,10 +260,10 @@ async function startWithRetainedRun() {
 }
 
 const aSecond = (host: HostConversation) => host.clock.advance(1_000)
-/** What is on a person's terminal: everything since it was cleared last. */
+/** The content of a person's terminal: everything since the last clear sequence. */
 const screenOf = ({ screen: all }: Person): string => all.slice(all.lastIndexOf(CLEAR) + CLEAR.length)
 
-test('two people share one session, see the same, and it is closed when both have left; what they used is on the run', async () => {
+test('two people share one session and see the same; it closes when both have left, and its cost is in the run', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -281,7 +281,7 @@ test('two people share one session, see the same, and it is closed when both hav
     const demand = host.hostApi.demand(host.run(runId).sandbox.workerId ?? '')
     return demand.ok && demand.value.worker.attachSessions
   }
-  // Also before its worker's next heartbeat tells of them.
+  // Also before the worker's next heartbeat reports them.
   expect(inDemand()).toBe(2)
   await host.clock.advance(20_000)
   expect(inDemand()).toBe(2)
@@ -292,7 +292,7 @@ test('two people share one session, see the same, and it is closed when both hav
   expect(host.run(runId).costs.map(({ label, costUsd }) => `${label}: ${costUsd}`)).toEqual(['attach 1: 1'])
 })
 
-test('a break of the line loses and doubles nothing', async () => {
+test('a lost connection neither loses nor repeats anything', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -311,7 +311,7 @@ test('a break of the line loses and doubles nothing', async () => {
   expect(machine.boots).toHaveLength(1)
 })
 
-test('who pastes more than a session takes loses the rest of it, and nobody loses the session', async () => {
+test('pasting more than a session accepts loses the rest of the input, but not the session', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -327,7 +327,7 @@ test('who pastes more than a session takes loses the rest of it, and nobody lose
   expect(ben.screen.at(-1)).toBe('b')
 })
 
-test('the end of the session is everybody’s, and the next one begins anew', async () => {
+test('the session ends for everyone, and the next one starts fresh', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -340,7 +340,7 @@ test('the end of the session is everybody’s, and the next one begins anew', as
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
 })
 
-test('who loads a page anew while the session ends sees how it ended', async () => {
+test('a person who reloads the page while the session ends sees how it ended', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -357,7 +357,7 @@ test('who loads a page anew while the session ends sees how it ended', async () 
   expect(machine.boots).toHaveLength(2)
 })
 
-test('released and resumed in one breath, it is booted anew', async () => {
+test('released and resumed in the same tick, the sandbox is booted again', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -369,7 +369,7 @@ test('released and resumed in one breath, it is booted anew', async () => {
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
 })
 
-test('a host that starts again within the worker’s grace finds the session as it was', async () => {
+test('a host that restarts within the worker’s grace finds the session unchanged', async () => {
   const { host, machine, runId } = await startWithRetainedRun()
   const anna = await openTerminal(host, runId, 'Anna')
   await aSecond(host)
@@ -385,10 +385,10 @@ test('a host that starts again within the worker’s grace finds the session as 
 })
 
 describe('what is typed into a line that is dead already', () => {
-  /** Until both ends have found out that nothing comes any more, and the worker has dialled again. */
+  /** Waits until both ends have noticed the silence and the worker has reconnected. */
   const MENDED_MS = 90_000
 
-  test('reaches the session once, in order, when the line is back', async () => {
+  test('reaches the session once, in order, after the reconnect', async () => {
     const { host, machine, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await aSecond(host)
@@ -405,7 +405,7 @@ describe('what is typed into a line that is dead already', () => {
     expect(screenOf(anna)).toBe('$ before,into the dead line,and more,after')
   })
 
-  test('and has been taken in, though nobody heard of it, is not said again', async () => {
+  test('and has arrived, although the acknowledgement was lost, is not resent', async () => {
     const { host, machine, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await aSecond(host)
@@ -445,7 +445,7 @@ describe('what is typed into a line that is dead already', () => {
     expect(machine.sandboxes[0]?.typed).toBe('before,into the dead line,and the next,after')
   })
 
-  test('is lost where the worker does not count, and nothing comes twice or has to wait for long', async () => {
+  test('is lost when the worker does not count input, but nothing is repeated or delayed for long', async () => {
     const { host, machine, runId } = await startWithRetainedRun()
     machine.countsInput = false
     const anna = await openTerminal(host, runId, 'Anna')
@@ -458,7 +458,7 @@ describe('what is typed into a line that is dead already', () => {
     await anna.type('after')
     await host.clock.advance(5_000)
     expect(machine.sandboxes[0]?.typed).toBe('before,after')
-    // It is not asked a second time.
+    // The worker is not asked a second time.
     machine.breakSilently('both')
     await host.clock.advance(MENDED_MS)
     await anna.type(' all')
@@ -466,7 +466,7 @@ describe('what is typed into a line that is dead already', () => {
     expect(machine.sandboxes[0]?.typed).toBe('before,after all')
   })
 
-  test('beyond what is kept of it loses its beginning, and nothing else', async () => {
+  test('beyond the resend buffer loses its beginning, and nothing else', async () => {
     const { host, machine, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await aSecond(host)
@@ -493,7 +493,7 @@ describe('what is typed into a line that is dead already', () => {
       const at = { seed: seed + story }
       for (const { typed, arrived } of told) {
         if (counts) expect({ ...at, arrived }).toEqual({ ...at, arrived: typed })
-        // In order and at most once each; what is lost is of an earlier release.
+        // In order and at most once each; only a worker of an earlier release loses input.
         else
           expect({ ...at, arrived }).toEqual({
             ...at,
@@ -520,7 +520,7 @@ describe('what is typed into a line that is dead already', () => {
         machine.breakSilently(random.pick(['both', 'to the worker', 'to the host'] as const))
       else if (deed === 7) machine.drop()
       else await host.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
-      // No longer than a session waits for its line.
+      // No longer than a session waits for its worker.
       if (step % 5 === 4) await host.clock.advance(random.random(0.5) ? MENDED_MS : 1)
     }
     await host.clock.advance(2 * MENDED_MS)

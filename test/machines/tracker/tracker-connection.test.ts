@@ -1,4 +1,4 @@
-/** The link to the tracker: when a token is refreshed, when that is tried again, and when a person is needed. */
+/** The tracker connection machine: when a token is refreshed, when that is retried, and when a person is needed. */
 import {
   type TrackerConnectionEvent,
   trackerConnectionMachine,
@@ -31,48 +31,48 @@ const denied: TrackerConnectionEvent = { type: 'refresh denied', problem: 'revok
 const input = undefined
 const stories: readonly Story<TrackerConnectionEvent>[] = [
   {
-    title: 'a key that is taken',
+    title: 'an accepted key',
     input,
     events: [byKey, answered, partly, answered, unconfigured],
   },
   {
-    title: 'a key that is not taken needs a person, and nothing is polled meanwhile',
+    title: 'a refused key needs a person, and polling pauses meanwhile',
     input,
     events: [byKey, refused, refused, byKey],
   },
   {
-    title: 'a token is refreshed before it runs out, and polling goes on',
+    title: 'a token is refreshed before it expires, and polling continues',
     input,
     events: [byToken, due, refused, refreshed, answered],
   },
   {
-    title: 'a refused token is refreshed once; refused right after that, it needs a person',
+    title: 'a refused token is refreshed once; a refusal right after that needs a person',
     input,
     events: [byToken, refused, refreshed, refused],
   },
   {
-    title: 'taken in between, it is refreshed once more',
+    title: 'a token that was accepted in between is refreshed once more',
     input,
     events: [byToken, refused, refreshed, answered, refused],
     onlyLastLine: true,
   },
   {
-    title: 'what can not be refreshed early is tried again while the token is still good',
+    title: 'an early refresh that fails is retried while the token is still valid',
     input,
     events: [byToken, due, early, due, early, refused, refreshed],
   },
   {
-    title: 'run out and not refreshed: nothing is polled, and it is tried again until it works',
+    title: 'an expired token pauses the polling, and its refresh is retried until it succeeds',
     input,
     events: [byToken, due, late, refused, due, refused, late, due, refreshed],
   },
   {
-    title: 'a refresh token that is dead needs a person',
+    title: 'a refused refresh token needs a person',
     input,
     events: [byToken, due, denied, unconfigured, refused],
   },
   {
-    title: 'dead only at a later try, it needs a person all the same',
+    title: 'a refresh token that is refused only at a retry needs a person, too',
     input,
     events: [byToken, due, late, due, denied],
     onlyLastLine: true,

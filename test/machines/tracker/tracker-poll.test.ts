@@ -1,4 +1,4 @@
-/** How the intake looks at a tracker: one look at a time, and none is forgotten. */
+/** The tracker poll machine: polls do not overlap, and no change is missed. */
 import { type TrackerPollEvent, trackerPollMachine } from '../../../actors/tracker/tracker-poll.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -12,27 +12,27 @@ const intervalPassed: TrackerPollEvent = { type: 'interval passed' }
 const input = undefined
 const stories: readonly Story<TrackerPollEvent>[] = [
   {
-    title: 'a tracker is looked at as soon as it may be, and again after a while',
+    title: 'a tracker is polled as soon as it is available, and again after the interval',
     input,
     events: [resumed, pollFinished, intervalPassed, pollFinished],
   },
   {
-    title: 'something changed: it looks at once',
+    title: 'a change is polled at once',
     input,
     events: [resumed, pollFinished, trackerChanged, pollFinished],
   },
   {
-    title: 'something changed while it was looking: it looks again',
+    title: 'a change during a poll causes another poll',
     input,
     events: [resumed, trackerChanged, trackerChanged, pollFinished, pollFinished],
   },
   {
-    title: 'another tracker is looked at at once',
+    title: 'another tracker is polled at once',
     input,
     events: [resumed, resumed, pollFinished, resumed],
   },
   {
-    title: 'paused, it looks at nothing, whatever is touched',
+    title: 'while paused, no event causes a poll',
     input,
     events: [resumed, pollFinished, paused, trackerChanged, intervalPassed, pollFinished, resumed],
   },

@@ -1,4 +1,4 @@
-/** What becomes of a line, from the first byte to the last. */
+/** The connection machine: a worker's socket from its opening to its end. */
 import { type ConnectionEvent, connectionMachine } from '../../../actors/workers/connection.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -10,42 +10,42 @@ const socketClosed: ConnectionEvent = { type: 'socket closed' }
 
 const stories: readonly Story<ConnectionEvent>[] = [
   {
-    title: 'a line that says nothing acceptable is told so, and is over',
+    title: 'a connection with an unacceptable first frame is rejected and closed',
     input,
     events: [refused, socketClosed],
   },
   {
-    title: 'one that goes before it has said who it is',
+    title: 'a connection that closes before it registered',
     input,
     events: [socketClosed],
   },
   {
-    title: 'one that registers and goes',
+    title: 'a connection that registers and closes',
     input,
     events: [registered, socketClosed],
   },
   {
-    title: 'a worker that falls silent is hung up on',
+    title: 'the connection of a silent worker is closed',
     input,
     events: [registered, { type: 'fell silent' }],
   },
   {
-    title: 'a newer line of the same worker takes its place',
+    title: 'a newer connection of the same worker replaces this one',
     input,
     events: [registered, { type: 'replaced' }],
   },
   {
-    title: 'a revoked worker is told so',
+    title: 'a revoked worker receives `revoked`',
     input,
     events: [registered, { type: 'revoked', reason: 'by a person' }],
   },
   {
-    title: 'a registered worker that says something malformed is told so',
+    title: 'a registered worker that sends a malformed frame is rejected',
     input,
     events: [registered, refused],
   },
   {
-    title: 'it registers once',
+    title: 'a second registration changes nothing',
     input,
     events: [registered, { ...registered, workerId: 'wk-2' }],
   },

@@ -1,4 +1,4 @@
-/** The host's own worker in a whole host: invitations, pauses, the configuration followed, the end of the host. */
+/** The local worker in a whole host: pairing tokens, pauses, changes of the configuration, and the host's end. */
 import { expect, test } from '@jest/globals'
 import type {
   LocalWorkerExit,
@@ -50,7 +50,7 @@ function hostWithWorker(config = '{}') {
   const built = hostInMemory(config, { localWorker })
   built.host.start()
   const settle = async () => {
-    // Some answers come a few promises later, and bring about more.
+    // Some answers arrive a few promises later and cause further ones.
     for (let turn = 0; turn < 5; turn++) await built.clock.turn()
   }
   const refuse = (on: boolean) => {
@@ -59,14 +59,14 @@ function hostWithWorker(config = '{}') {
   return { ...built, processes, settle, refuse }
 }
 
-test('started once the doors are open, with the concurrency of the configuration', async () => {
+test('starts once the listeners are open, with the configured concurrency', async () => {
   const { processes, settle } = hostWithWorker('{"sandbox":{"concurrency":7}}')
   await settle()
   expect(processes.map(({ order }) => [order.concurrency, order.enrollAgain])).toEqual([[7, false]])
   expect(processes[0]?.order.createPairingToken()).toMatch(/^wp-[\w-]{43}$/)
 })
 
-test('not started where the configuration does not want it', async () => {
+test('does not start when the configuration disables it', async () => {
   const { processes, settle } = hostWithWorker('{"worker":{"local":false}}')
   await settle()
   expect(processes).toEqual([])
@@ -89,7 +89,7 @@ test('follows the configuration: another concurrency, then off', async () => {
   expect(processes).toHaveLength(2)
 })
 
-test('turned away, it begins anew; hopeless, only after minutes', async () => {
+test('refused, it enrolls again; after an unrecoverable exit it restarts only after minutes', async () => {
   const { processes, settle, clock } = hostWithWorker()
   await settle()
   processes[0]?.end({ code: 77 })
@@ -107,7 +107,7 @@ test('turned away, it begins anew; hopeless, only after minutes', async () => {
   expect(processes).toHaveLength(3)
 })
 
-test('one that can’t be started is tried again, and the log says why', async () => {
+test('a failed start is retried, and the log says why', async () => {
   const { processes, settle, clock, log, refuse } = hostWithWorker()
   refuse(true)
   await settle()
@@ -118,7 +118,7 @@ test('one that can’t be started is tried again, and the log says why', async (
   expect(processes).toHaveLength(1)
 })
 
-test('the end of the host is its end, too', async () => {
+test('it stops together with the host', async () => {
   const { processes, settle, host, ended } = hostWithWorker()
   await settle()
   host.stop('the test')

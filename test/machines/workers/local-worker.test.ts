@@ -1,4 +1,4 @@
-/** The worker that the host runs itself: what becomes of its process. */
+/** The local worker machine: start, restart and drain of the host's own worker process. */
 import { type LocalWorkerEvent, localWorkerMachine } from '../../../actors/workers/local-worker.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -18,54 +18,54 @@ const input = undefined
 
 const stories: readonly Story<LocalWorkerEvent>[] = [
   {
-    title: 'where none is wanted, there is none',
+    title: 'no process starts while none is wanted',
     input,
     events: [unwanted],
   },
   {
-    title: 'one that dies comes back, after a pause that grows until it has lasted',
+    title: 'a process that dies restarts after a pause that grows until one is steady',
     input,
     events: [wanted, started, died, pauseOver, started, died, pauseOver, started, steady, died],
   },
   {
-    title: 'one that can’t be started is tried again',
+    title: 'a failed start is retried',
     input,
     events: [wanted, failed, pauseOver, started],
   },
   {
-    title: 'one that the host does not know any more is invited anew',
+    title: 'a process that the host refused as unknown enrolls again',
     input,
     events: [wanted, started, unauthorized, pauseOver, started],
   },
   {
-    title: 'one that only a person can help is left in peace for longer',
+    title: 'after an unrecoverable exit the pause is longer',
     input,
     events: [wanted, started, unrecoverable],
     onlyLastLine: true,
   },
   {
-    title: 'another concurrency takes another process, when the old one has done what it had',
+    title: 'a changed concurrency takes a new process once the old one has finished its runs',
     input,
     events: [wanted, started, wider, died, started],
   },
   {
-    title: 'the same wish again changes nothing',
+    title: 'the same configuration again changes nothing',
     input,
     events: [wanted, started, wanted],
     onlyLastLine: true,
   },
   {
-    title: 'switched off, it may finish what it has',
+    title: 'switched off, the process finishes its runs',
     input,
     events: [wanted, started, unwanted, died],
   },
   {
-    title: 'switched off while it is being started, it is ended as soon as it is there',
+    title: 'switched off during the start, the process is drained as soon as it runs',
     input,
     events: [wanted, unwanted, started, died],
   },
   {
-    title: 'switched off while it waits to be started again, it is not',
+    title: 'switched off during the pause, the process is not restarted',
     input,
     events: [wanted, failed, unwanted],
     onlyLastLine: true,

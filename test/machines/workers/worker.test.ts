@@ -1,4 +1,4 @@
-/** What becomes of an enrolled worker, from its credential to its revocation. */
+/** The worker machine: an enrolled worker from its enrollment to its revocation. */
 import { type WorkerEvent, type WorkerInput, workerMachine } from '../../../actors/workers/worker.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -25,57 +25,57 @@ const unproven: WorkerEvent = { type: 'proof timed out' }
 
 const stories: readonly Story<WorkerEvent>[] = [
   {
-    title: 'a worker that shows that it has its credential is enrolled for good',
+    title: 'a worker that proves its credential is enrolled for good',
     input,
     events: [proven, seen],
   },
   {
-    title: 'one that never shows it is forgotten',
+    title: 'a worker that never proves its credential is removed',
     input,
     events: [seen, unproven],
   },
   {
-    title: 'it may be renamed whatever it does',
+    title: 'a worker may be renamed in every state',
     input,
     events: [renamed, proven, renamed, drained, renamed],
   },
   {
-    title: 'drained before it has shown it, it must still show it',
+    title: 'drained before the proof, the worker must still prove its credential',
     input,
     events: [drained, seen, unproven],
   },
   {
-    title: 'drained before it has shown it, and then it does',
+    title: 'drained before the proof, which then arrives',
     input,
     events: [drained, proven, enabled, drained],
   },
   {
-    title: 'drained and enabled before it has shown it, it must still show it',
+    title: 'drained and enabled before the proof, the worker must still prove its credential',
     input,
     events: [drained, enabled, unproven],
   },
   {
-    title: 'what it proves twice changes nothing',
+    title: 'a second proof changes nothing',
     input,
     events: [proven, proven],
   },
   {
-    title: 'revoked right after it was enrolled',
+    title: 'revoked right after the enrollment',
     input,
     events: [revoked],
   },
   {
-    title: 'revoked while it takes runs',
+    title: 'revoked while active',
     input,
     events: [proven, revoked],
   },
   {
-    title: 'revoked while it drains',
+    title: 'revoked while draining',
     input,
     events: [proven, drained, revoked],
   },
   {
-    title: 'what is drained is drained, what is enabled is enabled',
+    title: 'draining and enabling twice changes nothing',
     input,
     events: [proven, enabled, drained, drained, enabled],
   },
