@@ -88,7 +88,7 @@ export const leasesModule = defineHostModule({
         manager.reportCounts(meters)
       },
       sizes: () => ({
-        bookPages: frameReceiver.size,
+        trackedLeases: frameReceiver.size,
         pendingBytes: frameReceiver.pendingBytes,
         framesBehind: frameReceiver.countUncommittedFrames(),
       }),

@@ -60,7 +60,7 @@ export const runRecordsModule = defineHostModule({
       view: { eventLog, finishedRuns },
       // Events come first: whoever is sent the end of a run has been sent everything before it.
       participants: [eventLog, finishedRuns],
-      sizes: () => ({ journalPages: eventLog.size }),
+      sizes: () => ({ runsInLog: eventLog.size }),
     }
   },
 })
@@ -163,7 +163,7 @@ export const artifactUploadModule = defineHostModule({
       },
       start: () => upload.start(),
       stop: () => upload.stop(),
-      sizes: () => ({ evidence: upload.size }),
+      sizes: () => ({ artifactUploads: upload.size }),
     }
   },
 })

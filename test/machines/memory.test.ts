@@ -232,9 +232,9 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
     await cycle(fleet, workers, n, random)
     // Open a connection that sends nothing, and one that sends an invalid frame.
     new SimpleWorker(fleet, 'silent').connect()
-    const stranger = new SimpleWorker(fleet, 'stranger')
-    stranger.connect()
-    await stranger.sendFrames({ type: 'nonsense' })
+    const unregistered = new SimpleWorker(fleet, 'stranger')
+    unregistered.connect()
+    await unregistered.sendFrames({ type: 'nonsense' })
     await pass(fleet, workers, 15_000)
   }
   // Deny leases that are still held, and cancel runs that still wait.
@@ -250,11 +250,11 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
 
   expect(fleet.store.database.runs.count()).toBe(CYCLES)
   expect(fleet.store.database.runs.count('completed')).toBeGreaterThan(CYCLES / 4)
-  const { journalPages, ...after } = census()
-  const { journalPages: _, ...was } = before
+  const { runsInLog, ...after } = census()
+  const { runsInLog: _, ...was } = before
   expect({ seed, ...after }).toEqual({ seed, ...was })
   // The run event log keeps these, up to a limit.
-  expect(journalPages).toBeLessThanOrEqual(CYCLES)
+  expect(runsInLog).toBeLessThanOrEqual(CYCLES)
   // The disk holds nothing of actors that have ended.
   expect([...fleet.store.database.snapshots.all('run')]).toEqual([])
   expect([...fleet.store.database.snapshots.all('lease')]).toEqual([])
