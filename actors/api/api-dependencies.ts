@@ -1,4 +1,4 @@
-/** What every group of API calls is created with. */
+/** The dependencies of every group of API calls. */
 import type { Result } from '../../core/result.ts'
 import type { HostContext } from '../host-context.ts'
 import type { ModuleViews } from '../runtime/module.ts'

@@ -1,10 +1,9 @@
 /**
- * The front desk: all that the doors may ask of the lives behind it, or tell them.
+ * The host API: everything that the listeners may ask of the host.
  *
- * Values go in and values come out; no actor reference, snapshot or secret crosses it. What it answers is on disk
- * already: an answer is an effect like any other, run after the commit that made it true.
+ * Only values cross this interface; no actor reference, snapshot or secret does. Every answer is on disk already,
+ * because an answer is an effect like any other and runs after the commit of its cause.
  */
-
 import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { ArtifactLookup, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -46,15 +45,15 @@ import type {
 
 export interface HostApi {
   health(): HealthResponse
-  /** Redacted. The same object until something changes, so that its text can be kept. */
+  /** The redacted configuration. The same object until a change, so that its JSON can be cached. */
   config(): ServiceConfig
-  /** The patch as it came in, already parsed and of the route's schema. */
+  /** @param patch parsed and checked against the route's schema */
   changeSettings(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>>
 
   // ---- tickets and runs
-  /** Those eligible, in the order in which they will be taken. */
+  /** The eligible tickets, in the order in which they will be queued. */
   tickets(): readonly Ticket[]
-  /** By id or identifier. */
+  /** @param ticket the id or the identifier */
   runTicket(ticket: string): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>
   run(id: string): Result<Run>
@@ -68,21 +67,21 @@ export interface HostApi {
   discardRun(id: string): Promise<Result<Run>>
   followUpRun(id: string): Promise<Result<Run>>
   resumeRun(id: string): Promise<Result<ResumeRunResponse>>
-  /** Nothing happens when nothing is booted. */
+  /** Nothing happens when the sandbox is not resumed. */
   releaseRun(id: string): Promise<Result<Run>>
-  /** Somebody opened a terminal. What keeps it from the session is told on it, as everything is. */
+  /** Attaches a terminal view. A refusal is sent to the view as a frame. */
   attachView(id: string, view: ViewSender): ViewReceiver
   placement(id: string): Result<Placement>
 
-  /** The run's pull request as it is right now. */
+  /** The current state of the run's pull request, asked from the code host. */
   runPull(id: string): Promise<Result<RunPullResponse>>
 
   // ---- credentials and connecting
-  /** Each field by itself: what one provider refuses keeps no other from being saved. */
+  /** Checks and saves each field by itself, so a refused credential does not prevent the others. */
   changeCredentials(request: CredentialsRequest): Promise<Result<CredentialsResponse>>
   connect(provider: ConnectProvider): Promise<Result<ConnectResponse>>
   pollCodehost(): Promise<ConnectPollResponse>
-  /** The browser is back from the tracker's consent page. */
+  /** Handles the redirect from the tracker's consent page. */
   trackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage>
   pasteTrackerAddress(address: string): Promise<Result<ConnectPollResponse>>
   storage(): Promise<StorageStatus>
@@ -91,7 +90,7 @@ export interface HostApi {
   // ---- code host and tracker: refused as `unknown`, `conflict` or `invalid`
   codehostRepos(): Promise<Result<readonly CodehostRepo[]>>
   pulls(): Promise<Result<PullListResponse>>
-  /** By the key of the repository's mapping. */
+  /** @param repo the key of the repository's mapping */
   pull(repo: string, number: number): Promise<Result<PullDetail>>
   mergePull(repo: string, number: number, request: MergeRequest): Promise<Result<MergeResponse>>
   closePull(repo: string, number: number): Promise<Result<void>>
@@ -115,37 +114,40 @@ export interface HostApi {
   enableWorker(id: string): Promise<Result<FleetResponse>>
   revokeWorker(id: string): Promise<Result<FleetResponse>>
   mintPairingToken(): Result<PairingTokenResponse>
-  /** Constant time, whatever is queued. */
+  /** Takes constant time, independent of the queue. */
   demand(workerId: string): Result<FleetDemandResponse>
-  /** Answered once the change is durable and in force. */
+  /** Resolves when the change is durable and in effect. */
   changeWorkerState(workerId: string, state: WorkerState): Promise<Result<FleetDemandResponse>>
-  /** Somebody connected who may turn out to be a worker. Refused while stopping, and when too many have not said who they are. */
-  connectWorker(link: WorkerSender): Result<WorkerReceiver>
+  /** Accepts an unregistered connection. Refused while stopping, and when too many connections are unregistered. */
+  connectWorker(sender: WorkerSender): Result<WorkerReceiver>
 
-  /** What a dashboard sees first. Redacted. */
+  /** The first frame of a dashboard, redacted. */
   hello(): HelloFrame
-  /** Told of every push, in order, after its cause became durable. `text`: the push as JSON, when somebody has it already. */
+  /**
+   * Calls the listener for every push, in order, after its cause became durable. `text`: the push as JSON, if it exists
+   * already.
+   */
   onPush(listener: (push: DashboardPush, text?: string) => void): Cancel
-  /** Origins beyond the built-in ones, as configured right now. */
+  /** The configured origins that are allowed in addition to the built-in ones. */
   allowedOrigins(): readonly string[]
-  /** Does this credential belong to that worker? The same refusal for every wrong pair. */
+  /** Checks a worker's credential. Every wrong pair receives the same refusal. */
   admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
   /** Whether new work may be accepted: not while stopping. */
   isOpen(): boolean
   storeState(): StoreState
-  /** Brings those figures up to date that are only worth having when somebody looks. */
+  /** Updates the gauges that are computed only on demand. */
   updateGauges(): void
-  /** How many actors of each kind there are now. */
+  /** The number of live actors by kind. */
   actorsByKind(): ReadonlyMap<string, number>
 }
 
-/** What a browser shows at the end of a journey to the tracker. */
+/** The web page at the end of the tracker's redirect flow. */
 export interface CallbackPage {
   readonly status: number
   readonly html: string
 }
 
-/** `more`: there are older ones than the last of these. */
+/** `more`: older runs follow after the last of these. */
 export interface RunPage {
   readonly runs: readonly Run[]
   readonly more: boolean

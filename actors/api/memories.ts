@@ -1,4 +1,4 @@
-/** API calls about what runs learnt. */
+/** API calls about memories. */
 import { no, type Result, yes } from '../../core/result.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { MemoriesResponse } from '../../protocol/run.ts'
@@ -35,5 +35,5 @@ async function changeMemories(
   // The disk had room when the request arrived.
   return state.is === 'ready'
     ? committed
-    : no('failed', `${state.reason}; what was to be forgotten is forgotten as soon as the disk takes it`)
+    : no('failed', `${state.reason}; the deletion is written as soon as the disk accepts it`)
 }

@@ -71,7 +71,7 @@ async function showCommittedRun(api: ApiDependencies, id: string): Promise<Resul
 }
 
 function listRuns({ context, views }: ApiDependencies, query: RunQuery): RunPage {
-  // One more than asked for tells whether there are more.
+  // Read one run more than requested, to know whether more follow.
   const limit = query.limit === undefined ? {} : { limit: query.limit + 1 }
   const found = context.store.database.runs.list({ ...query, ...limit })
   const more = query.limit !== undefined && found.length > query.limit

@@ -53,7 +53,7 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
       if (changed.ok) return readDemand(api, workerId)
       return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
     },
-    connectWorker: (link) => workerChannel.connect(link),
+    connectWorker: (sender) => workerChannel.connect(sender),
     admitWorker: (workerId, secret) => admission.admit(workerId, secret),
   }
 }

@@ -1,4 +1,4 @@
-/** Creates what every module of the host is created with. */
+/** Creates the context that every module of the host receives. */
 import { createIds } from '../../core/ids.ts'
 import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
 import { createTimestamps } from '../../core/timestamps.ts'
@@ -49,7 +49,7 @@ export function createHostContext(
     requestScheduling: () => modules().onViewChange({ view: 'placement' }),
     onInvariantViolated(law) {
       meters.count('invariant_violations_total', { law })
-      log.error({ law }, 'a law was broken; please report this')
+      log.error({ law }, 'an invariant is violated; please report this')
     },
     trackerFor: dependencies.tracker,
     accounts: dependencies.accounts,

@@ -34,9 +34,9 @@ export interface HostDependencies {
   readonly meters: Meters
   readonly store: Store
   readonly configuration: CompletedConfig
-  /** What the file held when that configuration was read from it. */
+  /** The text of the file from which that configuration was read. */
   readonly configText: string | undefined
-  /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
+  /** Called whenever another configuration takes effect: the log may have to redact new secrets. */
   readonly onConfigChange?: (effective: ServiceConfig) => void
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
@@ -47,10 +47,10 @@ export interface HostDependencies {
   readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
-  /** Absent where this machine can't execute runs itself. */
+  /** Absent where this machine cannot execute runs itself. */
   readonly localWorker?: LocalWorkerLauncher
   readonly openListeners: (hostApi: HostApi) => Promise<Result<{ close(): Promise<void> }>>
-  /** The last thing a host does. */
+  /** Called as the host's last act. */
   readonly finish: (exitCode: number, reason: string) => void
 }
 
@@ -59,7 +59,7 @@ export interface Host {
   start(): void
   /** Ends in `finish`, within the time a stop may take. */
   stop(reason: string): void
-  /** How much of what comes and goes is held in memory right now. */
+  /** The number of temporary objects in memory by kind; none may grow over the years. */
   countInMemory(): Readonly<Record<string, number>>
 }
 

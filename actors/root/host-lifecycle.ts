@@ -1,6 +1,6 @@
 /**
- * The host's lifecycle ends the process exactly once: in order when it is asked to, and by force when an orderly stop
- * takes too long or the root itself is gone.
+ * Ends the host exactly once: in order when a stop is requested, and by force when an orderly stop takes too long or
+ * the root actor is gone.
  */
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
@@ -44,7 +44,7 @@ export class HostLifecycle {
 
   onFatal(reason: string): void {
     if (this.#isFinished) return
-    this.#ports.log.error({ reason }, 'the host cannot go on')
+    this.#ports.log.error({ reason }, 'the host ends because of a fatal error')
     // A crashed root can stop nothing in order any more.
     if (this.#ports.hasRoot()) this.requestStop(EXIT_BROKEN, reason)
     else this.finish(EXIT_BROKEN, reason)

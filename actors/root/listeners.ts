@@ -1,6 +1,4 @@
-/**
- * Opens the doors once and closes them once, also when the second is asked for while the first is still under way.
- */
+/** Opens the listeners once and closes them once, even if closing is requested while opening is still in progress. */
 import { type Result, yes } from '../../core/result.ts'
 
 export interface OpenListeners {
@@ -11,8 +9,8 @@ export class Listeners {
   readonly #openListeners: () => Promise<Result<OpenListeners>>
   #opening: Promise<Result<OpenListeners>> | undefined
 
-  constructor(openDoors: () => Promise<Result<OpenListeners>>) {
-    this.#openListeners = openDoors
+  constructor(openListeners: () => Promise<Result<OpenListeners>>) {
+    this.#openListeners = openListeners
   }
 
   async open(): Promise<Result<void>> {

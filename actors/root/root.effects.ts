@@ -1,6 +1,7 @@
 /**
- * What the root does to the world: bring lives back, open and close the doors, end the process. Each ends by telling
- * the root what happened, also when it went wrong: a root that waits for ever is a host that can't be stopped.
+ * Carries out the effects of the root machine: restore the actors, open and close the listeners, end the process.
+ *
+ * Every effect sends its outcome to the root, failures included: a root that waits for ever could not be stopped.
  */
 import { isNativeError } from 'node:util/types'
 import type { Log } from '../../core/ports.ts'
@@ -11,7 +12,7 @@ import type { RootEffect, RootEvent } from './root.machine.ts'
 export interface RootEffectPorts {
   /** Refused as `gone` when a record is newer than this version. */
   readonly restore: () => Result<RestoreReport>
-  /** Refused when a port is taken, with a sentence that names it. */
+  /** Refused when a port is in use, with a message that names the port. */
   readonly openListeners: () => Promise<Result<void>>
   readonly closeListeners: () => Promise<unknown>
   readonly finish: (exitCode: number, reason: string) => void
@@ -19,13 +20,13 @@ export interface RootEffectPorts {
   readonly sendEvent: (event: RootEvent) => void
 }
 
-/** A record was written by a newer version: data this program can't read (EX_DATAERR). */
+/** A stored record was written by a newer version (EX_DATAERR). */
 export const EXIT_STORE_TOO_NEW = 65
 /** A listener could not be opened (EX_UNAVAILABLE). */
 export const EXIT_LISTENERS = 69
-/** Something inside broke, the disk included (EX_SOFTWARE). */
+/** A bug or a disk failure (EX_SOFTWARE). */
 export const EXIT_BROKEN = 70
-/** What is configured can't be opened as it is: a certificate that is none, say (EX_CONFIG). */
+/** A listener's configuration is invalid, for example its certificate (EX_CONFIG). */
 export const EXIT_CONFIG = 78
 
 export function createRootEffects(ports: RootEffectPorts): (effect: RootEffect) => void {
@@ -34,10 +35,10 @@ export function createRootEffects(ports: RootEffectPorts): (effect: RootEffect) 
       case 'root.read records':
         ports.sendEvent(readRecords(ports))
         return
-      case 'root.open doors':
+      case 'root.open listeners':
         void openListeners(ports).then(ports.sendEvent)
         return
-      case 'root.close doors':
+      case 'root.close listeners':
         void closeListeners(ports).then(ports.sendEvent)
         return
       case 'root.finish':
@@ -54,32 +55,32 @@ function readRecords({ restore }: RootEffectPorts): RootEvent {
     const exitCode = restored.refusal.kind === 'gone' ? EXIT_STORE_TOO_NEW : EXIT_BROKEN
     return { type: 'records refused', exitCode, reason: restored.refusal.message }
   } catch (error) {
-    const reason = `the stored lives could not be read: ${messageOf(error)}`
+    const reason = `could not read the stored actors: ${messageOf(error)}`
     return { type: 'records refused', exitCode: EXIT_BROKEN, reason }
   }
 }
 
-async function openListeners({ openListeners: openDoors }: RootEffectPorts): Promise<RootEvent> {
+async function openListeners(ports: RootEffectPorts): Promise<RootEvent> {
   try {
-    const opened = await openDoors()
-    return opened.ok ? { type: 'doors open' } : listenersRefused(opened.refusal)
+    const opened = await ports.openListeners()
+    return opened.ok ? { type: 'listeners open' } : listenersRefused(opened.refusal)
   } catch (error) {
-    return listenersRefused(no('failed', `the doors could not be opened: ${messageOf(error)}`).refusal)
+    return listenersRefused(no('failed', `could not open the listeners: ${messageOf(error)}`).refusal)
   }
 }
 
 function listenersRefused({ kind, message }: Refusal): RootEvent {
   const exitCode = kind === 'invalid' ? EXIT_CONFIG : kind === 'failed' ? EXIT_BROKEN : EXIT_LISTENERS
-  return { type: 'doors refused', exitCode, reason: message }
+  return { type: 'listeners refused', exitCode, reason: message }
 }
 
-async function closeListeners({ closeListeners: closeDoors, log }: RootEffectPorts): Promise<RootEvent> {
+async function closeListeners({ closeListeners, log }: RootEffectPorts): Promise<RootEvent> {
   try {
-    await closeDoors()
+    await closeListeners()
   } catch (error) {
-    log.error({ err: error }, 'the doors did not close in order')
+    log.error({ err: error }, 'could not close the listeners in order')
   }
-  return { type: 'doors closed' }
+  return { type: 'listeners closed' }
 }
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

@@ -1,7 +1,7 @@
 /**
- * The whole host's life: it wakes, remembers, opens its doors, and one day closes them.
+ * The state machine of the whole host: restore the actors, open the listeners, serve, stop.
  *
- * Whatever goes wrong, it ends in `stopped` with an exit code that says how.
+ * Every path ends in `stopped`, with an exit code that names the reason.
  */
 import { assign, setup } from 'xstate'
 import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
@@ -16,10 +16,10 @@ export interface RootContext {
 export type RootEvent =
   | { readonly type: 'records read' }
   | { readonly type: 'records refused'; readonly exitCode: number; readonly reason: string }
-  | { readonly type: 'doors open' }
-  | { readonly type: 'doors refused'; readonly exitCode: number; readonly reason: string }
-  | { readonly type: 'doors closed' }
-  /** Somebody asked for it, or nothing else is left to do (`exitCode` ≠ 0). */
+  | { readonly type: 'listeners open' }
+  | { readonly type: 'listeners refused'; readonly exitCode: number; readonly reason: string }
+  | { readonly type: 'listeners closed' }
+  /** A person or the system requested the stop (`exitCode` 0), or an error forces it. */
   | {
       readonly type: 'stop requested'
       readonly at: number
@@ -28,11 +28,10 @@ export type RootEvent =
     }
   | { readonly type: 'deadline.drain' }
 
-/** What it asks of the world; `root.effects.ts` does it. */
 export type RootEffect =
   | { readonly type: 'root.read records' }
-  | { readonly type: 'root.open doors' }
-  | { readonly type: 'root.close doors' }
+  | { readonly type: 'root.open listeners' }
+  | { readonly type: 'root.close listeners' }
   | { readonly type: 'root.finish'; readonly exitCode: number; readonly reason: string }
 
 const { recordEffect, setDeadline, cancelDeadline } = defineActions<RootContext, RootEvent, RootEffect>()
@@ -44,8 +43,8 @@ export const rootMachine = setup({
       'exitCode' in event ? { exitCode: event.exitCode, reason: event.reason } : {},
     ),
     readRecords: recordEffect(() => ({ type: 'root.read records' })),
-    openDoors: recordEffect(() => ({ type: 'root.open doors' })),
-    closeDoors: recordEffect(() => ({ type: 'root.close doors' })),
+    openListeners: recordEffect(() => ({ type: 'root.open listeners' })),
+    closeListeners: recordEffect(() => ({ type: 'root.close listeners' })),
     startDrainDeadline: setDeadline(({ event }) => ({
       name: 'drain',
       at: ('at' in event ? event.at : 0) + DRAIN_MS_MAX,
@@ -64,7 +63,7 @@ export const rootMachine = setup({
   initial: 'booting',
   states: {
     booting: {
-      description: 'the store is open; every stored life is being brought back',
+      description: 'the store is open; the stored actors are being restored',
       entry: 'readRecords',
       on: {
         'records read': 'recovering',
@@ -73,32 +72,32 @@ export const rootMachine = setup({
       },
     },
     recovering: {
-      description: 'lives are back; what their states imply is being done, and the doors are being opened',
-      entry: 'openDoors',
+      description: 'the actors are restored and their implied effects run; the listeners are being opened',
+      entry: 'openListeners',
       on: {
-        'doors open': 'serving',
-        'doors refused': { target: 'stopped', actions: 'noteEnd' },
+        'listeners open': 'serving',
+        'listeners refused': { target: 'stopped', actions: 'noteEnd' },
         'stop requested': { target: 'draining', actions: 'noteEnd' },
       },
     },
     serving: {
-      description: 'doors open',
+      description: 'the listeners are open',
       on: { 'stop requested': { target: 'draining', actions: 'noteEnd' } },
     },
     draining: {
-      description: 'no new work; the doors are closing and the last answers going out',
-      entry: ['closeDoors', 'startDrainDeadline'],
+      description: 'no new work; the listeners are closing and the last replies are being sent',
+      entry: ['closeListeners', 'startDrainDeadline'],
       exit: 'cancelDrainDeadline',
-      on: { 'doors closed': 'stopped', 'deadline.drain': 'stopped' },
+      on: { 'listeners closed': 'stopped', 'deadline.drain': 'stopped' },
     },
     stopped: {
-      description: 'everything that was acknowledged is on disk',
+      description: 'the host has ended; everything that was acknowledged is on disk',
       entry: 'finish',
     },
   },
 })
 
-/** There is one; its key is its name. */
+/** The kind's name, and the key of its only actor. */
 export const ROOT = 'root'
 
 export const rootKind: ActorKind = {

@@ -35,7 +35,7 @@ export const createRootModule = ({ listeners, lifecycle, modules }: RootModulePo
             restore() {
               const restored = system.restore()
               for (const problem of restored.ok ? restored.value.damaged : [])
-                log.error({ problem }, 'a stored record could not be read; it was left alone')
+                log.error({ problem }, 'could not read a stored record; it stays on disk untouched')
               if (restored.ok) modules().onRestored()
               return restored
             },
