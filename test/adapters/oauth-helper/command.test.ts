@@ -1,4 +1,4 @@
-/** The command itself, in a process of its own: what it refuses to start without, what it leaves behind. */
+/** The oauth-helper command as a process: required settings, output and exit. */
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -24,14 +24,14 @@ async function urlOf(child: Child): Promise<string> {
   return told() ?? ''
 }
 
-test('it does not start without its secrets, and names those that are missing', async () => {
+test('does not start without its secrets, and names the missing ones', async () => {
   const child = start({ CODEHOST_CLIENT_ID: 'planted-codehost-id' })
   expect(await child.ended).toBe(78)
   expect(child.all()).toContain('TRACKER_CLIENT_ID, TRACKER_CLIENT_SECRET')
   expect(child.all()).not.toContain('planted-codehost-id')
 })
 
-test('it serves with them, from the environment or from files, and never shows them', async () => {
+test('serves with secrets from the environment or from files, and never shows them', async () => {
   const upstream = await startUpstream()
   upstream.answer = { body: { access_token: 'planted-access' } }
   const file = join(tempFolder(), 'secret')
@@ -57,7 +57,7 @@ test('it serves with them, from the environment or from files, and never shows t
   expect(child.all()).not.toMatch(/planted/)
 })
 
-test('a file that cannot be read, an address that is none and a port that is taken are told apart', async () => {
+test('distinguishes an unreadable file, an invalid address and a port in use', async () => {
   const unreadable = start({ ...SECRETS, TRACKER_CLIENT_ID: '', TRACKER_CLIENT_ID_FILE: '/nowhere/at/all' })
   expect(await unreadable.ended).toBe(78)
   expect(unreadable.all()).toContain('TRACKER_CLIENT_ID_FILE')

@@ -1,4 +1,4 @@
-/** A helper on a free port, between a test and a small upstream that answers as it is told to and remembers what it was asked. */
+/** A helper on a free port with a small upstream that sends the test's replies and records its requests. */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from '@jest/globals'

@@ -18,8 +18,8 @@ const START = '/oauth/codehost/device/code'
 const POLL = '/oauth/codehost/device/token'
 const anError = { error: expect.any(String) }
 
-describe('what it is', () => {
-  test('its index names the service, where to read and every route', async () => {
+describe('general routes', () => {
+  test('the index names the service, its documentation and every route', async () => {
     const { get } = await startHelper()
     const index = await (await get('/')).json()
     expect(index).toMatchObject({ service: expect.any(String), docs: 'https://docs.example.test/' })
@@ -28,14 +28,14 @@ describe('what it is', () => {
       expect(endpoints.some((one) => one.startsWith(`${method} ${path}`))).toBe(true)
   })
 
-  test('it says that it is up', async () => {
+  test('the health route answers', async () => {
     const reply = await (await startHelper()).get('/health')
     expect([reply.status, await reply.json()]).toEqual([200, { ok: true }])
   })
 })
 
-describe('the way to the consent page', () => {
-  test('leads to the tracker with our client id, and back to a fixed address on the caller’s machine', async () => {
+describe('the redirect to the consent page', () => {
+  test('leads to the tracker with the helper’s client id, and back to a fixed address on the caller’s machine', async () => {
     const { get, upstream } = await startHelper()
     const reply = await get('/oauth/tracker/authorize?state=a%20%26b%2F%E2%82%AC&port=4400')
     expect(reply.status).toBe(302)
@@ -68,7 +68,7 @@ describe('the way to the consent page', () => {
     expect([reply.status, await reply.json()]).toEqual([400, anError])
   })
 
-  test('takes the longest state and the outermost ports', async () => {
+  test('accepts the longest state and the lowest and highest ports', async () => {
     const { get } = await startHelper()
     for (const query of [`state=${'x'.repeat(512)}&port=1`, 'state=s&port=65535'])
       expect((await get(`/oauth/tracker/authorize?${query}`)).status).toBe(302)
@@ -99,7 +99,7 @@ describe('codes and refresh tokens', () => {
     ])
   })
 
-  test('a refresh token is, too, and one that stays good is not made up', async () => {
+  test('a refresh token is renewed with the secret, and an omitted new one is not invented', async () => {
     const { post, upstream } = await startHelper()
     upstream.answer = { body: { access_token: 'lin_oauth_B' } }
     const reply = await post(REFRESH, { refresh_token: 'R1' })
@@ -117,28 +117,28 @@ describe('codes and refresh tokens', () => {
     [REFRESH, { refresh_token: 'r' }],
   ] as const) {
     test.each([
-      ['says that the grant is dead', 400, { error: 'invalid_grant', error_description: 'c r' }, 401],
-      ['does not know us', 401, { error: 'invalid_client' }, 502],
-      ['does not let us', 400, { error: 'unauthorized_client' }, 502],
-      ['does not understand', 400, { error: 'invalid_request' }, 502],
-      ['is out of order', 503, { error: 'invalid_grant' }, 502],
-      ['answers with a page', 502, '<html>', 502],
-      ['answers with nothing', 200, '', 502],
-      ['gives no token', 200, { token_type: 'Bearer' }, 502],
-      ['gives a token that no header can hold', 200, { access_token: 'a\r\nb' }, 502],
-      ['sends us elsewhere', 302, {}, 502],
-      ['answers with far too much', 200, { access_token: 'a', pad: 'x'.repeat(70_000) }, 502],
-      ['answers with keys that hurt', 200, '{"access_token":"a","__proto__":{}}', 502],
+      ['reports invalid_grant', 400, { error: 'invalid_grant', error_description: 'c r' }, 401],
+      ['does not know the client', 401, { error: 'invalid_client' }, 502],
+      ['refuses the client', 400, { error: 'unauthorized_client' }, 502],
+      ['reports an invalid request', 400, { error: 'invalid_request' }, 502],
+      ['has an outage', 503, { error: 'invalid_grant' }, 502],
+      ['answers with HTML', 502, '<html>', 502],
+      ['answers with an empty body', 200, '', 502],
+      ['returns no token', 200, { token_type: 'Bearer' }, 502],
+      ['returns a token that no header can hold', 200, { access_token: 'a\r\nb' }, 502],
+      ['redirects', 302, {}, 502],
+      ['sends an answer that is too long', 200, { access_token: 'a', pad: 'x'.repeat(70_000) }, 502],
+      ['answers with dangerous keys', 200, '{"access_token":"a","__proto__":{}}', 502],
     ])(`${path}: a tracker that %s`, async (_what, status, answer, expected) => {
       const { post, upstream } = await startHelper()
       upstream.answer = { status, body: answer }
       const reply = await post(path, body)
       expect([reply.status, await reply.json()]).toEqual([expected, anError])
-      // Never twice: a grant may be used up by an answer that was lost.
+      // Sent once only, because a lost reply may have used up the grant.
       expect(upstream.asked).toHaveLength(1)
     })
 
-    test(`${path}: a tracker that wants fewer requests is passed on with its own Retry-After`, async () => {
+    test(`${path}: a rate limit of the tracker is passed on with its own Retry-After`, async () => {
       const { post, upstream } = await startHelper()
       for (const after of ['17', 'Wed, 21 Oct 2026 07:28:00 GMT']) {
         upstream.answer = { status: 429, headers: { 'retry-after': after }, body: '' }
@@ -149,7 +149,7 @@ describe('codes and refresh tokens', () => {
     })
   }
 
-  test('a tracker that cannot be reached is told as 502', async () => {
+  test('an unreachable tracker is reported as 502', async () => {
     const { readHelperSettings: helperSettings } = await import('../../../oauth-helper/settings.ts')
     const nowhere = helperSettings({ secrets: SECRETS, trackerUrl: 'http://127.0.0.1:9' })
     if (!nowhere.ok) throw new Error(nowhere.refusal.message)
@@ -168,7 +168,7 @@ describe('codes and refresh tokens', () => {
     ['a token that is a number', REFRESH, { refresh_token: 1 }],
     ['a list', REFRESH, []],
     ['no device code', POLL, {}],
-  ])('a body of %s is refused with 400, and nobody is asked', async (_what, path, body) => {
+  ])('a body of %s is refused with 400 without a request to the tracker', async (_what, path, body) => {
     const { post, upstream } = await startHelper()
     const reply = await post(path, body)
     expect([reply.status, await reply.json()]).toEqual([400, anError])
@@ -186,7 +186,7 @@ describe('the device flow', () => {
     verification_uri_complete: 'https://github.com/login/device?user_code=ABCD-1234',
   }
 
-  test('is begun with our client id, and the code host’s own fields come back', async () => {
+  test('starts with the helper’s client id and returns the code host’s own fields', async () => {
     const { post, upstream } = await startHelper()
     upstream.answer = { body: code }
     const reply = await post(START)
@@ -202,7 +202,7 @@ describe('the device flow', () => {
   test.each([
     ['pending', 200, { error: 'authorization_pending', error_uri: 'https://docs.example/x' }],
     ['asked to slow down', 200, { error: 'slow_down', interval: 10 }],
-    ['pending, as the standard has it', 400, { error: 'authorization_pending' }],
+    ['pending, with the standard’s status', 400, { error: 'authorization_pending' }],
     ['confirmed', 200, { access_token: 'gho_x', token_type: 'bearer', scope: 'repo,workflow' }],
   ])('while %s the code host’s own fields are passed on', async (_what, status, body) => {
     const { post, upstream } = await startHelper()
@@ -228,14 +228,14 @@ describe('the device flow', () => {
     ['neither token nor error', POLL, 200, {}, 502],
     ['an outage', POLL, 500, '<html>', 502],
     ['too often', POLL, 429, '', 429],
-  ])('%s is an error of the helper’s own', async (_what, path, status, body, expected) => {
+  ])('%s is answered with the helper’s own error', async (_what, path, status, body, expected) => {
     const { post, upstream } = await startHelper()
     upstream.answer = { status, body }
     const reply = await post(path, path === POLL ? { device_code: 'dc' } : undefined)
     expect([reply.status, await reply.json()]).toEqual([expected, anError])
   })
 
-  test('a secondary limit, which is told with 403, is told as 429', async () => {
+  test('a secondary limit with status 403 is passed on as 429', async () => {
     const { post, upstream } = await startHelper()
     upstream.answer = { status: 403, headers: { 'retry-after': '60' }, body: '{}' }
     const reply = await post(START)
@@ -243,7 +243,7 @@ describe('the device flow', () => {
   })
 })
 
-describe('the fences', () => {
+describe('request checks', () => {
   test('an unknown path is 404, a known one with another method 405 with Allow', async () => {
     const { get, post, url } = await startHelper()
     const unknown = await get('/oauth/tracker/revoke')
@@ -254,7 +254,7 @@ describe('the fences', () => {
     expect((await fetch(`${url}${REFRESH}`, { method: 'OPTIONS' })).status).toBe(405)
   })
 
-  test('a page that asks from a script is refused and told nothing that its browser would let it read', async () => {
+  test('a request from a page script is refused, without CORS headers', async () => {
     const { post, get, upstream } = await startHelper()
     for (const origin of ['https://evil.example', 'null', 'http://localhost:4400']) {
       const reply = await post(REFRESH, { refresh_token: 'r' }, { origin })
@@ -264,7 +264,7 @@ describe('the fences', () => {
     expect(upstream.asked).toEqual([])
   })
 
-  test('a form of a page is no JSON', async () => {
+  test('a form body is not accepted as JSON', async () => {
     const { post } = await startHelper()
     const reply = await post(REFRESH, '{"refresh_token":"r"}', { 'content-type': 'text/plain' })
     expect(reply.status).toBe(400)
@@ -279,8 +279,8 @@ describe('the fences', () => {
   })
 })
 
-describe('limits by address', () => {
-  test('who asks too often is told how long to wait; the balancer’s question is free', async () => {
+describe('request limits by address', () => {
+  test('too many requests are answered with the wait; health checks are free', async () => {
     const { get, post, upstream } = await startHelper({ requestsPerMinute: 3 })
     upstream.answer = { body: { access_token: 'a' } }
     for (let at = 0; at < 3; at++) expect((await get('/')).status).toBe(200)
@@ -292,7 +292,7 @@ describe('limits by address', () => {
     expect(upstream.asked).toEqual([])
   })
 
-  test('a refusal leaves the connection in order, whatever came with the request', async () => {
+  test('a refusal keeps the connection usable, whatever the request contained', async () => {
     const { helper } = await startHelper({ requestsPerMinute: 1 })
     const client = rawClient(helper.port)
     const body = JSON.stringify({ refresh_token: 'r'.repeat(5_000) })
@@ -312,13 +312,13 @@ describe('limits by address', () => {
     expect(statuses).toEqual([502, 429, 429, 429, 200])
   })
 
-  test('without a balancer nobody gets a new bucket by a header', async () => {
+  test('without a balancer a header does not give a new bucket', async () => {
     const { get } = await startHelper({ requestsPerMinute: 1 })
     expect((await get('/', { 'x-forwarded-for': '198.51.100.1' })).status).toBe(200)
     expect((await get('/', { 'x-forwarded-for': '198.51.100.2' })).status).toBe(429)
   })
 
-  test('behind a balancer each of its clients has one, whatever they write before it', async () => {
+  test('behind a balancer each client has its own bucket, whatever it writes into the header', async () => {
     const { get } = await startHelper({ requestsPerMinute: 1, trustedProxies: 1 })
     expect((await get('/', { 'x-forwarded-for': '198.51.100.1' })).status).toBe(200)
     expect((await get('/', { 'x-forwarded-for': '198.51.100.2' })).status).toBe(200)
@@ -326,8 +326,8 @@ describe('limits by address', () => {
   })
 })
 
-describe('what it keeps', () => {
-  test('no code, token, state or body is in its log, whatever happened', async () => {
+describe('stored data', () => {
+  test('no code, token, state or body appears in the log', async () => {
     const { get, post, upstream, log } = await startHelper()
     await get('/oauth/tracker/authorize?state=planted-state&port=4400')
     for (const body of [
@@ -347,7 +347,7 @@ describe('what it keeps', () => {
     expect(log.lines.filter(({ level }) => level === 'error' || level === 'warn')).toEqual([])
   })
 
-  test('it answers the same whether it has answered before or not: nothing is remembered', async () => {
+  test('earlier requests do not change an answer', async () => {
     const [first, second] = [await startHelper(), await startHelper()]
     first.upstream.answer = {
       body: { device_code: 'dc', user_code: 'U', verification_uri: 'https://x.example', expires_in: 9 },
@@ -358,8 +358,8 @@ describe('what it keeps', () => {
   })
 })
 
-describe('its end', () => {
-  test('waits for a reply that somebody waits for, and takes nothing new', async () => {
+describe('shutdown', () => {
+  test('waits for running replies and accepts no new connection', async () => {
     const { helper, post, get, upstream } = await startHelper()
     upstream.answer = { body: { access_token: 'late' }, afterMs: 300 }
     const waiting = post(REFRESH, { refresh_token: 'r' })
@@ -375,7 +375,7 @@ describe('its end', () => {
     await closed
   })
 
-  test('cuts nothing off that a slow tracker may still answer: the old token is used up by then', async () => {
+  test('waits for a slow tracker, because the old token is used up by then', async () => {
     const clock = new ManualClock()
     const { helper, post, upstream } = await startHelper({ clock })
     upstream.answer = { body: { access_token: 'late' }, afterMs: 500 }
@@ -388,7 +388,7 @@ describe('its end', () => {
     await closed
   })
 
-  test('is waited for by whatever stops it', () => {
+  test('fits into the stop timeout of the service manager', () => {
     const leastSeconds = HELPER_DRAIN_MS_MAX / 1000 + 2
     const unit = readFileSync('oauth-helper/deploy/switchyard-oauth-helper.service', 'utf8')
     expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(leastSeconds)

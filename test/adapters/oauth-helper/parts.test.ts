@@ -1,4 +1,4 @@
-/** The helper's settings, addresses and limits, by themselves. */
+/** Unit tests of the helper's settings, addresses, upstream and limits. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { clientAddress } from '../../../oauth-helper/addresses.ts'
@@ -14,7 +14,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { SECRETS } from './helper-fixture.ts'
 
 describe('settings', () => {
-  test('which of the secrets are missing is named, and none is repeated', () => {
+  test('missing secrets are named, and no value is quoted', () => {
     const said = readHelperSettings({ secrets: { TRACKER_CLIENT_ID: 'planted value' } })
     if (said.ok) throw new Error('it was taken')
     for (const name of Object.keys(SECRETS)) expect(said.refusal.message).toContain(name)
@@ -23,7 +23,7 @@ describe('settings', () => {
     expect(one.ok ? '' : one.refusal.message).toMatch(/^TRACKER_CLIENT_SECRET: /)
   })
 
-  test('the two services are where they are unless it is said otherwise', () => {
+  test('the addresses of the two services have defaults', () => {
     const own = readHelperSettings({ secrets: SECRETS })
     expect(own).toMatchObject({
       value: {
@@ -57,7 +57,7 @@ describe('settings', () => {
     'nonsense',
     'https://u:p@t.example',
     'https://t.example/?a',
-  ])('secrets do not go to %s', (trackerUrl) => {
+  ])('secrets are not sent to %s', (trackerUrl) => {
     const said = readHelperSettings({ secrets: SECRETS, trackerUrl })
     expect(said.ok ? '' : said.refusal.message).toMatch(/^SWITCHYARD_TRACKER_URL: /)
   })
@@ -84,7 +84,7 @@ describe('addresses', () => {
     expect(clientAddress(peer, forwarded, proxies)).toBe(expected)
   })
 
-  test('nothing that a stranger writes before the balancer’s own entry changes whose request it is', () => {
+  test('entries before the balancer’s own do not change the client', () => {
     fc.assert(
       fc.property(fc.array(fc.string()), fc.ipV4(), (lies, address) => {
         expect(clientAddress('10.0.0.1', [...lies, address], 1)).toBe(clientAddress('10.0.0.1', [address], 1))
@@ -92,7 +92,7 @@ describe('addresses', () => {
     )
   })
 
-  test('any text at all is read without an accident', () => {
+  test('any text is parsed without an error', () => {
     fc.assert(
       fc.property(fc.string(), fc.ipV6(), (text, v6) => clientAddress(text, [text, v6], 1).length > 0),
     )
@@ -112,18 +112,18 @@ describe('upstreams', () => {
     return { http, asked: () => asked }
   }
 
-  test('one that says nothing is given up before whoever asked gives up', async () => {
+  test('a silent upstream times out before the caller does', async () => {
     const clock = new ManualClock()
     const upstream = createUpstream(silent().http, clock)
-    const answer = upstream.postForm('the tracker', 'https://t.example/', { secret: 'planted' })
+    const pending = upstream.postForm('the tracker', 'https://t.example/', { secret: 'planted' })
     await clock.advance(HELPER_UPSTREAM_MS_MAX)
-    const answer = await answer
+    const answer = await pending
     expect(answer).toMatchObject({ is: 'no answer', reply: { status: 502 } })
     expect(JSON.stringify(answer)).not.toContain('planted')
     expect(HELPER_UPSTREAM_MS_MAX).toBeLessThan(HTTP_ANSWER_MS_MAX)
   })
 
-  test('so many are asked at once and no more, whoever has stopped waiting', async () => {
+  test('the number of concurrent requests is limited, including those without a caller', async () => {
     const clock = new ManualClock()
     const { http, asked } = silent()
     const upstream = createUpstream(http, clock)
@@ -136,7 +136,7 @@ describe('upstreams', () => {
 })
 
 describe('limits', () => {
-  test('a full bucket, then a steady pace', async () => {
+  test('a bucket starts full and refills at a steady rate', async () => {
     const clock = new ManualClock()
     const limits = createRequestLimiter(clock, 60)
     for (let at = 0; at < 60; at++) expect(limits.waitSeconds('a')).toBeUndefined()
@@ -150,7 +150,7 @@ describe('limits', () => {
     expect(limits.waitSeconds('a')).toBe(1)
   })
 
-  test('the number of addresses that are counted is bounded, and those that ask now are kept', () => {
+  test('the number of buckets is limited, and the most recently used are kept', () => {
     const limits = createRequestLimiter(new ManualClock(), 1, 3)
     for (let at = 0; at < 1_000; at++) {
       limits.waitSeconds('steady')

@@ -1,4 +1,4 @@
-/** The host's own worker as a process: what it is started with, what it must not get, and how it ends. */
+/** The local worker process: its arguments, what it must not inherit, and how it ends. */
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -11,7 +11,7 @@ import { tempFolder, until } from '../../support/real-files.ts'
 import { type KeptLog, keptLog, noMeters } from '../../support/recording-log.ts'
 import { afterwards } from '../../support/test-resources.ts'
 
-/** Says what it was given, then waits as a worker does. */
+/** A fake worker that logs its arguments and environment, then waits. */
 const SCRIPT = `
 import { readdirSync, readlinkSync, writeSync } from 'node:fs'
 const say = (level, msg, more = {}) => writeSync(2, JSON.stringify({ level, time: 1, pid: 7, msg, ...more }) + '\\n')
@@ -87,10 +87,10 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
   }
 }
 
-test('it is told where to dial, where to live, how much to do; its token comes in a file of its own', async () => {
+test('receives the host, the data directory and the concurrency as arguments, and its token in a file', async () => {
   const { start, loggedFields: said, dataDir, invitations, log } = createLocalWorkerBench()
   await start()
-  // Not `pid`: every line has one already, the host's.
+  // Not `pid`, because each log line has the host's `pid` already.
   const begun = log.lines.find(({ message }) => message === 'the local worker was started')
   expect(begun?.fields).toEqual({ workerPid: expect.any(Number) })
   const tokenFile = join(dataDir, 'token')
@@ -113,7 +113,7 @@ test('it is told where to dial, where to live, how much to do; its token comes i
   expect(invitations).toHaveLength(1)
 })
 
-test('with a credential it needs no invitation, unless it is to begin anew', async () => {
+test('with a credential it receives no pairing token, unless it starts anew', async () => {
   const { start, dataDir, invitations, loggedFields: said, log } = createLocalWorkerBench()
   const first = await start()
   writeFileSync(join(dataDir, 'credential.json'), '{}')
@@ -132,10 +132,10 @@ test('with a credential it needs no invitation, unless it is to begin anew', asy
   expect(existsSync(join(dataDir, 'credential.json'))).toBe(false)
 })
 
-test('its log comes into ours, level by level, and so does what is no log', async () => {
+test('its log lines are forwarded with their level, and so is other output', async () => {
   const { start, log, loggedFields: said } = createLocalWorkerBench()
   await start()
-  // Of two streams either may be read first.
+  // Either of the two streams may be read first.
   await until('the other stream', () => said('on the other stream') !== undefined)
   const worded = log.lines.map(({ level, message }) => `${level} ${message}`)
   expect(worded).toEqual(
@@ -147,7 +147,7 @@ test('its log comes into ours, level by level, and so does what is no log', asyn
   )
 })
 
-test('a database that we hold open does not reach it, though every child would get it', async () => {
+test('an open database of the host is not inherited', async () => {
   const parts = {
     clock: realClock,
     random: realChance,
@@ -165,7 +165,7 @@ test('a database that we hold open does not reach it, though every child would g
   expect(JSON.stringify(careful.loggedFields('given'))).not.toContain('data.mdb')
 })
 
-test('drained it is asked, let go of it notices, killed it is gone', async () => {
+test('drain sends a signal, stop closes its input, kill ends it', async () => {
   const { start, loggedFields: said } = createLocalWorkerBench()
   const drained = await start()
   drained.drain()
@@ -184,7 +184,7 @@ test('drained it is asked, let go of it notices, killed it is gone', async () =>
   killed.stop()
 })
 
-test('a program that is not there, and a host that does not listen yet, are said', async () => {
+test('a missing program and a host that does not listen yet are refused', async () => {
   const order: LocalWorkerOptions = { concurrency: 1, enrollAgain: false, createPairingToken: () => 'wp-' }
   const parts = (more: Partial<LocalWorkerPorts>): LocalWorkerPorts => ({
     program: ['/nowhere/node'],

@@ -1,9 +1,9 @@
 /**
- * A day under the limits: a host with fifty repositories, two hundred open pull requests and tickets that change all
- * the time stays below half of every quota of Linear's and GitHub's, in whatever hour or minute.
+ * A day of requests: a host with fifty repositories, two hundred open pull requests and frequently changed tickets
+ * stays below half of every quota of Linear and GitHub, in every hour and minute.
  *
- * A short share of a working day is simulated here; QUOTA_HOURS=24 makes it a whole one, of which eight hours are
- * worked in, and tells what was used. That takes some minutes.
+ * The test simulates a short part of a working day. QUOTA_HOURS=24 simulates a whole day with eight working hours and
+ * prints the usage, which takes some minutes.
  */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { GITHUB_LIMITS } from '../../support/github/quotas.ts'
@@ -31,7 +31,7 @@ const WORKING_HOURS_MAX = 8
 const SEED = firstSeed(5)
 const LONG_MS = 3_600_000
 
-/** Of GitHub only as much as is needed to see that the two do not get in each other's way. */
+/** Few GitHub repositories: enough to show that the two services do not delay each other. */
 const MANY_TICKETS: HostWithProvidersOptions = {
   tracker: 'linear key',
   repos: 4,
@@ -45,7 +45,7 @@ afterEach(async () => {
   for (const place of open.splice(0)) await place.close()
 })
 
-/** The dearest hours and minutes, each beside what is allowed. */
+/** The most expensive hours and minutes, each with its quota. */
 function mostExpensive(
   { meter }: HostWithProviders,
   linear: Limits,
@@ -67,7 +67,7 @@ function mostExpensive(
 
 const writes = (entry: MeterEntry): number => (isWrite(entry) ? 1 : 0)
 
-/** For people to read. */
+/** A readable summary of the usage. */
 function usageReport(
   { meter }: HostWithProviders,
   people: SimulatedPeople,
@@ -86,7 +86,7 @@ function usageReport(
   ].join('\n')
 }
 
-/** A day, or a share of it: it begins with a host that knows nothing. */
+/** Simulates a day or a part of it, from the start of a host without cached data. */
 async function simulateDay(options: HostWithProvidersOptions, shareOfAnHour: number) {
   const place = await startHostWithProviders(options)
   open.push(place)
@@ -99,9 +99,9 @@ async function simulateDay(options: HostWithProvidersOptions, shareOfAnHour: num
 
 describe('below half of every quota', () => {
   test.each<[string, HostWithProvidersOptions, number, Limits[]]>([
-    ['with Linear for an application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
-    ['with Linear by a key, and as many tickets as are read', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
-    ['with issues on GitHub as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],
+    ['with Linear as an OAuth application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
+    ['with a Linear API key, and the maximum of tickets', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
+    ['with GitHub issues as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],
   ])(
     '%s',
     async (name, options, shareOfAnHour, limits) => {
@@ -119,7 +119,7 @@ describe('below half of every quota', () => {
       expect([github.counters.refusedPrimary, github.counters.refusedSecondary]).toEqual([0, 0])
       expect(linear.calls.filter(({ status }) => status !== 200)).toEqual([])
       expect([github.counters.bugs, github.violations]).toEqual([[], []])
-      // What people were refused is what pull requests refuse, not for want of quota.
+      // People's requests fail because of the pull request's state only, never because of a quota.
       expect(people.refusals.filter((sentence) => !/is merged already/.test(sentence))).toEqual([])
       expect(people.done.get('open the page of pull requests')).toBeGreaterThan(0)
       expect(place.log.lines.filter(({ message }) => /asked|budget/.test(message))).toEqual([])

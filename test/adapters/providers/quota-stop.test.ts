@@ -1,8 +1,8 @@
 /**
- * Told to stop, everybody in the host stops: after the first refusal nothing new is asked of what was refused until
- * the time that the service named, then one request goes ahead, and when it is served all others follow.
+ * A rate limit stops the whole host: after the first rejection no request for that resource starts until the time that
+ * the service named. Then one request goes ahead, and the others follow once it was served.
  *
- * What was under way already when the refusal came may be refused as well; nobody can call it back.
+ * Requests that were already running at the first rejection may be rejected as well.
  */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../core/result.ts'
@@ -17,18 +17,18 @@ import { HOUR_MS, type MeterEntry, MINUTE_MS } from '../../support/quota/meter.t
 
 const REPOS = 4
 const FEW: HostWithProvidersOptions = { tracker: 'linear key', repos: REPOS, tickets: 20, eligible: 5 }
-/** Where it is about GitHub, Linear need not be asked all the time. */
+/** Long poll intervals, so that tests about GitHub send few requests to Linear. */
 const CALM: HostWithProvidersOptions = { ...FEW, pollSeconds: 900 }
 const POLL_MS = 30_000
 const ROUND_MS = 2 * MINUTE_MS
 const STATED_SECONDS = 300
 const STATED_MS = STATED_SECONDS * 1_000
-/** Longer than a person is kept waiting. */
+/** Longer than a person's request may wait. */
 const PATIENCE_SECONDS = 30
 
 const open: HostWithProviders[] = []
 
-/** At work for a while, so that everything is known. */
+/** Starts a host and lets it run until its caches are filled. */
 async function startHost(options: HostWithProvidersOptions = FEW): Promise<HostWithProviders> {
   const place = await startHostWithProviders(options)
   open.push(place)
@@ -42,7 +42,7 @@ afterEach(async () => {
   for (const place of open.splice(0)) await place.close()
 })
 
-/** What a person is told, which may take a moment. */
+/** Advances the clock until the promise settles. */
 async function answerFor<T>({ clock }: HostWithProviders, asked: Promise<Result<T>>): Promise<Result<T>> {
   let answer: Result<T> | undefined
   void asked.then((one) => {
@@ -54,7 +54,7 @@ async function answerFor<T>({ clock }: HostWithProviders, asked: Promise<Result<
   return answer
 }
 
-/** What the page of pull requests says is the matter, each thing once. */
+/** The distinct errors on the page of pull requests. */
 async function pullErrors(place: HostWithProviders): Promise<string[]> {
   const page = await answerFor(place, place.host.hostApi.pulls())
   return page.ok ? [...new Set(page.value.errors.map(({ message }) => message))] : [page.refusal.message]
@@ -64,13 +64,13 @@ const projects = (place: HostWithProviders) => answerFor(place, place.host.hostA
 
 const isRefused = ({ status }: MeterEntry): boolean => status >= 400
 
-/** What began although the first of these had been refused already. */
+/** The requests that started after the first rejection. */
 function afterTheFirstRefusal(entries: readonly MeterEntry[]): MeterEntry[] {
   const first = Math.min(...entries.filter(isRefused).map(({ ended }) => ended))
   return entries.filter(({ began }) => began > first)
 }
 
-/** How often the log says it, of a service and what it counts. */
+/** How often a message with these fields was logged. */
 function countLogLines({ log }: HostWithProviders, what: string, about: object = {}): number {
   return log.lines.filter(
     ({ message, fields }) =>
@@ -87,7 +87,7 @@ const RESERVED_MESSAGE = 'the remaining budget of a service is reserved for peop
 interface RateLimitCase {
   readonly faults: Partial<HostWithProviders['github']['faults']>
   readonly statedMs: number
-  /** By when it is over at the latest, having been refused twice. */
+  /** The latest end of the pause after two rejections. */
   readonly overMs: number
 }
 
@@ -107,8 +107,8 @@ const RATE_LIMIT_CASES: [string, RateLimitCase][] = [
     'a secondary limit and no time',
     { faults: { secondary: { status: 403 } }, ...PAUSE, statedMs: MINUTE_MS },
   ],
-  ['that the hour is used up, as 403', { faults: { primary: 403 }, ...HOUR }],
-  ['that the hour is used up, as 429', { faults: { primary: 429 }, ...HOUR }],
+  ['that the hourly budget is used up, as 403', { faults: { primary: 403 }, ...HOUR }],
+  ['that the hourly budget is used up, as 429', { faults: { primary: 429 }, ...HOUR }],
 ]
 
 describe.each(RATE_LIMIT_CASES)('GitHub says %s', (_, { faults, statedMs, overMs }) => {
@@ -127,7 +127,7 @@ describe.each(RATE_LIMIT_CASES)('GitHub says %s', (_, { faults, statedMs, overMs
     await clock.advance(refusedAt + statedMs - clock.now() - 2_000)
     expect(meter.of('core')).toEqual([])
 
-    // It is no better: one finds that out for all.
+    // The limit still holds, and a single probe finds that out.
     await clock.advance(ROUND_MS + 4_000)
     expect(meter.of('core')).toHaveLength(1)
     Object.assign(github.faults, { primary: undefined, secondary: undefined })
@@ -145,7 +145,7 @@ const UNTIL_WHEN = expect.stringMatching(
   /^the rate limit of GitHub is reached; no request is sent before \S+ \S+ UTC$/,
 )
 
-test('an hour of GraphQL that is used up, said with status 200, stops GraphQL and nothing else', async () => {
+test('a used-up GraphQL budget, reported with status 200, stops only GraphQL', async () => {
   const place = await startHost(CALM)
   const { clock, github, meter, host } = place
   github.faults.matching = /graphql/
@@ -162,7 +162,7 @@ test('an hour of GraphQL that is used up, said with status 200, stops GraphQL an
   expect(countLogLines(place, BLOCKED_MESSAGE, { resource: 'graphql' })).toBe(1)
 })
 
-test('when little is left of an hour, that is for people: their clicks go through, and the watch stops', async () => {
+test('the last part of the hourly budget is reserved for people, and polling stops', async () => {
   const hourly = 40
   const place = await startHost({ ...CALM, limits: { hourly } })
   const { clock, github, meter, remotes } = place
@@ -183,7 +183,7 @@ test('when little is left of an hour, that is for people: their clicks go throug
   expect(await pullErrors(place)).toEqual([])
   expect(meter.of('core').length).toBeGreaterThanOrEqual(2 * REPOS)
 
-  // And when nothing is left, nobody asks.
+  // Without any budget left no request is sent.
   change()
   await pullErrors(place)
   change()
@@ -200,7 +200,7 @@ test('when little is left of an hour, that is for people: their clicks go throug
   expect([countLogLines(place, BLOCKED_MESSAGE), countLogLines(place, OPEN_MESSAGE)]).toEqual([1, 1])
 })
 
-test('a page that is loaded again and again trips no limit of the minute, and shows everything', async () => {
+test('repeated loads of a page stay within the quota per minute and show everything', async () => {
   const place = await startHost({ ...CALM, repos: 20 })
   const { clock, github, meter, host } = place
   for (let loads = 0; loads < 60; loads++) {
@@ -209,7 +209,7 @@ test('a page that is loaded again and again trips no limit of the minute, and sh
   }
   expect(github.counters.refusedSecondary).toBe(0)
   expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
-  // And nobody is shown how it was before what they have just done.
+  // After a change the page shows the new state.
   expect(await answerFor(place, host.hostApi.closePull('r1', 1))).toMatchObject({ ok: true })
   const page = await answerFor(place, host.hostApi.pulls())
   if (!page.ok) throw new Error(page.refusal.message)
@@ -217,7 +217,7 @@ test('a page that is loaded again and again trips no limit of the minute, and sh
   expect(closed === undefined || closed.state === 'closed').toBe(true)
 })
 
-test('a thousand issues that wait for others are read within the limit of the minute', async () => {
+test('a thousand blocked issues are read within the quota per minute', async () => {
   const place = await startHostWithProviders({ tracker: 'github', repos: 1, tickets: 990 })
   open.push(place)
   place.host.start()
@@ -279,7 +279,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
     },
   )
 
-  test('little that is left is for people, and the polls go on when there is more again', async () => {
+  test('the remaining budget is reserved for people, and polling resumes after the reset', async () => {
     const place = await startHost({ ...FEW, tracker })
     const { clock, linear, meter } = place
     const quota = linear.quotaOf(authorizationHeader(place.trackerKey))
@@ -298,7 +298,7 @@ describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) =>
   })
 })
 
-test('the account of both is one: what pull requests are refused, issues are not asked either', async () => {
+test('pull requests and issues of one account share their rate limit', async () => {
   const place = await startHost({ tracker: 'github', repos: REPOS })
   const { clock, github, meter } = place
   expect(place.trackerKey).toBe(TOKEN)
@@ -308,7 +308,7 @@ test('the account of both is one: what pull requests are refused, issues are not
   await clock.advance(STATED_MS - 2_000)
   expect(meter.of('core')).toEqual([])
   expect(place.host.hostApi.hello().linearStatus).toMatchObject({
-    error: expect.stringMatching(/fewer requests/),
+    error: expect.stringMatching(/rate limit/),
   })
   github.faults.secondary = undefined
   await clock.advance(ROUND_MS)

@@ -1,4 +1,4 @@
-/** The bucket, through a wrangler that behaves like the real one. */
+/** The bucket, through a fake wrangler that behaves like the real one. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
@@ -59,7 +59,7 @@ function uploadRequest(text: string, more: Partial<UploadRequest> = {}): UploadR
 
 const refusedAs = (kind: string) => ({ ok: false, refusal: { kind } })
 
-test('a machine without the command, or with a broken one, has none', async () => {
+test('without the command, or with a broken one, the bucket is not installed', async () => {
   const environment = { PATH: '/nowhere', HOME: '/nowhere' }
   const parts = { environment, clock: realClock, log: keptLog(), tempFolder: tempFolder() }
   const bucket = createWranglerBucket(parts)
@@ -71,7 +71,7 @@ test('a machine without the command, or with a broken one, has none', async () =
   })
 })
 
-test('it says who is logged in, as far as the command does', async () => {
+test('the status names the account as far as the command does', async () => {
   const { bucket, wrangler } = createBucketBench()
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
   wrangler.set({ loggedIn: true })
@@ -82,7 +82,7 @@ test('it says who is logged in, as far as the command does', async () => {
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
-test('of several accounts the one that the environment names counts', async () => {
+test('of several accounts the one named in the environment counts', async () => {
   const accounts = [
     { id: 'a', name: 'First' },
     { id: 'b', name: 'Second\u202e' },
@@ -91,21 +91,21 @@ test('of several accounts the one that the environment names counts', async () =
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
 })
 
-test('one that is too old to answer as JSON is asked the old way', async () => {
+test('an old version without JSON output is run the old way', async () => {
   const { bucket, wrangler } = createBucketBench({ old: true, loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.set({ old: true, loggedIn: false })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
-test('looks at the same time share one answer', async () => {
+test('concurrent status checks share one answer', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: true })
   const looks = await Promise.all([bucket.status(), bucket.status(), bucket.status()])
   expect(new Set(looks.map((look) => look.account))).toEqual(new Set(['Dev Account']))
   expect(wrangler.calls()).toHaveLength(2)
 })
 
-test('an upload goes to the bucket itself, from an empty folder, through a file for its owner alone', async () => {
+test('an upload goes to the remote bucket, from an empty folder, through a private file', async () => {
   const { bucket, wrangler, folder, temp } = createBucketBench(
     { loggedIn: true },
     { CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:1' },
@@ -130,7 +130,7 @@ test('an upload goes to the bucket itself, from an empty folder, through a file 
   expect(readdirSync(temp)).toEqual([])
 })
 
-test('what can never be uploaded is refused before anything runs', async () => {
+test('an impossible upload is refused before a command runs', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: true })
   const never: Partial<UploadRequest>[] = [
     { size: UPLOAD_BYTES_MAX + 1 },
@@ -149,7 +149,7 @@ test('what can never be uploaded is refused before anything runs', async () => {
   expect(wrangler.calls()).toEqual([])
 })
 
-test('a file that is not as long as announced, or cannot be read, leaves nothing behind', async () => {
+test('a file of another length, or an unreadable one, leaves no temporary file', async () => {
   const { bucket, wrangler, temp } = createBucketBench({ loggedIn: true })
   expect(await bucket.upload(uploadRequest('abcdef', { size: 4 }))).toMatchObject(refusedAs('invalid'))
   expect(await bucket.upload(uploadRequest('abc', { size: 400 }))).toMatchObject(refusedAs('invalid'))
@@ -164,7 +164,7 @@ test('a file that is not as long as announced, or cannot be read, leaves nothing
   expect(readdirSync(temp)).toEqual([])
 })
 
-test('why an upload failed is told apart', async () => {
+test('the reasons of failed uploads are distinguished', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: false })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unauthorized'))
   wrangler.set({ loggedIn: true, buckets: [] })
@@ -175,7 +175,7 @@ test('why an upload failed is told apart', async () => {
   expect(JSON.stringify(failed)).not.toContain('bad-token')
 })
 
-test('a command that hangs is ended in time, and what waits behind it has its turn', async () => {
+test('a command that hangs is killed at the timeout, and the next upload runs', async () => {
   const late: (() => void)[] = []
   const patient = {
     ...realClock,
@@ -199,7 +199,7 @@ test('a command that hangs is ended in time, and what waits behind it has its tu
   expect(readdirSync(temp)).toEqual([])
 })
 
-test('what a process that was killed in an upload left behind is gone after the next start', async () => {
+test('temporary files of a killed process are removed at the next start', async () => {
   const killed = createBucketBench({ loggedIn: true, hangs: true })
   void killed.bucket.upload(uploadRequest('abc'))
   await until('it to hang', () => killed.wrangler.calls().length === 1)
@@ -209,13 +209,13 @@ test('what a process that was killed in an upload left behind is gone after the 
   expect(readdirSync(killed.temp)).toEqual([])
 })
 
-test('a success that is not of the remote bucket is none', async () => {
+test('a success without the remote location is a failure', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: true, ignoresRemote: true })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('failed'))
   expect(wrangler.remote('shots', 'run-1/a picture.png')).toBeUndefined()
 })
 
-test('a login is started once, shows its page, and is over when the person has confirmed', async () => {
+test('a login is started once, shows its page, and ends when the person confirms', async () => {
   const { bucket, wrangler } = createBucketBench()
   const started = await Promise.all([bucket.login(), bucket.login()])
   for (const one of started) {
@@ -232,7 +232,7 @@ test('a login is started once, shows its page, and is over when the person has c
   await until('the login to be over', async () => (await bucket.status()).loggedIn)
 })
 
-test('a login that ends at once says why', async () => {
+test('a login that ends at once returns the reason', async () => {
   const { bucket } = createBucketBench({ refusesLogin: true })
   expect(await bucket.login()).toMatchObject({
     ok: false,
@@ -240,7 +240,7 @@ test('a login that ends at once says why', async () => {
   })
 })
 
-test('stopping ends a login that waits, and nothing starts after it', async () => {
+test('stopping kills a waiting login, and no command starts later', async () => {
   const { bucket, wrangler, temp } = createBucketBench()
   await bucket.login()
   const pid = wrangler.calls().at(-1)?.pid ?? 0
@@ -251,7 +251,7 @@ test('stopping ends a login that waits, and nothing starts after it', async () =
   await until('its folder to be gone', () => readdirSync(temp).length === 0)
 })
 
-/** For the test to call. */
+/** Collects callbacks for the test to call. */
 function held(runs: (() => void)[], run: () => void): () => void {
   runs.push(run)
   return () => {}

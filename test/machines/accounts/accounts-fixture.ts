@@ -1,7 +1,4 @@
-/**
- * The connect room on a hand-wound clock, with lives of their own kind, and neighbours that answer when the test says
- * so.
- */
+/** AccountManager on a manual clock, with its real actor kinds and providers that answer when the test says so. */
 
 import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
 import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
@@ -29,10 +26,10 @@ interface PendingCall {
   readonly fail: (error: Error) => void
 }
 
-/** Neighbours that write down what they are asked, and wait. */
+/** Providers that record their calls and answer when the test says so. */
 export class FakeAccountProviders {
   readonly open: PendingCall[] = []
-  /** Everything ever asked, by name. */
+  /** The names of all calls so far. */
   readonly asked: string[] = []
   readonly #settle: () => Promise<void>
   authorization: Result<RedirectAuthorization> | undefined
@@ -78,7 +75,7 @@ export class FakeAccountProviders {
     })
   }
 
-  /** The oldest open question of that name. */
+  /** Removes and returns the oldest open call of that name. */
   take(what: string): PendingCall {
     const at = this.open.findIndex((question) => question.what === what)
     const [question] = at === -1 ? [] : this.open.splice(at, 1)
@@ -108,7 +105,7 @@ export function createAccountsBench(stored: unknown = {}) {
   const saves: CredentialChange[] = []
   const world = {
     port: 4400 as number | undefined,
-    /** Set: the next saves wait for it. */
+    /** When set, saves wait for this promise. */
     gate: undefined as Promise<void> | undefined,
     refuseSave: undefined as Result<never> | undefined,
     breakEffect: undefined as string | undefined,
@@ -143,7 +140,7 @@ export function createAccountsBench(stored: unknown = {}) {
     clock,
     log,
     system,
-    // Each roll is another one, so that no two states are the same.
+    // Every call returns other bytes, so that no two states are equal.
     random: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
     config: () => config.effective,
     redacted: () => redactConfig(config.effective),
@@ -162,11 +159,11 @@ export function createAccountsBench(stored: unknown = {}) {
     world,
     config: () => config.effective,
     stored: () => config.stored,
-    /** Somebody edits the file. */
+    /** Simulates an edit of the configuration file. */
     edit: (text: unknown) => {
       config = configured(text)
     },
-    /** What a promise came to by now; undefined: nothing yet. */
+    /** The promise's value if it is settled by now, or undefined. */
     async now<T>(promise: Promise<T>): Promise<T | undefined> {
       await clock.turn()
       return Promise.race([promise, Promise.resolve(undefined)])

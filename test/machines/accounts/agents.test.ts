@@ -1,4 +1,4 @@
-/** Agents connected by what they have on this machine, and what the bucket's command says of itself. */
+/** Connecting agents by their login on this machine, and the status of the bucket's command. */
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { ConnectResponse, StorageConnectResponse, StorageStatus } from '../../../protocol/connect.ts'
@@ -8,7 +8,7 @@ import { createAccountsBench } from './accounts-fixture.ts'
 const LOGIN = '{"tokens":{"access":"a-very-secret-login"}}'
 
 describe('an agent', () => {
-  test('with a key on this machine is connected by it, once it is known to work', async () => {
+  test('with a key on this machine is connected with the key once it is checked', async () => {
     const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-old', agentCApiKey: 'c-key' } })
     const answer = b.manager.connect('agentA')
     await b.clock.turn()
@@ -27,12 +27,12 @@ describe('an agent', () => {
     expect(createChecker(ConnectResponse)(connected.ok ? connected.value : undefined)).toMatchObject({
       ok: true,
     })
-    // What was found is what is used from now on; other agents are left alone.
+    // The found login replaces the agent's credentials; other agents keep theirs.
     expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-found', agentCApiKey: 'c-key' })
     expect(JSON.stringify(connected) + b.loggedText()).not.toContain('sk-ant-oat01-found')
   })
 
-  test('with a login of its own is connected by it', async () => {
+  test('with a login on this machine is connected with the login', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentB')
     await b.clock.turn()
@@ -49,7 +49,7 @@ describe('an agent', () => {
     no('invalid', 'log in first'),
     no('failed', 'its program broke'),
     no('unavailable', 'too slow'),
-  ])('without one the form is shown, with the reason: %j', async (refused) => {
+  ])('without a login the reply asks for a key and gives the reason: %j', async (refused) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentC')
     await b.clock.turn()
@@ -59,7 +59,7 @@ describe('an agent', () => {
     )
   })
 
-  test('whose key does not work is not connected by it', async () => {
+  test('is not connected with a key that does not work', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentA')
     await b.clock.turn()
@@ -77,7 +77,7 @@ describe('an agent', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('only fields of its own are taken from what was found', async () => {
+  test('receives only its own fields of a found login', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentB')
     await b.clock.turn()
@@ -86,7 +86,7 @@ describe('an agent', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('that a person disconnects meanwhile stays disconnected', async () => {
+  test('that a person disconnects during the check stays disconnected', async () => {
     const b = createAccountsBench({ agent: { agentCApiKey: 'c-old' } })
     const answer = b.manager.connect('agentC')
     await b.clock.turn()
@@ -117,7 +117,7 @@ describe('the bucket', () => {
     expect(createChecker(StorageStatus)(told)).toMatchObject({ ok: true })
   })
 
-  test('is asked anew each time, but once for all who ask together', async () => {
+  test('is checked on each request, and once for concurrent requests', async () => {
     const b = createAccountsBench(set)
     const both = [b.manager.storageStatus(), b.manager.storageStatus()]
     await b.clock.turn()
@@ -128,7 +128,7 @@ describe('the bucket', () => {
     expect(b.providers.count('look')).toBe(2)
   })
 
-  test('of which nothing is heard, or that breaks, is not ready', async () => {
+  test('is not ready when its command does not answer or throws', async () => {
     const b = createAccountsBench(set)
     const status = b.manager.storageStatus()
     await b.clock.turn()
@@ -152,16 +152,16 @@ describe('the bucket', () => {
     return told
   }
 
-  test('that is logged in has nothing to do', async () => {
+  test('that is logged in is connected at once', async () => {
     expect(await connecting(ready)).toMatchObject({ status: 'connected', r2: { ready: true } })
   })
 
-  test('that is not installed says how to install it', async () => {
+  test('that is not installed returns how to install it', async () => {
     const told = await connecting({ installed: false, loggedIn: false })
     expect(told).toMatchObject({ status: 'unavailable', reason: expect.stringContaining('npm install') })
   })
 
-  test('that is not logged in begins to, once', async () => {
+  test('that is not logged in starts one login', async () => {
     const loggedOut = { installed: true, loggedIn: false }
     expect(await connecting(loggedOut, yes('a browser opens'))).toEqual({
       status: 'login-started',

@@ -1,23 +1,23 @@
-/** The page at the end of the consent. */
+/** The page that the browser shows after the consent. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { firstSeed } from '../../support/random.ts'
 
-test('says that the window can be closed, whatever happened', () => {
+test('states that the window can be closed, on success and failure', () => {
   const ends: Result<string>[] = [yes('Ada'), no('invalid', 'no'), no('unavailable', 'later')]
   for (const arrived of ends)
     expect(renderPage(createCallbackPage(arrived))).toContain('You can close this window.')
 })
 
-test('is good news with 200 only', () => {
+test('has status 200 only when the account is connected', () => {
   expect(createCallbackPage(yes('Ada')).status).toBe(200)
   expect(createCallbackPage(no('failed', 'it broke')).status).toBe(400)
   expect(createCallbackPage(no('unavailable', 'stopping')).status).toBe(503)
 })
 
-test('whatever somebody says, no markup of theirs gets into it', () => {
+test('escapes markup in every text', () => {
   const seed = firstSeed(1)
   const pageOf = (said: string) => renderPage(createCallbackPage(yes(said)))
   const empty = pageOf('')

@@ -1,4 +1,4 @@
-/** Credentials given and taken back by hand, field by field. */
+/** Setting and removing credentials by hand, field by field. */
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import { CredentialsResponse } from '../../../protocol/connect.ts'
@@ -31,19 +31,19 @@ const CHECKS = ['check tracker', 'check codehost', 'check agentA', 'check agentC
 
 async function changeCredentials(
   b: AccountsBench,
-  request: Parameters<AccountsBench['room']['changeCredentials']>[0],
+  request: Parameters<AccountsBench['manager']['changeCredentials']>[0],
 ) {
   const answer = b.manager.changeCredentials(request)
   await b.clock.turn()
   return answer
 }
 
-describe('each is checked in its place', () => {
-  test('all at once, saved in one piece, and no answer or log line holds one', async () => {
+describe('each credential is checked with its provider', () => {
+  test('all are checked in parallel and saved in one change, and no reply or log line holds one', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials(KEYS)
     await b.clock.turn()
-    // All are asked before any has answered.
+    // All checks are sent before any is answered.
     expect(b.providers.open.map(({ what }) => what)).toEqual(CHECKS)
     for (const check of CHECKS) await b.providers.answer(check, yes(`${check}: fine`))
     const changed = await answer
@@ -71,7 +71,7 @@ describe('each is checked in its place', () => {
     expect(JSON.stringify(changed) + b.loggedText()).not.toContain('new-secret')
   })
 
-  test('the one that is sent takes the place of all that its provider had; nothing else is touched', async () => {
+  test('a sent credential replaces all credentials of its provider and no others', async () => {
     const b = createAccountsBench({ ...ALL, sandbox: { concurrency: 3 } })
     const answer = b.manager.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
     await b.clock.turn()
@@ -92,7 +92,7 @@ describe('each is checked in its place', () => {
     })
   })
 
-  test('a setup token given as an API key goes where it works', async () => {
+  test('a setup token given as an API key is saved as an OAuth token', async () => {
     const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
     const answer = b.manager.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })
     await b.clock.turn()
@@ -103,7 +103,7 @@ describe('each is checked in its place', () => {
     expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-new' })
   })
 
-  test('an OAuth token of the tracker is taken, and its detail says how long it lasts', async () => {
+  test('an OAuth token of the tracker is saved, and its detail states how long it lasts', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_oauth_by-hand' })
     await b.clock.turn()
@@ -114,15 +114,15 @@ describe('each is checked in its place', () => {
     expect(b.stored().tracker).toEqual({ apiKey: 'lin_oauth_by-hand' })
   })
 
-  test('nothing sent, nothing done', async () => {
+  test('an empty request changes nothing', async () => {
     const b = createAccountsBench(ALL)
     expect(await changeCredentials(b, {})).toMatchObject({ ok: true, value: { results: {} } })
     expect(b.saves).toEqual([])
   })
 })
 
-describe('one that is not good', () => {
-  test('is refused by itself, while the others are saved', async () => {
+describe('an invalid credential', () => {
+  test('is refused alone, while the others are saved', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials(KEYS)
     await b.clock.turn()
@@ -157,7 +157,7 @@ describe('one that is not good', () => {
     ['ghp\u200Bkey', 'beyond ASCII'],
     ['schlüssel', 'beyond ASCII'],
     ['x'.repeat(9_000), 'longer than'],
-  ])('is not even shown to its provider when it can’t be one: %j', async (value, why) => {
+  ])('is not sent to its provider when its form is impossible: %j', async (value, why) => {
     const b = createAccountsBench(ALL)
     for (const [field, provider] of [
       ['trackerApiKey', 'tracker'],
@@ -172,7 +172,7 @@ describe('one that is not good', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('a provider that does not answer does not hold the others up for ever', async () => {
+  test('a provider that does not answer delays the others only until the timeout', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x', codehostToken: 'ghp_x' })
     await b.clock.turn()
@@ -189,7 +189,7 @@ describe('one that is not good', () => {
     expect(b.stored()).toEqual({ codehost: { token: 'ghp_x' } })
   })
 
-  test('when the file can’t be written, none of them is good', async () => {
+  test('when the file can’t be written, every field is refused', async () => {
     const b = createAccountsBench(ALL)
     b.world.refuseSave = no('failed', 'the disk is full')
     const answer = b.manager.changeCredentials({
@@ -206,7 +206,7 @@ describe('one that is not good', () => {
     })
   })
 
-  test('more questions at once than providers should be asked are refused', async () => {
+  test('requests beyond the concurrency limit are refused', async () => {
     const b = createAccountsBench()
     const all = Array.from({ length: 33 }, () => b.manager.changeCredentials({ codehostToken: 'ghp_x' }))
     await b.clock.turn()
@@ -217,7 +217,7 @@ describe('one that is not good', () => {
   })
 })
 
-describe('an empty one disconnects', () => {
+describe('an empty value disconnects', () => {
   test.each([
     ['trackerApiKey', { ...ALL, tracker: {} }],
     ['codehostToken', { ...ALL, codehost: {} }],
@@ -243,7 +243,7 @@ describe('an empty one disconnects', () => {
         },
       },
     ],
-  ])('%s: all that its provider had is removed, and nobody is asked', async (field, left) => {
+  ])('%s: all credentials of its provider are removed without a check', async (field, left) => {
     const b = createAccountsBench(ALL)
     expect(await changeCredentials(b, { [field]: '' })).toMatchObject({
       ok: true,
@@ -253,14 +253,14 @@ describe('an empty one disconnects', () => {
     expect(b.providers.asked).toEqual([])
   })
 
-  test('also what was not connected', async () => {
+  test('also when the provider was not connected', async () => {
     const b = createAccountsBench()
     expect(await changeCredentials(b, { trackerApiKey: '' })).toMatchObject({
       value: { results: { tracker: { ok: true, detail: 'disconnected' } } },
     })
   })
 
-  test('together with one that is given', async () => {
+  test('together with a credential that is set', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials({ agentAApiKey: '', agentCApiKey: 'c-new' })
     await b.clock.turn()
@@ -271,7 +271,7 @@ describe('an empty one disconnects', () => {
   })
 })
 
-describe('the later word counts', () => {
+describe('the later attempt counts', () => {
   test('a key that is still being checked does not undo a disconnect', async () => {
     const b = createAccountsBench(ALL)
     const slow = b.manager.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
@@ -290,7 +290,7 @@ describe('the later word counts', () => {
     expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })
   })
 
-  test('nor when it is about to be written: what was not overtaken is written all the same', async () => {
+  test('nor does a key that is about to be written, while the other fields are written', async () => {
     const b = createAccountsBench(ALL)
     let open: () => void = () => {}
     b.world.gate = new Promise((resolve) => {
@@ -311,7 +311,7 @@ describe('the later word counts', () => {
     expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })
   })
 
-  test('a key is not saved for another provider than the one that took it', async () => {
+  test('a key is not saved for another provider than the one that accepted it', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x' })
     await b.clock.turn()
@@ -322,7 +322,7 @@ describe('the later word counts', () => {
   })
 })
 
-test('when the service stops, whoever waits is answered, and nothing is saved', async () => {
+test('when the service stops, pending requests are answered, and nothing is saved', async () => {
   const b = createAccountsBench()
   const answer = b.manager.changeCredentials(KEYS)
   await b.clock.turn()

@@ -1,4 +1,4 @@
-/** The device flow: what becomes of it, whatever the code host and the dashboard do. */
+/** The device flow machine, for all orders of events from the code host and the dashboard. */
 import { type DeviceFlowEvent, deviceFlowMachine } from '../../../actors/accounts/device-flow.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -29,7 +29,7 @@ const input = { flow: 'device-1' }
 
 const stories: readonly Story<DeviceFlowEvent>[] = [
   {
-    title: 'a code is shown, the code host asked once its interval has passed, the token saved',
+    title: 'a code is shown, the code host is polled after its interval, and the token is saved',
     input,
     events: [started, polled(5_100), pending, polled(10_100), token, saved, polled(15_000)],
   },
@@ -39,46 +39,46 @@ const stories: readonly Story<DeviceFlowEvent>[] = [
     events: [polled(0), started, polled(5_099), polled(5_100), pending, polled(5_200)],
   },
   {
-    title: 'polls that come while the code host is being asked, or the token saved, share what comes of it',
+    title: 'polls during a request to the code host or during the save share its result',
     input,
     events: [started, polled(5_100), polled(99_000), token, polled(99_000)],
   },
   {
-    title: 'told to slow down it does, from the last question on, and never speeds up again',
+    title: 'after slow_down the interval grows, counted from the last request, and never shrinks',
     input,
     events: [started, polled(5_100), slowDown, polled(15_000), polled(15_100), faster],
   },
   {
-    title: 'a code host that can’t be asked just now is asked again later, and less often',
+    title: 'an unreachable code host is polled again later, with a longer interval',
     input,
     events: [started, polled(5_100), unanswered],
     onlyLastLine: true,
   },
   {
-    title: 'a code that was denied is over, and whoever polls later hears why',
+    title: 'a denied code fails the flow, and later polls receive the reason',
     input,
     events: [started, polled(5_100), codeRejected, polled(6_000)],
   },
   {
-    title: 'a code that nobody enters runs out',
+    title: 'a code that is not entered expires',
     input,
     events: [started, expiry],
     onlyLastLine: true,
   },
   {
-    title: 'a code that runs out while the code host is asked is over when that does not answer with a token',
+    title: 'a code that expires during a request fails when the reply holds no token',
     input,
     events: [started, polled(5_100), expiry, pending],
     onlyLastLine: true,
   },
   {
-    title: 'or can’t be asked',
+    title: 'a code that expires during a request fails when the request fails',
     input,
     events: [started, polled(5_100), expiry, unanswered],
     onlyLastLine: true,
   },
   {
-    title: 'and is good when it does',
+    title: 'a code that expires during a request succeeds when the reply holds a token',
     input,
     events: [started, polled(5_100), expiry, token],
     onlyLastLine: true,
@@ -90,31 +90,31 @@ const stories: readonly Story<DeviceFlowEvent>[] = [
     onlyLastLine: true,
   },
   {
-    title: 'where no code is given, whoever asked is told, and nothing remains',
+    title: 'a failed start is reported, and the flow is forgotten',
     input,
     events: [notStarted],
     onlyLastLine: true,
   },
   {
-    title: 'a newer flow takes its place, whatever it is doing',
+    title: 'a newer flow replaces it in every state',
     input,
     events: [started, polled(5_100), replaced],
     onlyLastLine: true,
   },
   {
-    title: 'a token given by hand meanwhile ends it while it waits',
+    title: 'a token given by hand fails a waiting flow',
     input,
     events: [started, superseded],
     onlyLastLine: true,
   },
   {
-    title: 'and while it asks; what the code host then answers does not count',
+    title: 'a token given by hand fails a polling flow, and the reply is ignored',
     input,
     events: [started, polled(5_100), superseded, token],
     onlyLastLine: true,
   },
   {
-    title: 'and what it had connected is not said to be connected any more',
+    title: 'a token given by hand changes the outcome of a connected flow',
     input,
     events: [started, polled(5_100), token, saved, superseded],
     onlyLastLine: true,

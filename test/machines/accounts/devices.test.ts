@@ -1,4 +1,4 @@
-/** Connecting the code host by a device code, in a room with everything it needs. */
+/** Connecting the code host by a device flow, through the whole AccountManager. */
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import type { ConnectPollResponse } from '../../../protocol/connect.ts'
@@ -15,7 +15,7 @@ async function startFlow(stored: unknown = {}, started: object = DEVICE_START): 
   return b
 }
 
-/** Polls once the interval has passed; the code host is asked and not answered yet. */
+/** Polls after the interval has passed. The request to the code host stays unanswered. */
 async function pollDuringRequest(
   b: AccountsBench,
 ): Promise<{ readonly polled: Promise<ConnectPollResponse> }> {
@@ -25,7 +25,7 @@ async function pollDuringRequest(
   return { polled }
 }
 
-test('the code is shown, the token is checked, saved and announced, and no answer holds a secret', async () => {
+test('the code is shown, the token is checked, saved and published, and no reply holds a secret', async () => {
   const b = createAccountsBench()
   const answer = b.manager.connect('codehost')
   await b.clock.turn()
@@ -58,7 +58,7 @@ test('the code is shown, the token is checked, saved and announced, and no answe
   const said = JSON.stringify(connected) + b.loggedText()
   expect(said).not.toContain(TOKEN)
   expect(said).not.toContain('secret-device-code')
-  // A second dashboard hears the same.
+  // A second dashboard receives the same outcome.
   expect(await b.now(b.manager.pollCodehost())).toMatchObject({ status: 'connected' })
 })
 
@@ -68,7 +68,7 @@ test('early polls are answered without a call', async () => {
   expect(b.providers.count('poll device')).toBe(0)
 })
 
-test('two polls at once are one call, and both hear what it brings', async () => {
+test('two concurrent polls share one call and its result', async () => {
   const b = await startFlow()
   await b.clock.advance(5_000)
   const both = [b.manager.pollCodehost(), b.manager.pollCodehost()]
@@ -78,7 +78,7 @@ test('two polls at once are one call, and both hear what it brings', async () =>
   expect(await Promise.all(both)).toEqual([{ status: 'pending' }, { status: 'pending' }])
 })
 
-test('told to slow down, the code host is left in peace for longer', async () => {
+test('after slow_down the code host is polled less often', async () => {
   const b = await startFlow()
   await pollDuringRequest(b)
   await b.providers.answer('poll device', yes({ is: 'pending', intervalSeconds: 10 }))
@@ -91,7 +91,7 @@ test('told to slow down, the code host is left in peace for longer', async () =>
   expect(b.providers.count('poll device')).toBe(2)
 })
 
-test('told to slow down without a number, it is left in peace for one step longer each time', async () => {
+test('after slow_down without a number the interval grows by one step each time', async () => {
   const b = await startFlow()
   for (const [round, seconds] of [5, 10, 15, 20].entries()) {
     await b.clock.advance(seconds * 1000 - 1)
@@ -104,14 +104,14 @@ test('told to slow down without a number, it is left in peace for one step longe
   }
 })
 
-test('the wall clock may be set back meanwhile: the interval is measured on another', async () => {
+test('setting back the wall clock does not change the interval', async () => {
   const b = await startFlow()
   b.clock.jump(-3_600_000)
   await pollDuringRequest(b)
   expect(b.providers.count('poll device')).toBe(1)
 })
 
-test('a code that runs out is over, without a call', async () => {
+test('an expired code fails the flow without a call', async () => {
   const b = await startFlow()
   await b.clock.advance(900_000)
   expect(await b.now(b.manager.pollCodehost())).toEqual({
@@ -121,7 +121,7 @@ test('a code that runs out is over, without a call', async () => {
   expect(b.providers.count('poll device')).toBe(0)
 })
 
-test('a code that the person denied is over, with the code host’s reason', async () => {
+test('a denied code fails the flow with the code host’s reason', async () => {
   const b = await startFlow()
   const { polled } = await pollDuringRequest(b)
   await b.providers.answer('poll device', yes({ is: 'over', reason: 'access was denied; connect again' }))
@@ -129,7 +129,7 @@ test('a code that the person denied is over, with the code host’s reason', asy
   expect(b.providers.count('poll device')).toBe(1)
 })
 
-test('a code host that can’t be asked just now is pending, and the log says why without the code', async () => {
+test('an unreachable code host leaves the flow pending, and the log states the reason without the code', async () => {
   const b = await startFlow()
   const { polled } = await pollDuringRequest(b)
   await b.providers.answer('poll device', no('unavailable', 'no way to ask with secret-device-code'))
@@ -137,7 +137,7 @@ test('a code host that can’t be asked just now is pending, and the log says wh
   expect(b.loggedText()).toContain('no way to ask with ***')
 })
 
-test('a code host that can’t be asked is asked less and less often, but still twice a minute', async () => {
+test('an unreachable code host is polled less and less often, but at least twice a minute', async () => {
   const b = await startFlow()
   for (const [round, seconds] of [5, 10, 20, 30, 30, 30].entries()) {
     await b.clock.advance(seconds * 1000 - 1)
@@ -150,7 +150,7 @@ test('a code host that can’t be asked is asked less and less often, but still 
   }
 })
 
-test('a code host that never answers is pending after a while', async () => {
+test('a code host that never answers leaves the flow pending after a timeout', async () => {
   const b = await startFlow()
   const { polled } = await pollDuringRequest(b)
   await b.clock.advance(60_000)
@@ -177,8 +177,8 @@ test.each(['', 'with space', 'line\nend', '***'])(
   },
 )
 
-describe('beginning anew', () => {
-  test('takes the place of the earlier flow, whose pollers are told of the newest', async () => {
+describe('starting a second flow', () => {
+  test('replaces the earlier flow, whose polls are referred to the newest code', async () => {
     const b = await startFlow()
     const { polled: waiting } = await pollDuringRequest(b)
     const again = b.manager.connect('codehost')
@@ -186,13 +186,13 @@ describe('beginning anew', () => {
     expect(await waiting).toMatchObject({ status: 'error', detail: expect.stringContaining('newer') })
     await b.providers.answer('start device', yes({ ...DEVICE_START, userCode: 'WXYZ-9' }))
     expect(await again).toMatchObject({ value: { userCode: 'WXYZ-9' } })
-    // What the earlier one was waiting for comes to nothing.
+    // The reply for the earlier flow is ignored.
     await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
     expect(b.providers.count('check codehost')).toBe(0)
     expect(b.manager.size).toBe(1)
   })
 
-  test('also while the earlier one still waits for its code', async () => {
+  test('also while the earlier flow waits for its code', async () => {
     const b = createAccountsBench()
     const first = b.manager.connect('codehost')
     await b.clock.turn()
@@ -205,7 +205,7 @@ describe('beginning anew', () => {
   })
 })
 
-describe('a person who does something else meanwhile wins', () => {
+describe('another action of the person during the flow counts', () => {
   test('disconnecting ends the flow', async () => {
     const b = await startFlow({ codehost: { token: 'gho_the-old-token' } })
     await b.manager.changeCredentials({ codehostToken: '' })
@@ -213,7 +213,7 @@ describe('a person who does something else meanwhile wins', () => {
     expect(b.config().codehost.token).toBeUndefined()
   })
 
-  test('also when the token is being checked already', async () => {
+  test('also during the check of the token', async () => {
     const b = await startFlow({ codehost: { token: 'gho_the-old-token' } })
     const { polled } = await pollDuringRequest(b)
     await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
@@ -223,7 +223,7 @@ describe('a person who does something else meanwhile wins', () => {
     expect(b.config().codehost.token).toBeUndefined()
   })
 
-  test('also when it is about to be written', async () => {
+  test('also just before the token is written', async () => {
     const b = await startFlow({ codehost: { token: 'gho_the-old-token' } })
     const { polled } = await pollDuringRequest(b)
     await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
@@ -232,7 +232,7 @@ describe('a person who does something else meanwhile wins', () => {
       open = resolve
     })
     await b.providers.answer('check codehost', yes('octocat'))
-    // By hand, in the file.
+    // An edit of the configuration file.
     b.edit({})
     open()
     await b.clock.turn()
@@ -243,7 +243,7 @@ describe('a person who does something else meanwhile wins', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('a code is never shown to another code host than the one that gave it', async () => {
+  test('a code is sent only to the code host that issued it', async () => {
     const b = await startFlow()
     b.edit({ codehost: { apiUrl: 'https://another.example/api/v3' } })
     const { polled } = await pollDuringRequest(b)
@@ -252,8 +252,8 @@ describe('a person who does something else meanwhile wins', () => {
   })
 })
 
-describe('what is not possible', () => {
-  test('without a flow there is nothing to poll', async () => {
+describe('refused requests', () => {
+  test('a poll without a flow is an error', async () => {
     const b = createAccountsBench()
     expect(await b.manager.pollCodehost()).toMatchObject({
       status: 'error',
@@ -261,7 +261,7 @@ describe('what is not possible', () => {
     })
   })
 
-  test('where only a token given by hand is possible, the form is shown, and nothing remains', async () => {
+  test('when only a token given by hand is possible, the reply asks for one, and no flow remains', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.turn()
@@ -280,7 +280,7 @@ describe('what is not possible', () => {
   test.each([
     ['unavailable', 'unavailable'],
     ['failed', 'invalid'],
-    // Not 401: the dashboard would believe that its own token is worth nothing.
+    // Not 401, because the dashboard would take its own token for invalid.
     ['unauthorized', 'invalid'],
   ] as const)('a code host that says %s is a refusal: %s', async (kind, told) => {
     const b = createAccountsBench()
@@ -297,7 +297,7 @@ describe('what is not possible', () => {
     { ...DEVICE_START, userCode: 'A\u202EB' },
     { ...DEVICE_START, userCode: 'x'.repeat(600) },
     { ...DEVICE_START, deviceCode: '' },
-  ])('what can’t be shown to a person is not: %j', async (strange) => {
+  ])('a start reply that can’t be displayed is refused: %j', async (strange) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.turn()
@@ -314,7 +314,7 @@ describe('what is not possible', () => {
       { intervalSeconds: Number.NaN, expiresInSeconds: -5 },
       { interval: 5, expiresIn: 1 },
     ],
-  ])('strange times are bounded: %j', async (strange, bounded) => {
+  ])('unusual times are clamped: %j', async (strange, bounded) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.turn()
@@ -329,7 +329,7 @@ describe('what is not possible', () => {
   })
 })
 
-describe('whoever waits is answered', () => {
+describe('pending requests are answered', () => {
   test('when the service stops', async () => {
     const b = await startFlow()
     const { polled } = await pollDuringRequest(b)
@@ -349,7 +349,7 @@ describe('whoever waits is answered', () => {
   test('when the flow throws', async () => {
     const b = await startFlow()
     const { polled } = await pollDuringRequest(b)
-    // No such event is ever sent: a guard that reads it throws.
+    // This malformed event makes the guard that reads it throw.
     b.system.send(
       'device-flow',
       'device-1',
@@ -368,13 +368,13 @@ describe('whoever waits is answered', () => {
       status: 'error',
       detail: 'connecting the code host failed; connect it again',
     })
-    // What it had asked falls on the floor.
+    // The reply to its request is dropped.
     await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
     expect(b.manager.size).toBe(0)
     expect(b.providers.count('check codehost')).toBe(0)
   })
 
-  test('when a provider throws, and the log does not repeat what it threw', async () => {
+  test('when a provider throws, and the log does not repeat the message', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.turn()
@@ -385,7 +385,7 @@ describe('whoever waits is answered', () => {
     expect(b.loggedText()).not.toContain('secret-inside')
   })
 
-  test('polls without end do not pile up', async () => {
+  test('the number of pending polls is limited', async () => {
     const b = await startFlow()
     await b.clock.advance(5_000)
     const all = Array.from({ length: 40 }, () => b.manager.pollCodehost())

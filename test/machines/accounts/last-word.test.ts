@@ -1,7 +1,4 @@
-/**
- * The last word: whatever is begun, brought back, answered and taken back, in whatever order, what somebody began
- * earlier is never written after what somebody began later.
- */
+/** Law: in every order of starts, callbacks, replies and removals, an earlier attempt is never saved after a later one. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no, yes } from '../../../core/result.ts'
@@ -14,12 +11,12 @@ type Step = {
 }
 
 const anyStep: fc.Arbitrary<Step> = fc.record({
-  // Answers are more frequent than questions, so that things come to an end.
+  // Replies are more frequent than requests, so that all flows end.
   do: fc.constantFrom('depart', 'return', 'give', 'leave', 'answer', 'answer', 'answer', 'refuse'),
   which: fc.nat(20),
 })
 
-/** Plays the steps. Answers when what was saved had been begun, in the order of saving. */
+/** Plays the steps. Returns the start numbers of the saved attempts, in the order of saving. */
 async function play(steps: readonly Step[]) {
   const b = createAccountsBench()
   let now = 0
@@ -55,14 +52,14 @@ async function play(steps: readonly Step[]) {
     await b.clock.turn()
   }
   while (b.providers.open.length > 0) await answerOne(0, false)
-  // Nobody is left waiting.
+  // No request is left pending.
   await Promise.all(waiting)
   return b.saves.map(({ tracker }) =>
     tracker?.apiKey == null ? (left.shift() ?? 0) : Number(tracker.apiKey.slice('begun-'.length)),
   )
 }
 
-test('is that of whoever began last', async () => {
+test('the attempt that began last counts', async () => {
   const seed = drawnSeed()
   await fc.assert(
     fc.asyncProperty(fc.array(anyStep, { maxLength: 40 }), async (steps) => {

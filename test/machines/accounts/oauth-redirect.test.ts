@@ -1,4 +1,4 @@
-/** A journey to the consent page and back: what becomes of it, whoever comes back and how often. */
+/** The redirect flow machine, for all orders and repetitions of callbacks. */
 import {
   type OauthRedirectEvent,
   oauthRedirectMachine,
@@ -23,64 +23,64 @@ const input = { flow: 'journey-1', consentUntil: T0 + 600_000, keptUntil: T0 + 1
 
 const stories: readonly Story<OauthRedirectEvent>[] = [
   {
-    title: 'the code is exchanged, the tokens are saved, and who comes back again hears that',
+    title: 'the code is exchanged, the tokens are saved, and a repeated callback receives the outcome',
     input,
     events: [callbackReceived, exchanged, saved, callbackReceived],
   },
   {
-    title: 'a code is exchanged once, however often and with whatever somebody comes back meanwhile',
+    title: 'a code is exchanged once, whatever callbacks arrive during the exchange',
     input,
     events: [callbackReceived, callbackReceived, refused, exchanged, callbackReceived, refused],
   },
   {
-    title: 'a consent that was not given ends it; a code brought later is not exchanged',
+    title: 'a refused consent fails the flow, and a later code is not exchanged',
     input,
     events: [refused, callbackReceived],
   },
   {
-    title: 'a code that the tracker does not take ends it',
+    title: 'a code that the tracker refuses fails the flow',
     input,
     events: [callbackReceived, notExchanged],
     onlyLastLine: true,
   },
   {
-    title: 'so do tokens that do not work, or must not be saved',
+    title: 'tokens that do not work, or must not be saved, fail the flow',
     input,
     events: [callbackReceived, exchanged, notSaved],
     onlyLastLine: true,
   },
   {
-    title: 'the consent takes too long',
+    title: 'a consent that takes too long fails the flow',
     input,
     events: [consentExpired, callbackReceived],
     onlyLastLine: true,
   },
   {
-    title: 'what is being exchanged when the time is over is exchanged all the same',
+    title: 'an exchange that is running when the consent expires is completed',
     input,
     events: [callbackReceived, consentExpired, exchanged],
     onlyLastLine: true,
   },
   {
-    title: 'after a while it is forgotten how it ended',
+    title: 'the outcome is forgotten after a while',
     input,
     events: [callbackReceived, exchanged, saved, memoryExpired],
     onlyLastLine: true,
   },
   {
-    title: 'one too many, it is forgotten at once',
+    title: 'an evicted flow is forgotten at once',
     input,
     events: [evicted],
     onlyLastLine: true,
   },
   {
-    title: 'a key given by hand meanwhile ends it',
+    title: 'a key given by hand fails the flow',
     input,
     events: [superseded, callbackReceived],
     onlyLastLine: true,
   },
   {
-    title: 'and what it had connected is not said to be connected any more',
+    title: 'a key given by hand changes the outcome of a connected flow',
     input,
     events: [callbackReceived, exchanged, saved, superseded],
     onlyLastLine: true,

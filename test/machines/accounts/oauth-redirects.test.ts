@@ -1,4 +1,4 @@
-/** Connecting the tracker by way of its consent page: every way back from there, honest or not. */
+/** Connecting the tracker through its consent page, with every honest and forged callback. */
 import { describe, expect, test } from '@jest/globals'
 import { type CallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
 import type { TokenPair } from '../../../core/provider-ports.ts'
@@ -14,7 +14,7 @@ const PAIR: TokenPair = {
 }
 const CODE = 'the-code-secret'
 
-/** Answers the state that the browser will bring back. */
+/** Starts a redirect flow. Returns the state that the browser will bring back. */
 async function startRedirect(b: AccountsBench): Promise<string> {
   expect(await b.manager.connect('tracker')).toMatchObject({ ok: true, value: { status: 'redirect' } })
   return b.providers.states.at(-1) ?? ''
@@ -29,11 +29,11 @@ async function completeExchange(
   await b.providers.answer('check tracker', yes(account))
 }
 
-/** Somebody comes back, and nobody has to be asked about it. */
+/** Opens the callback in a case that needs no request to the tracker. */
 const openCallback = (b: AccountsBench, query: TrackerCallbackQuery): Promise<CallbackPage | undefined> =>
   b.now(b.manager.handleTrackerCallback(query))
 
-/** Somebody comes back, and everything goes well. */
+/** Opens the callback and lets all requests succeed. */
 async function returnFromConsent(b: AccountsBench, state: string) {
   const page = b.manager.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
@@ -41,7 +41,7 @@ async function returnFromConsent(b: AccountsBench, state: string) {
   return page
 }
 
-test('the browser is sent off with 256 bits of state, and comes back to a connected tracker', async () => {
+test('the browser leaves with 256 bits of state and returns to a connected tracker', async () => {
   const b = createAccountsBench({ tracker: { pollSeconds: 7 } })
   const state = await startRedirect(b)
   expect(Buffer.from(state, 'base64url')).toHaveLength(32)
@@ -62,7 +62,7 @@ test('the browser is sent off with 256 bits of state, and comes back to a connec
     title: 'Connected',
     message: 'switchyard is connected to the tracker: Ada of Acme. You can close this window.',
   })
-  // In one piece, and nothing else with it.
+  // A single change with these fields only.
   expect(b.saves).toEqual([
     {
       tracker: {
@@ -75,7 +75,7 @@ test('the browser is sent off with 256 bits of state, and comes back to a connec
   expect(b.stored().tracker?.pollSeconds).toBe(7)
 })
 
-test('tokens that don’t run out take the place of those that did', async () => {
+test('tokens without an expiry replace those with one', async () => {
   const b = createAccountsBench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
   const state = await startRedirect(b)
   const page = b.manager.handleTrackerCallback({ code: CODE, state })
@@ -85,7 +85,7 @@ test('tokens that don’t run out take the place of those that did', async () =>
   expect(b.stored().tracker).toEqual({ apiKey: 'lasting-secret' })
 })
 
-test('no page, answer or log line holds a code, a token, a verifier or a state', async () => {
+test('no page, reply or log line holds a code, a token, a verifier or a state', async () => {
   const b = createAccountsBench()
   const state = await startRedirect(b)
   const good = await returnFromConsent(b, state)
@@ -100,7 +100,7 @@ test('no page, answer or log line holds a code, a token, a verifier or a state',
   expect(said).toContain('the tracker says *** with *** is wrong')
 })
 
-describe('a state that is not ours', () => {
+describe('an unknown state', () => {
   test.each([
     ['forged', { code: CODE, state: 'x'.repeat(43) }],
     ['empty', { code: CODE, state: '' }],
@@ -108,17 +108,17 @@ describe('a state that is not ours', () => {
     ['missing, with nothing at all', {}],
     ['forged, with a refusal', { error: 'access_denied', state: 'forged' }],
     ['missing, with a refusal', { error: 'access_denied' }],
-  ])('%s: nothing is exchanged, nothing ends, the page says what to do', async (_what, query) => {
+  ])('%s: nothing is exchanged, no flow ends, the page states what to do', async (_what, query) => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = await openCallback(b, query)
     expect(page).toMatchObject({ status: 400, message: expect.stringContaining('connect the tracker again') })
     expect(b.providers.count('exchange')).toBe(0)
-    // Our own journey goes on as if nobody had come.
+    // The real flow continues unchanged.
     expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
   })
 
-  test('the beginning of ours, or ours and more', async () => {
+  test('a prefix or an extension of a real state', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     for (const near of [state.slice(0, -1), `${state}A`, state.toLowerCase() + state, ` ${state}`])
@@ -126,7 +126,7 @@ describe('a state that is not ours', () => {
     expect(b.providers.count('exchange')).toBe(0)
   })
 
-  test('one from before a restart', async () => {
+  test('a state from before a restart', async () => {
     const before = createAccountsBench()
     const state = await startRedirect(before)
     before.manager.stop()
@@ -138,7 +138,7 @@ describe('a state that is not ours', () => {
 })
 
 describe('an old state', () => {
-  test('expired: the page says so, and nothing is exchanged', async () => {
+  test('expired: the page states it, and nothing is exchanged', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     await b.clock.advance(REDIRECT_FLOW_MS_MAX)
@@ -147,7 +147,7 @@ describe('an old state', () => {
     expect(b.providers.count('exchange')).toBe(0)
   })
 
-  test('after a while it is a stranger’s, and nothing of it is left', async () => {
+  test('after a while it is unknown, and nothing of it is left', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     await b.clock.advance(3 * REDIRECT_FLOW_MS_MAX)
@@ -156,7 +156,7 @@ describe('an old state', () => {
     expect(b.clock.timers).toBe(0)
   })
 
-  test('used: it is not exchanged again, and the page says that it was done', async () => {
+  test('used: it is not exchanged again, and the page states that it was done', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     await returnFromConsent(b, state)
@@ -166,7 +166,7 @@ describe('an old state', () => {
     expect(b.saves).toHaveLength(1)
   })
 
-  test('used in vain: the second try hears why, and what to do', async () => {
+  test('failed: the second callback receives the reason and what to do', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const first = b.manager.handleTrackerCallback({ code: CODE, state })
@@ -180,7 +180,7 @@ describe('an old state', () => {
   })
 })
 
-test('a reload while the code is being exchanged hears the same end, after one exchange', async () => {
+test('a reload during the exchange receives the same result after one exchange', async () => {
   const b = createAccountsBench()
   const state = await startRedirect(b)
   const pages = [
@@ -195,8 +195,8 @@ test('a reload while the code is being exchanged hears the same end, after one e
   for (const page of await Promise.all(pages)) expect(page).toMatchObject({ status: 503 })
 })
 
-describe('a consent that was not given', () => {
-  test('ends the journey with a page', async () => {
+describe('a refused consent', () => {
+  test('ends the flow with a page', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = await openCallback(b, { error: 'access_denied', state })
@@ -205,7 +205,7 @@ describe('a consent that was not given', () => {
     expect(b.providers.count('exchange')).toBe(0)
   })
 
-  test('for another reason: the page repeats it, and no script of it runs', async () => {
+  test('for another reason: the page quotes the reason escaped', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = await b.now(
@@ -221,7 +221,7 @@ describe('a consent that was not given', () => {
     expect(html).not.toContain('\u202E')
   })
 
-  test('a code that comes with it is not exchanged', async () => {
+  test('a code in the same callback is not exchanged', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     await openCallback(b, { code: CODE, error: 'access_denied', state })
@@ -229,7 +229,7 @@ describe('a consent that was not given', () => {
   })
 })
 
-test('our state without a code changes nothing: the journey goes on', async () => {
+test('a known state without a code changes nothing: the flow continues', async () => {
   const b = createAccountsBench()
   const state = await startRedirect(b)
   expect(await openCallback(b, { state })).toMatchObject({ status: 400 })
@@ -237,7 +237,7 @@ test('our state without a code changes nothing: the journey goes on', async () =
   expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
 })
 
-describe('what fails', () => {
+describe('failures', () => {
   test('tokens that don’t work are not saved', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
@@ -249,7 +249,7 @@ describe('what fails', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('a tracker that never answers: the page comes all the same', async () => {
+  test('a tracker that never answers: the page is sent after the timeout', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })
@@ -261,7 +261,7 @@ describe('what fails', () => {
     })
   })
 
-  test('what the disk does not take is not connected', async () => {
+  test('tokens that cannot be written are not connected', async () => {
     const b = createAccountsBench()
     b.world.refuseSave = no('failed', 'config.json could not be written')
     const state = await startRedirect(b)
@@ -271,7 +271,7 @@ describe('what fails', () => {
     })
   })
 
-  test('a disk that hangs: the page comes, and the tokens are not written behind the person’s back', async () => {
+  test('a disk that hangs: the page is sent, and the tokens are not written later', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     let open: () => void = () => {}
@@ -287,14 +287,14 @@ describe('what fails', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('while the port is not known, nobody is sent off', async () => {
+  test('no redirect starts before the port is known', async () => {
     const b = createAccountsBench()
     b.world.port = undefined
     expect(await b.manager.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
     expect(b.providers.asked).toEqual([])
   })
 
-  test('where only a key given by hand is possible, the form is shown', async () => {
+  test('when only a key given by hand is possible, the reply asks for one', async () => {
     const b = createAccountsBench()
     b.providers.authorization = no('invalid', 'this tracker takes a personal token')
     expect(await b.manager.connect('tracker')).toEqual(
@@ -313,7 +313,7 @@ describe('what fails', () => {
   )
 })
 
-describe('several journeys', () => {
+describe('several redirect flows', () => {
   test('two at once: each is exchanged by its own code and verifier', async () => {
     const b = createAccountsBench()
     const first = await startRedirect(b)
@@ -323,7 +323,7 @@ describe('several journeys', () => {
     expect(b.saves).toHaveLength(2)
   })
 
-  test('two being exchanged at once: the later begun has the last word, whichever is ready first', async () => {
+  test('two concurrent exchanges: the later flow counts, in either order of completion', async () => {
     for (const order of [
       [0, 1],
       [1, 0],
@@ -343,7 +343,7 @@ describe('several journeys', () => {
     }
   })
 
-  test('the first may finish after the second was begun, and the second after it', async () => {
+  test('the first flow may finish after the second began, and the second after it', async () => {
     const b = createAccountsBench()
     const first = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state: first })
@@ -354,7 +354,7 @@ describe('several journeys', () => {
     expect(await returnFromConsent(b, second)).toMatchObject({ status: 200 })
   })
 
-  test('a first that comes back after the second has arrived is told that it counts no more', async () => {
+  test('a first flow that returns after the second connected is superseded', async () => {
     const b = createAccountsBench()
     const first = await startRedirect(b)
     const second = await startRedirect(b)
@@ -366,7 +366,7 @@ describe('several journeys', () => {
     expect(b.providers.count('exchange')).toBe(1)
   })
 
-  test('of too many, the oldest is forgotten, but not one that is being exchanged', async () => {
+  test('of too many flows the oldest is evicted, but not during its exchange', async () => {
     const b = createAccountsBench()
     const busy = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state: busy })
@@ -381,7 +381,7 @@ describe('several journeys', () => {
     expect(await page).toMatchObject({ status: 200 })
   })
 
-  test('browsers without end that wait for one journey do not pile up', async () => {
+  test('the number of callbacks that wait for one flow is limited', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const all = Array.from({ length: 20 }, () => b.manager.handleTrackerCallback({ code: CODE, state }))
@@ -391,10 +391,10 @@ describe('several journeys', () => {
   })
 })
 
-describe('a person who does something else meanwhile wins', () => {
+describe('another action of the person during the flow counts', () => {
   const connected = { tracker: { apiKey: 'lin_api_old', refreshToken: 'old-refresh' } }
 
-  test('disconnecting ends a journey at the consent page', async () => {
+  test('disconnecting ends a flow at the consent page', async () => {
     const b = createAccountsBench(connected)
     const state = await startRedirect(b)
     await b.manager.changeCredentials({ trackerApiKey: '' })
@@ -416,7 +416,7 @@ describe('a person who does something else meanwhile wins', () => {
     expect(b.stored().tracker).toEqual({})
   })
 
-  test('another tracker was configured: the code is not shown to it', async () => {
+  test('after a change of tracker the code is not sent to the new one', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     b.edit({ tracker: { driver: 'github' } })
@@ -424,14 +424,14 @@ describe('a person who does something else meanwhile wins', () => {
     expect(b.providers.count('exchange')).toBe(0)
   })
 
-  test('a token refreshed in between is no other word of anybody', async () => {
+  test('a token refresh during the flow does not supersede it', async () => {
     const b = createAccountsBench(connected)
     const state = await startRedirect(b)
     b.edit({ tracker: { apiKey: 'refreshed', refreshToken: 'another' } })
     expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
   })
 
-  test('once disconnected, nobody is told that it is connected', async () => {
+  test('after a disconnect no callback reports a connection', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     await returnFromConsent(b, state)
@@ -440,13 +440,13 @@ describe('a person who does something else meanwhile wins', () => {
   })
 })
 
-describe('an address brought by hand', () => {
+describe('a pasted address', () => {
   test.each([
     (state: string) => `http://localhost:4400/api/connect/tracker/callback?code=${CODE}&state=${state}`,
     (state: string) => ` http://127.0.0.1:9/api/connect/tracker/callback?state=${state}&code=${CODE}#_\n`,
     (state: string) => `localhost:4400/api/connect/tracker/callback?code=${CODE}&state=${state}`,
     (state: string) => `?code=${CODE}&state=${state}`,
-  ])('is as good as the browser’s own', async (addressOf) => {
+  ])('works like the browser’s own request', async (addressOf) => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const answer = b.manager.handlePastedCallback(addressOf(state))
@@ -470,7 +470,7 @@ describe('an address brought by hand', () => {
     '?state=abc',
     `?code=${'secret'.repeat(2000)}&state=x`,
     '?code=secret&code=secret&state=x',
-  ])('that is none is refused, and not repeated: %j', async (address) => {
+  ])('of another form is refused and not quoted: %j', async (address) => {
     const b = createAccountsBench()
     const answer = await b.manager.handlePastedCallback(address)
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
@@ -478,7 +478,7 @@ describe('an address brought by hand', () => {
     expect(JSON.stringify(answer)).not.toContain('secret')
   })
 
-  test('of a stranger is an error, and so is a refused consent', async () => {
+  test('with an unknown state is an error, and so is a refused consent', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     expect(await b.manager.handlePastedCallback('?code=abc&state=forged')).toMatchObject({
@@ -490,8 +490,8 @@ describe('an address brought by hand', () => {
   })
 })
 
-describe('whoever waits is answered', () => {
-  test('when the journey throws', async () => {
+describe('pending requests are answered', () => {
+  test('when the flow throws', async () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })

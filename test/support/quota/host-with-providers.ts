@@ -1,8 +1,8 @@
 /**
- * A whole host between a Linear and a GitHub with their real limits: fifty repositories, two hundred open pull
- * requests, each of a run that is finished, and tickets that change.
+ * A whole host with a fake Linear and a fake GitHub that apply their real limits: fifty repositories, two hundred open
+ * pull requests of finished runs, and tickets that change.
  *
- * Everything between the host's lives and the wire is the product's own. One clock, wound by the test, is everybody's.
+ * Everything between the host's actors and the network is product code. The test advances one clock for all.
  */
 import type { Host } from '../../../actors/root/create-host.ts'
 import { realChance, realClock } from '../../../bin/clock.ts'
@@ -32,11 +32,11 @@ const WEEK_MS = 7 * 24 * 3_600_000
 export interface HostWithProvidersOptions {
   readonly tracker: 'linear key' | 'linear oauth' | 'github'
   readonly repos?: number
-  /** Of the tickets, so many are eligible. */
+  /** The number of eligible tickets. */
   readonly eligible?: number
   readonly tickets?: number
   readonly pollSeconds?: number
-  /** Of GitHub; absent, as it has them. */
+  /** Replaces GitHub's real limits. */
   readonly limits?: Partial<Limits>
 }
 
@@ -47,13 +47,13 @@ export interface HostWithProviders {
   readonly github: FakeGithub
   readonly meter: Meter
   readonly host: Host
-  /** Full names; their keys in the configuration are `r1`, `r2` and so on. */
+  /** Full repository names; their keys in the configuration are `r1`, `r2` and so on. */
   readonly remotes: readonly string[]
   readonly runs: readonly Run[]
   readonly issues: readonly IssueRow[]
-  /** On GitHub, where these are the tickets. */
+  /** Issues per repository when GitHub issues are the tickets. */
   readonly issuesARepo: number
-  /** With which tickets are asked for. */
+  /** The credential of the tracker. */
   readonly trackerKey: string
   close(): Promise<void>
 }
@@ -62,7 +62,7 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
   const { repos = REPOS, tickets = 1_000, eligible = 100 } = options
   const clock = new PacedClock()
   const linear = await startLinear({ now: clock.now })
-  // Of limits it is, and not of tokens that run out.
+  // Tokens must not expire during the test.
   linear.accounts.accessMs = WEEK_MS
   const github = await startGithub({ clock, people: PEOPLE, limits: options.limits ?? {} })
   const remotes = Array.from({ length: repos }, (_, n) => `ada/lamps-${n + 1}`)
@@ -123,7 +123,7 @@ const PEOPLE = [
   { login: 'bo', tokens: ['ghp_bo'] },
 ]
 
-/** Pull requests, and issues where these are the tickets; where there are many, each waits for the one before. */
+/** Adds pull requests and the given issues. With many issues, each is blocked by the previous one. */
 async function seedRepository(github: FakeGithub, remote: string, issues: number): Promise<void> {
   await github.addRepo({ fullName: remote, members: { pat: 'push', bo: 'push' } })
   await github.openPulls(remote, PULLS_A_REPO, 'bo')

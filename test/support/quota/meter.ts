@@ -1,8 +1,8 @@
 /**
- * What services are asked and what that costs, written down as it goes out and comes back, in the services' own words.
+ * Meter records every request to the services and its cost, as the services report it.
  *
- * A quota is kept when no hour (or minute) of the whole time was too dear, wherever it begins: so the dearest one is
- * looked for, and not the dearest of those that a service happens to count.
+ * A quota is kept when no hour (or minute) exceeds it, wherever the hour begins. So `peak` searches all spans, not only
+ * the windows that a service counts.
  */
 import type { Clock } from '../../../core/ports.ts'
 import type { Http, HttpReply, HttpRequest } from '../../../providers/http/http.ts'
@@ -17,11 +17,11 @@ export interface MeterEntry {
   readonly request: HttpRequest
   readonly path: string
   readonly resource: 'linear' | 'core' | 'graphql'
-  /** In the order in which they went out and came back. */
+  /** A sequence number over all starts and ends, like `ended`. */
   readonly began: number
   ended: number
   status: number
-  /** Against the hour's quota: points of Linear, requests of REST, points of GraphQL. */
+  /** The cost in the hourly quota: Linear points, REST requests, GraphQL points. */
   cost: number
 }
 
@@ -33,7 +33,7 @@ export class Meter {
   #used = 0
   #lastMoment = 0
   inFlight = 0
-  /** Under way at once at most, of everything that was asked. */
+  /** The highest number of concurrent requests. */
   inFlightMax = 0
 
   constructor(http: Pick<Http, 'send'>, clock: Pick<Clock, 'now'>, isLinear: (url: string) => boolean) {
@@ -81,7 +81,7 @@ export class Meter {
     else entry.cost = this.#usedSinceLast(Number(headers['x-ratelimit-used'] ?? 0))
   }
 
-  /** Of GraphQL only what was used by then is told; it begins anew every hour. */
+  /** GitHub reports only the GraphQL points used so far, and resets them every hour. */
   #usedSinceLast(used: number): number {
     const spent = used < this.#used ? used : used - this.#used
     this.#used = used
@@ -89,7 +89,7 @@ export class Meter {
   }
 }
 
-/** The most of any span of this length. */
+/** The highest sum within any span of this length. */
 export function peak(
   entries: readonly MeterEntry[],
   spanMs: number,
@@ -110,9 +110,9 @@ export function peak(
 
 export const countOne = (): number => 1
 export const cost = ({ cost }: MeterEntry): number => cost
-/** As GitHub weighs what is asked within a minute. */
+/** GitHub's points of a request in the quota per minute. */
 export const weight = (entry: MeterEntry): number => (isWrite(entry) ? 5 : 1)
-/** GraphQL's questions are sent as POST as well. */
+/** GraphQL queries are POST requests too, so the body decides. */
 export function isWrite({ request: { method, body = '' }, resource }: MeterEntry): boolean {
   return resource === 'graphql' ? body.includes('"mutation ') : method !== 'GET'
 }

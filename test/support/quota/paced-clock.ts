@@ -1,7 +1,4 @@
-/**
- * A clock wound by hand that waits, after whatever it lets happen, until all that was asked over the network is
- * answered: hours of a host's life with real requests, each at its instant.
- */
+/** PacedClock is a manual clock that waits after each step until all network requests are answered. */
 import { ManualClock, promisesSettled } from '../manual-clock.ts'
 
 export class PacedClock extends ManualClock {

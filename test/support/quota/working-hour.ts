@@ -1,15 +1,15 @@
 /**
- * What goes on in a working hour between the host and its neighbours: people look at pull requests and talk about
- * them, others push and comment on GitHub, and tickets change, some of them many at once.
+ * SimulatedPeople plays a working hour: people open and comment on pull requests in the dashboard, others push and
+ * comment on GitHub, and tickets change, some of them in bulk.
  *
- * The rates are those of a day whose whole work is done in eight hours.
+ * The rates are daily totals, spread over eight working hours.
  */
 import type { Result } from '../../../core/result.ts'
 import type { Random } from '../random.ts'
 import { type HostWithProviders, PULLS_A_REPO } from './host-with-providers.ts'
 import { HOUR_MS, MINUTE_MS } from './meter.ts'
 
-/** A day's, by what is done. */
+/** How often each action happens per day. */
 const DAILY = {
   'open the page of pull requests': 100,
   'open a pull request': 60,
@@ -24,18 +24,18 @@ const DAILY = {
 export type PersonAction = keyof typeof DAILY
 
 const WORKING_HOURS = 8
-/** Somebody who opens the page looks again in a moment. */
+/** The probability that a person opens the page a second time. */
 const REPEAT_PROBABILITY = 0.3
 const BULK_TICKETS = 300
 const BATCH_TICKETS = 50
 const BATCH_MS = 100
-/** In each working hour, as it begins. */
+/** The period of bulk changes. */
 const BULK_EVERY_MINUTES = 60
 
 export class SimulatedPeople {
-  /** How often each was done. */
+  /** How often each action was performed. */
   readonly done = new Map<PersonAction, number>()
-  /** What they were told instead of an answer. */
+  /** The messages of refused actions. */
   readonly refusals: string[] = []
   readonly #place: HostWithProviders
   readonly #random: Random
@@ -46,7 +46,7 @@ export class SimulatedPeople {
     this.#random = random
   }
 
-  /** Lets so many hours go by, with people at work. */
+  /** Simulates working hours. */
   async work(hours: number): Promise<void> {
     for (let minute = 0; minute < hours * 60; minute++) {
       if (minute % BULK_EVERY_MINUTES === 30) await this.#changeMany()
@@ -59,7 +59,7 @@ export class SimulatedPeople {
     }
   }
 
-  /** At night nobody does anything. */
+  /** Simulates hours without any action. */
   async sleep(hours: number): Promise<void> {
     await this.#place.clock.advance(hours * HOUR_MS)
   }
@@ -113,7 +113,7 @@ export class SimulatedPeople {
     return `Word ${this.#lastText}`
   }
 
-  // ---- elsewhere -----------------------------------------------------------------------------------------------------
+  // ---- changes at the services ---------------------------------------------------------------------------------------
 
   async #changePull(): Promise<void> {
     const { github, remotes } = this.#place
@@ -129,7 +129,7 @@ export class SimulatedPeople {
     } else github.addComment(remote, number, { author: 'bo', body: this.#nextText() })
   }
 
-  /** Where issues are the tickets, they are talked about. */
+  /** Changes a ticket, or comments on an issue when GitHub issues are the tickets. */
   #changeTicket(): void {
     const { github, issues, linear, remotes } = this.#place
     if (issues.length > 0) linear.world.change(this.#random.pick(issues), { title: this.#nextText() })
@@ -137,12 +137,12 @@ export class SimulatedPeople {
       github.addComment(this.#random.pick(remotes), this.#issue(), { author: 'bo', body: this.#nextText() })
   }
 
-  /** They come after the pull requests. */
+  /** Issue numbers follow the numbers of the pull requests. */
   #issue(): number {
     return 1 + PULLS_A_REPO + this.#random.below(this.#place.issuesARepo)
   }
 
-  /** Linear changes at most fifty in one go. */
+  /** Changes many tickets; Linear accepts at most fifty at once. */
   async #changeMany(): Promise<void> {
     for (let n = 0; n < BULK_TICKETS; n++) {
       this.#changeTicket()

@@ -1,4 +1,4 @@
-/** Accounts with real parts below them, in an environment of the test's own. */
+/** The accounts port over real HTTP, with the test's own environment. */
 import { afterEach, expect } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { Accounts } from '../../../../core/provider-ports.ts'

@@ -1,4 +1,4 @@
-/** Connecting as the host does it: whole journeys against the trackers' and code hosts' doubles, with and without a helper. */
+/** Whole OAuth flows against fake trackers and code hosts, with and without a helper. */
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import { startHelperServer } from '../../../../oauth-helper/server.ts'
@@ -27,7 +27,7 @@ async function startTestGithub(clock?: ManualClock): Promise<FakeGithub> {
   return github
 }
 
-/** The real helper before both doubles; answers its address. */
+/** Starts the real helper in front of both fakes. Returns its address. */
 async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<string> {
   const settings = readHelperSettings({
     secrets: {
@@ -58,12 +58,12 @@ async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<
   return `http://127.0.0.1:${helper.value.port}`
 }
 
-function valueOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
+function unwrap<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
-/** Where the provider of tokens names a time, it is asked once until then, whoever wants one. */
+/** During a pause that the token service stated, all callers together send no further request. */
 async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLinear): Promise<void> {
   const clock = new ManualClock()
   const http = createHttp({ clock: realClock, random: realChance })
@@ -81,15 +81,15 @@ async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLin
   expect(await accounts.refreshTrackerToken(config, refreshToken)).toMatchObject({ ok: true })
 }
 
-describe('with a client id of one’s own', () => {
-  test('the tracker is connected by PKCE, checked, and its token renewed', async () => {
+describe('with the person’s own client id', () => {
+  test('the tracker is connected with PKCE and checked, and its token is renewed', async () => {
     const linear = await startTestLinear()
     const config = configWith({
       tracker: { apiUrl: linear.url },
       connect: { trackerClientId: linear.app.clientId },
     })
     const accounts = createTestAccounts()
-    const authorization = valueOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
+    const authorization = unwrap(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
     const back = linear.consent(authorization.url)
     expect(back.searchParams.get('state')).toBe('the-state')
     const order = {
@@ -97,9 +97,9 @@ describe('with a client id of one’s own', () => {
       port: PORT,
       verifier: authorization.verifier ?? '',
     }
-    const pair = valueOf(await accounts.exchangeTrackerCode(config, order))
+    const pair = unwrap(await accounts.exchangeTrackerCode(config, order))
     expect(await accounts.exchangeTrackerCode(config, order)).toMatchObject(refusedAs('unauthorized'))
-    const renewed = valueOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
+    const renewed = unwrap(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
     expect(await accounts.checkTracker(connected)).toMatchObject({
       ok: true,
@@ -126,7 +126,7 @@ describe('with a client id of one’s own', () => {
     await connectByDeviceFlow(config, github, clock)
   })
 
-  test('one that the code host does not know, or without the flow, is named', async () => {
+  test('an unknown client id, or one without the device flow, is named in the refusal', async () => {
     const github = await startTestGithub()
     const config = configWith({
       codehost: { apiUrl: github.apiUrl },
@@ -145,14 +145,14 @@ describe('with a client id of one’s own', () => {
   })
 })
 
-/** From nobody has confirmed, through too early, to a token that works. */
+/** Polls while unconfirmed and too early, then confirms and checks the token. */
 async function connectByDeviceFlow(
   config: ServiceConfig,
   github: FakeGithub,
   clock: ManualClock,
 ): Promise<void> {
   const accounts = createTestAccounts()
-  const started = valueOf(await accounts.startDevice(config))
+  const started = unwrap(await accounts.startDevice(config))
   expect(started).toMatchObject({
     verificationUri: 'https://github.com/login/device',
     intervalSeconds: 5,
@@ -164,33 +164,33 @@ async function connectByDeviceFlow(
   expect(await poll()).toEqual({ ok: true, value: { is: 'pending' } })
   github.device.approve(started.userCode, 'mona')
   clock.jump(10_000)
-  const { is, token } = valueOf(await poll()) as { is: string; token: string }
+  const { is, token } = unwrap(await poll()) as { is: string; token: string }
   expect(is).toBe('token')
   const connected = { ...config, codehost: { ...config.codehost, token } }
   expect(await accounts.checkCodehost(connected)).toMatchObject({
     ok: true,
     value: expect.stringContaining('mona'),
   })
-  expect(valueOf(await poll())).toMatchObject({ is: 'over' })
-  const other = valueOf(await accounts.startDevice(config))
+  expect(unwrap(await poll())).toMatchObject({ is: 'over' })
+  const other = unwrap(await accounts.startDevice(config))
   github.device.deny(other.userCode)
   clock.jump(10_000)
-  expect(valueOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
-  const late = valueOf(await accounts.startDevice(config))
+  expect(unwrap(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
+  const late = unwrap(await accounts.startDevice(config))
   clock.jump(901_000)
-  expect(valueOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
+  expect(unwrap(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
     is: 'over',
     reason: expect.stringContaining('connect again'),
   })
 }
 
-describe('without a client id the helper is asked', () => {
-  test('the tracker is connected through it, and no secret of the helper is on this machine', async () => {
+describe('without a client id, through the helper', () => {
+  test('the tracker is connected, and no secret of the helper is on this machine', async () => {
     const [linear, github] = [await startTestLinear(), await startTestGithub()]
     const apiBase = await startTestHelper(linear, github)
     const config = configWith({ tracker: { apiUrl: linear.url }, connect: { apiBase: `${apiBase}/` } })
     const accounts = createTestAccounts()
-    const authorization = valueOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
+    const authorization = unwrap(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
     expect(authorization.verifier).toBeUndefined()
     expect(new URL(authorization.url).origin).toBe(apiBase)
     const sent = await fetch(authorization.url, { redirect: 'manual' })
@@ -198,20 +198,20 @@ describe('without a client id the helper is asked', () => {
     expect(back.origin + back.pathname).toBe(REDIRECT)
     expect(back.searchParams.get('state')).toBe('the state')
     const code = back.searchParams.get('code') ?? ''
-    const pair = valueOf(await accounts.exchangeTrackerCode(config, { code, port: PORT }))
+    const pair = unwrap(await accounts.exchangeTrackerCode(config, { code, port: PORT }))
     expect(Date.parse(pair.expiresAt ?? '') - Date.now()).toBeGreaterThan(80_000_000)
     expect(await accounts.exchangeTrackerCode(config, { code, port: PORT })).toMatchObject(
       refusedAs('unauthorized'),
     )
-    const renewed = valueOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
+    const renewed = unwrap(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
-    expect(valueOf(await accounts.checkTracker(connected))).toContain('Acme')
+    expect(unwrap(await accounts.checkTracker(connected))).toContain('Acme')
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_grant' }, { times: 1 })
     const dead = await accounts.refreshTrackerToken(config, renewed.refreshToken ?? '')
     expect(dead).toMatchObject(refusedAs('unauthorized', /connect again/))
   })
 
-  test('what passes at the tracker does not cost the connection', async () => {
+  test('a passing failure of the tracker does not disconnect it', async () => {
     const [linear, github] = [await startTestLinear(), await startTestGithub()]
     const config = configWith({ connect: { apiBase: await startTestHelper(linear, github) } })
     const accounts = createTestAccounts()
@@ -227,7 +227,7 @@ describe('without a client id the helper is asked', () => {
     expect(await refreshed()).toMatchObject(refusedAs('unavailable', /no request is sent before/))
   })
 
-  test('the code host is connected through it', async () => {
+  test('the code host is connected', async () => {
     const clock = new ManualClock()
     const [linear, github] = [await startTestLinear(), await startTestGithub(clock)]
     const apiBase = await startTestHelper(linear, github)
@@ -246,7 +246,7 @@ describe('without a client id the helper is asked', () => {
     )
   })
 
-  test('each provider by itself: a client id for one does not take the other from the helper', async () => {
+  test('a client id for one provider leaves the other with the helper', async () => {
     const [linear, github] = [await startTestLinear(), await startTestGithub()]
     const apiBase = await startTestHelper(linear, github)
     const config = configWith({
@@ -254,14 +254,14 @@ describe('without a client id the helper is asked', () => {
       connect: { apiBase, trackerClientId: 'own' },
     })
     const accounts = createTestAccounts()
-    const authorization = valueOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
+    const authorization = unwrap(accounts.authorizeTracker(config, { state: 's', port: PORT }))
     expect(new URL(authorization.url).origin).toBe(linear.url)
     expect((await accounts.startDevice(config)).ok).toBe(true)
   })
 })
 
-describe('where there is nothing to connect through', () => {
-  test('without a helper and a client id only a key by hand is possible, and the reason says all ways', async () => {
+describe('without a way to connect', () => {
+  test('without a helper and a client id the refusal names all alternatives', async () => {
     const accounts = createTestAccounts()
     const config = configWith({})
     const order = { state: 's', port: PORT }
@@ -278,7 +278,7 @@ describe('where there is nothing to connect through', () => {
     expect(await accounts.pollDevice(config, 'd')).toMatchObject(refusedAs('invalid'))
   })
 
-  test('folders on this machine need no account', async () => {
+  test('local drivers need no account', async () => {
     const accounts = createTestAccounts()
     const config = configWith({
       tracker: { driver: 'local', path: '/t' },
@@ -297,14 +297,14 @@ describe('where there is nothing to connect through', () => {
     for (const answer of answers) expect(answer).toMatchObject(refusedAs('invalid', /needs no account/))
   })
 
-  test('issues of GitHub are read with a token, which is checked at GitHub', async () => {
+  test('a token for GitHub issues is checked at GitHub', async () => {
     const github = await startTestGithub()
     const accounts = createTestAccounts()
     const config = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_mona' } })
     expect(accounts.authorizeTracker(config, { state: 's', port: PORT })).toMatchObject(
       refusedAs('invalid', /token/),
     )
-    expect(valueOf(await accounts.checkTracker(config))).toContain('mona')
+    expect(unwrap(await accounts.checkTracker(config))).toContain('mona')
     const wrong = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_nobody' } })
     expect(await accounts.checkTracker(wrong)).toMatchObject(refusedAs('unauthorized'))
   })

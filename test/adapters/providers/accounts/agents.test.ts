@@ -1,4 +1,4 @@
-/** Whether keys of the agents' vendors work, and logins that are on this machine already. */
+/** Checks of the agent vendors' keys, and logins found on this machine. */
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -59,13 +59,13 @@ describe('a key', () => {
     },
   )
 
-  test('of OpenAI that may not list models is a key all the same', async () => {
+  test('of OpenAI without the right to list models is accepted', async () => {
     const { upstream, check } = await startVendors()
     upstream.answer = { status: 403, body: { error: { message: 'Missing scopes: api.model.read' } } }
     expect(await check({ agentBApiKey: 'sk-x' }, 'agentB')).toMatchObject({ ok: true })
   })
 
-  test('that was cut short, or is no key, is told apart without asking', async () => {
+  test('that is incomplete or of another kind is refused without a request', async () => {
     const { upstream, check } = await startVendors()
     expect(await check({ agentAApiKey: SETUP_TOKEN }, 'agentA')).toMatchObject({ ok: true })
     expect(await check({ agentAOauthToken: SETUP_TOKEN }, 'agentA')).toMatchObject({ ok: true })
@@ -78,12 +78,12 @@ describe('a key', () => {
     expect(upstream.asked).toEqual([])
   })
 
-  test('a setup token that was given as a key has a place of its own', () => {
+  test('a setup token given as a key belongs to another field', () => {
     expect(agentAField(SETUP_TOKEN)).toBe('agentAOauthToken')
     expect(agentAField('sk-ant-api03-x')).toBe('agentAApiKey')
   })
 
-  test('logins that were copied are looked at, not asked about', async () => {
+  test('copied logins are checked by their form, without a request', async () => {
     const { upstream, check } = await startVendors()
     expect(await check({ agentBLogin: codexFile() }, 'agentB')).toEqual({
       ok: true,
@@ -117,7 +117,7 @@ function claudeFile(leftMs: number): string {
   return JSON.stringify({ claudeAiOauth: login })
 }
 
-/** A home with programs that say what they are told to. */
+/** Creates a home folder with fake agent programs. */
 function createHome() {
   const folder = tempFolder()
   const bin = join(folder, 'bin')
@@ -148,7 +148,7 @@ function createHome() {
 describe('a login of Claude Code', () => {
   const loggedIn = 'echo \'{"loggedIn":true,"authMethod":"claude.ai"}\''
 
-  test('is taken as its token when that lasts for a while, and it is said until when', async () => {
+  test('is used through its access token when that lasts, and the detail states until when', async () => {
     const { program, file, find, folder } = createHome()
     program('claude', loggedIn)
     file('.claude/.credentials.json', claudeFile(8 * HOUR_MS))
@@ -166,10 +166,10 @@ describe('a login of Claude Code', () => {
   test.each([
     ['the program is not there', undefined, 8 * HOUR_MS, /not installed/],
     ['nobody is logged in', 'echo \'{"loggedIn":false}\'; exit 1', 8 * HOUR_MS, /nobody is logged in/],
-    ['the program speaks otherwise', 'echo hello', 8 * HOUR_MS, /nobody is logged in/],
-    ['it runs out within the hour', loggedIn, HOUR_MS / 2, /within the hour/],
+    ['the program prints something else', 'echo hello', 8 * HOUR_MS, /nobody is logged in/],
+    ['it expires within the hour', loggedIn, HOUR_MS / 2, /within the hour/],
     ['it is in no file', loggedIn, undefined, /no file/],
-  ])('is not taken when %s, and setup-token is named as the way', async (_what, script, leftMs, why) => {
+  ])('is refused when %s, and the refusal names setup-token', async (_what, script, leftMs, why) => {
     const { program, file, find } = createHome()
     if (script !== undefined) program('claude', script)
     if (leftMs !== undefined) file('.claude/.credentials.json', claudeFile(leftMs))
@@ -181,19 +181,19 @@ describe('a login of Claude Code', () => {
 
   test.each([
     ['a link', (at: string, target: string) => symlinkSync(target, at)],
-    ['somebody else’s', (at: string, target: string) => linkSync(target, at)],
-    ['longer than a login', (at: string) => writeFileSync(at, 'x'.repeat(LOGIN_FILE_BYTES_MAX + 1))],
+    ['a file of another user', (at: string, target: string) => linkSync(target, at)],
+    ['a file longer than a login', (at: string) => writeFileSync(at, 'x'.repeat(LOGIN_FILE_BYTES_MAX + 1))],
     ['a folder', (at: string) => mkdirSync(at)],
-  ])('is not taken from what is %s', async (what, make) => {
+  ])('is not read from %s', async (what, make) => {
     const { program, file, find, folder } = createHome()
     program('claude', loggedIn)
     const target = file('elsewhere', claudeFile(8 * HOUR_MS))
     make(join(folder, '.claude', '.credentials.json'), target)
-    const uid = what === 'somebody else’s' ? 12_345 : (process.getuid?.() ?? 0)
+    const uid = what === 'a file of another user' ? 12_345 : (process.getuid?.() ?? 0)
     expect(await find('agentA', {}, { uid })).toMatchObject(refusedAs('invalid', /no file/))
   })
 
-  test('the environment is looked at first, and a key in it is checked', async () => {
+  test('the environment comes first, and a key in it is checked', async () => {
     const { upstream, bases } = await startVendors()
     const { find } = createHome()
     expect(
@@ -220,7 +220,7 @@ describe('a login of Claude Code', () => {
 describe('a login of Codex', () => {
   const loggedIn = 'echo "Logged in using ChatGPT" >&2'
 
-  test('is its whole file, and it is said whose it is', async () => {
+  test('is its whole file, and the detail names its owner', async () => {
     const { program, file, find } = createHome()
     program('codex', loggedIn)
     file('.codex/auth.json', codexFile())
@@ -230,7 +230,7 @@ describe('a login of Codex', () => {
     })
   })
 
-  test('is found where CODEX_HOME says', async () => {
+  test('is found in the folder that CODEX_HOME names', async () => {
     const { program, find } = createHome()
     program('codex', loggedIn)
     const other = tempFolder()
@@ -238,7 +238,7 @@ describe('a login of Codex', () => {
     expect(await find('agentB', { CODEX_HOME: other })).toMatchObject({ ok: true })
   })
 
-  test('that is no more than a key is taken as the key, once OpenAI has taken it', async () => {
+  test('that holds only a key is used as a key once OpenAI accepts it', async () => {
     const { upstream, bases } = await startVendors()
     const { program, file, find } = createHome()
     program('codex', loggedIn)
@@ -254,7 +254,7 @@ describe('a login of Codex', () => {
     ['the program is not there', undefined, true, /not installed/],
     ['nobody is logged in', 'echo "Not logged in" >&2; exit 1', true, /nobody is logged in/],
     ['it is in no file', loggedIn, false, /no file/],
-  ])('is not taken when %s', async (_what, script, hasFile, why) => {
+  ])('is refused when %s', async (_what, script, hasFile, why) => {
     const { program, file, find } = createHome()
     if (script !== undefined) program('codex', script)
     if (hasFile) file('.codex/auth.json', codexFile())
@@ -262,7 +262,7 @@ describe('a login of Codex', () => {
     expect(await find('agentB')).toMatchObject(refusedAs('invalid', /codex login/))
   })
 
-  test('a program that hangs does not outlive the service', async () => {
+  test('a program that hangs is killed when the service stops', async () => {
     const { program, file, find, folder } = createHome()
     program(
       'codex',
@@ -279,7 +279,7 @@ describe('a login of Codex', () => {
     expect(await find('agentB', {}, { stopSignal: end.signal })).toMatchObject(refusedAs('invalid'))
   })
 
-  test('a program that hangs is ended, and what it started with it', async () => {
+  test('a program that hangs is killed together with its children', async () => {
     const { program, file, find, folder } = createHome()
     program(
       'codex',
@@ -305,7 +305,7 @@ describe('a login of Codex', () => {
 })
 
 describe('Gemini', () => {
-  test('is taken with the login that its command has kept, where there is no key', async () => {
+  test('is connected with its command’s login when no key exists', async () => {
     const { file, find } = createHome()
     const login = JSON.stringify({ refresh_token: 'planted', token_type: 'Bearer' })
     file('.gemini/oauth_creds.json', login)
@@ -324,12 +324,12 @@ describe('Gemini', () => {
   })
 })
 
-/** Neither gone nor waiting to be noticed. */
+/** Whether the process exists and is no zombie. */
 function isRunning(pid: number): boolean {
   try {
     return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
   } catch {
-    // Gone, maybe while it was read.
+    // The process ended, perhaps during the read.
     return false
   }
 }

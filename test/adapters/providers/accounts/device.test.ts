@@ -1,4 +1,4 @@
-/** Where a code host's own device flow is, by the address of its API. */
+/** The address of a code host's device flow, derived from the address of its API. */
 import { expect, test } from '@jest/globals'
 import { no } from '../../../../core/result.ts'
 import type { HttpRequest } from '../../../../providers/http/http.ts'

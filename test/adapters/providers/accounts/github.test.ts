@@ -1,4 +1,4 @@
-/** Whether a GitHub token is good, asked of a GitHub that knows several kinds. */
+/** Checks of GitHub tokens against a fake GitHub with several kinds of tokens. */
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { checkGithub } from '../../../../providers/accounts/github.ts'
 import { type GithubBench, githubBench } from '../codehost/github-fixture.ts'
@@ -13,7 +13,7 @@ afterAll(() => bench.close())
 const check = (token: string, apiUrl = bench.github.apiUrl) => checkGithub(bench.clients, { token, apiUrl })
 const site = () => new URL(bench.github.origin).host
 
-test('a token is somebody’s, on a GitHub', async () => {
+test('a valid token returns its owner and the GitHub host', async () => {
   bench.github.addToken('pat', 'ghp_classic')
   bench.github.addToken('pat', 'github_pat_fine')
   for (const token of ['ghp_classic', 'github_pat_fine'])
@@ -21,21 +21,21 @@ test('a token is somebody’s, on a GitHub', async () => {
   expect(bench.github.violations).toEqual([])
 })
 
-test('one that runs out says when', async () => {
+test('a token with an expiry returns the date', async () => {
   const expiresAtMs = bench.clock.now() + 30 * 86_400_000
   bench.github.addToken('pat', { value: 'ghp_short', expiresAtMs })
   const day = new Date(expiresAtMs).toISOString().slice(0, 10)
   expect(await check('ghp_short')).toEqual({ ok: true, value: `pat on ${site()}, until ${day}` })
 })
 
-test('a classic one needs its scope', async () => {
+test('a classic token needs the scope', async () => {
   bench.github.addToken('pat', { value: 'ghp_little', scopes: ['public_repo', 'gist'] })
   expect(await check('ghp_little')).toMatchObject({
     refusal: { kind: 'invalid', message: expect.stringMatching(/^the token of pat lacks the scope repo/) },
   })
 })
 
-test.each(['ghu_app', 'github_pat_fine'])('%s, which has no scopes, lacks none', async (token) => {
+test.each(['ghu_app', 'github_pat_fine'])('%s has no scopes and is accepted', async (token) => {
   const empty: Told = { json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }
   expect(await checkGithub(byHand(() => empty).clients, { token })).toEqual({
     ok: true,

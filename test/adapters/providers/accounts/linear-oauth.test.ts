@@ -1,4 +1,4 @@
-/** Linear's OAuth with a client id of one's own: where it leads, what it answers, and what its refusals mean. */
+/** Linear's OAuth with the person's own client id: addresses, replies and refusals. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
@@ -48,8 +48,8 @@ const TOKENS = {
   scope: ['read', 'write'],
 }
 
-describe('the way to the consent page', () => {
-  test('asks for reading and writing, with a state and a challenge of its own', () => {
+describe('the address of the consent page', () => {
+  test('requests read and write access, with a state and a PKCE challenge', () => {
     const authorization = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, random)
     if (!authorization.ok) throw new Error(authorization.refusal.message)
     const url = new URL(authorization.value.url)
@@ -67,7 +67,7 @@ describe('the way to the consent page', () => {
     })
   })
 
-  test('leads to the place that is configured', () => {
+  test('uses the configured address', () => {
     const config = configFor({}, 'http://127.0.0.1:99/graphql')
     const authorization = authorizeLinear(config, { state: 's', port: 1 }, random)
     expect(authorization.ok && authorization.value.url).toMatch(
@@ -75,15 +75,15 @@ describe('the way to the consent page', () => {
     )
   })
 
-  test('is not there without a client id', () => {
+  test('is refused without a client id', () => {
     expect(authorizeLinear(configDefaults, { state: 's', port: 1 }, random)).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('connect.trackerClientId') },
     })
   })
 })
 
-describe('a code becomes tokens', () => {
-  test('with the verifier, and with the secret where there is one', async () => {
+describe('a code is exchanged for tokens', () => {
+  test('with the verifier, and with the secret when one is set', async () => {
     const clock = new ManualClock(Date.UTC(2026, 0, 1))
     const { http, requests, form } = httpReplying(200, TOKENS)
     const order = { code: CODE, port: 4400, verifier: 'v' }
@@ -119,8 +119,8 @@ describe('tokens are renewed', () => {
 
   test.each<[string, object, object]>([
     ['no refresh token: the old one stays', { access_token: 'a' }, { accessToken: 'a' }],
-    ['an odd lifetime is none', { access_token: 'a', expires_in: 'soon' }, { accessToken: 'a' }],
-    ['a negative one, too', { access_token: 'a', expires_in: -5 }, { accessToken: 'a' }],
+    ['an invalid lifetime is ignored', { access_token: 'a', expires_in: 'soon' }, { accessToken: 'a' }],
+    ['a negative lifetime is ignored', { access_token: 'a', expires_in: -5 }, { accessToken: 'a' }],
     [
       'an endless one ends',
       { access_token: 'a', expires_in: 1e300 },
@@ -172,7 +172,7 @@ describe('tokens are renewed', () => {
   })
 })
 
-describe('with a Linear of its own', () => {
+describe('against a fake Linear', () => {
   const CALLBACK = 'http://localhost:4400/api/connect/tracker/callback'
 
   async function bench(secret?: string) {
@@ -200,7 +200,7 @@ describe('with a Linear of its own', () => {
     }
   }
 
-  test('a consent becomes a token that works, and a new one when it is renewed', async () => {
+  test('a consent leads to a working token, and a refresh to a new one', async () => {
     const one = await bench()
     const { linear, http, config } = one
     const { pair, order } = await connected(one)
@@ -220,7 +220,7 @@ describe('with a Linear of its own', () => {
     await one.stop()
   })
 
-  test('an answer that got lost is not asked for again', async () => {
+  test('a lost reply is not requested again', async () => {
     const one = await bench()
     const { refreshToken } = one.linear.grant()
     one.linear.onTokenAnswer = () => 'drop'
@@ -230,7 +230,7 @@ describe('with a Linear of its own', () => {
     await one.stop()
   })
 
-  test('too often, out of order, and a wrong secret are told apart', async () => {
+  test('a rate limit, an outage and a wrong secret are distinguished', async () => {
     const one = await bench('not the secret')
     const { refreshToken } = one.linear.grant()
     const kind = async () => {
@@ -246,7 +246,7 @@ describe('with a Linear of its own', () => {
     await one.stop()
   })
 
-  test('a verifier that is another’s exchanges nothing', async () => {
+  test('a verifier of another flow exchanges nothing', async () => {
     const one = await bench()
     const authorization = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
     const code =
@@ -261,7 +261,7 @@ describe('with a Linear of its own', () => {
   })
 })
 
-describe('whose credential it is', () => {
+describe('the owner of a credential', () => {
   const courierThat = (status: number, body: unknown) => ({
     send: async () => ({ ok: true, value: { status, headers: {}, text: JSON.stringify(body) } }) as const,
   })
@@ -270,7 +270,7 @@ describe('whose credential it is', () => {
     tracker: { ...configDefaults.tracker, apiKey: 'lin_api_x' },
   }
 
-  test('is told for people', async () => {
+  test('is returned for display', async () => {
     const viewer = { id: 'u', name: 'Ada', displayName: 'ada' }
     const body = { data: { viewer, organization: { name: 'Acme', urlKey: 'acme' } } }
     expect(await checkLinear(courierThat(200, body), connected)).toEqual({ ok: true, value: 'Ada in Acme' })
@@ -280,7 +280,7 @@ describe('whose credential it is', () => {
     })
   })
 
-  test('is not told of one that is refused, or missing', async () => {
+  test('is not returned for a refused or missing credential', async () => {
     expect(await checkLinear(courierThat(401, {}), connected)).toMatchObject({
       refusal: { kind: 'unauthorized' },
     })

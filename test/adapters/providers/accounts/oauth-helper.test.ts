@@ -1,4 +1,4 @@
-/** What a host makes of a helper that misbehaves, or of whatever else answers at its address. */
+/** The helper client against a helper that misbehaves, or another server at its address. */
 import { describe, expect, test } from '@jest/globals'
 import { startUpstream } from '../../oauth-helper/helper-fixture.ts'
 import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
@@ -12,17 +12,17 @@ async function bench() {
 
 describe('a refresh token', () => {
   test.each([
-    ['the helper says that it is dead', 401, { error: 'not taken any more' }, 'unauthorized'],
-    ['a network wants a login first', 401, '<html>', 'failed'],
-    ['a proxy wants a login first', 407, '', 'failed'],
-    ['nothing is there', 404, { error: 'there is nothing at this path' }, 'failed'],
+    ['the helper reports it as invalid', 401, { error: 'not taken any more' }, 'unauthorized'],
+    ['a captive portal answers', 401, '<html>', 'failed'],
+    ['a proxy requires a login', 407, '', 'failed'],
+    ['the route does not exist', 404, { error: 'there is nothing at this path' }, 'failed'],
     ['the helper is stopping', 503, { error: 'the service is stopping' }, 'unavailable'],
-    ['something before it is out of order', 502, '<html>', 'unavailable'],
-    ['it is no answer', 200, 'ok', 'failed'],
-    ['there is no token in it', 200, {}, 'failed'],
-    ['a token could not go into a header', 200, { access_token: 'a b' }, 'failed'],
-    ['keys are there that hurt', 200, '{"access_token":"a","__proto__":{}}', 'failed'],
-  ])('is refused, when %s, as that kind', async (_what, status, body, kind) => {
+    ['a gateway has an outage', 502, '<html>', 'unavailable'],
+    ['the reply is no JSON', 200, 'ok', 'failed'],
+    ['the reply holds no token', 200, {}, 'failed'],
+    ['the token cannot stand in a header', 200, { access_token: 'a b' }, 'failed'],
+    ['the reply holds dangerous keys', 200, '{"access_token":"a","__proto__":{}}', 'failed'],
+  ])('is refused when %s', async (_what, status, body, kind) => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { status, body }
     const answer = await accounts.refreshTrackerToken(config, 'planted-refresh')
@@ -33,7 +33,7 @@ describe('a refresh token', () => {
     ])
   })
 
-  test('a wait that is asked for is named, and nobody is asked twice', async () => {
+  test('a stated wait is passed on, and no second request is sent', async () => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { status: 429, headers: { 'retry-after': '7' }, body: { error: 'x' } }
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
@@ -42,7 +42,7 @@ describe('a refresh token', () => {
     expect(upstream.asked).toHaveLength(1)
   })
 
-  test('one that stays good, and one that never runs out, are told by their absence', async () => {
+  test('an omitted refresh token stays valid, and an omitted lifetime means no expiry', async () => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { body: { access_token: 'A', refresh_token: '' } }
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed'))
@@ -52,7 +52,7 @@ describe('a refresh token', () => {
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject({ ok: true })
   })
 
-  test('a helper that is away passes', async () => {
+  test('an unreachable helper is a passing failure', async () => {
     const accounts = createTestAccounts()
     const config = configWith({ connect: { apiBase: 'http://127.0.0.1:9' } })
     expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
@@ -67,7 +67,7 @@ describe('a device flow', () => {
     ['a page that runs a script', { verification_uri: 'javascript:alert(1)' }],
     ['a page without encryption', { verification_uri: 'http://code.example/device' }],
     ['a page with a user in it', { verification_uri: 'https://github.com@evil.example/' }],
-  ])('is not begun with %s', async (_what, wrong) => {
+  ])('does not start with %s', async (_what, wrong) => {
     const { upstream, config, accounts } = await bench()
     const right = {
       device_code: 'd',
@@ -92,13 +92,13 @@ describe('a device flow', () => {
     ['unsupported_grant_type', { is: 'over' }],
     ['device_flow_disabled', { is: 'over' }],
     ['something_new', { is: 'over', reason: expect.stringContaining('something_new') }],
-  ])('%s is understood', async (error, value) => {
+  ])('the error %s is recognized', async (error, value) => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { body: { error } }
     expect(await accounts.pollDevice(config, 'd')).toMatchObject({ ok: true, value })
   })
 
-  test('what cannot be understood or reached just now does not end it', async () => {
+  test('an unreadable reply or an unreachable helper does not end it', async () => {
     const { upstream, config, accounts } = await bench()
     for (const [status, body] of [
       [502, { error: 'the code host could not be reached' }],

@@ -1,4 +1,4 @@
-/** A service that answers when and what the test says, a hand-wound clock, and couriers between the two. */
+/** A client pool on a manual clock, with a service that replies when and what the test says. */
 import type { Urgency } from '../../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
@@ -16,13 +16,13 @@ export const ORIGIN = 'https://api.example'
 export interface SentTestRequest {
   readonly request: HttpRequest
   readonly path: string
-  /** The clock's, when it was sent. */
+  /** Monotonic time of sending. */
   readonly at: number
   reply(status: number, headers?: Record<string, string>, text?: string): Promise<void>
   fail(): Promise<void>
 }
 
-/** Says what is left in `left`, of `limit`, till `reset` (wall milliseconds); in `more-left` of a second thing. */
+/** The test service reports `left` of `limit` until `reset` (wall milliseconds), and `more-left` of a second resource. */
 export const TEST_RULES: RateLimitRules = {
   name: 'Service',
   resourceOf: ({ url }) => (url.includes('/search') ? 'search' : 'core'),
@@ -81,7 +81,7 @@ export function serviceRequest(
   }
 }
 
-/** What became of it, once something did. */
+/** Sends a request. `now` is its state: `waits`, the reply, or the refusal's message. */
 export function sendTracked(client: RateLimitedClient, request: ServiceRequest): { now: string } {
   const progress = { now: 'waits' }
   void client.send(request).then((answer) => {

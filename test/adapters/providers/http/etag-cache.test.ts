@@ -1,4 +1,4 @@
-/** Replies that are kept with their mark, against a stub and against a real service on loopback. */
+/** Replies cached with their ETag, against a fake service and against a real one on loopback. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
@@ -22,8 +22,8 @@ const cached = { cached: true } as const
 const poll = (path: string) => serviceRequest(path, 'background', cached)
 const click = (path: string) => serviceRequest(path, 'person', cached)
 
-describe('a reply that is kept', () => {
-  test('is asked for by its mark, and answered again while it holds, with what is new about it', async () => {
+describe('a cached reply', () => {
+  test('is revalidated by its ETag, and returned with the new headers while unchanged', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, poll('/list'))
     await clock.turn()
@@ -55,7 +55,7 @@ describe('a reply that is kept', () => {
     expect([changed.now, sent[3]?.request.headers['if-none-match']]).toEqual(['200 new list', '"2"'])
   })
 
-  test('may be kept in short, which is made once for as long as it holds', async () => {
+  test('may be stored as a projection, which is computed once per change', async () => {
     const { clock, client, sent } = createClientBench()
     const seen: string[] = []
     const apply = (text: string): string => {
@@ -79,7 +79,7 @@ describe('a reply that is kept', () => {
     expect([refused.now, seen]).toEqual(['500 a long excuse', ['a long list']])
   })
 
-  test('is of one credential, one address and one form', async () => {
+  test('belongs to one credential, one address and one set of headers', async () => {
     const { clock, client, pool, sent } = createClientBench()
     sendTracked(client, poll('/list'))
     await clock.turn()
@@ -95,12 +95,12 @@ describe('a reply that is kept', () => {
   })
 
   test.each<[string, number, Record<string, string>]>([
-    ['without a mark', 200, {}],
-    ['with a mark that cannot be sent back', 200, { etag: '"caf\u00e9 \u2615"' }],
-    ['with a mark without end', 200, { etag: 'x'.repeat(2_000) }],
-    ['that is not to be kept', 200, { etag: '"1"', 'cache-control': 'private, no-store' }],
+    ['without an ETag', 200, {}],
+    ['with an ETag that cannot be sent back', 200, { etag: '"caf\u00e9 \u2615"' }],
+    ['with an ETag that is too long', 200, { etag: 'x'.repeat(2_000) }],
+    ['with no-store', 200, { etag: '"1"', 'cache-control': 'private, no-store' }],
     ['of an error', 404, { etag: '"1"' }],
-  ])('is none %s', async (_what, status, headers) => {
+  ])('is not stored %s', async (_what, status, headers) => {
     const { clock, client, sent } = createClientBench()
     for (const _ of [1, 2]) {
       sendTracked(client, poll('/list'))
@@ -120,7 +120,7 @@ describe('a reply that is kept', () => {
     }
   })
 
-  test('goes when there are too many, the one longest unused first', () => {
+  test('is dropped when there are too many, the least recently used first', () => {
     const replies = new EtagCache({ repliesMax: 3, bytesMax: 1_000 })
     const reply = (chars: number) => ({ status: 200, headers: { etag: '"1"' }, text: 'x'.repeat(chars) })
     const has = (...keys: string[]) => keys.filter((key) => replies.get(key) !== undefined)
@@ -137,8 +137,8 @@ describe('a reply that is kept', () => {
   })
 })
 
-describe('two who ask the same at once', () => {
-  test('share one reply, which is as urgent as the more urgent of them', async () => {
+describe('two equal concurrent requests', () => {
+  test('share one reply with the higher urgency of the two', async () => {
     const { clock, client, sent } = createClientBench({ concurrencyMax: 1 })
     sendTracked(client, serviceRequest('/busy'))
     const all = [
@@ -160,7 +160,7 @@ describe('two who ask the same at once', () => {
     expect(paths(sent).slice(4)).toEqual(['/last'])
   })
 
-  test('a person makes what is under way worth another try', async () => {
+  test('a person’s request makes the running one patient', async () => {
     const { clock, client, sent } = createClientBench()
     const all = [sendTracked(client, poll('/list')), sendTracked(client, click('/list'))]
     await clock.turn()
@@ -171,7 +171,7 @@ describe('two who ask the same at once', () => {
     expect(all.map(({ now }) => now)).toEqual(['200 list', '200 list'])
   })
 
-  test('not when something was changed in between: nobody is shown how it was before', async () => {
+  test('do not share after a write in between, so that no caller sees the old state', async () => {
     const { clock, client, sent } = createClientBench()
     const before = sendTracked(client, poll('/list'))
     sendTracked(client, serviceRequest('/merge', 'person', { method: 'PUT' }))
@@ -191,13 +191,13 @@ describe('two who ask the same at once', () => {
   })
 })
 
-describe('over real lines', () => {
+describe('over real connections', () => {
   const open: { close(): unknown }[] = []
   afterEach(async () => {
     for (const one of open.splice(0)) await one.close()
   })
 
-  test('an unchanged page costs no text, and a limit stops everybody at once', async () => {
+  test('an unchanged page transfers no body, and a rate limit stops all requests at once', async () => {
     let limited = false
     const said: string[] = []
     const server = createServer((asked, reply) => {
@@ -211,7 +211,7 @@ describe('over real lines', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const http = createHttp({ clock: realClock, random: realChance })
-    // However long the requests take, it is within the second for which the service wants to be left alone.
+    // Keeps the requests within the stated second, however long they take.
     const clock = handClock()
     const pool = createClientPool({ http, clock, random: realChance, log: keptLog() })
     open.push(pool, http, server)
@@ -228,7 +228,7 @@ describe('over real lines', () => {
     for (const path of ['/c', '/d', '/e']) expect((await ask(path)).ok).toBe(false)
     expect(said.splice(0)).toEqual(['/a?secret 429'])
     limited = false
-    // A person is served as soon as it may be asked again.
+    // A person's request is sent as soon as the service allows it.
     const clicked = client.send({ ...click('/'), url: `${origin}/a?b` })
     await until('the person waits', () => clock.alarms() > 0)
     expect(said).toEqual([])

@@ -1,4 +1,4 @@
-/** The door to the web, against servers on loopback that do what servers do when things go wrong. */
+/** The HTTP client against misbehaving servers on loopback. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
@@ -14,7 +14,7 @@ afterEach(async () => {
 
 type ReplyHandler = (reply: ServerResponse, asked: IncomingMessage) => void
 
-/** Does the deeds in their order, the last one again and again. */
+/** Starts a server that runs the handlers in order and repeats the last one. */
 async function startService(...handlers: readonly ReplyHandler[]) {
   const seen: string[] = []
   const connections = new Set<Socket>()
@@ -56,7 +56,7 @@ const respondWith =
     void reply.writeHead(status, headers).end('words')
 const closeConnection: ReplyHandler = (reply) => void reply.socket?.destroy()
 
-/** Winds the clock until it is answered; what happens on real lines takes its own time. */
+/** Advances the clock until the promise settles; real connections take real time. */
 async function waitForAnswer<T>(clock: ManualClock, promise: Promise<T>): Promise<T> {
   let isDone = false
   void promise.finally(() => (isDone = true))
@@ -67,18 +67,18 @@ async function waitForAnswer<T>(clock: ManualClock, promise: Promise<T>): Promis
   return promise
 }
 
-describe('what is sent more than once', () => {
+describe('retries', () => {
   test.each<[HttpRequest['method'], string, ReplyHandler, number]>([
-    ['GET', 'a broken line', closeConnection, 3],
-    ['PUT', 'a broken line', closeConnection, 3],
-    ['POST', 'a broken line', closeConnection, 1],
-    ['PATCH', 'a broken line', closeConnection, 1],
+    ['GET', 'a broken connection', closeConnection, 3],
+    ['PUT', 'a broken connection', closeConnection, 3],
+    ['POST', 'a broken connection', closeConnection, 1],
+    ['PATCH', 'a broken connection', closeConnection, 1],
     ['GET', 'an outage', respondWith(503), 3],
     ['POST', 'an outage', respondWith(503), 1],
-    ['POST', 'too often', respondWith(429), 3],
-    ['POST', 'too often, with a time', respondWith(403, { 'retry-after': '1' }), 3],
-    ['POST', 'no for another reason', respondWith(403), 1],
-    ['GET', 'a longer pause than anybody waits for', respondWith(429, { 'retry-after': '60' }), 1],
+    ['POST', 'too many requests', respondWith(429), 3],
+    ['POST', 'too many requests, with a time', respondWith(403, { 'retry-after': '1' }), 3],
+    ['POST', 'another refusal', respondWith(403), 1],
+    ['GET', 'a pause beyond the limit', respondWith(429, { 'retry-after': '60' }), 1],
   ])('%s after %s', async (method, _what, handler, times) => {
     const clock = new ManualClock()
     const { seen, origin } = await startService(handler)
@@ -92,7 +92,7 @@ describe('what is sent more than once', () => {
     [2, 2],
     [99, 3],
     [0, 1],
-  ])('allowed %s tries, it is sent %s times', async (tries, times) => {
+  ])('with %s tries allowed, the request is sent %s times', async (tries, times) => {
     const clock = new ManualClock()
     const { seen, origin } = await startService(respondWith(503))
     expect(await waitForAnswer(clock, createTestHttp(clock).send(to(origin, { tries })))).toMatchObject({
@@ -103,7 +103,7 @@ describe('what is sent more than once', () => {
 })
 
 describe('a reply that does not end', () => {
-  test('is given up after its time, and its line is cut', async () => {
+  test('is aborted at the timeout, and its connection is closed', async () => {
     const clock = new ManualClock()
     const { connections, origin, seen } = await startService(
       (reply) => void reply.writeHead(200).write('begun'),
@@ -120,7 +120,7 @@ describe('a reply that does not end', () => {
     await until('the line is cut', () => connections.size === 0)
   })
 
-  test('is given up when there is too much of it, and its line is cut', async () => {
+  test('is aborted when it is too long, and its connection is closed', async () => {
     const { connections, origin } = await startService((reply) => {
       reply.on('error', () => {})
       const pour = () => {
@@ -137,7 +137,7 @@ describe('a reply that does not end', () => {
 })
 
 describe('closing', () => {
-  test('ends what is under way, what waits for its next try, and whoever comes', async () => {
+  test('ends running requests, pending retries and later requests', async () => {
     const clock = new ManualClock()
     const { origin, seen } = await startService(respondWith(503), () => {})
     const http = createTestHttp(clock)
@@ -156,7 +156,7 @@ describe('closing', () => {
   })
 })
 
-test('twenty-five and more are asked at the same time', async () => {
+test('more than twenty-five requests run concurrently', async () => {
   const waiting: ServerResponse[] = []
   const { origin } = await startService((reply) => void waiting.push(reply))
   const http = createTestHttp()
@@ -168,7 +168,7 @@ test('twenty-five and more are asked at the same time', async () => {
 
 test('a credential that cannot be sent is refused without being shown', async () => {
   const { origin, seen } = await startService(respondWith(200))
-  // Nor is it tried again: nobody winds this clock.
+  // A retry would hang here, because this clock does not advance.
   const answer = await createTestHttp(new ManualClock()).send(
     to(origin, { headers: { authorization: 'Bearer s3cret\r\nx: y' } }),
   )

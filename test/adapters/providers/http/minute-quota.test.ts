@@ -1,10 +1,10 @@
-/** Where a service counts by the minute, and says so only when it is too late. */
+/** Services that limit by the minute and report it only by rejecting requests. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Urgency } from '../../../../core/provider-ports.ts'
 import { createClientBench, paths, sendTracked, serviceRequest } from './client-fixture.ts'
 
-/** Ten points: five for what nobody waits for, eight for people; a write counts two. */
+/** Ten points: five for background requests, eight for people; a write costs two. */
 const tight = () =>
   createClientBench({
     concurrencyMax: 100,
@@ -15,8 +15,8 @@ const person = (path: string) => serviceRequest(path, 'person')
 const kept = (path: string) => serviceRequest(path, 'person', { cached: true })
 const named = (name: string, count: number) => Array.from({ length: count }, (_, n) => `/${name}${n}`)
 
-describe('what is asked within a minute', () => {
-  test('is spread over minutes where nobody waits, and people may ask for more', async () => {
+describe('requests within a minute', () => {
+  test('background requests are spread over minutes, and people may use more points', async () => {
     const { clock, client, sent } = tight()
     for (const path of named('b', 7)) sendTracked(client, serviceRequest(path))
     await clock.turn()
@@ -28,7 +28,7 @@ describe('what is asked within a minute', () => {
     expect(paths(sent).slice(8)).toEqual(['/b5', '/b6'])
   })
 
-  test('holds a person up for a while, and says when that would be long', async () => {
+  test('a person’s request waits a while, or is refused when the wait would be long', async () => {
     const { clock, client, sent } = tight()
     for (const path of named('p', 8)) sendTracked(client, person(path))
     await clock.turn()
@@ -44,7 +44,7 @@ describe('what is asked within a minute', () => {
     expect(late.now).toBe('200')
   })
 
-  test('counts writes for more, and each thing by itself', async () => {
+  test('writes cost more points, and each resource is counted separately', async () => {
     const { clock, client, sent } = tight()
     for (const path of named('w', 5)) sendTracked(client, serviceRequest(path, 'person', { method: 'POST' }))
     sendTracked(client, person('/search'))
@@ -52,7 +52,7 @@ describe('what is asked within a minute', () => {
     expect(paths(sent)).toEqual([...named('w', 4), '/search'])
   })
 
-  test('is spared by what was good a moment ago, unless something was changed since, or a minute went by', async () => {
+  test('a fresh cached reply is returned without a request, unless a write or a minute came in between', async () => {
     const { clock, client, sent } = tight()
     const first = sendTracked(client, kept('/list'))
     await clock.turn()
@@ -70,7 +70,7 @@ describe('what is asked within a minute', () => {
     expect(paths(sent).slice(8)).toEqual(['/list'])
   })
 
-  test('one who has just changed something is not shown how it was', async () => {
+  test('after a write the old reply is not returned', async () => {
     const { clock, client, sent } = tight()
     sendTracked(client, kept('/list'))
     await clock.turn()
@@ -84,7 +84,7 @@ describe('what is asked within a minute', () => {
     expect([again.now, sent.length]).toEqual([expect.stringContaining('for this minute'), 7])
   })
 
-  test('what is gone by now is not shown either', async () => {
+  test('a reply that is gone is not returned', async () => {
     const { clock, client, sent } = tight()
     sendTracked(client, kept('/list'))
     await clock.turn()
@@ -105,7 +105,7 @@ const step = fc.record({
   passMs: fc.constantFrom(0, 0, 0, 1, 5_000, 19_000, 60_000),
 })
 
-test('in whatever order it is asked, no minute is overdone, and nobody is forgotten', async () => {
+test('in every order of requests no minute exceeds the quota, and every request is answered', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const { clock, client, sent } = tight()
@@ -115,7 +115,7 @@ test('in whatever order it is asked, no minute is overdone, and nobody is forgot
         asked.push(sendTracked(client, serviceRequest(path, urgency, { method: writes ? 'POST' : 'GET' })))
         await clock.advance(passMs)
       }
-      // What nobody waits for is spread over as many minutes as it takes.
+      // Background requests are spread over as many minutes as needed.
       for (let minutes = 0; minutes <= steps.length; minutes++) await clock.advance(60_000)
       for (const one of sent) await one.reply(200)
       expect(asked.filter(({ now }) => now === 'waits')).toEqual([])
@@ -129,7 +129,7 @@ test('in whatever order it is asked, no minute is overdone, and nobody is forgot
   )
 })
 
-test('a service that does not count by the minute is asked as much as one likes', async () => {
+test('a service without a quota per minute is not limited by it', async () => {
   const { clock, client, sent } = createClientBench({ concurrencyMax: 1_000 })
   for (const path of named('p', 500)) sendTracked(client, person(path))
   await clock.turn()

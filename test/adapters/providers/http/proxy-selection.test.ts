@@ -1,4 +1,4 @@
-/** The way out of a network: real proxies on loopback, one real service behind TLS, and the rules for what goes where. */
+/** Proxies: real ones on loopback in front of a real TLS service, and the rules of selection. */
 import { createServer, request, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
@@ -10,7 +10,7 @@ import { selectProxy } from '../../../../providers/http/proxy-selection.ts'
 import { type Certificate, makeCertificate } from '../../../agents-real/certificate.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
-/** Nobody can look it up: only a proxy knows where it is. */
+/** A name without DNS entry: only the proxy can resolve it. */
 const NAME = 'code.example'
 const LOGIN = `Basic ${Buffer.from('ada:s%cret').toString('base64')}`
 
@@ -40,11 +40,11 @@ async function listening(server: {
   address(): unknown
 }) {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  // Of a server on a port it is this.
+  // A server on a TCP port has this kind of address.
   return (server.address() as AddressInfo).port
 }
 
-/** Takes tunnels and whole requests, and sends both to this machine whatever their names. */
+/** Accepts tunnels and absolute requests, and sends both to this machine whatever their host. */
 async function startProxy({
   wants,
   replyStatus = 200,
@@ -106,8 +106,8 @@ function sendThroughProxies(
 const messageOf = (answer: Awaited<ReturnType<ReturnType<typeof sendThroughProxies>>>) =>
   answer.ok ? '' : answer.refusal.message
 
-describe('by way of a proxy', () => {
-  test('what is encrypted goes through a tunnel, its login told to the proxy alone', async () => {
+describe('through a proxy', () => {
+  test('https goes through a tunnel, and only the proxy receives the login', async () => {
     const { asked, address } = await startProxy({ wants: LOGIN })
     const ask = sendThroughProxies({ https: `http://ada:s%25cret@${address}` })
     const url = `https://${NAME}:${service.port}/a?b=c`
@@ -117,7 +117,7 @@ describe('by way of a proxy', () => {
     expect(service.seen).toEqual(Array(2).fill(`GET /a?b=c ${NAME}:${service.port} -`))
   })
 
-  test('what is not encrypted is handed over whole', async () => {
+  test('plain http is sent to the proxy with an absolute address', async () => {
     const seen: (string | undefined)[] = []
     const plain = createServer((coming, reply) => {
       seen.push(coming.headers.host)
@@ -132,27 +132,30 @@ describe('by way of a proxy', () => {
     expect(seen).toEqual([`${NAME}:${port}`])
   })
 
-  test('also one that speaks SOCKS', async () => {
+  test('a SOCKS proxy works too', async () => {
     const { address, asked } = await startSocksProxy()
     const ask = sendThroughProxies({ https: `socks5://ada:s%25cret@${address}` })
     expect(await ask(`https://${NAME}:${service.port}/s`)).toMatchObject({ value: { status: 200 } })
     expect(asked).toEqual(['ada:s%cret', NAME])
   })
 
-  test.each([407, 403])('one that says %s is named, and its login is not', async (replyStatus) => {
-    const { address } = await startProxy({ replyStatus })
-    const way = `http://ada:s%25cret@${address}`
-    const ask = sendThroughProxies({ https: way, http: way })
-    const encrypted = messageOf(await ask(`https://${NAME}/secret-path?q=1`))
-    expect(encrypted).toMatch(
-      new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${replyStatus}; `),
-    )
-    expect(encrypted).not.toMatch(/ada|cret|t0ken|path|q=1/)
-    if (replyStatus === 407)
-      expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; put a valid user and password/)
-  })
+  test.each([407, 403])(
+    'a proxy that answers %s is named in the refusal, without its login',
+    async (replyStatus) => {
+      const { address } = await startProxy({ replyStatus })
+      const way = `http://ada:s%25cret@${address}`
+      const ask = sendThroughProxies({ https: way, http: way })
+      const encrypted = messageOf(await ask(`https://${NAME}/secret-path?q=1`))
+      expect(encrypted).toMatch(
+        new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${replyStatus}; `),
+      )
+      expect(encrypted).not.toMatch(/ada|cret|t0ken|path|q=1/)
+      if (replyStatus === 407)
+        expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; put a valid user and password/)
+    },
+  )
 
-  test('one that is not there is named, and its login is not', async () => {
+  test('an unreachable proxy is named in the refusal, without its login', async () => {
     const message = messageOf(
       await sendThroughProxies({ https: 'http://ada:s%25cret@127.0.0.1:9' })(`https://${NAME}/`),
     )
@@ -162,7 +165,7 @@ describe('by way of a proxy', () => {
     expect(message).not.toMatch(/ada|cret/)
   })
 
-  test('a certificate that nobody vouches for is refused, with its cure', async () => {
+  test('an untrusted certificate is refused with advice', async () => {
     const { address } = await startProxy()
     const other = makeCertificate(tempFolder(), NAME).authority
     const message = messageOf(
@@ -174,7 +177,7 @@ describe('by way of a proxy', () => {
     expect(service.seen).toEqual([])
   })
 
-  test('one that is no proxy at all is refused without being shown', async () => {
+  test('an invalid proxy address is refused without quoting it', async () => {
     const message = messageOf(
       await sendThroughProxies({ https: 'gopher://ada:s%25cret@x' })(`https://${NAME}/`),
     )
@@ -183,7 +186,7 @@ describe('by way of a proxy', () => {
   })
 })
 
-/** Wants a user and a password, and leads to this machine. */
+/** A SOCKS proxy that requires a login and connects to this machine. */
 async function startSocksProxy() {
   const asked: string[] = []
   const server = createTcpServer((socket) => {
@@ -210,7 +213,7 @@ async function startSocksProxy() {
   return { asked, address: `127.0.0.1:${port}` }
 }
 
-describe('what goes by which way', () => {
+describe('proxy selection', () => {
   const around = (noProxy: string) => ({ http: 'http://plain:1', https: 'http://safe:2', noProxy })
   const way = (url: string, noProxy = '') => {
     const found = selectProxy(new URL(url), around(noProxy))
@@ -218,7 +221,7 @@ describe('what goes by which way', () => {
     return found.value?.url.host ?? 'directly'
   }
 
-  test('each scheme has its own proxy, and one that has none goes directly', () => {
+  test('each scheme has its own proxy, and a scheme without one connects directly', () => {
     expect([way('http://a.example'), way('https://a.example')]).toEqual(['plain:1', 'safe:2'])
     const none = selectProxy(new URL('https://a.example'), { http: 'http://plain:1', https: '', noProxy: '' })
     expect(none).toEqual({ ok: true, value: undefined })
@@ -235,7 +238,7 @@ describe('what goes by which way', () => {
     'http://[::1]:3',
     'http://[::ffff:127.0.0.1]',
     'http://0.0.0.0',
-  ])('%s is on this machine, where no proxy leads', (url) => {
+  ])('%s is on this machine and is contacted directly', (url) => {
     expect(way(url)).toBe('directly')
   })
 
@@ -272,15 +275,15 @@ describe('what goes by which way', () => {
   })
 })
 
-describe('what the environment says', () => {
-  test('a proxy without a scheme is an http proxy, and its login is one that can be decoded', () => {
+describe('proxy variables', () => {
+  test('a proxy without a scheme is an http proxy, and its login is made decodable', () => {
     expect(proxies({ https_proxy: 'ada:100%@p.example:3128' })).toEqual({
       ok: true,
       value: { http: '', https: 'http://ada:100%25@p.example:3128', noProxy: '' },
     })
   })
 
-  test('all that a door needs to know of this machine', () => {
+  test('the network settings of this machine contain the proxies', () => {
     const known = web({ HTTPS_PROXY: 'http://p:1' })
     expect(known).toMatchObject({ ok: true, value: { proxies: { https: 'http://p:1' } } })
     expect(web({ HTTPS_PROXY: 'gopher://p' })).toMatchObject({ ok: false })

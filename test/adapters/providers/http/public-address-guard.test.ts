@@ -1,4 +1,4 @@
-/** Services that are out in the world, asked by names and addresses that are not. */
+/** Requests for public services whose names lead to private addresses. */
 import { createServer } from 'node:http'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const close of open.splice(0)) await close()
 })
 
-/** Every name stands for these. */
+/** A lookup that resolves every name to these addresses. */
 const names =
   (...addresses: readonly string[]): LookupFunction =>
   (_host, _options, done) =>
@@ -45,7 +45,7 @@ function createTestHttp(lookup: LookupFunction) {
 
 const GET = { method: 'GET', headers: {}, tries: 1 } as const
 
-test('a name that leads to this machine is asked only by those who need not lead outward', async () => {
+test('a name that leads to this machine is refused for publicOnly requests only', async () => {
   const { port, asked } = await service()
   const http = createTestHttp(names('127.0.0.1'))
   const url = `http://helper.example:${port}/`
@@ -67,7 +67,7 @@ test.each([
   '[fd00::1]',
   '[fe80::1]',
   '[::]',
-])('Linear is not asked at %s', async (host) => {
+])('no request for Linear is sent to %s', async (host) => {
   const accounts = createTestAccounts()
   const linear = configWith({
     tracker: { apiUrl: `https://${host}`, apiKey: 'lin_api_x' },
@@ -79,7 +79,7 @@ test.each([
   expect(await accounts.checkTracker(linear)).toMatchObject(refusedAs('invalid', /private network/))
 })
 
-test('the OAuth helper may be a company’s own, on its private network', async () => {
+test('the OAuth helper may be on a private network', async () => {
   const { port, asked } = await service()
   const http = createTestHttp(names('127.0.0.1'))
   const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
@@ -95,8 +95,8 @@ test('the OAuth helper may be a company’s own, on its private network', async 
   expect(asked()).toBe(2)
 })
 
-test('a name that cannot be resolved is refused as any other, and ends nothing', async () => {
-  // As Node calls back: with the error alone.
+test('a name that cannot be resolved is refused without a crash', async () => {
+  // Node calls back with the error alone.
   const nowhere: LookupFunction = (host, _options, done) => {
     const error = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' })
     setImmediate(() => Reflect.apply(done, undefined, [error]))

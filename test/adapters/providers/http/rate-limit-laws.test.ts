@@ -1,8 +1,8 @@
 /**
- * What holds for a courier whatever is asked in whatever order, and whatever the service answers.
+ * Laws of the rate-limited client for every order of requests and replies.
  *
- * The judge knows only what was asked, sent and replied. It never looks into a courier, and judges each request at the
- * moment when it leaves the house.
+ * The model knows only the requests, what was sent, and the replies. Each request is judged at the moment of sending,
+ * without reading the client's state.
  */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
@@ -63,7 +63,7 @@ interface LawRequest {
   outcome: string | undefined
 }
 
-/** What may be known of one gate from outside. */
+/** The state of one rate limit window as far as replies reveal it. */
 interface ExpectedWindow {
   isBlocked: boolean
   isRateLimited: boolean
@@ -102,7 +102,7 @@ class ClientModel {
     const sent = this.#open[which % Math.max(1, this.#open.length)]
     if (sent === undefined) return
     const ask = this.#requestOf(sent)
-    // A question of a person that is lost pauses by itself, which cannot be seen from outside.
+    // A person's lost read is retried after a pause that the model cannot see.
     const effective = how === 'lost' && ask.urgency === 'person' && !ask.writes ? 'fine' : how
     this.#open.splice(this.#open.indexOf(sent), 1)
     const now = this.bench.clock.monotonic()
@@ -127,7 +127,7 @@ class ClientModel {
     await this.judgeSent()
   }
 
-  /** Everything is served, and hours go by. */
+  /** Serves all requests while hours pass. */
   async serveAll(): Promise<void> {
     for (let round = 0; round < 400 && this.requests.some(({ outcome }) => outcome === undefined); round++) {
       while (this.#open.length > 0) await this.reply(0, 'fine', 0, LIMIT)
@@ -186,7 +186,7 @@ class ClientModel {
     for (const name of ['', ask.resource]) {
       const gate = this.#windowOf(name)
       if (name === refuser) {
-        // For how long it wants to be left alone goes before when its budget is full again.
+        // A stated pause takes precedence over the instant at which the budget is full again.
         gate.until = Math.max(until, gate.isBlocked && gate.isRateLimited ? gate.until : until)
         gate.isBlocked = true
         gate.isRateLimited = true
@@ -227,7 +227,7 @@ class ClientModel {
     if (ask.urgency !== 'person' || ask.outcome !== undefined || isAway) return false
     if (['', ask.resource].some((name) => this.#windowOf(name).isBlocked)) return false
     const word = this.#reports.get(ask.resource)
-    // The last ones of a budget may be under way already.
+    // The last requests of a budget may be running already.
     if (word !== undefined && at < word.until && word.left <= TEST_RULES.concurrencyMax) return false
     return !ask.writes || at - this.#lastWrite >= TEST_RULES.writeIntervalMs
   }
@@ -237,7 +237,7 @@ class ClientModel {
   }
 }
 
-test('in whatever order: room, pauses, reserves and closures are kept, people go first, and nobody is forgotten', async () => {
+test('in every order: slots, pauses, reserves and blocks are kept, people go first, and every request is answered', async () => {
   let sent = 0
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
@@ -250,7 +250,7 @@ test('in whatever order: room, pauses, reserves and closures are kept, people go
       await judge.serveAll()
       expect(judge.violations).toEqual([])
       expect(judge.requests.filter(({ outcome }) => outcome === undefined)).toEqual([])
-      // What nobody waits for has its turn when people have had theirs.
+      // Background requests start once people's requests are done.
       await judge.pass(3_600_000)
       for (const resource of RESOURCES) await judge.send('background', resource, false)
       await judge.serveAll()

@@ -1,4 +1,4 @@
-/** One budget for all who ask with the same credential, and what is done when a service wants to be asked less. */
+/** The budget per credential, and the reaction to rate limits, outages and rejected credentials. */
 import { describe, expect, test } from '@jest/globals'
 import { CLIENTS_MAX } from '../../../../providers/http/client-pool.ts'
 import { REJECTED_CREDENTIAL_MS } from '../../../../providers/http/rate-limited-client.ts'
@@ -16,8 +16,8 @@ const person = (path: string) => serviceRequest(path, 'person')
 const write = (path: string) => serviceRequest(path, 'person', { method: 'POST', body: '{}' })
 const inAnHour = (clock: ManualClock) => String(clock.now() + 3_600_000)
 
-describe('whose turn it is', () => {
-  test('people go first, in the order of coming, and background work leaves them room', async () => {
+describe('the order of requests', () => {
+  test('people’s requests go first in order of arrival, and background requests leave them a slot', async () => {
     const { clock, client, sent } = createClientBench()
     for (const path of ['/b1', '/b2', '/b3', '/b4', '/b5']) sendTracked(client, serviceRequest(path))
     await clock.turn()
@@ -31,7 +31,7 @@ describe('whose turn it is', () => {
     expect(paths(sent).slice(7)).toEqual(['/b5'])
   })
 
-  test('writes begin one pause apart, and hold up nobody else', async () => {
+  test('writes start one interval apart and delay no other request', async () => {
     const { clock, client, sent } = createClientBench()
     for (const path of ['/w1', '/w2', '/w3']) sendTracked(client, write(path))
     sendTracked(client, serviceRequest('/read'))
@@ -46,7 +46,7 @@ describe('whose turn it is', () => {
     ])
   })
 
-  test('a driver that throws on a reply gives its place back', async () => {
+  test('a rule that throws on a reply releases its slot', async () => {
     const { clock, client, sent } = createClientBench({
       concurrencyMax: 1,
       budgets: ({ status }) => {
@@ -65,7 +65,7 @@ describe('whose turn it is', () => {
 })
 
 describe('a budget', () => {
-  test('background work stops before it is gone, a person after the last one, and nothing is sent till it is new', async () => {
+  test('background requests stop at the reserve, a person’s at zero, and nothing is sent until the reset', async () => {
     const { clock, client, sent, log } = createClientBench()
     const say = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
     sendTracked(client, serviceRequest('/1'))
@@ -86,7 +86,7 @@ describe('a budget', () => {
     await clock.turn()
     expect(click.now).toMatch(/is used up: 0 of 100 \(core\) are left until .*00:01:00/)
     expect(paths(sent)).toEqual(['/1', '/2', '/4'])
-    // Another wall clock is no new budget.
+    // A changed wall clock does not reset the budget.
     clock.jump(7_200_000)
     sendTracked(client, person('/6'))
     await clock.advance(59_999)
@@ -108,7 +108,7 @@ describe('a budget', () => {
     ])
   })
 
-  test('that is full again within the hour is not left alone for longer by a clock that is behind', async () => {
+  test('that resets within the hour is not blocked for longer by a slow clock', async () => {
     const { clock, client, sent } = createClientBench()
     const reset = inAnHour(clock)
     clock.jump(-10 * 3_600_000)
@@ -123,7 +123,7 @@ describe('a budget', () => {
     expect(next.now).toBe('200')
   })
 
-  test('what is under way counts, so that the last ones are not asked for twice', async () => {
+  test('running requests count, so the last ones of a budget are not spent twice', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
     await clock.turn()
@@ -131,7 +131,7 @@ describe('a budget', () => {
     for (const path of ['/2', '/3', '/4']) sendTracked(client, person(path))
     await clock.turn()
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
-    // An earlier reply that comes late says nothing new.
+    // A late reply to an earlier request is ignored.
     await sent[2]?.reply(200, { left: '0', limit: '100', reset: inAnHour(clock) })
     await sent[1]?.reply(200, { left: '1', limit: '100', reset: inAnHour(clock) })
     sendTracked(client, person('/5'))
@@ -139,7 +139,7 @@ describe('a budget', () => {
     expect(sent).toHaveLength(3)
   })
 
-  test('a request draws from everything that its reply names, and other things go on', async () => {
+  test('a request draws from every resource that its reply names, and other resources continue', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
     await clock.turn()
@@ -151,7 +151,7 @@ describe('a budget', () => {
     expect([same.now, other.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
   })
 
-  test('is one for everybody with this credential, and another for any other', async () => {
+  test('is shared by all callers with this credential, and separate for another one', async () => {
     const { clock, pool, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
     await clock.turn()
@@ -172,14 +172,14 @@ describe('a budget', () => {
 })
 
 describe('when a service reports too many requests', () => {
-  test('nothing more begins, one goes first when it may be asked again, and the others follow it', async () => {
+  test('no request starts, then a probe goes first, and the others follow', async () => {
     const { clock, client, sent, log } = createClientBench()
     const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => sendTracked(client, serviceRequest(path)))
     const click = sendTracked(client, person('/p1'))
     await clock.turn()
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3', '/p1'])
     await sent[0]?.reply(420, { wait: '10000' })
-    // Those under way could not be helped; whoever waited for nobody is refused, a person waits for a while.
+    // Running requests continue; waiting background requests are refused, a person's waits for a while.
     await sent[1]?.reply(420, { wait: '2000' })
     await sent[2]?.reply(200)
     await sent[3]?.reply(420, { wait: '2000' })
@@ -205,7 +205,7 @@ describe('when a service reports too many requests', () => {
     ])
   })
 
-  test('whoever waits for nobody is refused at once, also while there is no room', async () => {
+  test('background requests are refused at once, also without a free slot', async () => {
     const { clock, client, sent } = createClientBench()
     const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => sendTracked(client, serviceRequest(path)))
     sendTracked(client, person('/p1'))
@@ -219,7 +219,7 @@ describe('when a service reports too many requests', () => {
     ])
   })
 
-  test('refused again and again, it is left alone for longer and longer', async () => {
+  test('repeated rejections lengthen the pause', async () => {
     const { clock, client, sent, log } = createClientBench()
     const waits: number[] = []
     for (let tries = 0; tries < 12; tries++) {
@@ -234,7 +234,7 @@ describe('when a service reports too many requests', () => {
         await clock.turn()
       }
       waits.push(clock.monotonic() - before)
-      // The probe itself is left hanging for the next round, which takes its reply.
+      // The probe stays open; the next round takes its reply.
       sent.splice(0, sent.length - 1)
     }
     expect(waits.slice(0, 4)).toEqual([60_000, 90_000, 180_000, 360_000])
@@ -242,7 +242,7 @@ describe('when a service reports too many requests', () => {
     expect(log.lines).toHaveLength(1)
   })
 
-  test('a person who would have to wait for long is told till when', async () => {
+  test('a person’s request with a long wait is refused with the time', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, person('/p1'))
     await clock.turn()
@@ -253,7 +253,7 @@ describe('when a service reports too many requests', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('for how long it says goes before when its budget is full again', async () => {
+  test('a stated pause takes precedence over the reset of the budget', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, person('/p1'))
     await clock.turn()
@@ -268,7 +268,7 @@ describe('when a service reports too many requests', () => {
     expect([click.now, next.now]).toEqual(['200', '200'])
   })
 
-  test('a person is not kept waiting again and again', async () => {
+  test('a person’s request does not wait repeatedly', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, write('/p1'))
     await clock.turn()
@@ -278,7 +278,7 @@ describe('when a service reports too many requests', () => {
     expect([sent.length, click.now]).toEqual([2, expect.stringMatching(/rate limit/)])
   })
 
-  test('nor for more than a few tries', async () => {
+  test('a person’s request is tried a few times only', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, write('/p1'))
     await clock.turn()
@@ -289,7 +289,7 @@ describe('when a service reports too many requests', () => {
     expect([sent.length, click.now]).toEqual([3, expect.stringMatching(/rate limit/)])
   })
 
-  test('what is used up is shut alone; where nothing is, everything', async () => {
+  test('only used-up resources are blocked, or all when none is used up', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, serviceRequest('/search'))
     await clock.turn()
@@ -314,9 +314,9 @@ describe('when a service reports too many requests', () => {
     ['429 alone', 429, {}, '00:01:00'],
     ['429 with a time', 429, { 'retry-after': '300' }, '00:05:00'],
     ['403 with a time', 403, { 'retry-after': 'Thu, 01 Jan 2026 00:02:00 GMT' }, '00:02:00'],
-    ['one that would have us ask at once', 429, { 'retry-after': '0' }, '00:00:01'],
-    ['one without end', 429, { 'retry-after': '999999999' }, '2026-01-02 00:00:00'],
-  ])('%s is understood without the driver', async (_what, status, headers, at) => {
+    ['a wait of zero', 429, { 'retry-after': '0' }, '00:00:01'],
+    ['an endless wait', 429, { 'retry-after': '999999999' }, '2026-01-02 00:00:00'],
+  ])('%s is recognized without the service’s rules', async (_what, status, headers, at) => {
     const { clock, client, sent } = createClientBench()
     const poll = sendTracked(client, serviceRequest('/a'))
     await clock.turn()
@@ -324,7 +324,7 @@ describe('when a service reports too many requests', () => {
     expect(poll.now).toContain(at)
   })
 
-  test('what it says of its limits may be nonsense', async () => {
+  test('nonsensical reports are tolerated', async () => {
     const { clock, client, sent } = createClientBench()
     const nonsense = [
       { left: 'x', limit: 'y', reset: 'z' },
@@ -348,8 +348,8 @@ describe('when a service reports too many requests', () => {
   })
 })
 
-describe('a credential that is not taken any more', () => {
-  test('is tried again in the background only once in a while, and the answer is the same', async () => {
+describe('a rejected credential', () => {
+  test('is tried in the background once in a while only; other requests receive the stored reply', async () => {
     const { clock, client, sent } = createClientBench({ concurrencyMax: 1 })
     sendTracked(client, serviceRequest('/1'))
     await clock.turn()
@@ -374,7 +374,7 @@ describe('a credential that is not taken any more', () => {
     expect(paths(sent).slice(2)).toEqual(['/6', '/7'])
   })
 
-  test('is asked with whenever a person wants it, and works again for everybody once it does', async () => {
+  test('is tried for each person’s request, and works for all once it is accepted', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, serviceRequest('/1'))
     await clock.turn()
@@ -387,7 +387,7 @@ describe('a credential that is not taken any more', () => {
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
   })
 
-  test('is not to be taken for a refusal of something else: where none is sent, each is asked', async () => {
+  test('is not assumed for requests that send no credential', async () => {
     const { clock, client, sent } = createClientBench()
     for (const path of ['/1', '/2']) {
       sendTracked(client, serviceRequest(path, 'background', { headers: {} }))
@@ -399,7 +399,7 @@ describe('a credential that is not taken any more', () => {
 })
 
 describe('outages', () => {
-  test('a question is asked again after a while, a change never is', async () => {
+  test('a read is repeated after a while, a write never', async () => {
     const { clock, client, sent } = createClientBench()
     const [read, change, put] = [
       sendTracked(client, serviceRequest('/read')),
@@ -421,7 +421,7 @@ describe('outages', () => {
     expect([paths(sent).filter((path) => path === '/read').length, read.now]).toEqual([3, '503'])
   })
 
-  test('a service that names the end of its outage is left alone until then, and no change is sent twice', async () => {
+  test('a stated end of an outage pauses all requests, and no write is sent twice', async () => {
     const { clock, client, sent } = createClientBench()
     const change = sendTracked(client, write('/change'))
     await clock.turn()
@@ -439,7 +439,7 @@ describe('outages', () => {
     expect(paths(sent)).toEqual(['/change', '/read'])
   })
 
-  test('a short one is waited for', async () => {
+  test('a short outage is covered by retries', async () => {
     const { clock, client, sent } = createClientBench()
     const read = sendTracked(client, serviceRequest('/read'))
     await clock.turn()
@@ -451,7 +451,7 @@ describe('outages', () => {
     expect(read.now).toBe('200 here')
   })
 
-  test('as often as was allowed', async () => {
+  test('retries respect the allowed number of tries', async () => {
     const { clock, client, sent } = createClientBench()
     const read = sendTracked(client, serviceRequest('/read', 'person', { tries: 1 }))
     await clock.turn()
@@ -460,8 +460,8 @@ describe('outages', () => {
   })
 })
 
-describe('couriers', () => {
-  test('carry a credential to its own place only', async () => {
+describe('the client pool', () => {
+  test('sends a credential to its own origin only', async () => {
     const { clock, client, sent } = createClientBench()
     for (const url of ['https://evil.example/x?t=s3cret', 'http://api.example/', 'nonsense']) {
       const away = sendTracked(client, { ...serviceRequest('/'), url })
@@ -472,7 +472,7 @@ describe('couriers', () => {
     expect(sent).toEqual([])
   })
 
-  test('are forgotten when they are many and idle, those that have to keep still last', async () => {
+  test('drops idle clients when full, and blocked ones last', async () => {
     const { clock, pool, client, sent } = createClientBench()
     sendTracked(client, person('/first'))
     await clock.turn()
@@ -487,7 +487,7 @@ describe('couriers', () => {
     expect(again.now).toMatch(/rate limit/)
   })
 
-  test('are not more than there may be, while all of them are under way', async () => {
+  test('refuses further credentials while all clients are busy', async () => {
     const { clock, pool, sent } = createClientBench()
     const all = Array.from({ length: CLIENTS_MAX + 1 }, (_, at) =>
       sendTracked(pool.clientFor(TEST_RULES, ORIGIN, `other ${at}`), person('/other')),
@@ -499,7 +499,7 @@ describe('couriers', () => {
     ])
   })
 
-  test('refuse whoever waits when they are closed, and wind up their clocks', async () => {
+  test('refuses waiting requests when closed, and cancels its timers', async () => {
     const { clock, pool, client, sent } = createClientBench({ concurrencyMax: 1 })
     const [first, waiting] = [sendTracked(client, person('/1')), sendTracked(client, person('/2'))]
     await clock.turn()

@@ -1,4 +1,4 @@
-/** One answer taken in from a line that does as it likes. */
+/** Reading one response from a connection that the test controls. */
 import { expect, test } from '@jest/globals'
 import { HTTP_ANSWER_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { ResponseReader } from '../../../../providers/http/response-reader.ts'
@@ -8,12 +8,12 @@ function fakeConnection() {
   return { aborted, abort: (reason: Error) => void aborted.push(reason.message) }
 }
 
-test('an answer is its last head, the first of each header, and all of its pieces', async () => {
+test('a response has its last head, the first value of each header, and all chunks', async () => {
   const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 103, { link: '</a>' })
   intake.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
-  // A character may stand on the border of two pieces.
+  // A character may be split between two chunks.
   const bytes = Buffer.from('grün')
   for (const piece of [bytes.subarray(0, 3), bytes.subarray(3)]) intake.onResponseData(one, piece)
   intake.onResponseEnd()
@@ -21,14 +21,14 @@ test('an answer is its last head, the first of each header, and all of its piece
   expect(one.aborted).toEqual([])
 })
 
-test('one without a body has an empty text', async () => {
+test('a response without a body has an empty text', async () => {
   const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onResponseStart(one, 304, {})
   intake.onResponseEnd()
   expect(await intake.reply).toEqual({ status: 304, headers: {}, text: '' })
 })
 
-test('what becomes too long is not waited for', async () => {
+test('a response that becomes too long is aborted', async () => {
   const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
@@ -40,7 +40,7 @@ test('what becomes too long is not waited for', async () => {
   expect(one.aborted).toHaveLength(1)
 })
 
-test('given up while it waits for a line, it is not sent over the one that comes', async () => {
+test('a request aborted before its connection opens is not sent', async () => {
   const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.abort()
   await expect(intake.reply).rejects.toThrow('too long')
@@ -48,7 +48,7 @@ test('given up while it waits for a line, it is not sent over the one that comes
   expect(one.aborted).toEqual(['the response took too long'])
 })
 
-test('an answer that breaks off is none', async () => {
+test('a response that breaks off rejects', async () => {
   const [intake, one] = [new ResponseReader(), fakeConnection()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
