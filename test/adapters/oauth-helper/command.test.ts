@@ -19,9 +19,9 @@ function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): Child & { 
 }
 
 async function urlOf(child: Child): Promise<string> {
-  const told = () => /"url":"([^"]+)"/.exec(child.errors.join('\n'))?.[1]
-  await until('the helper to serve', () => told() !== undefined)
-  return told() ?? ''
+  const printedUrl = () => /"url":"([^"]+)"/.exec(child.errors.join('\n'))?.[1]
+  await until('the helper to serve', () => printedUrl() !== undefined)
+  return printedUrl() ?? ''
 }
 
 test('does not start without its secrets, and names the missing ones', async () => {

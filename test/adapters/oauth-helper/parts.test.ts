@@ -15,10 +15,10 @@ import { SECRETS } from './helper-fixture.ts'
 
 describe('settings', () => {
   test('missing secrets are named, and no value is quoted', () => {
-    const said = readHelperSettings({ secrets: { TRACKER_CLIENT_ID: 'planted value' } })
-    if (said.ok) throw new Error('it was taken')
-    for (const name of Object.keys(SECRETS)) expect(said.refusal.message).toContain(name)
-    expect(said.refusal.message).not.toContain('planted')
+    const settings = readHelperSettings({ secrets: { TRACKER_CLIENT_ID: 'planted value' } })
+    if (settings.ok) throw new Error('it was taken')
+    for (const name of Object.keys(SECRETS)) expect(settings.refusal.message).toContain(name)
+    expect(settings.refusal.message).not.toContain('planted')
     const one = readHelperSettings({ secrets: { ...SECRETS, TRACKER_CLIENT_SECRET: '' } })
     expect(one.ok ? '' : one.refusal.message).toMatch(/^TRACKER_CLIENT_SECRET: /)
   })
@@ -58,8 +58,8 @@ describe('settings', () => {
     'https://u:p@t.example',
     'https://t.example/?a',
   ])('secrets are not sent to %s', (trackerUrl) => {
-    const said = readHelperSettings({ secrets: SECRETS, trackerUrl })
-    expect(said.ok ? '' : said.refusal.message).toMatch(/^SWITCHYARD_TRACKER_URL: /)
+    const settings = readHelperSettings({ secrets: SECRETS, trackerUrl })
+    expect(settings.ok ? '' : settings.refusal.message).toMatch(/^SWITCHYARD_TRACKER_URL: /)
   })
 })
 

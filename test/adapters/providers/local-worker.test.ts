@@ -88,13 +88,13 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
 }
 
 test('receives the host, the data directory and the concurrency as arguments, and its token in a file', async () => {
-  const { start, loggedFields: said, dataDir, invitations, log } = createLocalWorkerBench()
+  const { start, loggedFields, dataDir, invitations, log } = createLocalWorkerBench()
   await start()
   // Not `pid`, because each log line has the host's `pid` already.
   const begun = log.lines.find(({ message }) => message === 'the local worker was started')
   expect(begun?.fields).toEqual({ workerPid: expect.any(Number) })
   const tokenFile = join(dataDir, 'token')
-  expect(said('given')).toMatchObject({
+  expect(loggedFields('given')).toMatchObject({
     level: 'info',
     fields: {
       args: [
@@ -107,14 +107,14 @@ test('receives the host, the data directory and the concurrency as arguments, an
       SECRET_OF_ITS_OWN: 'kept',
     },
   })
-  expect(JSON.stringify(said('given'))).not.toContain('the host’s')
+  expect(JSON.stringify(loggedFields('given'))).not.toContain('the host’s')
   expect(readFileSync(tokenFile, 'utf8')).toBe('wp-0\n')
   expect([statSync(tokenFile).mode & 0o777, statSync(dataDir).mode & 0o777]).toEqual([0o600, 0o700])
   expect(invitations).toHaveLength(1)
 })
 
 test('with a credential it receives no pairing token, unless it starts anew', async () => {
-  const { start, dataDir, invitations, loggedFields: said, log } = createLocalWorkerBench()
+  const { start, dataDir, invitations, loggedFields, log } = createLocalWorkerBench()
   const first = await start()
   writeFileSync(join(dataDir, 'credential.json'), '{}')
   first.stop()
@@ -122,7 +122,7 @@ test('with a credential it receives no pairing token, unless it starts anew', as
   log.lines.length = 0
   const second = await start()
   expect(invitations).toHaveLength(1)
-  expect(JSON.stringify(said('given'))).not.toContain('--token-file')
+  expect(JSON.stringify(loggedFields('given'))).not.toContain('--token-file')
   expect(existsSync(join(dataDir, 'token'))).toBe(false)
   second.stop()
   await second.ended
@@ -133,10 +133,10 @@ test('with a credential it receives no pairing token, unless it starts anew', as
 })
 
 test('its log lines are forwarded with their level, and so is other output', async () => {
-  const { start, log, loggedFields: said } = createLocalWorkerBench()
+  const { start, log, loggedFields } = createLocalWorkerBench()
   await start()
   // Either of the two streams may be read first.
-  await until('the other stream', () => said('on the other stream') !== undefined)
+  await until('the other stream', () => loggedFields('on the other stream') !== undefined)
   const worded = log.lines.map(({ level, message }) => `${level} ${message}`)
   expect(worded).toEqual(
     expect.arrayContaining([
@@ -155,8 +155,8 @@ test('an open database of the host is not inherited', async () => {
     meters: noMeters,
     emergencySpaceBytes: 0,
   }
-  const spool = await openWorkerStore({ dataDir: tempFolder(), ...parts })
-  afterwards(() => spool.close())
+  const workerStore = await openWorkerStore({ dataDir: tempFolder(), ...parts })
+  afterwards(() => workerStore.close())
   const careless = createLocalWorkerBench()
   await careless.start()
   expect(JSON.stringify(careless.loggedFields('given'))).toContain('data.mdb')
@@ -166,11 +166,11 @@ test('an open database of the host is not inherited', async () => {
 })
 
 test('drain sends a signal, stop closes its input, kill ends it', async () => {
-  const { start, loggedFields: said } = createLocalWorkerBench()
+  const { start, loggedFields } = createLocalWorkerBench()
   const drained = await start()
   drained.drain()
   expect(await drained.ended).toEqual({ code: 0 })
-  expect(said('draining')).toBeDefined()
+  expect(loggedFields('draining')).toBeDefined()
 
   const stopped = await start()
   stopped.stop()

@@ -100,8 +100,8 @@ test('an old version without JSON output is run the old way', async () => {
 
 test('concurrent status checks share one answer', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: true })
-  const looks = await Promise.all([bucket.status(), bucket.status(), bucket.status()])
-  expect(new Set(looks.map((look) => look.account))).toEqual(new Set(['Dev Account']))
+  const states = await Promise.all([bucket.status(), bucket.status(), bucket.status()])
+  expect(new Set(states.map((state) => state.account))).toEqual(new Set(['Dev Account']))
   expect(wrangler.calls()).toHaveLength(2)
 })
 
@@ -192,10 +192,10 @@ test('a command that hangs is killed at the timeout, and the next upload runs', 
   expect(await second).toMatchObject({ ok: true })
   await until('it to be gone', () => !isAlive(wrangler.calls()[0]?.pid ?? 0))
   wrangler.set({ loggedIn: true, hangs: true })
-  const look = bucket.status()
+  const state = bucket.status()
   await until('both questions to hang', () => wrangler.calls().length === 4)
   for (const run of late) run()
-  expect(await look).toEqual({ installed: false, loggedIn: false })
+  expect(await state).toEqual({ installed: false, loggedIn: false })
   expect(readdirSync(temp)).toEqual([])
 })
 

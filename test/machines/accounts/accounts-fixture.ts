@@ -62,7 +62,7 @@ export class FakeAccountProviders {
   }
 
   readonly bucket: Bucket = {
-    status: () => this.#ask('look', undefined),
+    status: () => this.#ask('bucket status', undefined),
     login: () => this.#ask('login', undefined),
     upload: () => this.#ask('upload', undefined),
     stop: () => {},

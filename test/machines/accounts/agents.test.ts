@@ -108,24 +108,24 @@ describe('the bucket', () => {
     [{ storage: { publicBaseUrl: 'https://cdn.example' } }, ready, false],
     [set, { installed: true, loggedIn: false }, false],
     [set, { installed: false, loggedIn: false }, false],
-  ])('is ready when nothing is missing: %j %j', async (stored, look, isReady) => {
+  ])('is ready when nothing is missing: %j %j', async (stored, state, isReady) => {
     const b = createAccountsBench(stored)
     const status = b.manager.storageStatus()
-    await b.providers.answer('look', look)
-    const told = await status
-    expect(told).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...look, ready: isReady })
-    expect(createChecker(StorageStatus)(told)).toMatchObject({ ok: true })
+    await b.providers.answer('bucket status', state)
+    const reply = await status
+    expect(reply).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...state, ready: isReady })
+    expect(createChecker(StorageStatus)(reply)).toMatchObject({ ok: true })
   })
 
   test('is checked on each request, and once for concurrent requests', async () => {
     const b = createAccountsBench(set)
     const both = [b.manager.storageStatus(), b.manager.storageStatus()]
     await b.clock.turn()
-    await b.providers.answer('look', { ...ready, account: `${'x'.repeat(600)}\u001b` })
+    await b.providers.answer('bucket status', { ...ready, account: `${'x'.repeat(600)}\u001b` })
     expect((await Promise.all(both)).map(({ account }) => account?.length)).toEqual([512, 512])
     void b.manager.storageStatus()
     await b.clock.turn()
-    expect(b.providers.count('look')).toBe(2)
+    expect(b.providers.count('bucket status')).toBe(2)
   })
 
   test('is not ready when its command does not answer or throws', async () => {
@@ -136,20 +136,20 @@ describe('the bucket', () => {
     expect(await status).toMatchObject({ loggedIn: false, ready: false })
     const broken = b.manager.storageStatus()
     await b.clock.turn()
-    b.providers.take('look')
-    b.providers.take('look').fail(new Error('no'))
+    b.providers.take('bucket status')
+    b.providers.take('bucket status').fail(new Error('no'))
     expect(await broken).toMatchObject({ loggedIn: false, ready: false })
   })
 
-  const connecting = async (look: object, login?: unknown) => {
+  const connecting = async (state: object, login?: unknown) => {
     const b = createAccountsBench(set)
     const answer = b.manager.connectStorage()
-    await b.providers.answer('look', look)
+    await b.providers.answer('bucket status', state)
     if (login !== undefined) await b.providers.answer('login', login)
-    const told = await answer
-    expect(createChecker(StorageConnectResponse)(told)).toMatchObject({ ok: true })
+    const reply = await answer
+    expect(createChecker(StorageConnectResponse)(reply)).toMatchObject({ ok: true })
     expect(b.providers.count('login')).toBe(login === undefined ? 0 : 1)
-    return told
+    return reply
   }
 
   test('that is logged in is connected at once', async () => {
@@ -157,8 +157,8 @@ describe('the bucket', () => {
   })
 
   test('that is not installed returns how to install it', async () => {
-    const told = await connecting({ installed: false, loggedIn: false })
-    expect(told).toMatchObject({ status: 'unavailable', reason: expect.stringContaining('npm install') })
+    const reply = await connecting({ installed: false, loggedIn: false })
+    expect(reply).toMatchObject({ status: 'unavailable', reason: expect.stringContaining('npm install') })
   })
 
   test('that is not logged in starts one login', async () => {

@@ -19,15 +19,15 @@ test('has status 200 only when the account is connected', () => {
 
 test('escapes markup in every text', () => {
   const seed = firstSeed(1)
-  const pageOf = (said: string) => renderPage(createCallbackPage(yes(said)))
+  const pageOf = (shownText: string) => renderPage(createCallbackPage(yes(shownText)))
   const empty = pageOf('')
   const tags = (html: string) => html.match(/<[^>]*>/g) ?? []
   const text = fc.string({
     unit: fc.constantFrom('<', '>', '&', '"', "'", 'script', 'a', '/', '=', '\u0000'),
   })
   fc.assert(
-    fc.property(text, (said) => {
-      expect(tags(pageOf(said))).toEqual(tags(empty))
+    fc.property(text, (shownText) => {
+      expect(tags(pageOf(shownText))).toEqual(tags(empty))
     }),
     { seed },
   )

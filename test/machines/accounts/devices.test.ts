@@ -55,9 +55,9 @@ test('the code is shown, the token is checked, saved and published, and no reply
     config: { codehost: { token: '***' } },
   })
   expect(b.saves).toEqual([{ codehost: { token: TOKEN } }])
-  const said = JSON.stringify(connected) + b.loggedText()
-  expect(said).not.toContain(TOKEN)
-  expect(said).not.toContain('secret-device-code')
+  const shownText = JSON.stringify(connected) + b.loggedText()
+  expect(shownText).not.toContain(TOKEN)
+  expect(shownText).not.toContain('secret-device-code')
   // A second dashboard receives the same outcome.
   expect(await b.now(b.manager.pollCodehost())).toMatchObject({ status: 'connected' })
 })
@@ -282,12 +282,12 @@ describe('refused requests', () => {
     ['failed', 'invalid'],
     // Not 401, because the dashboard would take its own token for invalid.
     ['unauthorized', 'invalid'],
-  ] as const)('a code host that says %s is a refusal: %s', async (kind, told) => {
+  ] as const)('a code host that says %s is a refusal: %s', async (kind, kindOfRefusal) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.turn()
     await b.providers.answer('start device', no(kind, 'try later'))
-    expect(await answer).toEqual(no(told, 'try later'))
+    expect(await answer).toEqual(no(kindOfRefusal, 'try later'))
   })
 
   test.each([

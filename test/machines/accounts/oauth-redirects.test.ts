@@ -94,10 +94,10 @@ test('no page, reply or log line holds a code, a token, a verifier or a state', 
   const failing = b.manager.handleTrackerCallback({ code: CODE, state: other })
   await b.clock.turn()
   await b.providers.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
-  const said = [good, again ?? good, await failing].map(renderPage).join('') + b.loggedText()
+  const shownText = [good, again ?? good, await failing].map(renderPage).join('') + b.loggedText()
   for (const secret of [CODE, PAIR.accessToken, PAIR.refreshToken ?? '', 'the-verifier', state, other])
-    expect(said).not.toContain(secret)
-  expect(said).toContain('the tracker says *** with *** is wrong')
+    expect(shownText).not.toContain(secret)
+  expect(shownText).toContain('the tracker says *** with *** is wrong')
 })
 
 describe('an unknown state', () => {

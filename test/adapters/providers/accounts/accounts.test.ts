@@ -68,8 +68,8 @@ async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLin
   const clock = new ManualClock()
   const http = createHttp({ clock: realClock, random: realChance })
   closeAfterTest(() => http.close())
-  const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
-  const accounts = createTestAccounts({ http, clients: couriers, clock })
+  const pool = createClientPool({ http, clock, random: realChance, log: keptLog() })
+  const accounts = createTestAccounts({ http, clients: pool, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
   for (let tries = 0; tries < 5; tries++) {

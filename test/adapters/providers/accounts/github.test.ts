@@ -66,6 +66,6 @@ test.each<[Told, unknown]>([
     { json: { login: 'pat' }, headers: { 'github-authentication-token-expiration': 'soon' } },
     { ok: true, value: 'pat on github.com' },
   ],
-])('%j → %j', async (told, expected) => {
-  expect(await checkGithub(byHand(() => told).clients, { token: 'ghp_x' })).toMatchObject(expected as object)
+])('%j → %j', async (reply, expected) => {
+  expect(await checkGithub(byHand(() => reply).clients, { token: 'ghp_x' })).toMatchObject(expected as object)
 })

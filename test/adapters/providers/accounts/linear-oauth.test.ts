@@ -206,17 +206,17 @@ describe('against a fake Linear', () => {
     const { pair, order } = await connected(one)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
-    const courier = couriers.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
+    const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+    const client = pool.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
-    expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
+    expect(await checkLinear(client, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
     const again = await exchangeLinear(http, realClock, config, order)
     expect(again).toMatchObject({ refusal: { kind: 'unauthorized' } })
     const renewed = await refreshLinear(http, realClock, config, refreshToken)
     expect(renewed.ok && renewed.value.refreshToken !== refreshToken).toBe(true)
     const dead = await refreshLinear(http, realClock, config, refreshToken)
     expect(dead).toMatchObject({ refusal: { kind: 'unauthorized' } })
-    couriers.close()
+    pool.close()
     await one.stop()
   })
 
@@ -262,7 +262,7 @@ describe('against a fake Linear', () => {
 })
 
 describe('the owner of a credential', () => {
-  const courierThat = (status: number, body: unknown) => ({
+  const clientReplying = (status: number, body: unknown) => ({
     send: async () => ({ ok: true, value: { status, headers: {}, text: JSON.stringify(body) } }) as const,
   })
   const connected: ServiceConfig = {
@@ -273,21 +273,24 @@ describe('the owner of a credential', () => {
   test('is returned for display', async () => {
     const viewer = { id: 'u', name: 'Ada', displayName: 'ada' }
     const body = { data: { viewer, organization: { name: 'Acme', urlKey: 'acme' } } }
-    expect(await checkLinear(courierThat(200, body), connected)).toEqual({ ok: true, value: 'Ada in Acme' })
-    expect(await checkLinear(courierThat(200, { data: { viewer } }), connected)).toEqual({
+    expect(await checkLinear(clientReplying(200, body), connected)).toEqual({
+      ok: true,
+      value: 'Ada in Acme',
+    })
+    expect(await checkLinear(clientReplying(200, { data: { viewer } }), connected)).toEqual({
       ok: true,
       value: 'Ada',
     })
   })
 
   test('is not returned for a refused or missing credential', async () => {
-    expect(await checkLinear(courierThat(401, {}), connected)).toMatchObject({
+    expect(await checkLinear(clientReplying(401, {}), connected)).toMatchObject({
       refusal: { kind: 'unauthorized' },
     })
-    expect(await checkLinear(courierThat(200, { data: { a: 1 } }), connected)).toMatchObject({
+    expect(await checkLinear(clientReplying(200, { data: { a: 1 } }), connected)).toMatchObject({
       refusal: { kind: 'failed' },
     })
-    expect(await checkLinear(courierThat(200, {}), configDefaults)).toMatchObject({
+    expect(await checkLinear(clientReplying(200, {}), configDefaults)).toMatchObject({
       refusal: { kind: 'invalid' },
     })
   })

@@ -199,10 +199,10 @@ describe('over real connections', () => {
 
   test('an unchanged page transfers no body, and a rate limit stops all requests at once', async () => {
     let limited = false
-    const said: string[] = []
+    const shownText: string[] = []
     const server = createServer((asked, reply) => {
       const status = limited ? 429 : asked.headers['if-none-match'] === '"1"' ? 304 : 200
-      said.push(`${asked.url} ${status}`)
+      shownText.push(`${asked.url} ${status}`)
       if (limited) return void reply.writeHead(429, { 'retry-after': '1' }).end('{}')
       reply
         .writeHead(status, { etag: '"1"', 'content-type': 'application/json' })
@@ -220,20 +220,20 @@ describe('over real connections', () => {
     for (const _ of [1, 2, 3]) {
       expect(await ask('/a?b')).toMatchObject({ ok: true, value: { status: 200, text: '[1,2]' } })
     }
-    expect(said.splice(0)).toEqual(['/a?b 200', '/a?b 304', '/a?b 304'])
+    expect(shownText.splice(0)).toEqual(['/a?b 200', '/a?b 304', '/a?b 304'])
     limited = true
     const refused = await ask('/a?secret')
     expect(refused).toMatchObject({ refusal: { kind: 'unavailable' } })
     expect(JSON.stringify(refused)).not.toContain('secret')
     for (const path of ['/c', '/d', '/e']) expect((await ask(path)).ok).toBe(false)
-    expect(said.splice(0)).toEqual(['/a?secret 429'])
+    expect(shownText.splice(0)).toEqual(['/a?secret 429'])
     limited = false
     // A person's request is sent as soon as the service allows it.
     const clicked = client.send({ ...click('/'), url: `${origin}/a?b` })
     await until('the person waits', () => clock.alarms() > 0)
-    expect(said).toEqual([])
+    expect(shownText).toEqual([])
     clock.wind(1_000)
     expect(await clicked).toMatchObject({ ok: true, value: { text: '[1,2]' } })
-    expect(said).toEqual(['/a?b 304'])
+    expect(shownText).toEqual(['/a?b 304'])
   })
 })

@@ -197,9 +197,9 @@ async function startSocksProxy() {
         const user = login[1] ?? 0
         asked.push(`${login.subarray(2, 2 + user)}:${login.subarray(3 + user)}`)
         socket.write(Buffer.from([1, 0]))
-        socket.once('data', (wish: Buffer) => {
-          asked.push(wish.subarray(5, 5 + (wish[4] ?? 0)).toString())
-          const on = connect(wish.readUInt16BE(wish.length - 2), '127.0.0.1', () => {
+        socket.once('data', (request: Buffer) => {
+          asked.push(request.subarray(5, 5 + (request[4] ?? 0)).toString())
+          const on = connect(request.readUInt16BE(request.length - 2), '127.0.0.1', () => {
             socket.write(Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]))
             on.pipe(socket).pipe(on)
           })

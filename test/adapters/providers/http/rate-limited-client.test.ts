@@ -67,13 +67,13 @@ describe('the order of requests', () => {
 describe('a budget', () => {
   test('background requests stop at the reserve, a person’s at zero, and nothing is sent until the reset', async () => {
     const { clock, client, sent, log } = createClientBench()
-    const say = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
+    const report = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
     sendTracked(client, serviceRequest('/1'))
     await clock.turn()
-    await sent[0]?.reply(200, say(21))
+    await sent[0]?.reply(200, report(21))
     sendTracked(client, serviceRequest('/2'))
     await clock.turn()
-    await sent[1]?.reply(200, say(20))
+    await sent[1]?.reply(200, report(20))
     const poll = sendTracked(client, serviceRequest('/3'))
     await clock.turn()
     expect(poll.now).toBe(
@@ -81,7 +81,7 @@ describe('a budget', () => {
     )
     sendTracked(client, person('/4'))
     await clock.turn()
-    await sent[2]?.reply(200, { ...say(0), reset: String(clock.now() + 60_000) })
+    await sent[2]?.reply(200, { ...report(0), reset: String(clock.now() + 60_000) })
     const click = sendTracked(client, person('/5'))
     await clock.turn()
     expect(click.now).toMatch(/is used up: 0 of 100 \(core\) are left until .*00:01:00/)
@@ -95,7 +95,7 @@ describe('a budget', () => {
     const probes = ['/7', '/8', '/9'].map((path) => sendTracked(client, serviceRequest(path)))
     await clock.turn()
     expect(paths(sent).slice(3)).toEqual(['/7'])
-    await sent[3]?.reply(200, say(99))
+    await sent[3]?.reply(200, report(99))
     expect(paths(sent).slice(4)).toEqual(['/8', '/9'])
     expect(probes[0]?.now).toBe('200')
     expect(log.lines.map(({ message, fields }) => [message, fields])).toEqual([

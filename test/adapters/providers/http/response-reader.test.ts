@@ -9,50 +9,50 @@ function fakeConnection() {
 }
 
 test('a response has its last head, the first value of each header, and all chunks', async () => {
-  const [intake, one] = [new ResponseReader(), fakeConnection()]
-  intake.onRequestStart(one)
-  intake.onResponseStart(one, 103, { link: '</a>' })
-  intake.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
+  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(one)
+  reader.onResponseStart(one, 103, { link: '</a>' })
+  reader.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
   // A character may be split between two chunks.
   const bytes = Buffer.from('grün')
-  for (const piece of [bytes.subarray(0, 3), bytes.subarray(3)]) intake.onResponseData(one, piece)
-  intake.onResponseEnd()
-  expect(await intake.reply).toEqual({ status: 200, headers: { etag: '"1"', via: 'a' }, text: 'grün' })
+  for (const piece of [bytes.subarray(0, 3), bytes.subarray(3)]) reader.onResponseData(one, piece)
+  reader.onResponseEnd()
+  expect(await reader.reply).toEqual({ status: 200, headers: { etag: '"1"', via: 'a' }, text: 'grün' })
   expect(one.aborted).toEqual([])
 })
 
 test('a response without a body has an empty text', async () => {
-  const [intake, one] = [new ResponseReader(), fakeConnection()]
-  intake.onResponseStart(one, 304, {})
-  intake.onResponseEnd()
-  expect(await intake.reply).toEqual({ status: 304, headers: {}, text: '' })
+  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  reader.onResponseStart(one, 304, {})
+  reader.onResponseEnd()
+  expect(await reader.reply).toEqual({ status: 304, headers: {}, text: '' })
 })
 
 test('a response that becomes too long is aborted', async () => {
-  const [intake, one] = [new ResponseReader(), fakeConnection()]
-  intake.onRequestStart(one)
-  intake.onResponseStart(one, 200, {})
-  intake.onResponseData(one, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
+  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(one)
+  reader.onResponseStart(one, 200, {})
+  reader.onResponseData(one, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
   expect(one.aborted).toEqual([])
-  intake.onResponseData(one, Buffer.alloc(1))
-  intake.onResponseEnd()
-  expect(await intake.reply).toBeUndefined()
+  reader.onResponseData(one, Buffer.alloc(1))
+  reader.onResponseEnd()
+  expect(await reader.reply).toBeUndefined()
   expect(one.aborted).toHaveLength(1)
 })
 
 test('a request aborted before its connection opens is not sent', async () => {
-  const [intake, one] = [new ResponseReader(), fakeConnection()]
-  intake.abort()
-  await expect(intake.reply).rejects.toThrow('too long')
-  intake.onRequestStart(one)
+  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  reader.abort()
+  await expect(reader.reply).rejects.toThrow('too long')
+  reader.onRequestStart(one)
   expect(one.aborted).toEqual(['the response took too long'])
 })
 
 test('a response that breaks off rejects', async () => {
-  const [intake, one] = [new ResponseReader(), fakeConnection()]
-  intake.onRequestStart(one)
-  intake.onResponseStart(one, 200, {})
-  intake.onResponseData(one, Buffer.from('half'))
-  intake.onResponseError(one, new Error('other side closed'))
-  await expect(intake.reply).rejects.toThrow('other side closed')
+  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(one)
+  reader.onResponseStart(one, 200, {})
+  reader.onResponseData(one, Buffer.from('half'))
+  reader.onResponseError(one, new Error('other side closed'))
+  await expect(reader.reply).rejects.toThrow('other side closed')
 })
