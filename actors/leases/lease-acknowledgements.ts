@@ -1,6 +1,6 @@
 /**
- * Lease acknowledgements tell a worker, for each of its leases, how far frames are on disk and how much longer the lease
- * lives. They are built from what is already on disk, so a full disk delays no heartbeat.
+ * LeaseAcknowledgements sends a worker, for each of its leases, how far frames are on disk and how much longer the
+ * lease lives. Only values on disk are sent, so a full disk delays no heartbeat.
  */
 import { leaseDeadline } from '../../core/lease/deadline.ts'
 import type { Clock } from '../../core/ports.ts'
@@ -25,7 +25,7 @@ export class LeaseAcknowledgements {
     this.#ports = ports
   }
 
-  /** Each of its leases with what is on disk of it, and how much longer it lives. */
+  /** Acknowledges every accepted lease of a worker. `echo`: the instant of the heartbeat that is answered. */
   acknowledgeAll(connection: WorkerConnection, worker: EnrolledWorker, echo: number | undefined): void {
     const leases = []
     for (const id of worker.leases) {
@@ -40,7 +40,7 @@ export class LeaseAcknowledgements {
     })
   }
 
-  /** Enough of one lease is on disk to say so before the next heartbeat. */
+  /** Acknowledges one lease before the next heartbeat, because enough of its frames are on disk. */
   acknowledgeLease(workerId: string, leaseId: string): void {
     const { workers, connections } = this.#ports
     const worker = workers.get(workerId)

@@ -58,14 +58,14 @@ export const runRecordsModule = defineHostModule({
     )
     return {
       view: { eventLog, finishedRuns },
-      // Events come first: whoever is sent the end of a run has been sent everything before it.
+      // Publish events first, so that a dashboard receives all events of a run before its end.
       participants: [eventLog, finishedRuns],
       sizes: () => ({ runsInLog: eventLog.size }),
     }
   },
 })
 
-/** What runs learnt about a repository. */
+/** The memories module stores what runs learnt about repositories. */
 export const memoriesModule = defineHostModule({
   name: 'memories',
   create({ store, ids, requestCommit }) {
@@ -97,7 +97,7 @@ export const runsModule = defineHostModule({
   },
 })
 
-/** What a queued run still waits for, and the job that a worker is given. */
+/** The jobs module decides what a queued run waits for and prepares the job for its worker. */
 export const jobsModule = defineHostModule({
   name: 'jobs',
   create(context, { runRecords, memories, runs, tracker, workers }) {

@@ -59,7 +59,7 @@ export interface SnapshotSplit {
 export interface ActorKind {
   /** Also the xstate id of every actor of this kind: a separate id for each would leak memory in the parent. */
   readonly name: string
-  /** There is one actor of this kind, its key is the kind's name, and it starts with the process. */
+  /** A singleton starts with the process; its key is the name of its kind. */
   readonly singleton?: true
   readonly logic: AnyStateMachine
   /** Absent: actors of this kind are not stored and end with the process. */

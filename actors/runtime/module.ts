@@ -178,7 +178,7 @@ export function createModules<C>(definitions: readonly ModuleDefinition<C>[], co
 }
 
 function viewsFor(module: string, modules: ReadonlyMap<string, Module>, needs: ViewNeed[]): ModuleViews {
-  // What a module has no view of, it hears by an error; hence the wider type of the empty target.
+  // The empty target has the wider type because reading an unknown view throws.
   return new Proxy({} as ModuleViews, {
     get(_, view) {
       const owner = modules.get(String(view))
