@@ -1,6 +1,6 @@
 /**
- * The ways in which the store itself fails, as types, so that whoever starts the process can tell them apart and
- * end with the right exit code. Each message says what the person can do next.
+ * Errors of the store, as types, so that the starting process can tell them apart and end with the right exit code.
+ * Each message says what the person can do next.
  */
 
 /** The database was written by a newer switchyard. */
@@ -23,23 +23,23 @@ export class StoreUnreadable extends Error {
   override readonly name = 'StoreUnreadable'
 }
 
-/** There is not even room to make the database. */
+/** The disk has no space to create the database. */
 export class StoreFull extends Error {
   override readonly name = 'StoreFull'
   readonly code = 'ENOSPC'
 }
 
-/** Asked to work in a folder that is somebody else's. */
+/** The given folder is not a data directory of switchyard. */
 export class NotADataDir extends Error {
   override readonly name = 'NotADataDir'
 }
 
-/** A write or sync failed for good. What was acknowledged is on disk; nothing else is promised. */
+/** A write or sync failed for good. Acknowledged data is on disk; no other data is guaranteed. */
 export class StoreBroken extends Error {
   override readonly name = 'StoreBroken'
 }
 
-/** Asked to write after, or while, the store was closed. */
+/** A write was requested while or after the store was closed. */
 export class StoreClosed extends Error {
   override readonly name = 'StoreClosed'
 }
@@ -56,20 +56,20 @@ export class DataDirInUse extends Error {
   }
 }
 
-/** The code of a failed system call (`ENOENT`), whatever realm the error came from. */
+/** Returns the code of a failed system call (`ENOENT`), whatever realm the error comes from. */
 export function codeOf(error: unknown): string | number | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   const { code } = error
   return typeof code === 'string' || typeof code === 'number' ? code : undefined
 }
 
-/** Whether the file system said that the disk, or our share of it, is full. */
+/** Tells whether an error means that the disk, or our quota on it, is full. */
 export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'ENOSPC' || code === 'EDQUOT'
 }
 
-/** What an error says, for a log line or a reason. */
+/** Returns the message of an error, for a log or a reason. */
 export function messageOf(error: unknown): string {
   if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
   return String(error)

@@ -1,14 +1,11 @@
 /**
- * One live host a data directory.
+ * Ensures that only one live process uses a data directory.
  *
- * Files `lock.<g>`: only the highest generation counts. It names the process that made it, precisely enough that a
- * number given to another process, or a machine started anew, is not mistaken for it. Whoever finds the highest one
- * dead links its own as the next generation; a link is made whole or not at all, and only once, so of many that try
- * one succeeds. A late one may still link a number that was cleared away below the highest: it looks again after
- * linking, and steps back. Numbers never go down; letting go links a generation that says so.
- *
- * It judges processes of this machine only. A data directory on a disk shared by machines, or by containers that
- * cannot see each other's processes, is not protected.
+ * Only the highest lock file `lock.<generation>` counts. The file identifies its process so precisely that a reused
+ * process id or a reboot is not mistaken for the holder. A process that finds the holder dead links its own file as
+ * the next generation; of several such processes one succeeds. A late process may link a number below the highest
+ * that was just removed, so it checks again and withdraws. Only processes of this machine are judged: a data
+ * directory shared by machines or isolated containers is not protected.
  */
 import { execFileSync } from 'node:child_process'
 import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,12 +15,12 @@ import { codeOf, DataDirInUse, messageOf } from './errors.ts'
 
 const LOCK = /^lock\.(\d+)$/
 const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/
-/** Each turn is lost to somebody who made progress, so this many lost ones mean that something is very wrong. */
+/** Another process made progress in each failed attempt, so this many failures mean that something is badly wrong. */
 const ATTEMPTS_MAX = 1_000
 
 interface LockHolder {
   readonly pid: number
-  /** When the process began, in whatever unit the system counts. */
+  /** When the process started, in the system's own unit. */
   readonly began: string
   readonly boot: string
   readonly nonce: string
@@ -31,11 +28,14 @@ interface LockHolder {
 }
 
 export interface Lock {
-  /** Never throws: without room to say so, the lock is let go when the process ends. */
+  /** Releases the lock. Never throws: on a full disk the lock ends with the process. */
   release(): void
 }
 
-/** Throws DataDirInUse while another live process, or another store of this one, holds the directory. */
+/**
+ * Acquires the lock. Throws DataDirInUse while another live process, or another store of this process, holds the
+ * directory.
+ */
 export function acquireLock(dataDir: string, random: RandomSource): Lock {
   const own: LockHolder = {
     pid: process.pid,
@@ -46,7 +46,7 @@ export function acquireLock(dataDir: string, random: RandomSource): Lock {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const highest = highestIn(dataDir)
     const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
-    // Gone between looking and reading: somebody else is moving.
+    // The file vanished between listing and reading, so another process is at work.
     if (holder === 'gone') continue
     if (holder !== undefined && isAlive(holder)) throw new DataDirInUse(dataDir, holder.pid)
     if (!linkGeneration(dataDir, highest + 1, own)) continue
@@ -67,11 +67,11 @@ function release(dataDir: string, generation: number, own: LockHolder): void {
     if (linkGeneration(dataDir, generation + 1, { ...own, released: true }))
       removeOlder(dataDir, generation + 1)
   } catch {
-    // A full disk. Whoever comes next finds our process gone.
+    // The disk is full. The next process will find that this process is gone.
   }
 }
 
-/** Answers false when somebody else was first. */
+/** Links the lock file of a generation. Returns false when another process was first. */
 function linkGeneration(dataDir: string, generation: number, holder: LockHolder): boolean {
   const draft = join(dataDir, `lock.draft.${holder.pid}.${holder.nonce}`)
   try {
@@ -79,7 +79,7 @@ function linkGeneration(dataDir: string, generation: number, holder: LockHolder)
     linkSync(draft, lockFile(dataDir, generation))
     return true
   } catch (error) {
-    // ENOENT: the draft was cleared away by a holder that took us for dead.
+    // ENOENT: another holder took this process for dead and removed the draft.
     if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
     throw error
   } finally {
@@ -87,7 +87,7 @@ function linkGeneration(dataDir: string, generation: number, holder: LockHolder)
   }
 }
 
-/** Looks twice: a folder that changes while it is read may hide what comes and what goes. */
+/** Lists the folder twice, because a listing of a changing folder may miss files. */
 function isHighest(dataDir: string, generation: number): boolean {
   return highestIn(dataDir) === generation && highestIn(dataDir) === generation
 }
@@ -105,7 +105,7 @@ function removeOlder(dataDir: string, generation: number): void {
   }
 }
 
-/** Undefined: a file that names nobody, as a power cut can leave it. */
+/** Returns undefined for a file that identifies no process, which a power loss can leave. */
 function readHolder(dataDir: string, generation: number): LockHolder | 'gone' | undefined {
   const text = readLock(lockFile(dataDir, generation))
   if (text === undefined) return 'gone'
@@ -117,7 +117,7 @@ function readHolder(dataDir: string, generation: number): LockHolder | 'gone' | 
   }
 }
 
-/** A lock that cannot be read may be that of a living host, so whatever keeps us from reading it keeps us out. */
+/** An unreadable lock may belong to a live host, so the directory is not used. */
 function readLock(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')
@@ -146,7 +146,7 @@ function isAlive(holder: LockHolder): boolean {
   return processStart(holder.pid) === holder.began
 }
 
-/** When a living process began; undefined when there is none of that number, or only its remains. */
+/** Returns when a live process started; undefined when there is no such process, or only a zombie. */
 function processStart(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid < 1) return undefined
   return process.platform === 'linux' ? processStartOnLinux(pid) : processStartElsewhere(pid)
@@ -155,7 +155,8 @@ function processStart(pid: number): string | undefined {
 function processStartOnLinux(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The command, second of the fields, may hold anything, but its closing bracket is the last one.
+    // The second field is the command, which may contain any character; its closing bracket is the last one in the
+    // line.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const [state] = fields
     return state === 'Z' || state === 'X' ? undefined : fields[19]
@@ -168,7 +169,7 @@ function processStartElsewhere(pid: number): string | undefined {
   try {
     const began = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
       encoding: 'utf8',
-      // Local time would make us another process when the zone or the season changes.
+      // A change of the time zone must not change the result.
       env: { LC_ALL: 'C', TZ: 'UTC', PATH: '/bin:/usr/bin' },
     })
     return began.trim() || undefined
@@ -181,7 +182,7 @@ function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   } catch {
-    // Elsewhere the instant at which a process began tells boots apart well enough.
+    // On other systems the start time of the process is precise enough to tell boots apart.
     return 'unknown'
   }
 }

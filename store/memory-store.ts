@@ -1,9 +1,10 @@
 /**
- * The whole store in plain maps: the same ports, no files, gone with the process.
+ * The whole store in memory: the same ports without files, gone with the process.
  *
- * For tests, dry runs and simulation. It keeps the promises that others build on: a commit is all or nothing, lands
- * after the turn in which it was asked for and in order, what is handed in or out is a copy, and reads see only what
- * has landed. With one clock it is deterministic: every commit lands through `clock.endOfTick`.
+ * For tests, dry runs and the simulation. The guarantees are those of the real store: a commit is all or nothing,
+ * commits are applied in order after the turn of the event loop that requested them, values are copied in and out,
+ * and reads return only committed data. With one clock the store is deterministic, because every commit is applied
+ * through `clock.endOfTick`.
  */
 import type { Clock, Store } from '../core/ports.ts'
 import { MemoryArtifacts } from './memory/artifacts.ts'
@@ -14,7 +15,7 @@ import { MemoryUsageArchive } from './memory/usage.ts'
 
 export interface MemoryStoreOptions {
   readonly clock: Clock
-  /** What the configuration file holds at first. */
+  /** The initial text of the configuration file. */
   readonly config?: string
 }
 

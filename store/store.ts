@@ -1,8 +1,8 @@
 /**
- * Everything below the data directory: opened together, handed back as ports, closed in order.
+ * Opens everything in the data directory, returns it as ports, and closes it in order.
  *
- * Moving events from the ledger to their files stops first; what it has asked of the ledger is answered when the
- * ledger closes, and only then is it at rest. The lock is taken first and let go last.
+ * Closing first stops the event flusher. The flusher's last commits are answered when the database closes, and only
+ * then is the flusher idle. The lock is acquired first and released last.
  */
 import { join } from 'node:path'
 import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
@@ -22,7 +22,7 @@ export interface StoreOptions {
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
-  /** Room kept for the day on which the disk is full; 16 MiB unless told. */
+  /** Size of the emergency space for a full disk; 16 MiB by default. */
   readonly emergencySpaceBytes?: number
   readonly mapBytes?: number
 }
@@ -83,7 +83,7 @@ async function openEvents({ clock, log }: StoreOptions, runs: string, database: 
   }
 }
 
-/** One that fails does not keep the others open. */
+/** Closes all parts, even when one of them fails. */
 async function closeAll(steps: readonly (() => Promise<void>)[]): Promise<void> {
   const failures: unknown[] = []
   for (const close of steps) await close().catch((error: unknown) => failures.push(error))

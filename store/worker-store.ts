@@ -1,8 +1,8 @@
 /**
- * A worker's own data directory: its lives, and the frames that the host has not acknowledged yet.
+ * Opens a worker's data directory: actor snapshots, and the frames that the host has not acknowledged.
  *
- * The same ledger as the host's with the same promises, beside a lock of its own: what a commit answered is on disk,
- * a crash at any instant leaves whole commits and no halves of them, and one daemon works here at a time.
+ * The database and its guarantees are those of the host, with a separate lock: an acknowledged commit is on disk, a
+ * crash leaves only whole commits, and one daemon at a time uses the directory.
  */
 import { join } from 'node:path'
 import type { WorkerDatabase } from '../core/daemon/ports.ts'
@@ -23,13 +23,13 @@ export interface WorkerStoreOptions {
 }
 
 export interface OpenWorkerStore extends WorkerDatabase {
-  /** Waits for what is under way, then lets go of the directory. */
+  /** Waits for pending work, then releases the directory. */
   close(): Promise<void>
 }
 
-/** Enough for the last words of every execution of a worker. */
+/** Enough space for the final frames of all executions of a worker. */
 const EMERGENCY_BYTES = 4 * 1024 * 1024
-/** Far above the frames that all leases of a worker may keep. */
+/** Far more than the frames of all leases of a worker. */
 const MAP_BYTES = 16 * 1024 ** 3
 
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
@@ -46,7 +46,7 @@ export async function openWorkerStore(options: WorkerStoreOptions): Promise<Open
   }
 }
 
-/** The two databases look alike, and neither program would understand the other's lives. */
+/** Host and worker have the same database format, but neither understands the other's actors. */
 async function refuseHostDirectory(dataDir: string): Promise<void> {
   const names = await namesIn(dataDir)
   if (names.includes('runs') && names.includes('usage')) {

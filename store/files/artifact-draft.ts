@@ -1,9 +1,9 @@
 /**
- * An artifact that is still arriving, in `runs/<runId>/parts/`, a folder that no artifact name reaches.
+ * A partly received artifact in `runs/<runId>/parts/`, a folder that no artifact name can reach.
  *
- * The draft's own name says how far it is: `<digest of the artifact's name>.<next part>.<size>`. A part is written
- * behind `size` and synced, then one rename moves the name on; a crash between the two leaves bytes behind `size`,
- * which the repeated part overwrites. So nothing but the folder itself has to be remembered.
+ * The name of the draft file records the progress: `<digest of the artifact's name>.<next part>.<size>`. A part is
+ * written after `size` and synced, then a rename advances the name. A crash in between leaves bytes after `size`,
+ * which the repeated part overwrites. So nothing but the folder has to be remembered.
  */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -25,14 +25,14 @@ export async function findDraft(folder: string, name: string): Promise<ArtifactD
   return drafts.sort((a, b) => b.next - a.next)[0]
 }
 
-/** Begins anew, whatever was there of an earlier attempt. */
+/** Starts a new draft and removes those of earlier attempts. */
 export async function beginDraft(folder: string, name: string): Promise<ArtifactDraft> {
   await makeFolder(folder)
   await dropDrafts(folder, name)
   return { path: pathOf(folder, digestOf(name), 0, 0), next: 0, size: 0 }
 }
 
-/** The part is on disk when this resolves, but the draft does not know it yet: see `advance` and `publish`. */
+/** Writes a part to disk. The draft's name does not include the part until `advance` or `publish`. */
 export async function writePart(draft: ArtifactDraft, data: Uint8Array): Promise<void> {
   const handle = await open(draft.path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
   try {
@@ -54,7 +54,7 @@ export async function advance(draft: ArtifactDraft, bytes: number): Promise<void
   await syncFolder(folder)
 }
 
-/** The draft becomes the artifact, in place of an earlier one of that name. */
+/** Turns the draft into the artifact, replacing an earlier artifact of that name. */
 export async function publish(draft: ArtifactDraft, path: string): Promise<void> {
   await makeFolder(dirname(path))
   await rename(draft.path, path)
@@ -69,7 +69,7 @@ export async function dropDrafts(folder: string, name: string): Promise<void> {
   }
 }
 
-/** The digests of all names that have a draft. */
+/** Returns the digests of all names that have a draft. */
 export async function draftDigests(folder: string): Promise<string[]> {
   return (await namesIn(folder)).map((each) => each.split('.')[0] ?? '')
 }

@@ -1,17 +1,16 @@
 /**
- * Why a name cannot be an artifact's: anything that could mean another place, or no place at all.
+ * Explains why a text cannot be an artifact's name: it could point elsewhere, or nowhere.
  *
- * The name comes as it is meant, already decoded, once. Nothing is repaired: a name that would have to be changed to
- * be safe is refused.
+ * The name is already decoded. A name that would have to be changed to be safe is refused, not repaired.
  */
 import { ARTIFACT_NAME_BYTES_MAX } from '../../protocol/limits.ts'
 
 export function artifactNameFault(name: string): string | undefined {
-  if (name === '') return 'an artifact needs a name'
+  if (name === '') return 'the name is empty'
   if (name === '.' || name === '..') return 'the name leads out of the artifact folder'
   if (/[/\\]/.test(name)) return 'the name leads into another folder'
   if (hasControl(name)) return 'the name has control characters'
-  // A name that is no text would be written under another name than it was asked for by.
+  // Malformed text would be written under a different name than the requested one.
   if (Buffer.from(name).toString() !== name) return 'the name is not valid text'
   if (Buffer.byteLength(name) > ARTIFACT_NAME_BYTES_MAX)
     return `the name is longer than ${ARTIFACT_NAME_BYTES_MAX} bytes`

@@ -1,8 +1,8 @@
 /**
- * Files that runs leave behind: `runs/<runId>/artifacts/<name>`. No name leads out of that folder.
+ * Stores the artifacts of runs as `runs/<runId>/artifacts/<name>`. No name leads out of that folder.
  *
  * Agents choose the names and the bytes. A file appears under its name only when its last part is on disk, and is
- * handed out only when it is a plain file with one link in a folder that is no link itself.
+ * returned only when it is a plain file with one link in a folder that is no symbolic link.
  */
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
@@ -28,9 +28,9 @@ import { runFolder } from './run-folder.ts'
 import { StoreQueue } from './store-queue.ts'
 
 const CHUNK_BYTES = 64 * 1024
-/** A FIFO must not make us wait for whoever writes to it. */
+/** Opening a FIFO must not wait for a writer. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-/** What opening says of links, sockets, devices: it is about the name, while other failures are about the system. */
+/** Error codes of opening a link, socket or device. These codes concern the name; other errors concern the system. */
 const NOT_PLAIN_CODES = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
 
 type ArtifactWriteResult = 'kept' | 'repeat' | { readonly refused: string }
@@ -54,8 +54,8 @@ export class ArtifactsOnDisk implements Artifacts {
   ): Promise<ArtifactWriteResult> {
     const fault = artifactNameFault(name) ?? partFault(part, data)
     if (fault !== undefined) return { refused: fault }
-    const place = this.#paths(runId, name)
-    return this.#queue.run(runId, () => this.#write(place, part, data, final))
+    const paths = this.#paths(runId, name)
+    return this.#queue.run(runId, () => this.#write(paths, part, data, final))
   }
 
   async find(runId: string, name: string): Promise<ArtifactLookup> {
@@ -80,15 +80,15 @@ export class ArtifactsOnDisk implements Artifacts {
   async remove(runId: string): Promise<void> {
     const { run, artifacts, parts } = this.#paths(runId, '')
     return this.#queue.run(runId, async () => {
-      // A link is removed, not followed.
+      // rm removes a symbolic link and does not follow it.
       await rm(artifacts, { recursive: true, force: true })
       await rm(parts, { recursive: true, force: true })
-      // The events may still be there; whoever removes last removes the folder.
+      // The event file may still be in the folder; the last removal removes the folder.
       await rmdir(run).catch(() => undefined)
     })
   }
 
-  /** Refuses whatever comes from now on; resolves when what was asked for is done. */
+  /** Refuses new work, and resolves when earlier work is done. */
   async close(): Promise<void> {
     await this.#queue.close()
   }
@@ -100,52 +100,52 @@ export class ArtifactsOnDisk implements Artifacts {
   }
 
   async #write(
-    place: ArtifactPaths,
+    paths: ArtifactPaths,
     part: number,
     data: Uint8Array,
     final: boolean,
   ): Promise<ArtifactWriteResult> {
-    const draft = await this.#draftFor(place, part, data, final)
+    const draft = await this.#draftFor(paths, part, data, final)
     if (!isDraft(draft)) return draft
     if (draft.size + data.length > this.#bytesMax) {
-      await dropDrafts(place.parts, place.name)
-      return { refused: `${place.name} is larger than ${this.#bytesMax} bytes` }
+      await dropDrafts(paths.parts, paths.name)
+      return { refused: `${paths.name} is larger than ${this.#bytesMax} bytes` }
     }
     await writePart(draft, data)
-    if (final) await publish(draft, place.path)
+    if (final) await publish(draft, paths.path)
     else await advance(draft, data.length)
     return 'kept'
   }
 
-  /** The draft that takes this part, or the answer when none does. */
+  /** Returns the draft for this part, or the result when the part is not to be written. */
   async #draftFor(
-    place: ArtifactPaths,
+    paths: ArtifactPaths,
     part: number,
     data: Uint8Array,
     final: boolean,
   ): Promise<ArtifactDraft | ArtifactWriteResult> {
-    const draft = await findDraft(place.parts, place.name)
+    const draft = await findDraft(paths.parts, paths.name)
     if (draft !== undefined && part === draft.next) return draft
-    if (part === 0) return this.#startOver(place, draft, data, final)
+    if (part === 0) return this.#startOver(paths, draft, data, final)
     if (draft !== undefined && part < draft.next) return 'repeat'
-    // A crash after the last part was kept: the worker, not told, sends the end of the file again.
-    if (draft === undefined && (await isFile(place.path))) return 'repeat'
-    return { refused: `part ${part} of ${place.name} came before part ${draft?.next ?? 0}` }
+    // After a crash behind the last part, the worker sends the end of the file again.
+    if (draft === undefined && (await isFile(paths.path))) return 'repeat'
+    return { refused: `part ${part} of ${paths.name} came before part ${draft?.next ?? 0}` }
   }
 
-  /** A first part is the same one again, or that of another attempt, which replaces what the earlier one left. */
+  /** Handles a first part: a repetition, or a new attempt, which replaces the earlier file. */
   async #startOver(
-    place: ArtifactPaths,
+    paths: ArtifactPaths,
     draft: ArtifactDraft | undefined,
     data: Uint8Array,
     final: boolean,
   ): Promise<ArtifactDraft | ArtifactWriteResult> {
     if (!final && draft?.next === 1 && (await isSameContent(draft.path, draft.size, data))) return 'repeat'
-    if (final && draft === undefined && (await isSameContent(place.path, data.length, data))) return 'repeat'
-    if (!(await isBelowArtifactLimit(place))) {
+    if (final && draft === undefined && (await isSameContent(paths.path, data.length, data))) return 'repeat'
+    if (!(await isBelowArtifactLimit(paths))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
     }
-    return beginDraft(place.parts, place.name)
+    return beginDraft(paths.parts, paths.name)
   }
 }
 
@@ -161,7 +161,7 @@ function isDraft(value: ArtifactDraft | ArtifactWriteResult): value is ArtifactD
   return typeof value === 'object' && 'path' in value
 }
 
-/** Drafts count too: a run that begins many files and ends none fills the disk as well. */
+/** Counts drafts too, because unfinished files also fill the disk. */
 async function isBelowArtifactLimit({ artifacts, parts, name }: ArtifactPaths): Promise<boolean> {
   const names = await namesIn(artifacts)
   const drafts = await draftDigests(parts)
@@ -188,7 +188,7 @@ async function isSameContent(path: string, size: number, data: Uint8Array): Prom
   return (await readFile(path)).equals(data)
 }
 
-/** Undefined: no such file. `odd`: something is there that we would not have made. */
+/** Returns undefined when there is no file, and `odd` for something that this class would not create. */
 async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
   let handle: FileHandle
   try {
@@ -207,7 +207,7 @@ async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
   }
 }
 
-/** Opened only once somebody reads, so that a find that is not followed up holds nothing. */
+/** Opens the file on the first read, so that an unused result holds no descriptor. */
 async function* bytesOf(path: string, expected: Stats): AsyncGenerator<Uint8Array> {
   const handle = await open(path, READ)
   try {

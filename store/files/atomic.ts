@@ -1,9 +1,9 @@
 /**
- * Replacing a file so that a crash at any instant leaves the old text or the new, never a mixture, never neither.
+ * Replaces files atomically: after a crash at any instant the file has either the old text or the new text.
  *
- * The draft lies in the same folder under a name nobody else uses, owner-only from its first byte, is synced, takes
- * the place of the old file by one rename, and the folder is synced so that the rename itself survives. A crash can
- * leave a draft behind; `sweepDrafts` removes those, and never one that is being written.
+ * The draft is in the same folder under a unique name and owner-only from its first byte. The draft is synced and
+ * renamed over the old file, then the folder is synced so that the rename survives a crash. A crash can leave a
+ * draft; `sweepDrafts` removes those, but none that is being written.
  */
 import { constants, renameSync } from 'node:fs'
 import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
@@ -11,15 +11,15 @@ import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
 
 const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
-/** Somebody's folder of that name: never one of our drafts. */
+/** A folder with the name of a draft, which this module never creates. */
 const IS_FOLDER = new Set<unknown>(['EISDIR', 'ERR_FS_EISDIR'])
 let drafts = 0
-/** Those being written right now, which no sweep may take. */
+/** Drafts that are being written, which `sweepDrafts` must keep. */
 const draftsInProgress = new Set<string>()
 
 /**
- * Whoever owned the old file, the new one is 0600. `still` is asked last, with everything but the rename done, so
- * that hardly any time is left in which its answer can become wrong. Answers whether the file was replaced.
+ * Replaces a file by one with mode 0600. `still` is called last, directly before the rename, so that its answer can
+ * hardly become outdated. Returns whether the file was replaced.
  */
 export async function replaceFile(
   path: string,
@@ -34,7 +34,7 @@ export async function replaceFile(
       await rm(draft, { force: true })
       return false
     }
-    // In one breath with the question: nothing of ours can come in between.
+    // Synchronous after `still()`, so that no other code of this process runs in between.
     renameSync(draft, path)
   } catch (error) {
     await rm(draft, { force: true })
@@ -46,7 +46,7 @@ export async function replaceFile(
   return true
 }
 
-/** Makes a file that must not be there yet, durable when it resolves. */
+/** Creates a file that must not exist yet; durable when it resolves. */
 export async function createFile(path: string, text: string | Uint8Array): Promise<void> {
   try {
     await writeSynced(path, text)
@@ -57,13 +57,13 @@ export async function createFile(path: string, text: string | Uint8Array): Promi
   await syncFolder(dirname(path))
 }
 
-/** It stays away, whatever happens now; nothing happens when there is none. */
+/** Removes a file durably; does nothing when there is none. */
 export async function removeFileDurably(path: string): Promise<void> {
   await rm(path, { force: true })
   await syncFolder(dirname(path))
 }
 
-/** Removes what earlier lives of this process left half done in that folder; with `own`, only drafts of that file. */
+/** Removes drafts that earlier processes left in that folder; with `own`, only drafts of that file. */
 export async function sweepDrafts(folder: string, own?: string): Promise<void> {
   for (const name of await namesIn(folder)) {
     const of = DRAFT.exec(name)?.[1]
@@ -80,7 +80,7 @@ async function removeFile(path: string): Promise<void> {
   }
 }
 
-/** Makes the folders on the way to `folder`, each 0700, each synced into its parent. */
+/** Creates `folder` and its missing parents with mode 0700, and syncs each into its parent. */
 export async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   if (first === undefined) return
@@ -96,7 +96,7 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** A folder that is not there has no names. */
+/** Lists a folder; empty when there is none. */
 export async function namesIn(folder: string): Promise<string[]> {
   try {
     return await readdir(folder)
@@ -106,7 +106,7 @@ export async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** Whether a folder of its own is there: a link to a folder elsewhere is not one. */
+/** Tells whether the path is a folder; a symbolic link to a folder is not. */
 export async function isOwnFolder(folder: string): Promise<boolean> {
   try {
     return (await lstat(folder)).isDirectory()

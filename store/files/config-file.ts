@@ -1,11 +1,10 @@
 /**
- * The person's configuration file, as text that anybody may edit at any moment.
+ * Stores the configuration file, a text that people may edit at any moment.
  *
- * A replacement names the text it expects to replace, and looks at the file last, when its draft is already on disk,
- * so that a hand edit nobody has seen yet can be overwritten only in the instant between that look and the rename.
- * Own writes are told from hand edits by content, by whoever watches. A `config.json` that is a link keeps being one:
- * what it points at is replaced. The file holds credentials, so it is owner-only after every replacement, and one
- * that is found wider is tightened, where we may.
+ * A replacement names the text that it expects, and compares it with the file when the draft is already on disk. So a
+ * concurrent hand edit can be lost only between that comparison and the rename. Watchers distinguish own writes from
+ * hand edits by content. When `config.json` is a link, its target is replaced and the link stays. The file contains
+ * credentials, so it is owner-only after every replacement, and a wider mode is narrowed where permitted.
  */
 import { closeSync, type FSWatcher, openSync, readSync, watch } from 'node:fs'
 import { chmod, realpath, rm, stat } from 'node:fs/promises'
@@ -17,9 +16,9 @@ import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
 import { StoreQueue } from './store-queue.ts'
 
 const DEBOUNCE_MS = 100
-/** Catches what the folder's events miss: network disks, links, editors with odd habits. */
+/** Finds changes that folder events miss: network disks, links, unusual editors. */
 const POLL_MS = 2_000
-/** A file, or its folder, that is not ours to change. */
+/** Error codes for a file or folder that this user must not change. */
 const NOT_PERMITTED = new Set<unknown>(['EPERM', 'EACCES', 'EROFS'])
 const REJECTED_MAX = 5
 const REJECTED = /^\.\d{4}-\d{2}-\d{2}T\d{9}Z(-\d+)?\.rejected$/
@@ -37,7 +36,7 @@ export class ConfigFileOnDisk implements ConfigFile {
     this.#log = log
   }
 
-  /** Removes drafts that a crash left, and narrows a file that others could read. */
+  /** Removes drafts of a crash, and makes the file owner-only. */
   async tidy(): Promise<void> {
     const target = await this.#target()
     await this.#warnIfNotAllowed('drafts beside the configuration file could not be removed', () =>
@@ -46,10 +45,13 @@ export class ConfigFileOnDisk implements ConfigFile {
     const stats = await stat(target).catch(() => undefined)
     if (stats === undefined || (stats.mode & 0o077) === 0) return
     await this.#warnIfNotAllowed(
-      'the configuration file can be read by others, and is not ours to make 0600',
+      'the configuration file can be read by others, and this user may not change its mode to 0600',
       async () => {
         await chmod(target, 0o600)
-        this.#log.warn({ path: target }, 'the configuration file could be read by others; it is 0600 now')
+        this.#log.warn(
+          { path: target },
+          'the configuration file could be read by others; its mode is 0600 now',
+        )
       },
     )
   }
@@ -103,7 +105,7 @@ export class ConfigFileOnDisk implements ConfigFile {
     await this.#queue.close()
   }
 
-  /** A link may lead to a file that somebody else keeps. That is worth a warning, not a host that does not start. */
+  /** The file may be a link to a file of another user, which causes a warning but no failed start. */
   async #warnIfNotAllowed(otherwise: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()
@@ -113,7 +115,7 @@ export class ConfigFileOnDisk implements ConfigFile {
     }
   }
 
-  /** What the path means when it is a link, or itself while there is no such file. */
+  /** Returns the target of a link, or the path itself while there is no file. */
   async #target(): Promise<string> {
     return realpath(this.path).catch(() => this.path)
   }
@@ -138,19 +140,19 @@ export class ConfigFileOnDisk implements ConfigFile {
       await rm(join(dirname(this.path), name), { force: true })
   }
 
-  /** The folder, not the file: a watch on a file dies with the rename that replaces it. */
+  /** Watches the folder, because a watch on a file ends with the rename that replaces it. */
   #watchFolder(soon: () => void): Cancel {
     let watcher: FSWatcher | undefined
     try {
       watcher = watch(dirname(this.path), { persistent: false }, (_event, name) => {
         if (name === null || name === basename(this.path)) soon()
       })
-      // Without events there is still the poll.
+      // Without events the poll still finds changes.
       watcher.on('error', () => watcher?.close())
     } catch (error) {
       this.#log.warn(
         { reason: messageOf(error) },
-        'the configuration folder cannot be watched; looking every 2 s instead',
+        'the configuration folder cannot be watched; the file is polled every 2 s instead',
       )
     }
     return () => watcher?.close()
@@ -175,7 +177,7 @@ export class ConfigFileOnDisk implements ConfigFile {
   }
 }
 
-/** Synchronous, so that nothing of ours comes between the last look at the file and its replacement. */
+/** Synchronous, so that no other code of this process runs between this read and the replacement. */
 function readCapped(path: string): string | undefined {
   let file: number
   try {
@@ -185,7 +187,7 @@ function readCapped(path: string): string | undefined {
     throw error
   }
   try {
-    // One byte more than allowed tells a file of exactly the limit from a larger one, and bounds what is read.
+    // Reading one byte more than allowed detects a file above the limit, and bounds the read.
     const bytes = Buffer.allocUnsafe(CONFIG_BYTES_MAX + 1)
     let filled = 0
     for (;;) {
@@ -199,7 +201,7 @@ function readCapped(path: string): string | undefined {
   }
 }
 
-/** Differs when the file was replaced or written to. */
+/** A text that changes when the file is replaced or written. */
 async function fileVersion(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true })
@@ -209,7 +211,7 @@ async function fileVersion(path: string): Promise<string> {
   }
 }
 
-/** The stamps sort by time, the numbers behind equal stamps do not sort as text. */
+/** Time stamps sort as text, the numbers after equal stamps do not. */
 function byAge(a: string, b: string): number {
   const [stampA = '', numberA = '0'] = a.replace('.rejected', '').split(/Z-?/)
   const [stampB = '', numberB = '0'] = b.replace('.rejected', '').split(/Z-?/)

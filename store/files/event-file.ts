@@ -1,11 +1,10 @@
 /**
- * One run's event file: `runs/<runId>/events.jsonl`, one JSON object a line.
+ * Reads and appends a run's event file: `runs/<runId>/events.jsonl`, one JSON object per line.
  *
- * How much of it counts is known from elsewhere. Whatever lies behind that was written but never acknowledged, or
- * only half, and is cut off before anything else is written, so no two lines ever fuse and none is there twice.
- *
- * Every run ends in one of these, thousands of them after a busy minute, so what is done for each of them is done with
- * as few calls as will do, and with plain descriptors: a handle object for each costs more than the call.
+ * The database knows how many bytes are valid. Bytes after that were written but never acknowledged, or only in part;
+ * they are cut off before the next write, so no two lines merge and none occurs twice. A busy minute produces
+ * thousands of these files, so this module uses few system calls and plain descriptors, because a handle object costs
+ * more than the call.
  */
 import { close, constants, fdatasync, fstat, ftruncate, open as openFile, type Stats, write } from 'node:fs'
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
@@ -15,10 +14,13 @@ import { findLinesEnd, parseEvent } from './lines.ts'
 
 const WRITE = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW
 
-/** `short`: less is there than was acknowledged, so nothing was written. */
+/** `short`: the file has fewer bytes than were acknowledged, so nothing was written. */
 export type AppendResult = { readonly is: 'written'; readonly fresh: boolean } | { readonly is: 'short' }
 
-/** On disk when it resolves, but for the name of a fresh file. What fails leaves at most a tail that does not count. */
+/**
+ * Appends bytes after the valid part. The data is on disk when it resolves, except the name of a new file. A failure
+ * leaves at most bytes that do not count.
+ */
 export async function appendAt(path: string, known: number, bytes: Uint8Array): Promise<AppendResult> {
   const fresh = known === 0
   const file = fresh ? await openFresh(path) : await openKnown(path)
@@ -44,7 +46,7 @@ async function writeSynced(file: number, at: number, bytes: Uint8Array): Promise
     }
     await promised<void>((done) => fdatasync(file, done))
   } catch (error) {
-    // On a full disk half a write takes up room that others need.
+    // On a full disk a partial write would take space that others need.
     await promised<void>((done) => ftruncate(file, at, done)).catch(() => undefined)
     throw error
   }
@@ -54,7 +56,7 @@ type NodeCallback<T> = (error: NodeJS.ErrnoException | null, value?: T) => void
 
 function promised<T>(call: (done: NodeCallback<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
-    // Of calls without a value, T is void.
+    // For calls without a value T is void.
     call((error, value) => (error === null || error === undefined ? resolve(value as T) : reject(error)))
   })
 }
@@ -67,7 +69,10 @@ export interface LastEvent {
   readonly next: number
 }
 
-/** The last line by `size` that is an event; lines behind it that are none are not kept. No file, nothing kept. */
+/**
+ * Finds the last event line up to `size`; later lines that are no events are ignored. Without a file, the result is
+ * empty.
+ */
 export async function findLastEvent(path: string, size = Number.POSITIVE_INFINITY): Promise<LastEvent> {
   const file = await openForReading(path)
   if (file === undefined) return { end: 0, next: 0 }
@@ -90,7 +95,7 @@ async function findLastEventIn(file: FileHandle, size: number): Promise<LastEven
   return { end: 0, next: 0 }
 }
 
-/** Undefined: there is none. */
+/** Returns undefined when there is no file. */
 export async function openForReading(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
@@ -100,7 +105,7 @@ export async function openForReading(path: string): Promise<FileHandle | undefin
   }
 }
 
-/** Undefined: it is gone, and maybe its folder with it. */
+/** Returns undefined when the file is gone, possibly with its folder. */
 async function openKnown(path: string): Promise<number | undefined> {
   try {
     return await openDescriptor(path, WRITE)
@@ -110,7 +115,7 @@ async function openKnown(path: string): Promise<number | undefined> {
   }
 }
 
-/** Nothing of it counts yet, so whatever is there is left from a write that was never acknowledged. */
+/** No byte of the file is valid yet, so existing content is from an unacknowledged write. */
 async function openFresh(path: string): Promise<number> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   return openDescriptor(path, WRITE | constants.O_TRUNC)

@@ -1,10 +1,10 @@
 /**
- * Moves events from the ledger's tail to the files of their runs, behind everybody's back.
+ * Moves events from the event buffer in the database to the files of their runs, in the background.
  *
- * Nobody waits for it: events are durable before it sees them, and leave the tail only in the transaction that says
- * how far the file counts. So it may stop, fail or be killed anywhere. It moves what has become quiet, large or old,
- * a round of runs at a time with one transaction for the round. While commits come in fast it keeps back, because
- * files cost many syncs; only a tail that grows beyond bounds makes it work as fast as it can.
+ * Events are durable before the flusher sees them, and leave the buffer only in the transaction that records the
+ * valid length of the file. So the flusher may stop, fail or be killed at any point. Runs are flushed when their
+ * events are quiet, large or old, in rounds of several runs with one transaction per round. While commits arrive fast
+ * the flusher slows down, because files need many syncs; a buffer above its limit makes it work at full speed.
  */
 import { dirname } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
@@ -18,23 +18,26 @@ import { appendAt, findLastEvent } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
 import { StoreQueue } from './store-queue.ts'
 
-/** Its syncs hold up those of commits, so it lets the moment pass in which a run's end makes room for the next. */
+/**
+ * A run is flushed after this quiet time. Flushing delays commits, so it skips the moment after a run's end, when the
+ * next run is dispatched.
+ */
 export const FLUSH_QUIET_MS = 1_000
 export const FLUSH_AGE_MS = 5_000
-/** A tail of all runs together of more bytes is moved without regard for commits. */
+/** Above this size of the whole buffer, events are flushed without regard for commits. */
 export const EVENT_BUFFER_BYTES_MAX = 256 * 1024 * 1024
 const TICK_MS = 100
 const ROUND_RUNS_MAX = 64
-/** Of one run in one round. */
+/** Bytes of one run in one round. */
 const MOVE_BYTES_MAX = 4 * 1024 * 1024
-/** Of the four threads that file work and commits share. */
+/** Files written in parallel, of the four threads that file operations and commits share. */
 const FILES_AT_ONCE = 1
 const FILES_AT_ONCE_OVER_LIMIT = 3
-/** More chunks a second than this, and rounds become small, with rests between them. */
+/** Above this rate of chunks, rounds are small with pauses between them. */
 const BUSY_CHUNKS_PER_SECOND = 1_000
 const BUSY_ROUND_RUNS_MAX = 8
 const BUSY_REST_MS = 100
-/** One run's file gives trouble; or the disk is full, which concerns all. */
+/** Wait after a failure: of one run's file, or of the whole disk. */
 const RETRY_RUN_MS = 2_000
 const RETRY_FULL_MS = 1_000
 
@@ -46,7 +49,7 @@ export interface EventFlusherOptions {
   readonly bufferBytesMax?: number
 }
 
-/** What is in a run's file now and may leave the tail. */
+/** Events that are in a run's file now and may leave the buffer. */
 interface FlushedRun {
   readonly runId: string
   readonly fresh: boolean
@@ -60,13 +63,13 @@ export class EventFlusher {
   readonly #log: Log
   readonly #bufferBytesMax: number
   readonly #queue = new StoreQueue()
-  /** Somebody else works on these runs' files. */
+  /** Runs whose files other code uses now. */
   readonly #exclusive = new Set<string>()
   #timer: Cancel | undefined
   #round: Promise<void> | undefined
   #movingRuns: readonly string[] = []
   #stopped = false
-  /** The log has been told that there is no room; said once, since a disk may stay full for days. */
+  /** The full disk is logged once, because a disk may stay full for days. */
   #isDiskFull = false
   #load = { chunks: 0, at: 0, busy: false }
 
@@ -81,7 +84,7 @@ export class EventFlusher {
     if (this.#database.eventBuffer.runs.size > 0) this.#schedule(0)
   }
 
-  /** Alone with a run's file and its place in the tail. */
+  /** Runs `work` with exclusive access to a run's file and buffered events. */
   runExclusive<T>(runId: string, work: () => Promise<T>): Promise<T> {
     return this.#queue.run(runId, async () => {
       this.#exclusive.add(runId)
@@ -95,9 +98,8 @@ export class EventFlusher {
   }
 
   /**
-   * Acknowledged events are missing from the end of a run's file: the record goes back to what is there, and an event
-   * takes the place of the last one lost, so that what comes later keeps its index. The file itself is cut when it
-   * is written next.
+   * Repairs a run whose file lost acknowledged events. The record goes back to the end of the file, and an event
+   * replaces the last lost one, so that later events keep their index. The next write truncates the file.
    */
   async repair(runId: string): Promise<void> {
     if (this.#stopped || this.#database.state().is !== 'ready') return
@@ -111,20 +113,20 @@ export class EventFlusher {
       const key = chunkKey(runId, index)
       this.#log.error({ runId, bytes: missing }, 'acknowledged events are missing from the file of a run')
       await this.#database.commitPuts([
-        { to: 'tail', key, bytes: line, runId, first: index, count: 1, replacesLost: true },
-        { to: 'log', key: runId, record: { bytes: kept.end, next: index }, moved: 0 },
+        { to: 'event-chunk', key, bytes: line, runId, first: index, count: 1, replacesLost: true },
+        { to: 'event-file', key: runId, record: { bytes: kept.end, next: index }, moved: 0 },
       ])
     })
   }
 
-  /** Begins nothing any more. What is left in the tail is there for the next life. */
+  /** Starts no more work. Remaining buffered events are for the next process. */
   stop(): void {
     this.#stopped = true
     this.#timer?.()
     this.#timer = undefined
   }
 
-  /** Resolves when nothing of it is under way. What it asked of the ledger has to be answered before. */
+  /** Resolves when all work is done. The database must have answered all commits before. */
   async settled(): Promise<void> {
     this.stop()
     await this.#queue.close()
@@ -160,7 +162,7 @@ export class EventFlusher {
     })
   }
 
-  /** Runs whose tail is to move now, those that have waited longest first. */
+  /** Returns the runs to flush now, those with the longest wait first. */
   #due(): string[] {
     const { eventBuffer } = this.#database
     const now = this.#clock.monotonic()
@@ -173,7 +175,7 @@ export class EventFlusher {
       if (isFree(runId, eventBuffer.runs.get(runId))) due.add(runId)
     }
     for (const [runId, run] of eventBuffer.runs) {
-      // All behind this one came later still.
+      // All following runs have waited even less.
       if (due.size >= max || (now - run.since < FLUSH_QUIET_MS && !this.#isOverLimit())) break
       if (isFree(runId, run) && (isDue(run, now) || this.#isOverLimit())) due.add(runId)
     }
@@ -194,7 +196,7 @@ export class EventFlusher {
     return busy
   }
 
-  /** One round; answers how long to rest after it. */
+  /** Flushes a round of runs, and returns the pause after it in milliseconds. */
   async #flushRuns(runIds: readonly string[]): Promise<number> {
     const moves: FlushedRun[] = []
     const troubles: unknown[] = []
@@ -216,7 +218,7 @@ export class EventFlusher {
     if (full !== undefined && !this.#isDiskFull)
       this.#log.warn(
         { reason: messageOf(full) },
-        'no room for event files; events wait safely in the database',
+        'no disk space for event files; events stay safely in the database',
       )
     this.#isDiskFull = full !== undefined
     if (full !== undefined) return RETRY_FULL_MS
@@ -232,7 +234,7 @@ export class EventFlusher {
     await Promise.all(Array.from({ length: workerCount }, worker))
   }
 
-  /** Undefined: nothing is to leave the tail. */
+  /** Appends a run's events to its file; returns undefined when no event may leave the buffer. */
   async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
     const { eventBuffer } = this.#database
     const { record, chunks } = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
@@ -241,7 +243,7 @@ export class EventFlusher {
     const path = eventsFile(this.#runs, runId)
     const done = await appendAt(path, record.bytes, bytes)
     if (done.is === 'short') {
-      // After this round, in a turn of its own: it may have to wait for us.
+      // Repaired after this round, because the repair may wait for the round.
       void this.repair(runId).catch((error: unknown) => this.#postpone(runId, error))
       return undefined
     }
@@ -250,23 +252,23 @@ export class EventFlusher {
   }
 
   #postpone(runId: string, error: unknown): void {
-    // The ledger says by itself that it is closed or broken.
+    // The database reports these two states itself.
     if (error instanceof StoreClosed || error instanceof StoreBroken) return
     this.#database.eventBuffer.postpone(runId, isDiskFull(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
     if (isDiskFull(error)) return
     this.#log.warn(
       { runId, reason: messageOf(error) },
-      'events could not be moved to the file of their run; they are safe in the database, and it is tried again',
+      'events could not be moved to the file of their run; they are safe in the database, and the move is retried',
     )
   }
 }
 
-/** The chunks leave, and the file counts further, or neither. */
+/** The chunks leave and the valid length of the file grows, in one transaction. */
 function flushPuts(runId: string, record: EventFileRecord, chunks: readonly Chunk[], moved: number): Put[] {
   const next = chunks.reduce((end, { first, count }) => Math.max(end, first + count), record.next)
   return [
-    ...chunks.map(({ key }) => ({ to: 'tail' as const, key, bytes: null })),
-    { to: 'log', key: runId, record: { bytes: record.bytes + moved, next }, moved },
+    ...chunks.map(({ key }) => ({ to: 'event-chunk' as const, key, bytes: null })),
+    { to: 'event-file', key: runId, record: { bytes: record.bytes + moved, next }, moved },
   ]
 }
 

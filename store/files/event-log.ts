@@ -1,8 +1,8 @@
 /**
- * The events of every run, as readers see them: the run's file as far as it counts, then the ledger's tail.
+ * Reads the events of a run: the valid part of the run's file, then the event buffer.
  *
- * Record and tail are read in one turn of the loop, before the file: what moves to the file meanwhile was read from
- * the tail, and the file up to the record never changes. So there is never a hole, nor an event twice.
+ * Record and buffer are read in one turn of the event loop, before the file. Events that move meanwhile were already
+ * read from the buffer, and the file up to the record never changes. So no event is missing and none occurs twice.
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -50,22 +50,22 @@ export class EventLogsOnDisk implements EventLogs {
     const path = eventsFile(this.#runs, runId)
     this.#requireOpen()
     await this.#flusher.runExclusive(runId, async () => {
-      // Again when events came while the others were being removed.
+      // Repeated when events arrived during the removal.
       do await this.#database.commitPuts(this.#removalOf(runId))
       while (!this.#closed && this.#database.eventBuffer.keysOf(runId).length > 0)
       await rm(path, { force: true })
-      // The artifacts may still be there; whoever removes last removes the folder.
+      // The artifacts may still be in the folder; the last removal removes the folder.
       await rmdir(dirname(path)).catch(() => undefined)
     })
   }
 
-  /** Refuses whatever comes from now on, and begins nothing. */
+  /** Refuses new work and stops the flusher. */
   stop(): void {
     this.#closed = true
     this.#flusher.stop()
   }
 
-  /** Resolves when nothing is under way; the ledger has to answer before, well or not. */
+  /** Resolves when all work is done; the database must have answered all commits before. */
   settled(): Promise<void> {
     this.stop()
     return this.#flusher.settled()
@@ -84,8 +84,10 @@ export class EventLogsOnDisk implements EventLogs {
 
   #removalOf(runId: string): Put[] {
     return [
-      ...this.#database.eventBuffer.keysOf(runId).map((key) => ({ to: 'tail' as const, key, bytes: null })),
-      { to: 'log', key: runId, record: null, moved: 0 },
+      ...this.#database.eventBuffer
+        .keysOf(runId)
+        .map((key) => ({ to: 'event-chunk' as const, key, bytes: null })),
+      { to: 'event-file', key: runId, record: null, moved: 0 },
     ]
   }
 
@@ -96,7 +98,7 @@ export class EventLogsOnDisk implements EventLogs {
 
 interface EventsFound {
   readonly events: RunEvent[]
-  /** The file is shorter than it was known to be. */
+  /** The file is shorter than its record says. */
   readonly isFileShort: boolean
 }
 

@@ -1,25 +1,25 @@
 /**
- * Reading JSON lines from a file that may be huge and may end in the middle of a line.
+ * Reads JSON lines from a file that may be huge and may end in the middle of a line.
  *
- * Reads go in chunks, so memory is bounded by a chunk and the longest line. Events carry their index and indexes only
- * rise, so the place of an index is found by halving the file: no second file has to be kept in step with this one.
+ * The file is read in chunks, so memory is limited to a chunk and the longest line. Events carry rising indexes, so a
+ * binary search finds the offset of an index without a second file.
  */
 import type { FileHandle } from 'node:fs/promises'
 import type { RunEvent } from '../../protocol/run.ts'
 
 const CHUNK_BYTES = 256 * 1024
-/** Enough for most lines; a longer one costs one more read. */
+/** Enough for most lines; a longer line needs another read. */
 const PROBE_BYTES = 8 * 1024
 const NEWLINE = 10
 
 export interface TextLine {
   readonly text: string
-  /** Where the line begins, and where the next one does. */
+  /** Offsets of this line and of the next one. */
   readonly start: number
   readonly end: number
 }
 
-/** Whole lines that begin at or after `start` and end by `size`. `start` must be where a line begins. */
+/** Yields whole lines between `start`, which must be the start of a line, and `size`. */
 export async function* readLines(
   file: FileHandle,
   start: number,
@@ -49,7 +49,7 @@ export async function* readLines(
   }
 }
 
-/** Where the last line at or before `size` ends: just behind its newline, or 0. */
+/** Returns the offset after the last newline before `size`, or 0. */
 export async function findLinesEnd(file: FileHandle, size: number): Promise<number> {
   for (let to = size; to > 0; ) {
     const from = Math.max(0, to - CHUNK_BYTES)
@@ -62,12 +62,12 @@ export async function findLinesEnd(file: FileHandle, size: number): Promise<numb
   return 0
 }
 
-/** The event of a line, or undefined when the line is none. */
+/** Returns the event of a line, or undefined when the line is not an event. */
 export function parseEvent(text: string): RunEvent | undefined {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value !== 'object' || value === null) return undefined
-    // Only we write these files; what a line holds was an event when it was written.
+    // Only this service writes these files, so the line was an event when it was written.
     return 'index' in value && typeof value.index === 'number' && 'type' in value
       ? (value as RunEvent)
       : undefined
@@ -76,16 +76,16 @@ export function parseEvent(text: string): RunEvent | undefined {
   }
 }
 
-/** The events of whole lines. */
+/** Returns the events of whole lines. */
 export function parseEvents(text: string): RunEvent[] {
   return text.split('\n').flatMap((line) => parseEvent(line) ?? [])
 }
 
-/** Where to start reading for events above `index`: at a line's beginning, at most a little too early. */
+/** Returns the offset from which to read events above `index`: the start of a line, at most a little too early. */
 export async function findOffsetAfter(file: FileHandle, index: number, size: number): Promise<number> {
   let low = 0
   let high = size
-  // Everything before `low` is at or below the index; at `high` or later, everything is above it.
+  // Events before `low` are at or below the index; events at `high` or later are above it.
   while (high - low > CHUNK_BYTES) {
     const middle = low + Math.floor((high - low) / 2)
     const found = await firstEventFrom(file, middle, high)
@@ -95,11 +95,11 @@ export async function findOffsetAfter(file: FileHandle, index: number, size: num
   return low
 }
 
-/** The first whole, readable line that begins behind `at` and ends by `size`. */
+/** Returns the first whole, readable line that starts after `at` and ends by `size`. */
 async function firstEventFrom(file: FileHandle, at: number, size: number) {
   let partial = true
   for await (const line of readLines(file, at, size, PROBE_BYTES)) {
-    // What begins at `at` is the rest of a line.
+    // The text at `at` is the rest of a line.
     const event = partial ? undefined : parseEvent(line.text)
     partial = false
     if (event !== undefined) return { line, event }

@@ -1,9 +1,8 @@
 /**
- * Event files from before the ledger knew how much of them counts.
+ * Migrates event files from before the database recorded their valid length.
  *
- * Done once for a data directory, before anything reads or writes events: each file counts up to its last whole
- * event, and the ledger says so. The layout from which on it always does is written down last, so that a start that
- * does not get that far begins again.
+ * Runs once per data directory, before any read or write of events: each file is valid up to its last whole event,
+ * and the database records that. The new format is written last, so an interrupted migration starts again.
  */
 import { join } from 'node:path'
 import type { Log } from '../../core/ports.ts'
@@ -16,7 +15,7 @@ import { isOwnFolder, namesIn } from './atomic.ts'
 import { findLastEvent } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
 
-/** Records in one transaction, whose room is taken beforehand. */
+/** Records per transaction, whose space is preallocated. */
 const RECORDS_PER_COMMIT = 500
 
 export async function migrateEventFiles(
@@ -35,16 +34,16 @@ export async function migrateEventFiles(
   await database.commitPuts([...puts, { to: 'meta', key: 'format', text: String(FORMAT) }])
 }
 
-/** Nothing for what is no run's folder, or has no events. */
+/** Returns nothing for a folder that is not a run's, or has no events. */
 async function recordOf(runs: string, name: string, log: Log): Promise<LogPut[]> {
   if (!isRunId(name) || !(await isOwnFolder(join(runs, name)))) return []
   try {
     const { end, next } = await findLastEvent(eventsFile(runs, name))
-    return end === 0 ? [] : [{ to: 'log', key: name, record: { bytes: end, next }, moved: 0 }]
+    return end === 0 ? [] : [{ to: 'event-file', key: name, record: { bytes: end, next }, moved: 0 }]
   } catch (error) {
     log.warn(
       { runId: name, reason: messageOf(error) },
-      'the events of a run could not be read, and are left out',
+      'the events of a run could not be read and are left out',
     )
     return []
   }

@@ -1,8 +1,8 @@
-/** Where a run's files are. */
+/** Paths of a run's files. */
 import { join } from 'node:path'
 import { requireRunId } from '../event-order.ts'
 
-/** Throws for what is no run id. */
+/** Throws when the text is not a run id. */
 export function runFolder(runs: string, runId: string): string {
   requireRunId(runId)
   return join(runs, runId)

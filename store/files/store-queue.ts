@@ -1,6 +1,6 @@
 /**
- * One thing at a time for each key, in the order of the calls. A failure is its caller's; the next turn still comes.
- * Once closed, no turn is given any more: what was asked for before is done, what comes later is refused.
+ * A queue per key: runs one task at a time, in the order of the calls. A failed task fails only its caller. After
+ * `close`, earlier tasks still run, and new ones are refused.
  */
 import { StoreClosed } from '../errors.ts'
 
@@ -24,7 +24,7 @@ export class StoreQueue {
     return mine
   }
 
-  /** Refuses whatever comes from now on. Resolves when everything asked for so far is done, well or not. */
+  /** Refuses new tasks, and resolves when all earlier tasks have ended, successfully or not. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.allSettled(this.#last.values())

@@ -1,7 +1,7 @@
 /**
- * What a project key, session id or subagent id may look like: a plain word that is a safe file name everywhere.
- * No leading dot, so it is never `.`, `..` or a draft; no `.json` behind, so that no session's folder has the name of
- * another's file; never so long that a file system refuses it.
+ * Checks project keys, session ids and subagent ids, which become file names: plain words that are safe on every file
+ * system. No leading dot, so a name is never `.`, `..` or a draft; no `.json` suffix, so no session's folder has the
+ * name of another session's file; a limited length.
  */
 import type { UsageKey } from '../../core/ports.ts'
 
@@ -12,7 +12,7 @@ export function isUsageName(name: string): boolean {
   return name.length <= USAGE_NAME_CHARS_MAX && NAME.test(name) && !name.endsWith('.json')
 }
 
-/** One text for each key. Throws when a part is no plain word. */
+/** Returns a unique text for each key. Throws when a part is not a plain word. */
 export function usageKeyText({ projectKey, sessionId, subagentId }: UsageKey): string {
   for (const part of [projectKey, sessionId, subagentId ?? 'none']) {
     if (!isUsageName(part))
@@ -21,7 +21,7 @@ export function usageKeyText({ projectKey, sessionId, subagentId }: UsageKey): s
   return subagentId === undefined ? `${projectKey}/${sessionId}` : `${projectKey}/${sessionId}/${subagentId}`
 }
 
-/** By session, the session itself before its subagents. */
+/** Sorts by session, the session itself before its subagents. */
 export function compareUsageKeys(a: UsageKey, b: UsageKey): number {
   return usageKeyText(a) < usageKeyText(b) ? -1 : 1
 }

@@ -1,8 +1,9 @@
 /**
- * Archived usage snapshots: `usage/<projectKey>/<sessionId>.json` and `usage/<projectKey>/<sessionId>/<subagentId>.json`.
+ * Archives usage snapshots as `usage/<projectKey>/<sessionId>.json` and
+ * `usage/<projectKey>/<sessionId>/<subagentId>.json`.
  *
- * A snapshot replaces the earlier one of the same session or subagent whole, so a repeated frame never counts twice.
- * The three names come from workers: each is a short plain word, or nothing is touched.
+ * A snapshot replaces the earlier one of the same session or subagent, so a repeated frame never counts twice.
+ * Workers choose the three names; unless each is a short plain word, no file is touched.
  */
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -18,7 +19,10 @@ const READY_MAX = 10_000
 export class UsageOnDisk implements UsageArchive {
   readonly #folder: string
   readonly #queue = new StoreQueue()
-  /** Folders made and swept in this life, or about to be: all who write into one wait for the same sweep. */
+  /**
+   * Folders that this process has created and swept, or is preparing: all writers of a folder wait for the same
+   * preparation.
+   */
   readonly #readyFolders = new Map<string, Promise<void>>()
 
   constructor(folder: string) {
@@ -32,7 +36,7 @@ export class UsageOnDisk implements UsageArchive {
         await this.#write(path, text)
       } catch (error) {
         if (codeOf(error) !== 'ENOENT') throw error
-        // Somebody removed the folder meanwhile: it is made anew, once.
+        // The folder was removed meanwhile, so create it again, once.
         this.#readyFolders.delete(dirname(path))
         await this.#write(path, text)
       }
@@ -61,7 +65,7 @@ export class UsageOnDisk implements UsageArchive {
       .sort(compareUsageKeys)
   }
 
-  /** Refuses whatever comes from now on; resolves when what was asked for is done. */
+  /** Refuses new work, and resolves when earlier work is done. */
   async close(): Promise<void> {
     await this.#queue.close()
   }
@@ -78,7 +82,7 @@ export class UsageOnDisk implements UsageArchive {
       .map((name) => ({ projectKey, sessionId, subagentId: name.slice(0, -SUFFIX.length) }))
   }
 
-  /** Throws for a name that is not a plain word: the frame's check should have refused it. */
+  /** Throws for a name that is not a plain word; the frame's schema should have refused it. */
   #path(key: UsageKey): string {
     usageKeyText(key)
     const session = join(this.#folder, key.projectKey, key.sessionId)
@@ -97,12 +101,12 @@ export class UsageOnDisk implements UsageArchive {
     return ready
   }
 
-  /** Made, found to be no link, and freed of drafts that a crash left. */
+  /** Creates the folder, checks that it is no link, and removes drafts of a crash. */
   async #makeReady(folder: string): Promise<void> {
     await makeFolder(folder)
     for (let each = folder; each.length > this.#folder.length; each = dirname(each)) {
       if (!(await isOwnFolder(each)))
-        throw new Error(`${each} is not a folder of ours; remove it, and the archive goes on`)
+        throw new Error(`${each} is not a plain folder; remove it, and archiving continues`)
     }
     await sweepDrafts(folder)
   }

@@ -1,8 +1,8 @@
 /**
- * The transaction that commits become part of.
+ * The commits that share one transaction.
  *
- * All that can be refused is refused before the first put of a commit, so that it costs that commit only. Within one
- * transaction reads see nothing of it, so a batch remembers what later commits of it build on.
+ * Everything that can fail is checked before the first put of a commit, so that a bad commit fails alone. Reads
+ * within a transaction do not see its writes, so the batch remembers what its later commits depend on.
  */
 
 import { messageOf } from '../errors.ts'
@@ -15,35 +15,35 @@ import type { Table, Tables, TextTable } from './tables.ts'
 
 export interface BatchedCommit {
   readonly puts: readonly Put[]
-  /** Bytes of the file it may take at most. */
+  /** The most bytes of the file that the commit may use. */
   readonly cost: number
-  /** Bytes of the records themselves, keys and all. */
+  /** Bytes of the records, including keys. */
   readonly payload: number
   resolve(): void
   reject(error: Error): void
 }
 
-/** Commits that share one transaction. Until `finish` others may join; nothing else may write meanwhile. */
+/** Commits that share one transaction. More commits may be added until `finish`; nothing else may write meanwhile. */
 export class Batch {
   readonly commits: BatchedCommit[] = []
   /** Run counts after this batch, when it changes them. */
   counts: RunCounts | undefined
-  /** Shapes written down with this batch, when it met new ones. */
+  /** msgpack structures stored with this batch, when it introduced new ones. */
   structures: Structures | undefined
   readonly #tables: Tables
   readonly #eventBuffer: EventBuffer
   readonly #runIndex: RunIndexChanges
-  /** Where the events of a run go on after this batch, as far as it has any. */
+  /** The next event index of each run that this batch writes. */
   readonly #nextIndexes = new Map<string, number>()
   #transaction: Promise<unknown> | undefined
-  /** Bytes of the file that are surely there for what joins. */
+  /** Preallocated bytes of the file for this batch. */
   readonly #bytesMax: number
   cost = 0
 
-  constructor(tables: Tables, tail: EventBuffer, counts: RunCounts, room: number) {
-    this.#bytesMax = room
+  constructor(tables: Tables, eventBuffer: EventBuffer, counts: RunCounts, bytesMax: number) {
+    this.#bytesMax = bytesMax
     this.#tables = tables
-    this.#eventBuffer = tail
+    this.#eventBuffer = eventBuffer
     this.#runIndex = new RunIndexChanges(tables, counts, this)
   }
 
@@ -51,7 +51,10 @@ export class Batch {
     return this.cost + commit.cost <= this.#bytesMax
   }
 
-  /** All that can fail in reading is read before the first write, so that a damaged record costs its commit only. */
+  /**
+   * Adds a commit, or rejects it. All reads happen before the first write, so that a damaged record fails only its
+   * own commit.
+   */
   add(commit: BatchedCommit): void {
     try {
       for (const put of commit.puts) if (put.to === 'run') this.#runIndex.load(put.key)
@@ -65,12 +68,12 @@ export class Batch {
     for (const put of commit.puts) this.#apply(put)
   }
 
-  /** Throws when events of the commit would leave a hole or repeat an index. */
+  /** Throws when events of the commit would leave a gap or repeat an index. */
   #checkEventOrder(puts: readonly Put[]): void {
     const next = new Map<string, number>()
     for (const put of puts) {
-      if (put.to === 'log' && put.record === null) next.set(put.key, 0)
-      if (put.to !== 'tail' || put.bytes === null || put.replacesLost) continue
+      if (put.to === 'event-file' && put.record === null) next.set(put.key, 0)
+      if (put.to !== 'event-chunk' || put.bytes === null || put.replacesLost) continue
       const { runId, first, count } = put
       requireNextIndex(
         runId,
@@ -82,12 +85,12 @@ export class Batch {
     for (const [runId, index] of next) this.#nextIndexes.set(runId, index)
   }
 
-  /** Whether there is a transaction at all, and so an end of it to wait for. */
+  /** Whether the batch has a transaction to wait for. */
   hasWrites(): boolean {
     return this.#transaction !== undefined
   }
 
-  /** The last puts of the batch. Answers when all is on disk; undefined when there was nothing to write. */
+  /** Writes the batch's last records. Returns a promise for the commit; undefined when there was nothing to write. */
   finish(): Promise<unknown> | undefined {
     this.counts = this.#runIndex.counts()
     if (this.counts !== undefined)
@@ -98,7 +101,7 @@ export class Batch {
     return this.#transaction
   }
 
-  /** Every put of one turn shares one promise: that of the transaction. */
+  /** All puts of one turn of the event loop return the same promise, that of the transaction. */
   write(table: Table, key: string, bytes: Uint8Array | null): void {
     this.#transaction = bytes === null ? table.remove(key) : table.put(key, bytes)
   }
@@ -114,10 +117,10 @@ export class Batch {
       case 'key-value':
         this.write(this.#tables.keyValues, put.key, put.bytes)
         break
-      case 'tail':
+      case 'event-chunk':
         this.write(this.#tables.eventChunks, put.key, put.bytes)
         break
-      case 'log':
+      case 'event-file':
         this.#writeText(this.#tables.eventFiles, put.key, put.record && recordText(put.record))
         break
       case 'meta':
@@ -128,7 +131,7 @@ export class Batch {
 
   #applyRun(put: RunPut): void {
     if (put.bytes === null) this.#runIndex.remove(put.key)
-    else this.#runIndex.put(put.key, put.bytes, put.head)
+    else this.#runIndex.put(put.key, put.bytes, put.fields)
   }
 
   #applySnapshot(kind: string, key: string, bytes: Uint8Array | null): void {

@@ -1,17 +1,17 @@
 /**
- * Records as compact bytes: msgpack whose repeated shapes ("structures") are written down once and named by number.
+ * Encodes records as msgpack whose repeated shapes ("structures") are stored once and referenced by number.
  *
- * lmdb-js can keep such structures itself, but it saves them in a transaction of their own, in the middle of
- * encoding. If that write fails, or joins a transaction that fails later, records that name them are unreadable for
- * ever. So here the structures are only collected; the ledger writes them in the same transaction as the first
- * record that needs them. Numbers are never given twice: the list only grows.
+ * lmdb-js can store structures itself, but in a separate transaction in the middle of encoding. If that write fails,
+ * or joins a transaction that fails later, records that reference them are unreadable forever. So the codec only
+ * collects structures, and the database writes them in the transaction of the first record that needs them. Numbers
+ * are never reused: the list only grows.
  */
 import type { Database } from 'lmdb'
 
-/** Shapes beyond this many are written out in full with each record. */
+/** Shapes beyond this number are written in full with each record. */
 const STRUCTURES_MAX = 512
 
-/** The part of msgpackr's `Packr` that is used; lmdb makes one for each database it opens with these options. */
+/** The used part of msgpackr's `Packr`; lmdb creates one per database that is opened with these options. */
 interface Packr {
   encode(value: unknown): Uint8Array
   decode(bytes: Uint8Array): unknown
@@ -23,7 +23,7 @@ export interface Structures {
   readonly text: string
 }
 
-/** Options for the database whose encoder becomes the codec. `saved` is what the last life of the store wrote down. */
+/** Options for the database whose encoder becomes the codec. `saved`: the stored structures. */
 export function codecOptions(saved: string | undefined): object {
   return {
     encoding: 'msgpack',
@@ -38,9 +38,9 @@ export class Codec {
   #durableCount = 0
 
   constructor(database: Database, saved: string | undefined) {
-    // Every msgpack database has one; lmdb's types leave it out, and msgpackr itself is no dependency of ours.
+    // Every msgpack database has an encoder, but lmdb's types omit it, and msgpackr is no direct dependency.
     this.#packr = (database as unknown as { readonly encoder: Packr }).encoder
-    // The first encoding makes the encoder fetch the saved structures; a number has no structure of its own.
+    // The first call makes the encoder load the saved structures; a number has no structure of its own.
     this.#packr.encode(0)
     this.#durableCount = saved === undefined ? 0 : (JSON.parse(saved) as unknown[]).length
   }
@@ -53,7 +53,7 @@ export class Codec {
     return this.#packr.decode(bytes)
   }
 
-  /** What has to be written with the next transaction, if shapes were met since the last that landed. */
+  /** Returns the structures to write with the next transaction, if new ones appeared since the last commit. */
   newStructures(): Structures | undefined {
     const all = this.#packr.structures ?? []
     const count = all.sharedLength ?? 0

@@ -1,8 +1,8 @@
 /**
- * What a failed commit means: is the disk full, which passes, or is it broken, which does not?
+ * Classifies a failed commit: the disk is full, which is temporary, or the store is broken.
  *
  * lmdb-js rejects with an error that carries a second promise, `commitError`, which rejects with the real cause and
- * its number. Nobody else listens to that one, so it is caught here, once for each failure.
+ * its number. No other code handles that promise, so it is awaited here, once for each failure.
  */
 import { codeOf, messageOf } from '../errors.ts'
 import { freeBytesIn } from './emergency-space.ts'
@@ -11,7 +11,7 @@ const EIO = 5
 const ENOSPC = 28
 const EDQUOT = 122
 const MDB_MAP_FULL = -30792
-/** A disk with less than this is full. */
+/** A disk with less free space counts as full. */
 const FREE_BYTES_MIN = 1024 * 1024
 
 export type CommitFailure =
@@ -24,14 +24,14 @@ export async function classifyCommitError(error: unknown, folder: string): Promi
   if (code === ENOSPC || code === EDQUOT || code === 'ENOSPC' || code === 'EDQUOT') {
     return {
       is: 'full',
-      reason: `no room left on the disk of ${folder}; free some, and writing goes on by itself`,
+      reason: `no space left on the disk of ${folder}; free some, and writing continues by itself`,
     }
   }
-  // A write cut short by a full disk is reported as EIO. Nothing of it was synced, so writing it again is safe.
+  // A write that a full disk cuts short is reported as EIO. No part of it was synced, so writing it again is safe.
   if (code === EIO && isDiskNearlyFull(folder)) {
     return {
       is: 'full',
-      reason: `no room left on the disk of ${folder}; free some, and writing goes on by itself`,
+      reason: `no space left on the disk of ${folder}; free some, and writing continues by itself`,
     }
   }
   if (code === MDB_MAP_FULL) {

@@ -1,10 +1,10 @@
 /**
- * The control database: reads of what is durable, and commits in groups.
+ * The control database in LMDB: reads of durable data, and grouped commits.
  *
- * Commits of one turn of the loop become one transaction with one sync. One transaction is in flight at a time;
- * what is asked for meanwhile waits and becomes the next. A commit is answered only after its transaction is on
- * disk. When the disk is full the batch is kept and written again, unchanged, until it goes through; any other
- * failure ends the ledger, because nobody knows what the disk still holds.
+ * Commits of one turn of the event loop become one transaction with one sync. Only one transaction is in flight;
+ * later commits wait for the next. A commit resolves only when its transaction is on disk. On a full disk the batch
+ * is kept and written again unchanged until it succeeds. Any other failure breaks the database, because the content
+ * of the disk is unknown then.
  */
 import { join } from 'node:path'
 import type { Cancel, Clock, ControlDatabase, Log, Meters, StoreState, Write } from '../../core/ports.ts'
@@ -22,13 +22,13 @@ import { Tables } from './tables.ts'
 
 const RETRY_MS_FIRST = 250
 const RETRY_MS_MAX = 2_000
-/** Taken beyond what the first commits of a batch need, for those that join it later in the turn. */
+/** Preallocated in addition to the needs of a batch's first commits, for commits that join later in the turn. */
 const SPARE_BYTES = 1024 * 1024
-/** How often, once writes go through again, we look whether there is room for the ballast too. */
+/** How often the emergency space is tried again after a full disk. */
 const EMERGENCY_SPACE_RETRY_MS = 1_000
 
 export interface LmdbControlDatabaseOptions {
-  /** The folder of the environment: `<data directory>/state`. */
+  /** The folder of the LMDB environment: `<data directory>/state`. */
   readonly folder: string
   readonly clock: Clock
   readonly log: Log
@@ -43,7 +43,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly keyValues: LmdbKeyValues
   /** Events that are not in their files yet. */
   readonly eventBuffer: EventBuffer
-  /** The layout that was found; whoever brings the rest of the data directory up to ours writes it down. */
+  /** The format that was found on disk. The migration of the data directory writes the new format. */
   readonly format: number
   readonly #clock: Clock
   readonly #log: Log
@@ -53,14 +53,14 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly #preallocation: Preallocation
   readonly #listeners = new Set<(state: StoreState) => void>()
   #state: StoreState = { is: 'ready' }
-  /** Takes more commits until this turn of the loop ends. */
+  /** The batch that accepts commits until this turn of the event loop ends. */
   #openBatch: Batch | undefined
   #batchInFlight: Batch | undefined
-  /** Was open when the database broke: its commits are refused, but what it had put will land. */
+  /** The batch that was open when the database broke: its commits are rejected, but its puts will still be written. */
   #brokenBatch: Batch | undefined
-  /** Asked for while another batch was in flight. */
+  /** Commits that were requested while another batch was in flight. */
   #queue: BatchedCommit[] = []
-  /** Met a full disk; written again by itself, before anything else. */
+  /** Commits that failed on a full disk; they are written again before all others. */
   #commitsToRetry: readonly BatchedCommit[] | undefined
   #retryMs = RETRY_MS_FIRST
   #timer: Cancel | undefined
@@ -95,7 +95,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     return this.#commit(() => encodeWrites(this.#tables, writes))
   }
 
-  /** What the store writes on its own account; it shares transactions with what others write. */
+  /** Commits the store's own writes, which share transactions with the callers' writes. */
   commitPuts(puts: readonly Put[]): Promise<void> {
     return this.#commit(() => puts)
   }
@@ -125,7 +125,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     await copying.finally(() => this.#backups.delete(copying))
   }
 
-  /** Waits for what is under way. A full disk is not waited for: what it holds up is refused. */
+  /** Waits for pending work, then closes. On a full disk waiting commits are rejected. */
   async close(): Promise<void> {
     if (this.#closing) return
     this.#closing = true
@@ -156,7 +156,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#beginNext()
   }
 
-  /** Begins the next batch, unless one is under way. */
+  /** Begins the next batch, unless a batch is open or in flight. */
   #beginNext(): void {
     if (
       this.#openBatch !== undefined ||
@@ -183,19 +183,19 @@ export class LmdbControlDatabase implements ControlDatabase {
       return
     }
     const refused = this.#refusalReason()
-    // The database refused one on the way: those behind it were not tried.
+    // The database broke on one of the commits; the commits after it were not tried.
     if (this.#state.is === 'broken' && refused !== undefined)
       for (const commit of commits) commit.reject(refused)
   }
 
-  /** Every commit with writes was refused: no transaction begins, so none will end. */
+  /** Every commit with writes was rejected, so there is no transaction to wait for. */
   #dropEmptyBatch(batch: Batch): void {
     this.#openBatch = undefined
     for (const commit of batch.commits) commit.resolve()
     this.#beginNext()
   }
 
-  /** Everything that can fail for lack of room, before anything is written. */
+  /** Does everything that can fail on a full disk before anything is written. */
   #prepareBatch(commits: readonly BatchedCommit[]): Batch | undefined {
     try {
       const cost = commits.reduce((sum, commit) => sum + commit.cost, 0)
@@ -206,7 +206,7 @@ export class LmdbControlDatabase implements ControlDatabase {
       this.#makeTables(commits)
       return new Batch(this.#tables, this.eventBuffer, this.runs.counts, bytesMax)
     } catch (error) {
-      // Until the failure is understood nothing else may begin.
+      // No other batch may begin until the failure is classified.
       this.#commitsToRetry = commits
       void this.#onCommitFailed(commits, error)
       return undefined
@@ -218,7 +218,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     try {
       batch.add(commit)
     } catch (error) {
-      // Whatever lmdb refuses was checked before, so this is a bug, or a database gone from under us.
+      // All arguments were checked before, so this is a bug, or the database was closed underneath.
       this.#commitsToRetry = batch.commits
       this.#break(`the database refused a write: ${messageOf(error)}`)
     }
@@ -239,7 +239,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
   }
 
-  /** The turn ends: lmdb closes the transaction's list right after this. */
+  /** Called at the end of the turn of the event loop; lmdb closes the transaction right after this. */
   #submit(): void {
     this.#finishBrokenBatch()
     const batch = this.#openBatch
@@ -261,7 +261,9 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
   }
 
-  /** Without its counts and shapes, what was put before the database broke would be miscounted and unreadable. */
+  /**
+   * Writes the counts and structures of the broken batch, without which its puts would be miscounted and unreadable.
+   */
   #finishBrokenBatch(): void {
     const batch = this.#brokenBatch
     if (batch === undefined) return
@@ -270,7 +272,7 @@ export class LmdbControlDatabase implements ControlDatabase {
       batch.finish()?.catch(() => undefined)
       queueMicrotask(() => this.#tables.ignoreBatchRejection())
     } catch (error) {
-      this.#log.warn({ reason: messageOf(error) }, 'the last counts of the store could not be written')
+      this.#log.warn({ reason: messageOf(error) }, 'the final counts of the database could not be written')
     }
   }
 
@@ -327,7 +329,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#begin(commits)
   }
 
-  /** Ready again only with the ballast back in place: until then the next full disk would find us without. */
+  /** The state becomes ready only when the emergency space exists again, which the next full disk will need. */
   async #restoreEmergencySpace(): Promise<void> {
     const isThere = await this.#emergencySpace.make()
     if (this.#state.is !== 'degraded' || this.#commitsToRetry !== undefined || this.#closing) return
@@ -340,7 +342,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     try {
       this.#emergencySpace.free()
     } catch (error) {
-      this.#log.warn({ reason: messageOf(error) }, 'the ballast could not be freed')
+      this.#log.warn({ reason: messageOf(error) }, 'the emergency space could not be freed')
     }
   }
 
@@ -364,17 +366,17 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#state = state
     this.#meters.gauge('store_state', { ready: 0, degraded: 1, broken: 2 }[state.is])
     if (same) return
-    if (state.is === 'ready') this.#log.info({}, 'the store writes again')
+    if (state.is === 'ready') this.#log.info({}, 'the store accepts writes again')
     else this.#log.error({ reason: state.reason }, `the store is ${state.is}`)
     for (const listener of this.#listeners) this.#notify(listener, state)
   }
 
-  /** A listener that throws must not stop the store from healing. */
+  /** A listener that throws must not stop the recovery of the store. */
   #notify(listener: (state: StoreState) => void, state: StoreState): void {
     try {
       listener(state)
     } catch (error) {
-      this.#log.error({ reason: messageOf(error) }, 'a listener of the store threw')
+      this.#log.error({ reason: messageOf(error) }, 'a listener for the state of the store failed')
     }
   }
 

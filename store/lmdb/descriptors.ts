@@ -1,15 +1,16 @@
 /**
- * File descriptors of this process that a child would inherit.
+ * Lists the file descriptors that a child process would inherit.
  *
- * LMDB opens its data file without close-on-exec, and Node closes nothing when it spawns: without care every child
- * of a process with a store, a sandboxed agent too, holds the control database open for writing. Whoever spawns lays
- * an open `/dev/null` over these numbers in `stdio` (a number: `'ignore'` does nothing above 2).
+ * LMDB opens its data file without close-on-exec, and Node closes nothing when it spawns. Without care every child of
+ * a process with a store, a sandboxed agent included, would have the control database open for writing. Code that
+ * spawns a process therefore maps these numbers to an open `/dev/null` in `stdio` (a descriptor number: `'ignore'`
+ * has no effect above 2).
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
 const CLOSE_ON_EXEC = 0o2000000
 
-/** Above the three standard ones. Empty where the system does not tell. */
+/** Descriptors above the three standard ones. Empty on systems without `/proc`. */
 export function inheritableDescriptors(): number[] {
   return open()
     .filter((fd) => fd > 2 && (flagsOf(fd) & CLOSE_ON_EXEC) === 0)
@@ -29,7 +30,7 @@ function flagsOf(fd: number): number {
     const [, flags = ''] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? []
     return Number.parseInt(flags, 8)
   } catch {
-    // Closed since the folder was read, like the one it was read through.
+    // The descriptor was closed after the listing, like the one used for the listing.
     return CLOSE_ON_EXEC
   }
 }

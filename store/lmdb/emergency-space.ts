@@ -1,8 +1,8 @@
 /**
- * A file that takes up room, to be thrown overboard when the disk is full.
+ * A file that reserves disk space and is deleted when the disk is full.
  *
- * LMDB needs free pages even to delete. Without ballast a full disk could not be left by cleaning up through us; with
- * it, the batch that met the full disk goes through, and the running work can end in order.
+ * LMDB needs free pages even to delete. Without this reserve a full disk could not be cleaned up through the service.
+ * With it the failed batch succeeds after all, and running work can end in order.
  */
 import { randomFillSync } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync } from 'node:fs'
@@ -17,7 +17,7 @@ export class EmergencySpace {
   readonly #bytes: number
   #isThere = false
   #making: Promise<boolean> | undefined
-  /** How often it was thrown overboard. */
+  /** How often the space was freed. */
   #frees = 0
 
   constructor(file: string, bytes: number) {
@@ -27,7 +27,10 @@ export class EmergencySpace {
     this.#removeDraft()
   }
 
-  /** Answers whether it is there. Leaves as much room again, so that making it does not fill the disk. */
+  /**
+   * Creates the file unless it exists, and returns whether it exists. The same amount of space must stay free, so
+   * that the file itself does not fill the disk.
+   */
   make(): Promise<boolean> {
     if (this.#isThere) return Promise.resolve(true)
     this.#making ??= this.#write().finally(() => {
@@ -42,7 +45,7 @@ export class EmergencySpace {
     this.#frees += 1
     rmSync(this.#file, { force: true })
     this.#removeDraft()
-    // Some file systems hand out freed blocks only once the removal itself is on disk.
+    // Some file systems reuse freed blocks only after the removal itself is on disk.
     syncFolder(dirname(this.#file))
   }
 
@@ -54,7 +57,7 @@ export class EmergencySpace {
     return `${this.#file}.tmp`
   }
 
-  /** A half-made one, by an earlier life or right now, takes up room too. */
+  /** An unfinished file, of this process or an earlier one, also takes space. */
   #removeDraft(): void {
     rmSync(this.#draft, { force: true })
   }
@@ -66,7 +69,7 @@ export class EmergencySpace {
       await fill(this.#draft, this.#bytes)
       await rename(this.#draft, this.#file)
       this.#isThere = frees === this.#frees
-      // Thrown overboard in the moment in which it was done: before that it was there for nothing to remove.
+      // `free()` ran while this file was being written and found nothing to delete, so delete it now.
       if (!this.#isThere) await rm(this.#file, { force: true })
       return this.#isThere
     } catch {
@@ -76,15 +79,15 @@ export class EmergencySpace {
   }
 }
 
-/** Bytes that this process may still use on the disk of that folder. */
+/** Returns the bytes that this process may still use on the disk of that folder. */
 export function freeBytesIn(folder: string): number {
   const { bavail, bfree, blocks, bsize } = statfsSync(folder)
-  // Some file systems do not tell; then only writing will.
+  // Some file systems do not report free space; then only a write can tell.
   if (blocks === 0) return Number.POSITIVE_INFINITY
   return (process.getuid?.() === 0 ? bfree : bavail) * bsize
 }
 
-/** Noise, because file systems that compress keep no room for zeros. */
+/** Random data, because compressing file systems reserve no space for zeros. */
 async function fill(file: string, bytes: number): Promise<void> {
   const handle = await open(file, 'w', 0o600)
   try {

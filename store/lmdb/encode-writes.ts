@@ -1,9 +1,9 @@
 /**
- * What was asked of the ledger, as bytes.
+ * Encodes writes as bytes.
  *
- * Writes are encoded in the turn in which they were asked for: what the caller's objects become afterwards cannot
- * leak into an earlier promise, and a batch that has to be written again is the same batch. Beside what callers
- * write there is what the store writes on its own account, when events move from the tail to their file.
+ * Writes are encoded in the turn that requested them, so later changes of the caller's objects cannot leak in, and a
+ * batch that is written again is the same batch. Besides the callers' writes there are the store's own, when events
+ * move from the buffer to their file.
  */
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
@@ -20,9 +20,9 @@ interface SnapshotPut {
   readonly bytes: Uint8Array | null
 }
 
-/** Without a head the run is removed. */
+/** Without index fields the run is removed. */
 export type RunPut =
-  | { readonly to: 'run'; readonly key: string; readonly bytes: Uint8Array; readonly head: RunIndexFields }
+  | { readonly to: 'run'; readonly key: string; readonly bytes: Uint8Array; readonly fields: RunIndexFields }
   | { readonly to: 'run'; readonly key: string; readonly bytes: null }
 
 interface KeyValuePut {
@@ -31,28 +31,31 @@ interface KeyValuePut {
   readonly bytes: Uint8Array | null
 }
 
-/** Events that come to the tail. */
+/** Events that enter the buffer. */
 export interface ChunkPut {
-  readonly to: 'tail'
+  readonly to: 'event-chunk'
   readonly key: string
   readonly bytes: Uint8Array
   readonly runId: string
   readonly first: number
   readonly count: number
-  /** Stands in for events that were lost, so it begins before the end. */
+  /** Replaces lost events, so its index is below the end of the log. */
   readonly replacesLost?: true
 }
 
-/** Events that leave the tail: they are in the file, or nobody wants them any more. */
+/** Events that leave the buffer, because they are in the file or were removed. */
 interface ChunkRemoval {
-  readonly to: 'tail'
+  readonly to: 'event-chunk'
   readonly key: string
   readonly bytes: null
 }
 
-/** What of a run's file counts; `null`: the log is removed. `moved`: bytes that left the tail with it. */
+/**
+ * The valid part of a run's event file; `null`: the log is removed. `moved`: bytes that left the buffer with this
+ * record.
+ */
 export interface LogPut {
-  readonly to: 'log'
+  readonly to: 'event-file'
   readonly key: string
   readonly record: EventFileRecord | null
   readonly moved: number
@@ -66,7 +69,7 @@ interface MetaPut {
 
 export type Put = SnapshotPut | RunPut | KeyValuePut | ChunkPut | ChunkRemoval | LogPut | MetaPut
 
-/** Throws for what cannot be stored at all: an empty or overlong key, a value that is not plain data, torn events. */
+/** Throws for writes that cannot be stored: an empty or overlong key, a value that is not plain data, torn events. */
 export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
   return writes.map((write) => encode(tables, write))
 }
@@ -84,7 +87,7 @@ function encode(tables: Tables, write: Write): Put {
         to: 'run',
         key,
         bytes: tables.codec.encode(toStoredRun(write.run)),
-        head: indexFieldsOf(write.run),
+        fields: indexFieldsOf(write.run),
       }
     }
     case 'key-value': {
@@ -100,7 +103,7 @@ function encodeEvents(write: EventsWrite): ChunkPut {
   const { runId, first, count } = write
   const bytes = Buffer.from(write.lines)
   requireWholeLines(write, bytes)
-  return { to: 'tail', key: chunkKey(runId, first), bytes, runId, first, count }
+  return { to: 'event-chunk', key: chunkKey(runId, first), bytes, runId, first, count }
 }
 
 function checkedKey(key: string): string {
@@ -108,7 +111,7 @@ function checkedKey(key: string): string {
   throw new TypeError(`the store takes keys of 1 to 512 bytes, not ${JSON.stringify(key.slice(0, 80))}`)
 }
 
-/** A run is a record and its entries in two indexes: one of a status, two of a ticket, each also taken away. */
+/** A run has a record and entries in two indexes: one by status, two by ticket, each of which may also be removed. */
 const RUN_COST = 6 * maxBytesFor(null)
 
 export function costOfPuts(puts: readonly Put[]): number {
@@ -121,14 +124,14 @@ export function payloadOfPuts(puts: readonly Put[]): number {
   return puts.reduce((sum, put) => sum + payloadOfPut(put), 0)
 }
 
-/** What is taken away brings nothing. */
+/** A removal adds no payload. */
 function payloadOfPut(put: Put): number {
-  if (put.to === 'log' || put.to === 'meta') return NODE_BYTES
+  if (put.to === 'event-file' || put.to === 'meta') return NODE_BYTES
   if (put.bytes === null) return 0
   return put.bytes.length + NODE_BYTES + (put.to === 'run' ? RUN_INDEX_BYTES : 0)
 }
 
 function costOfPut(put: Put): number {
-  if (put.to === 'log' || put.to === 'meta') return maxBytesFor(null)
+  if (put.to === 'event-file' || put.to === 'meta') return maxBytesFor(null)
   return maxBytesFor(put.bytes) + (put.to === 'run' ? RUN_COST : 0)
 }

@@ -1,24 +1,24 @@
 /**
- * The newest events of every run: in the database, until they are in the run's own file.
+ * Holds the newest events of every run in the database until they are in the run's own file.
  *
- * They come with the commits that caused them, as chunks of JSON lines under the run and the index of the first. Of
- * what has left for the file there is one small record a run: how much of the file counts, and which index is next.
- * The chunks leave and the record moves on in one transaction, so one look at both always sees every event once.
- * In memory there is one small head for each run that has a tail, and nothing for those at rest.
+ * Events arrive with the commits that caused them, as chunks of JSON lines, keyed by run and first index. For the
+ * events in the file there is a small record per run: how many bytes are valid, and the next index. Chunks leave and
+ * the record advances in one transaction, so a read of both always sees every event once. Memory holds a small entry
+ * for each run with buffered events.
  */
 import type { Clock } from '../../core/ports.ts'
 import { countLines } from '../event-order.ts'
 import type { ChunkPut, LogPut, Put } from './encode-writes.ts'
 import type { Tables } from './tables.ts'
 
-/** A tail of more is large: it need not become quiet before it leaves. */
+/** A run with more buffered bytes is flushed without waiting until it is quiet. */
 export const LARGE_RUN_BYTES = 256 * 1024
-/** Below whatever a run id may hold, so no run's chunks lie between those of another. */
+/** Sorts below every character of a run id, so that the chunks of two runs never mix. */
 const SEPARATOR = '!'
 const AFTER_SEPARATOR = '"'
 const INDEX_DIGITS = 8
 
-/** How much of a run's file is acknowledged, and the index behind it. */
+/** The valid bytes of a run's file, and the index of the next event. */
 export interface EventFileRecord {
   readonly bytes: number
   readonly next: number
@@ -34,16 +34,16 @@ export interface Chunk {
 export interface BufferedRun {
   next: number
   bytes: number
-  /** When the oldest of its chunks came, and the newest (monotonic milliseconds). */
+  /** When the oldest and the newest chunk arrived (monotonic milliseconds). */
   since: number
   touched: number
-  /** Moving it failed; not before this instant again. */
+  /** After a failed flush, the run is not tried again before this instant. */
   notBefore: number
 }
 
 export interface BufferedEvents {
   readonly record: EventFileRecord
-  /** In order, beginning where the record ends. */
+  /** In order, starting at the record's next index. */
   readonly chunks: readonly Chunk[]
 }
 
@@ -54,12 +54,12 @@ export function chunkKey(runId: string, first: number): string {
 }
 
 export class EventBuffer {
-  /** Those that have waited longest first. */
+  /** Runs with buffered events, the longest waiting first. */
   readonly runs = new Map<string, BufferedRun>()
-  /** Those that became large since they last moved. */
+  /** Runs that became large since their last flush. */
   readonly largeRuns = new Set<string>()
   bytes = 0
-  /** Chunks that ever came; tells how busy it is. */
+  /** Total number of chunks so far, from which the flusher computes the load. */
   chunksEver = 0
   readonly #tables: Tables
   readonly #clock: Clock
@@ -71,7 +71,7 @@ export class EventBuffer {
     this.#restore()
   }
 
-  /** Called whenever chunks came. */
+  /** Sets the function to call whenever chunks were committed. */
   onChunks(listener: () => void): void {
     this.#onChunks = listener
   }
@@ -88,8 +88,8 @@ export class EventBuffer {
   }
 
   /**
-   * Record and chunks as of one instant: in one turn of the loop all reads see the same state of the database. Chunks
-   * that end at or before `after` are left out, and those that only come after `limit` more events.
+   * Reads record and chunks of one instant: all reads in one turn of the event loop see the same state of the
+   * database. Chunks that end at or before `after` are left out, and so are those after `limit` more events.
    */
   read(runId: string, after: number, limit: number): BufferedEvents {
     const record = this.record(runId)
@@ -104,7 +104,7 @@ export class EventBuffer {
     return { record, chunks }
   }
 
-  /** What is to move next: whole chunks of about `bytesMax` bytes, only what has landed. */
+  /** Returns whole committed chunks of about `bytesMax` bytes to flush next. */
   nextPortion(runId: string, bytesMax: number): BufferedEvents {
     const record = this.record(runId)
     const chunks: Chunk[] = []
@@ -117,18 +117,18 @@ export class EventBuffer {
     return { record, chunks }
   }
 
-  /** Keys of all that a run has in the tail. */
+  /** Returns the keys of all chunks of a run. */
   keysOf(runId: string): string[] {
     return [...this.#tables.eventChunks.getKeys({ start: runId + SEPARATOR, end: runId + AFTER_SEPARATOR })]
   }
 
-  /** A transaction is on disk. */
+  /** Called when a transaction is on disk. */
   onCommitted(puts: Iterable<Put>): void {
     const before = this.chunksEver
     const now = this.#clock.monotonic()
     for (const put of puts) {
-      if (put.to === 'tail' && put.bytes !== null) this.#addChunk(put, now)
-      if (put.to === 'log') this.#removeMoved(put, now)
+      if (put.to === 'event-chunk' && put.bytes !== null) this.#addChunk(put, now)
+      if (put.to === 'event-file') this.#removeMoved(put, now)
     }
     if (this.chunksEver !== before) this.#onChunks()
   }
@@ -163,13 +163,13 @@ export class EventBuffer {
     this.largeRuns.delete(key)
     this.runs.delete(key)
     if (isEmpty) return
-    // What is left came while the rest moved, so it stands at the end again.
+    // The remaining chunks arrived during the flush, so the run goes to the end of the order.
     run.since = now
     this.runs.set(key, run)
     if (run.bytes > LARGE_RUN_BYTES) this.largeRuns.add(key)
   }
 
-  /** To the end of the line, after a failure. */
+  /** Moves a run to the end of the order after a failure. */
   postpone(runId: string, ms: number): void {
     const run = this.runs.get(runId)
     if (run === undefined) return
@@ -185,7 +185,7 @@ export class EventBuffer {
       yield { key, first: firstOf(key), count: countLines(value), bytes: value }
   }
 
-  /** What the last life of the store left in the tail. */
+  /** Restores the entries of runs with events from the previous process. */
   #restore(): void {
     const now = this.#clock.monotonic()
     for (const { key, value } of this.#tables.eventChunks.getRange({})) {

@@ -1,14 +1,17 @@
 /**
- * Small plain values in LMDB, all shelves in one table, each behind a letter of its own.
+ * Key-values in LMDB: all collections share one table, and each key starts with its collection's letter.
  */
 import type { KeyValueCollection, KeyValues } from '../../core/ports.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
-/** Read at once, so that walking a shelf holds no transaction open while the caller works: so many, or so much. */
+/**
+ * Entries or bytes that are read at once, so that iterating a collection holds no transaction open while the caller
+ * works.
+ */
 const PAGE_ENTRIES = 256
 const PAGE_BYTES = 4 * 1024 * 1024
-/** Never given twice. */
+/** Letters are never reused. */
 const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'ended-lease': 'l',
   mark: 'm',
@@ -54,7 +57,7 @@ export class LmdbKeyValues implements KeyValues {
     }
   }
 
-  /** Empty only behind the last one. */
+  /** Empty only after the last entry. */
   #readPage(start: string, end: string): { readonly key: string; readonly value: Uint8Array }[] {
     const page: { readonly key: string; readonly value: Uint8Array }[] = []
     let bytes = 0
@@ -80,7 +83,7 @@ export class LmdbKeyValues implements KeyValues {
   }
 }
 
-/** Above every key of the shelf, at or below every key of the next one. */
+/** Above every key of the collection, at or below every key of the next one. */
 function endOfCollection(collection: KeyValueCollection): string {
   return String.fromCharCode(COLLECTION_CODE[collection].charCodeAt(0) + 1)
 }

@@ -1,24 +1,24 @@
 /**
- * Room inside the database file, taken before a transaction needs it.
+ * Preallocates space inside the database file before a transaction needs it.
  *
- * LMDB writes new pages behind the last one, so on a full disk it is LMDB that meets the error, and lmdb-js 3.5.6
- * overruns a buffer while it words the message (`last_error`, 100 bytes). So the file is kept longer than what is in
- * use: we write the zeros, we meet the full disk, and a transaction only ever overwrites room that is there. A file
- * system that never overwrites in place (btrfs, zfs) makes no such promise; there the ledger sees the error late.
+ * LMDB appends new pages, so on a full disk LMDB itself would see the error, and lmdb-js 3.5.6 overruns a buffer
+ * while it formats the message (`last_error`, 100 bytes). So the file is kept longer than the used part: this class
+ * writes the zeros and sees the full disk, and a transaction only overwrites existing space. On file systems that
+ * never overwrite in place (btrfs, zfs) this does not work, and the database sees the error late.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 
 export const PAGE_BYTES = 4096
-/** What comes with each record at most: its node on the page, and its key. */
+/** Most bytes that come with each record: its node on the page, and its key. */
 export const NODE_BYTES = 128
-/** A longer value may get pages of its own. */
+/** A longer value may need its own pages. */
 const LEAF_VALUE_BYTES = PAGE_BYTES / 4
 const STEP_BYTES = 1024 * 1024
-/** The list of free pages and the structures may grow; kept back at all times. */
+/** Always kept free, because the list of free pages and the structures may grow. */
 const OVERHEAD_BYTES = 1024 * 1024
-/** What every transaction writes beside its records: the tables' own records, free pages, counts. */
+/** Bytes that every transaction writes besides its records: table records, free pages, counts. */
 const BATCH_BYTES = 64 * 1024
-/** Taken at a time, so that the file is not looked at for every transaction. */
+/** Preallocated at a time, so that the file is not inspected for every transaction. */
 const AHEAD_BYTES = 4 * 1024 * 1024
 
 export class Preallocation {
@@ -27,15 +27,15 @@ export class Preallocation {
   #freeBytes = 0
   readonly #zeros = Buffer.alloc(STEP_BYTES)
 
-  /** `usedBytes`: how far into the file pages are in use. */
+  /** `usedBytes`: the end of the used pages of the file. */
   constructor(file: string, usedBytes: () => number) {
     this.#fd = openSync(file, 'r+')
     this.#usedBytes = usedBytes
   }
 
   /**
-   * Bytes that a transaction may surely write, at least `wanted` of them. Throws what the file system says when there
-   * is no room for that. Only while no transaction is open or in flight.
+   * Returns how many bytes a transaction may write, at least `wanted`. Throws the file system's error when the disk
+   * is full. Call it only while no transaction is open or in flight.
    */
   reserve(wanted: number): number {
     if (this.#freeBytes < wanted) this.#freeBytes = this.#extend(wanted + AHEAD_BYTES)
@@ -43,9 +43,9 @@ export class Preallocation {
   }
 
   /**
-   * Reckoned record by record, a transaction of thousands would ask for a page or three each, though they share pages.
-   * None can write more than every page in use anew, each of them split by the little that comes to it, and what is
-   * new on pages that are at least a third full.
+   * Bounds the bytes that a transaction writes. Adding up per record, thousands of records would count one to three
+   * pages each, though they share pages. No transaction writes more than every used page again, each split by the
+   * records added to it, plus new pages that are at least a third full.
    */
   upperBound(cost: number, payload: number): number {
     if (cost <= AHEAD_BYTES) return cost
@@ -54,7 +54,10 @@ export class Preallocation {
     return Math.min(cost, used + split + 3 * payload + BATCH_BYTES)
   }
 
-  /** A transaction departs that may have written so much. Most write less, which the next look at the file finds. */
+  /**
+   * Subtracts what a transaction may have written. Most transactions write less, which the next inspection of the
+   * file finds.
+   */
   use(bytes: number): void {
     this.#freeBytes -= bytes + BATCH_BYTES
   }
@@ -73,8 +76,8 @@ export class Preallocation {
 }
 
 /**
- * At most this much of the file is written anew for one record: the leaf it lies in, which may be split, its share of
- * the branches above, and pages of its own when it is too large for a leaf.
+ * Bounds the bytes that are written for a record: its leaf page, which may be split, its share of the branch pages,
+ * and its own pages when it is too large for a leaf.
  */
 export function maxBytesFor(bytes: Uint8Array | null): number {
   const length = bytes?.length ?? 0

@@ -1,9 +1,9 @@
 /**
- * Runs in LMDB: the record by id, and two indexes that change in the same transaction.
+ * Runs in LMDB: the records by id, and two indexes that change in the same transaction.
  *
- * Ids are time ordered, so the tables are too, and a list is a walk from the newest backwards that stops at its
- * limit. What a run was indexed under is read from the record that is about to be replaced; commits of one batch see
- * each other through `Drafts`. Counts are kept in one small record: counting never walks.
+ * Ids are ordered by time, so the tables are too, and a list walks from the newest run backwards up to its limit. The
+ * old index entries of a run follow from the record that is about to be replaced; `RunIndexChanges` makes commits of
+ * one batch see each other. The counts are stored in one small record, so counting never walks a table.
  */
 import { createHash } from 'node:crypto'
 import type { RunQuery, RunRecords } from '../../core/ports.ts'
@@ -11,13 +11,13 @@ import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
 
-/** The layout of a stored run. One function a version lifts an older one. */
+/** The layout version of a stored run. Each version has one function that migrates it to the next. */
 const RUN_VERSION = 1
 const MIGRATIONS: Readonly<Record<number, (run: unknown) => unknown>> = {}
 
-/** Above every id: ids are ASCII. */
+/** Sorts above every id, because ids are ASCII. */
 const LAST = '\uffff'
-/** LMDB wants a value, an index has none. */
+/** LMDB needs a value, but an index entry has none. */
 const EMPTY_VALUE = Buffer.from([0])
 const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
   queued: 'q',
@@ -31,7 +31,7 @@ const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
 
 export type RunCounts = Record<RunStatus, number>
 
-/** What the indexes need to know of a run. */
+/** The fields by which a run is indexed. */
 export interface RunIndexFields {
   readonly status: RunStatus
   readonly tickets: readonly string[]
@@ -48,7 +48,7 @@ export interface BatchWriter {
   write(table: Table, key: string, bytes: Uint8Array | null): void
 }
 
-/** The index changes of one batch, on top of what is durable. */
+/** The index changes of one batch, on top of the durable state. */
 export class RunIndexChanges {
   readonly #tables: Tables
   readonly #writer: BatchWriter
@@ -62,19 +62,19 @@ export class RunIndexChanges {
     this.#writer = pen
   }
 
-  /** Counts after the batch, when they differ from those before. */
+  /** Returns the counts after the batch; undefined when they are unchanged. */
   counts(): RunCounts | undefined {
     return this.#countsChanged ? this.#counts : undefined
   }
 
-  /** Reads what a run is indexed under, ahead of its put. Throws StoreUnreadable. */
+  /** Loads the index fields of a run before its put. Throws StoreUnreadable. */
   load(id: string): void {
     if (!this.#fields.has(id)) this.#fields.set(id, durableIndexFields(this.#tables, id))
   }
 
-  put(id: string, bytes: Uint8Array, head: RunIndexFields): void {
+  put(id: string, bytes: Uint8Array, fields: RunIndexFields): void {
     this.#writer.write(this.#tables.runs, id, bytes)
-    this.#index(id, head)
+    this.#index(id, fields)
   }
 
   remove(id: string): void {
@@ -82,11 +82,11 @@ export class RunIndexChanges {
     this.#writer.write(this.#tables.runs, id, null)
   }
 
-  #index(id: string, head: RunIndexFields | null): void {
+  #index(id: string, fields: RunIndexFields | null): void {
     const before = this.#before(id)
-    this.#fields.set(id, head)
-    if (before?.status !== head?.status) this.#moveStatus(id, before, head)
-    this.#moveTickets(id, before?.tickets ?? [], head?.tickets ?? [])
+    this.#fields.set(id, fields)
+    if (before?.status !== fields?.status) this.#moveStatus(id, before, fields)
+    this.#moveTickets(id, before?.tickets ?? [], fields?.tickets ?? [])
   }
 
   #before(id: string): RunIndexFields | null {
@@ -94,15 +94,15 @@ export class RunIndexChanges {
     return this.#fields.get(id) ?? null
   }
 
-  #moveStatus(id: string, before: RunIndexFields | null, head: RunIndexFields | null): void {
+  #moveStatus(id: string, before: RunIndexFields | null, fields: RunIndexFields | null): void {
     this.#countsChanged = true
     if (before) {
       this.#counts[before.status]--
       this.#writer.write(this.#tables.byStatus, STATUS_CODE[before.status] + id, null)
     }
-    if (head) {
-      this.#counts[head.status]++
-      this.#writer.write(this.#tables.byStatus, STATUS_CODE[head.status] + id, EMPTY_VALUE)
+    if (fields) {
+      this.#counts[fields.status]++
+      this.#writer.write(this.#tables.byStatus, STATUS_CODE[fields.status] + id, EMPTY_VALUE)
     }
   }
 
@@ -116,7 +116,7 @@ export class RunIndexChanges {
 
 export class LmdbRunRecords implements RunRecords {
   readonly #tables: Tables
-  /** As of the last transaction that landed. */
+  /** The counts after the last committed transaction. */
   counts: RunCounts
 
   constructor(tables: Tables) {
@@ -140,14 +140,14 @@ export class LmdbRunRecords implements RunRecords {
     if (limit <= 0 || query.status?.length === 0) return found
     for (const id of this.#ids(query)) {
       const run = readRun(this.#tables, id)
-      // With both filters the ticket's index leads, and the status is looked at here.
+      // With both filters the ticket's index is used, and the status is checked here.
       if (run === undefined || (query.status !== undefined && !query.status.includes(run.status))) continue
       if (found.push(run) >= limit) break
     }
     return found
   }
 
-  /** Newest first, from the index that narrows most. */
+  /** Returns ids, newest first, from the most selective index. */
   #ids({ ticket, status, before }: RunQuery): Iterable<string> {
     if (ticket !== undefined) return backwards(this.#tables.byTicket, ticketKey(ticket), before)
     if (status === undefined) return backwards(this.#tables.runs, '', before)
@@ -161,7 +161,7 @@ export function zeroCounts(): RunCounts {
   return { queued: 0, preparing: 0, running: 0, finalizing: 0, completed: 0, failed: 0, cancelled: 0 }
 }
 
-/** The head names keys and counters, so here a record that can be read but is no run must not pass. */
+/** Index fields become keys and counters, so a readable record that is no run must be rejected here. */
 function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
   const run: Partial<Run> | undefined = readRun(tables, id)
   if (run === undefined) return null
@@ -208,11 +208,11 @@ function migrateRun(id: string, record: unknown): Run {
     version++
   }
   if (typeof run !== 'object' || run === null) throw damaged(id)
-  // What was written had this type, and the lifts keep it.
+  // The stored value had this type, and migrations keep it.
   return run as Run
 }
 
-/** The ids behind one prefix, newest first, a page at a time, so that a short list reads little. */
+/** Yields the ids with a prefix, newest first, one page at a time, so that a short list reads little. */
 function* backwards(table: Table, prefix: string, before: string | undefined): Generator<string> {
   let start = prefix + (before ?? LAST)
   let page = FIRST_PAGE_IDS
@@ -229,11 +229,11 @@ function* backwards(table: Table, prefix: string, before: string | undefined): G
 const FIRST_PAGE_IDS = 32
 const PAGE_IDS = 512
 
-/** Merges walks that are each newest first. */
+/** Merges iterators that each yield ids newest first. */
 function* mergeNewestFirst(walks: readonly Generator<string>[]): Generator<string> {
-  const heads = walks.map((walk) => ({ walk, id: nextOf(walk) }))
+  const fronts = walks.map((walk) => ({ walk, id: nextOf(walk) }))
   for (;;) {
-    const newest = heads.reduce((a, b) => ((b.id ?? '') > (a.id ?? '') ? b : a))
+    const newest = fronts.reduce((a, b) => ((b.id ?? '') > (a.id ?? '') ? b : a))
     if (newest.id === undefined) return
     yield newest.id
     newest.id = nextOf(newest.walk)
@@ -245,7 +245,10 @@ function nextOf(walk: Generator<string>): string | undefined {
   return done ? undefined : value
 }
 
-/** Tickets are named by someone else: any length, any characters. Their key has one length, so none hides in another. */
+/**
+ * Ticket ids come from outside and may have any length and characters. Hashed keys have one length, so no key is a
+ * prefix of another.
+ */
 function ticketKey(ticket: string): string {
   return createHash('sha256').update(ticket).digest('base64url').slice(0, 22)
 }

@@ -1,11 +1,11 @@
 /**
- * Life records in LMDB, one table a kind. Decodes and nothing else: what a record means is the life's own business.
+ * Actor snapshots in LMDB, one table per kind. This class only decodes; the actor interprets its snapshot.
  */
 import type { ActorSnapshot, Snapshots } from '../../core/ports.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
-/** Read at once, so that walking a kind holds no transaction open while the caller works. */
+/** Snapshots that are read at once, so that iterating a kind holds no transaction open while the caller works. */
 const SNAPSHOTS_PER_PAGE = 256
 
 export class LmdbSnapshots implements Snapshots {
@@ -41,7 +41,7 @@ export class LmdbSnapshots implements Snapshots {
     const record = this.#tables.codec.decode(bytes)
     if (isRecord(record)) return record
     throw new StoreUnreadable(
-      `the record of ${kind} ${key} is damaged; restore the state folder from a backup`,
+      `the snapshot of ${kind} ${key} is damaged; restore the state folder from a backup`,
     )
   }
 }

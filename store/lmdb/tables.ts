@@ -1,9 +1,9 @@
 /**
- * The LMDB environment and its tables: opened, opened again after a failed write, closed.
+ * Opens, reopens and closes the LMDB environment and its tables.
  *
- * `overlappingSync: false` makes a transaction visible only when it is on disk, which every promise of the ledger
- * rests on. Values are bytes; what they mean is the codec's and the shelves' business. After a failed commit the
- * environment must not be written again (lmdb-js then neither answers nor lets go of its lock), hence `reopen`.
+ * `overlappingSync: false` makes a transaction visible only when it is on disk, which every guarantee of the database
+ * depends on. Values are bytes; the codec and the table classes interpret them. After a failed commit the environment
+ * must not be written again (lmdb-js then neither answers nor releases its lock), so `reopen` replaces it.
  */
 import {
   chmodSync,
@@ -23,9 +23,9 @@ import { Codec, codecOptions } from './codec.ts'
 import { freeBytesIn } from './emergency-space.ts'
 import { PAGE_BYTES } from './preallocation.ts'
 
-/** The layout of the tables. A program refuses a higher number than it knows. */
+/** The format of the tables. A program refuses a higher number than its own. */
 export const FORMAT = 2
-/** From this one on, the events that the ledger does not tell of are no events. */
+/** From this format on, event files have records in the database, and bytes beyond a record are no events. */
 export const FORMAT_WITH_EVENT_FILES = 2
 const TABLES_MAX = 64
 /** Address space only; the file grows as needed. */
@@ -33,10 +33,10 @@ const MAP_BYTES = 64 * 1024 ** 3
 const META = 'meta'
 const SNAPSHOT_PREFIX = 'life:'
 const FILES = ['data.mdb', 'lock.mdb']
-/** Enough for both files and the first tables. */
+/** Enough space for both files and the first tables. */
 const FREE_BYTES_NEEDED = 1024 * 1024
 
-// Of LMDB's meta page: its mark, the version of its layout, the size of a page.
+// Positions in LMDB's meta page: the mark, the version of the layout, the size of a page.
 const META_BYTES = 64
 const MARK_AT = 24
 const MARK = 0xbeefc0de
@@ -53,7 +53,7 @@ export interface TablesOptions {
   readonly mapBytes?: number
 }
 
-/** Every handle that dies when the environment is opened again. */
+/** The handles that become invalid when the environment is reopened. */
 interface Handles {
   readonly root: RootDatabase
   readonly meta: TextTable
@@ -69,20 +69,20 @@ interface Handles {
 export class Tables {
   readonly folder: string
   readonly codec: Codec
-  /** Of the database as it was found; a fresh one has ours. */
+  /** The format of the database as it was found; a new database has the current format. */
   readonly format: number
   readonly #mapBytes: number
   #opened: Handles | undefined
   #beforeCommit: (() => void) | undefined
 
-  /** Throws StoreTooNew, StoreUnreadable, StoreFull, or what the file system said. */
+  /** Throws StoreTooNew, StoreUnreadable, StoreFull, or an error of the file system. */
   constructor(options: TablesOptions) {
     this.folder = options.folder
     this.#mapBytes = options.mapBytes ?? MAP_BYTES
     const fresh = prepareFolder(this.folder)
     const root = openRoot(this.folder, this.#mapBytes)
     try {
-      // Before the tables, which are made where they are missing: newer data may name and lay out others.
+      // Checked before the tables are created, because newer data may use other names and layouts.
       const format = checkFormat(this.folder, root)
       this.#opened = openHandles(root)
       if (format === undefined) this.#handles.meta.putSync('format', String(FORMAT))
@@ -96,7 +96,7 @@ export class Tables {
     if (fresh) for (const each of [this.folder, dirname(this.folder)]) syncFolder(each)
   }
 
-  /** To touch a closed environment ends the process, so while there is none, whoever asks hears it from us. */
+  /** Using a closed environment would crash the process, so this getter throws instead while there is none. */
   get #handles(): Handles {
     if (this.#opened !== undefined) return this.#opened
     throw new StoreClosed('the database is closed, or just being opened again; ask again in a moment')
@@ -118,16 +118,16 @@ export class Tables {
   get keyValues(): Table {
     return this.#handles.keyValues
   }
-  /** Chunks of events, by run and index. */
+  /** Chunks of buffered events, by run and index. */
   get eventChunks(): Table {
     return this.#handles.eventChunks
   }
-  /** What of a run's event file counts, by run. */
+  /** The valid part of each run's event file, by run. */
   get eventFiles(): TextTable {
     return this.#handles.eventFiles
   }
 
-  /** The table of a kind that has been written before. */
+  /** Returns the table of a kind that was written before. */
   snapshotsOf(kind: string): Table | undefined {
     return this.#handles.snapshots.get(kind)
   }
@@ -136,14 +136,19 @@ export class Tables {
     return [...this.#handles.snapshots.keys()].sort()
   }
 
-  /** Makes a kind's table. A transaction of its own: only while no other is open or in flight. */
+  /**
+   * Creates the table of a kind in its own transaction. Call it only while no other transaction is open or in flight.
+   */
   addSnapshots(kind: string): Table {
     const table = openBytes(this.#handles.root, SNAPSHOT_PREFIX + kind)
     this.#handles.snapshots.set(kind, table)
     return table
   }
 
-  /** Called at the end of each turn in which something was put, as the last chance to put more. */
+  /**
+   * Sets the function to call at the end of each turn of the event loop with writes, as the last chance to write
+   * more.
+   */
   onBeforeCommit(run: () => void): void {
     this.#beforeCommit = run
     this.#handles.root.on('beforecommit', run)
@@ -157,16 +162,16 @@ export class Tables {
     if (this.#beforeCommit !== undefined) this.#handles.root.on('beforecommit', this.#beforeCommit)
   }
 
-  /** How far into the file pages are in use. */
+  /** Returns the end of the used pages of the file. */
   usedBytes(): number {
-    // Every store has its environment; lmdb's types leave it out.
+    // Every database has its environment, but lmdb's types omit it.
     const { env } = this.#handles.root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
     return (env.info().lastPageNumber + 1) * PAGE_BYTES
   }
 
   /**
-   * lmdb-js makes one promise more for each batch, which nobody is given; its rejection would end the process. To be
-   * called in the microtask after the batch was closed, when that promise is the current one.
+   * Handles the extra promise that lmdb-js creates for each batch and gives to no caller; its rejection would end the
+   * process. Call it in the microtask after the batch was closed, when that promise is the current one.
    */
   ignoreBatchRejection(): void {
     const { committed } = this.#handles.root
@@ -186,18 +191,18 @@ export class Tables {
   }
 
   async close(): Promise<void> {
-    // What was put last is written while it closes, and needs the tables for that.
+    // The last puts are written while the environment closes, and need the tables for that.
     await this.#opened?.root.close()
     this.#opened = undefined
   }
 }
 
-/** lmdb throws at empty and overlong keys, even when reading. */
+/** lmdb throws for empty and overlong keys, even in reads. */
 export function isKey(key: string): boolean {
   return key.length > 0 && Buffer.byteLength(key) <= KEY_BYTES_MAX
 }
 
-/** Answers whether the database is new. */
+/** Creates the folder, and returns whether the database is new. */
 function prepareFolder(folder: string): boolean {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   chmodSync(folder, 0o700)
@@ -210,13 +215,13 @@ function openRoot(folder: string, mapSize: number): RootDatabase {
   try {
     const root = open({
       path: folder,
-      // Else a folder whose name has a dot in it would be taken for a file.
+      // Otherwise lmdb would treat a folder with a dot in its name as a file.
       noSubdir: false,
       maxDbs: TABLES_MAX,
       mapSize,
       overlappingSync: false,
       encoding: 'binary',
-      // Honoured by the add-on, missing from its types: the mode of new files.
+      // The mode of new files, supported by the add-on but missing in its types.
       ...{ permissionsMode: 0o600 },
     })
     for (const file of FILES) chmodSync(join(folder, file), 0o600)
@@ -226,7 +231,7 @@ function openRoot(folder: string, mapSize: number): RootDatabase {
   }
 }
 
-/** lmdb-js 3.5.6 crashes the process when LMDB refuses to open, so what it would refuse is found out before. */
+/** lmdb-js 3.5.6 crashes the process when LMDB refuses to open a database, so the reasons are checked before. */
 function checkFiles(folder: string): void {
   for (const file of FILES) {
     try {
@@ -238,14 +243,14 @@ function checkFiles(folder: string): void {
   }
 }
 
-/** LMDB maps files that it has only just made long: on a full disk that ends the process with SIGBUS. */
+/** LMDB maps files that it has just extended, which on a full disk ends the process with SIGBUS. */
 function checkFreeSpace(folder: string): void {
   const isMade = FILES.every(
     (file) => (statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0) > 0,
   )
   if (isMade || freeBytesIn(folder) >= FREE_BYTES_NEEDED) return
   throw new StoreFull(
-    `no room on the disk of ${folder} to make the database; free some, then start again, or start with another --data-dir`,
+    `no space on the disk of ${folder} to create the database; free some, then start again, or start with another --data-dir`,
   )
 }
 
@@ -260,7 +265,7 @@ function checkFile(folder: string, path: string, isData: boolean): void {
   }
 }
 
-/** Both meta pages carry LMDB's mark and version; the first one says where the second is. */
+/** Both meta pages have LMDB's mark and version; the first page says where the second is. */
 function hasMetaPages(fd: number): boolean {
   const first = Buffer.alloc(META_BYTES)
   readSync(fd, first, 0, META_BYTES, 0)
@@ -274,7 +279,7 @@ function hasMetaPages(fd: number): boolean {
 
 function unreadable(folder: string, why: string, cause?: unknown): StoreUnreadable {
   return new StoreUnreadable(
-    `cannot open the database in ${folder}: ${why}; restore the folder from a backup, or move it away to start anew`,
+    `cannot open the database in ${folder}: ${why}; restore the folder from a backup, or move it away to start with a new one`,
     { cause },
   )
 }
@@ -304,7 +309,7 @@ function openBytes(root: RootDatabase, name: string): Table {
   return root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
 }
 
-/** The format that the database names; undefined when it names none yet. Only reads. */
+/** Returns the stored format; undefined when there is none yet. Only reads. */
 function checkFormat(folder: string, root: RootDatabase): number | undefined {
   const isMade = [...root.getKeys()].map(String).includes(META)
   const text = isMade ? openText(root, META).get('format') : undefined

@@ -1,4 +1,4 @@
-/** Artifacts in plain maps, with the same names refused and the same parts kept. */
+/** Artifacts in memory, which refuses the same names and keeps the same parts as the store on disk. */
 import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
@@ -57,7 +57,7 @@ export class MemoryArtifacts implements Artifacts {
     this.#closed = true
   }
 
-  /** Undefined: the part is to be kept. */
+  /** Returns the result when the part is not to be stored; undefined otherwise. */
   #earlyResult(
     { whole, drafts }: RunArtifacts,
     name: string,

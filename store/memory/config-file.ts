@@ -1,4 +1,4 @@
-/** The configuration file as one text. `edit` is the person's editor. */
+/** The configuration file in memory. `edit` simulates a hand edit. */
 import type { Cancel, Clock, ConfigFile } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../errors.ts'

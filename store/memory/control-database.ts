@@ -1,7 +1,9 @@
 /**
- * The ledger in plain maps. Commits of one turn land together at its end; until then nobody can read them.
+ * The control database in memory. Commits of one turn of the event loop are applied together at its end, and are
+ * invisible until then.
  *
- * Tests can make it full or broken at any moment (`fill`, `drain`, `breakDown`); it then behaves as the real one.
+ * Tests can simulate a full or broken disk at any moment (`fill`, `drain`, `breakDown`); the database then behaves
+ * like the real one.
  */
 import type {
   ActorSnapshot,
@@ -42,7 +44,7 @@ export class MemoryControlDatabase implements ControlDatabase {
   readonly runs: RunRecords
   readonly keyValues: KeyValues
 
-  /** `events`: where the events of commits go. */
+  /** `events`: receives the events of commits. */
   constructor(clock: Clock, events = new MemoryEventLogs()) {
     this.#clock = clock
     this.#events = events
@@ -69,21 +71,21 @@ export class MemoryControlDatabase implements ControlDatabase {
     return () => this.#listeners.delete(listener)
   }
 
-  /** There is nothing to copy to: what this store holds ends with the process anyway. */
+  /** Does nothing, because this store ends with the process. */
   async backup(): Promise<void> {}
 
-  /** From now on the disk is full: commits wait. */
-  fill(reason = 'no room left on the disk'): void {
+  /** Simulates a full disk: commits wait. */
+  fill(reason = 'no space left on the disk'): void {
     this.#setState({ is: 'degraded', reason })
   }
 
-  /** There is room again: what waited lands at the end of this turn. */
+  /** Ends the simulated full disk: waiting commits are applied at the end of this turn. */
   drain(): void {
     this.#setState({ is: 'ready' })
     this.#schedule()
   }
 
-  /** From now on the disk is broken: commits reject, those that wait too. */
+  /** Simulates a broken disk: new and waiting commits reject. */
   breakDown(reason = 'the disk failed'): void {
     this.#setState({ is: 'broken', reason })
     for (const commit of this.#waiting.splice(0)) commit.reject(new StoreBroken(reason))
@@ -110,7 +112,7 @@ export class MemoryControlDatabase implements ControlDatabase {
     for (const commit of commits) commit.resolve()
   }
 
-  /** All of a commit, or nothing. */
+  /** Applies all writes of a commit, or rejects it. */
   #apply({ writes, reject }: MemoryCommit): boolean {
     try {
       this.#events.check(writes.filter((write) => write.table === 'events'))
@@ -146,7 +148,9 @@ export class MemoryControlDatabase implements ControlDatabase {
   }
 }
 
-/** What the caller's objects become afterwards is not what was written. Events are only text and numbers. */
+/**
+ * Copies a write, so that later changes of the caller's objects have no effect. Events contain only text and numbers.
+ */
 function copyOf(write: Write): Write {
   if (write.table !== 'events') return structuredClone(write)
   requireWholeLines(write, Buffer.from(write.lines))

@@ -1,4 +1,4 @@
-/** Event logs in plain lists of chunks, as the commits brought them. */
+/** Event logs in memory, as lists of the chunks that commits brought. */
 import type { EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { StoreClosed } from '../errors.ts'
@@ -39,7 +39,7 @@ export class MemoryEventLogs implements EventLogs {
     this.#closed = true
   }
 
-  /** For the ledger. Throws when one of the writes would leave a hole or repeat an index. */
+  /** Called by the database before a commit. Throws when a write would leave a gap or repeat an index. */
   check(writes: readonly EventsWrite[]): void {
     const next = new Map<string, number>()
     for (const { runId, first, count } of writes) {
@@ -48,7 +48,7 @@ export class MemoryEventLogs implements EventLogs {
     }
   }
 
-  /** For the ledger, once all of a commit is checked. */
+  /** Called by the database after all writes of the commit are checked. */
   add(write: EventsWrite): void {
     const log = this.#logs.get(write.runId)
     if (log === undefined) this.#logs.set(write.runId, [write])

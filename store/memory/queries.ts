@@ -1,4 +1,4 @@
-/** What can be asked of the maps that a volatile ledger keeps. What is handed out is a copy. */
+/** Queries over the maps of the in-memory database. All results are copies. */
 import type {
   ActorSnapshot,
   KeyValueCollection,

@@ -1,4 +1,4 @@
-/** The usage archive in a plain map. */
+/** The usage archive in memory. */
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
 import { compareUsageKeys, isUsageName, usageKeyText } from '../files/usage-name.ts'

@@ -244,11 +244,11 @@ test('a disk without room for files: events stay in the database, and move once 
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
     const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
     await here.database.commit([putEvents(runId(1), all)])
-    await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no room')))
+    await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no disk space')))
     await until('what was half written is cut off', () => statSync(fileOf(here)).size === 0)
     // It is tried every second meanwhile, and told once.
     await sleep(500)
-    expect(here.log.lines.filter(({ message }) => message.includes('no room'))).toHaveLength(1)
+    expect(here.log.lines.filter(({ message }) => message.includes('no disk space'))).toHaveLength(1)
     expect(await here.events.read(runId(1))).toEqual(all)
     expect(here.database.state()).toEqual({ is: 'ready' })
     rmSync(filler)

@@ -45,7 +45,7 @@ test('a folder that holds other things is not closed to those who use it', async
   mkdirSync(folder, { mode: 0o755 })
   writeFileSync(join(folder, 'thesis.txt'), '')
   await expect(openAt(folder)).rejects.toThrow(NotADataDir)
-  await expect(openAt(folder)).rejects.toThrow(/holds other things.*name an empty or new folder/)
+  await expect(openAt(folder)).rejects.toThrow(/other content.*name an empty or new folder/)
   expect(modeOf(folder)).toBe('755')
   writeFileSync(join(folder, 'config.json'), '{}')
   await (await openAt(folder)).close()
