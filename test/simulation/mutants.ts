@@ -199,7 +199,7 @@ const leases: readonly Mutant[] = [
   },
   {
     name: 'the worker is promised twice the time',
-    file: 'actors/workers/heartbeats.ts',
+    file: 'actors/leases/lease-acknowledgements.ts',
     find: 'leaseDeadline(worker.lastFrameAt, lease.termMs) - timers.now()',
     replace: 'leaseDeadline(worker.lastFrameAt, lease.termMs * 2) - timers.now()',
   },
@@ -490,7 +490,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a run is retried while somebody is in its sandbox',
     file: 'core/run/permission.ts',
-    find: "  if (facts.booted) return inUse(run)\n  if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))\n  return",
+    find: "  if (facts.booted) return inUse(run)\n  if (facts.competingRun !== undefined)\n    return no('conflict', activeRunMessage(run.ticket, facts.competingRun))\n  return",
     replace: '  return',
   },
   {
@@ -526,7 +526,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'more credentials are handed over than a session needs',
-    file: 'actors/root/modules.ts',
+    file: 'actors/terminals/module.ts',
     find: 'return agent === undefined ? {} : { agent }',
     replace: "return { ...(agent === undefined ? {} : { agent }), codehost: 'token' }",
     quick: true,
@@ -575,7 +575,7 @@ const followUps: readonly Mutant[] = [
   {
     name: 'every follow-up of a run is the same one',
     file: 'actors/api/follow-ups.ts',
-    find: 'followUp: { id: modules.newFollowUpId(), number: nextFollowUpNumber(run.costs) },',
+    find: 'followUp: { id: context.ids.followUp(), number: nextFollowUpNumber(run.costs) },',
     replace: 'followUp: { id: run.id, number: nextFollowUpNumber(run.costs) },',
   },
 ]

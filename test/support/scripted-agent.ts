@@ -17,7 +17,7 @@ afterEach(() => {
   running.clear()
 })
 
-export type StreamLine = Readonly<Record<string, unknown>> & { readonly type: string }
+export type ParsedStreamLine = Readonly<Record<string, unknown>> & { readonly type: string }
 
 export interface Playground {
   readonly cwd: string
@@ -32,7 +32,7 @@ export interface Played {
   readonly out: () => readonly string[]
   readonly err: () => string
   /** Those of them that are JSON. */
-  readonly lines: () => readonly StreamLine[]
+  readonly lines: () => readonly ParsedStreamLine[]
   /** Its exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>
 }
@@ -98,7 +98,7 @@ export function play(
 export const promptOf = (...script: readonly string[]): string =>
   ['You are working on a ticket.', '', '````switchyard', ...script, '````', '', '- a memory'].join('\n')
 
-export function readJsonLines(path: string): readonly StreamLine[] {
+export function readJsonLines(path: string): readonly ParsedStreamLine[] {
   return readFileSync(path, 'utf8')
     .trimEnd()
     .split('\n')

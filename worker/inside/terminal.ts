@@ -6,7 +6,7 @@
  * output. When the input ends, the command gets SIGHUP and can still save its state.
  */
 import { Socket } from 'node:net'
-import { decodeSize, type TerminalFrame, TerminalFrameReader } from './terminal/frames.ts'
+import { decodeSize, type PtyFrame, PtyFrameReader } from './terminal/frames.ts'
 import { openPseudoTerminal } from './terminal/pseudo-terminal.ts'
 import { TerminalInput } from './terminal/terminal-input.ts'
 import { TerminalOutput } from './terminal/terminal-output.ts'
@@ -32,8 +32,8 @@ function main(): void {
   terminalOutput = new TerminalOutput(terminal.fd, exit)
   const input = new Socket({ fd: 0, readable: true, writable: false })
   const terminalInput = new TerminalInput(terminal.fd, input)
-  const reader = new TerminalFrameReader()
-  const handleFrame = ({ kind, bytes }: TerminalFrame): void => {
+  const reader = new PtyFrameReader()
+  const handleFrame = ({ kind, bytes }: PtyFrame): void => {
     const newSize = kind === 'resize' ? decodeSize(bytes) : undefined
     if (newSize !== undefined) terminal.resize(newSize)
     else if (kind === 'input') terminalInput.add(bytes)

@@ -12,8 +12,8 @@ import {
   decodeExitCode,
   encodeFrame,
   encodeResize,
-  type TerminalFrame,
-  TerminalFrameReader,
+  type PtyFrame,
+  PtyFrameReader,
 } from '../inside/terminal/frames.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
@@ -28,7 +28,7 @@ const KILLED = 137
 export class SandboxTerminal implements TerminalSession {
   readonly #process: SandboxProcess
   readonly #listener: TerminalSessionListener
-  readonly #frames = new TerminalFrameReader()
+  readonly #frames = new PtyFrameReader()
   readonly #decoder = new StringDecoder('utf8')
   #stderr = ''
   #code: number | undefined
@@ -80,7 +80,7 @@ export class SandboxTerminal implements TerminalSession {
   }
 
   /** Joins the output of all frames that arrived together. */
-  #applyFrames(frames: readonly TerminalFrame[]): void {
+  #applyFrames(frames: readonly PtyFrame[]): void {
     let text = ''
     for (const { kind, bytes } of frames) {
       if (kind === 'output') text += this.#decoder.write(bytes)

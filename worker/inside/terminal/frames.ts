@@ -7,44 +7,44 @@
  */
 
 /** `input` and `resize` go into the sandbox, `output` and `exit` come out. */
-export type TerminalFrameKind = 'input' | 'resize' | 'output' | 'exit'
+export type PtyFrameKind = 'input' | 'resize' | 'output' | 'exit'
 
-export interface TerminalFrame {
-  readonly kind: TerminalFrameKind
+export interface PtyFrame {
+  readonly kind: PtyFrameKind
   readonly bytes: Buffer
 }
 
 export const FRAME_BYTES_MAX = 256 * 1024
 const HEAD_BYTES = 5
-const KIND_LETTERS: Readonly<Record<TerminalFrameKind, string>> = {
+const KIND_LETTERS: Readonly<Record<PtyFrameKind, string>> = {
   input: 'i',
   resize: 'r',
   output: 'o',
   exit: 'x',
 }
 const KIND_BY_LETTER = new Map(
-  Object.entries(KIND_LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as TerminalFrameKind]),
+  Object.entries(KIND_LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as PtyFrameKind]),
 )
 
 /** `length` is at most FRAME_BYTES_MAX; split longer content into several frames. */
-export function encodeFrameHead(kind: TerminalFrameKind, length: number): Buffer {
+export function encodeFrameHead(kind: PtyFrameKind, length: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES)
   head.write(KIND_LETTERS[kind], 0, 'latin1')
   head.writeUInt32BE(length, 1)
   return head
 }
 
-export function encodeFrame(kind: TerminalFrameKind, bytes: Uint8Array): Buffer {
+export function encodeFrame(kind: PtyFrameKind, bytes: Uint8Array): Buffer {
   return Buffer.concat([encodeFrameHead(kind, bytes.length), bytes])
 }
 
-export class TerminalFrameReader {
+export class PtyFrameReader {
   #partial: Buffer = Buffer.alloc(0)
 
   /** Returns 'broken' for an invalid frame; nothing after it can be decoded either. */
-  push(chunk: Buffer): readonly TerminalFrame[] | 'broken' {
+  push(chunk: Buffer): readonly PtyFrame[] | 'broken' {
     const bytes = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk])
-    const frames: TerminalFrame[] = []
+    const frames: PtyFrame[] = []
     let at = 0
     while (bytes.length - at >= HEAD_BYTES) {
       const kind = KIND_BY_LETTER.get(bytes[at] ?? 0)
@@ -61,12 +61,12 @@ export class TerminalFrameReader {
 
 // ---- contents ------------------------------------------------------------------------------------------------------
 
-export interface FrameSize {
+export interface PtySize {
   readonly cols: number
   readonly rows: number
 }
 
-export function encodeResize({ cols, rows }: FrameSize): Buffer {
+export function encodeResize({ cols, rows }: PtySize): Buffer {
   const bytes = Buffer.allocUnsafe(4)
   bytes.writeUInt16BE(clampToUint16(cols), 0)
   bytes.writeUInt16BE(clampToUint16(rows), 2)
@@ -74,7 +74,7 @@ export function encodeResize({ cols, rows }: FrameSize): Buffer {
 }
 
 /** Returns undefined for an invalid terminal size. */
-export function decodeSize(bytes: Buffer): FrameSize | undefined {
+export function decodeSize(bytes: Buffer): PtySize | undefined {
   if (bytes.length !== 4) return undefined
   const [cols, rows] = [bytes.readUInt16BE(0), bytes.readUInt16BE(2)]
   return cols === 0 || rows === 0 ? undefined : { cols, rows }

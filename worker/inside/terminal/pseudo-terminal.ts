@@ -1,6 +1,6 @@
 /** Opens pseudo-terminals through the native module of node-pty, which the build puts beside the bundled programs. */
 import { dirname, join } from 'node:path'
-import type { FrameSize } from './frames.ts'
+import type { PtySize } from './frames.ts'
 
 interface NativePty {
   fork(
@@ -22,7 +22,7 @@ interface NativePty {
 export interface PseudoTerminal {
   /** The master side, which is non-blocking. */
   readonly fd: number
-  resize(size: FrameSize): void
+  resize(size: PtySize): void
   hangUp(): void
 }
 
@@ -34,7 +34,7 @@ const UNCHANGED = -1
 /** Throws when the native module is missing, or the system has no free pseudo-terminal. */
 export function openPseudoTerminal(
   [file = '', ...args]: readonly string[],
-  { cols, rows }: FrameSize,
+  { cols, rows }: PtySize,
   onExit: (code: number) => void,
 ): PseudoTerminal {
   const native = loadNative()

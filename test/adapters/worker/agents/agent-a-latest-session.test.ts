@@ -20,7 +20,8 @@ const answer = (at: number, changes: object = {}): object => ({
   message: { id: `msg_${at}`, model: 'claude-sonnet-4-5', usage: {} },
   ...changes,
 })
-const spoken = (at: number, changes: object = {}): object => answer(at, { entrypoint: 'cli', ...changes })
+const terminalAnswer = (at: number, changes: object = {}): object =>
+  answer(at, { entrypoint: 'cli', ...changes })
 
 type Sessions = Readonly<Record<string, readonly unknown[]>>
 
@@ -34,58 +35,65 @@ function homeWith(sessions: Sessions, project = '-work'): string {
   return home
 }
 
-const newestOf = (sessions: Sessions, own = OWN): Promise<string> =>
+const latestOf = (sessions: Sessions, own = OWN): Promise<string> =>
   findLatestSession(openAgentFiles(homeWith(sessions)), own)
 
 const worked = { [OWN]: [answer(1), answer(2)] }
 
 describe('the session that is found again', () => {
   test('is the run’s own, where there is no other, or nothing at all', async () => {
-    expect(await newestOf(worked)).toBe(OWN)
-    expect(await newestOf({})).toBe(OWN)
-    expect(await newestOf({ [SECOND]: [spoken(5)] })).toBe(OWN)
+    expect(await latestOf(worked)).toBe(OWN)
+    expect(await latestOf({})).toBe(OWN)
+    expect(await latestOf({ [SECOND]: [terminalAnswer(5)] })).toBe(OWN)
     expect(await findLatestSession(openAgentFiles('/nowhere/at/all'), OWN)).toBe(OWN)
   })
 
   test('is the one in which something was answered last', async () => {
-    const cleared = { ...worked, [SECOND]: [spoken(3)] }
-    expect(await newestOf(cleared)).toBe(SECOND)
-    expect(await newestOf({ ...cleared, [THIRD]: [spoken(4)] })).toBe(THIRD)
+    const cleared = { ...worked, [SECOND]: [terminalAnswer(3)] }
+    expect(await latestOf(cleared)).toBe(SECOND)
+    expect(await latestOf({ ...cleared, [THIRD]: [terminalAnswer(4)] })).toBe(THIRD)
     // Gone back to it, or gone on with by a follow-up.
-    expect(await newestOf({ ...cleared, [OWN]: [answer(1), spoken(5)] })).toBe(OWN)
-    expect(await newestOf({ ...cleared, [OWN]: [answer(1), answer(5)] })).toBe(OWN)
-    expect(await newestOf({ ...cleared, [THIRD]: [spoken(2)] })).toBe(SECOND)
+    expect(await latestOf({ ...cleared, [OWN]: [answer(1), terminalAnswer(5)] })).toBe(OWN)
+    expect(await latestOf({ ...cleared, [OWN]: [answer(1), answer(5)] })).toBe(OWN)
+    expect(await latestOf({ ...cleared, [THIRD]: [terminalAnswer(2)] })).toBe(SECOND)
   })
 
   const silent: readonly (readonly [string, readonly unknown[]])[] = [
-    ['in which nothing was answered', [{ ...spoken(9), type: 'user' }]],
+    ['in which nothing was answered', [{ ...terminalAnswer(9), type: 'user' }]],
     ['that an agent began for its work', [answer(9)]],
-    ['that is a nested agent’s', [spoken(9, { isSidechain: true })]],
-    ['that is only a copy', [spoken(9, { forkedFrom: { sessionId: OWN } })]],
-    ['in which only a failure was told', [spoken(9, { message: { model: '<synthetic>' } })]],
-    ['that does not say when', [spoken(9, { timestamp: 'soon' }), spoken(9, { timestamp: 7 })]],
+    ['that is a nested agent’s', [terminalAnswer(9, { isSidechain: true })]],
+    ['that is only a copy', [terminalAnswer(9, { forkedFrom: { sessionId: OWN } })]],
+    ['in which only a failure was told', [terminalAnswer(9, { message: { model: '<synthetic>' } })]],
+    [
+      'that does not say when',
+      [terminalAnswer(9, { timestamp: 'soon' }), terminalAnswer(9, { timestamp: 7 })],
+    ],
     ['that is no such file', ['assistant', null, ['assistant'], { type: 'assistant' }]],
     ['with nothing in it', []],
   ]
   test.each(silent)('is none %s', async (_, lines) => {
-    expect(await newestOf({ ...worked, [SECOND]: lines })).toBe(OWN)
+    expect(await latestOf({ ...worked, [SECOND]: lines })).toBe(OWN)
   })
 
   test('is a branch as soon as something was answered there', async () => {
-    const branch = [spoken(3, { forkedFrom: { sessionId: SECOND } }), spoken(4)]
-    expect(await newestOf({ ...worked, [SECOND]: [spoken(3)], [THIRD]: branch })).toBe(THIRD)
+    const branch = [terminalAnswer(3, { forkedFrom: { sessionId: SECOND } }), terminalAnswer(4)]
+    expect(await latestOf({ ...worked, [SECOND]: [terminalAnswer(3)], [THIRD]: branch })).toBe(THIRD)
   })
 
   test('has the name of a session, and is a file of its own', async () => {
     const strange = {
-      '--resume': [spoken(9)],
-      [`-${SECOND}`]: [spoken(9)],
-      'x y': [spoken(9)],
-      notes: [spoken(9)],
+      '--resume': [terminalAnswer(9)],
+      [`-${SECOND}`]: [terminalAnswer(9)],
+      'x y': [terminalAnswer(9)],
+      notes: [terminalAnswer(9)],
     }
-    expect(await newestOf({ ...worked, ...strange })).toBe(OWN)
+    expect(await latestOf({ ...worked, ...strange })).toBe(OWN)
     const home = homeWith(worked)
-    const elsewhere = join(homeWith({ [SECOND]: [spoken(9)] }), '.claude/projects/-work', `${SECOND}.jsonl`)
+    const elsewhere = join(
+      homeWith({ [SECOND]: [terminalAnswer(9)] }),
+      '.claude/projects/-work',
+      `${SECOND}.jsonl`,
+    )
     symlinkSync(elsewhere, join(home, '.claude/projects/-work', `${SECOND}.jsonl`))
     expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
@@ -94,7 +102,7 @@ describe('the session that is found again', () => {
     const home = homeWith(worked)
     const other = join(home, '.claude', 'projects', '-elsewhere')
     mkdirSync(other)
-    writeFileSync(join(other, `${SECOND}.jsonl`), `${JSON.stringify(spoken(9))}\n`)
+    writeFileSync(join(other, `${SECOND}.jsonl`), `${JSON.stringify(terminalAnswer(9))}\n`)
     expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
 })

@@ -42,7 +42,7 @@ const login = { kind: 'login', value: `{"auth_mode":"chatgpt","tokens":{"access_
 const agentOf = (more: Partial<AgentTask['agent']>): AgentTask['agent'] => ({ ...taskOf().agent, ...more })
 
 /** What shows of a command: its script, its arguments, its files without what is in them. */
-const plain = ({ command, files, stdin, ...rest }: AgentCommand) => ({
+const visibleParts = ({ command, files, stdin, ...rest }: AgentCommand) => ({
   script: command[2]?.split('\n'),
   args: command.slice(4).join(' '),
   files: files.map(({ path, mode }) => `${mode} ${path}`),
@@ -60,7 +60,7 @@ describe('the command line', () => {
       maxCostUsd: 2.5,
       environment: { HTTPS_PROXY: 'http://x' },
     })
-    expect(plain(drivers.agentA.buildCommand(task, found))).toEqual({
+    expect(visibleParts(drivers.agentA.buildCommand(task, found))).toEqual({
       script: [
         'set -e',
         'if [ -L /home/agent/.claude ] || { [ -e /home/agent/.claude ] && [ ! -d /home/agent/.claude ]; }; then rm -rf /home/agent/.claude; fi',
@@ -111,7 +111,7 @@ describe('the command line', () => {
   })
 
   test('agentA continues a session instead of beginning one', () => {
-    const { args } = plain(drivers.agentA.buildCommand(taskOf({ resume: 'aaaa' }), found))
+    const { args } = visibleParts(drivers.agentA.buildCommand(taskOf({ resume: 'aaaa' }), found))
     expect(args).toMatch(/ --resume aaaa$/)
     expect(args).not.toContain('--session-id')
   })
@@ -148,7 +148,7 @@ describe('the command line', () => {
   test('of agentB, with a key and with a login', () => {
     const agent = agentOf({ provider: 'agentB', model: 'gpt-6-sol', effort: 'low' })
     const records = '/home/agent/.codex-sessions/11111111-2222-4333-8444-555555555555'
-    const made = plain(drivers.agentB.buildCommand(taskOf({ agent, credential: key }), found))
+    const made = visibleParts(drivers.agentB.buildCommand(taskOf({ agent, credential: key }), found))
     expect(made).toMatchObject({
       script: [
         'set -e',
@@ -177,7 +177,7 @@ describe('the command line', () => {
   test('of agentC', () => {
     const agent = agentOf({ provider: 'agentC', model: 'gemini-3.8-flash' })
     const made = drivers.agentC.buildCommand(taskOf({ agent, credential: key }), found)
-    expect(plain(made)).toMatchObject({
+    expect(visibleParts(made)).toMatchObject({
       args: '/opt/agent/bin/agent --output-format stream-json --yolo --skip-trust --extensions=none --allowed-mcp-server-names=none --model=gemini-3.8-flash',
       files: ['0400 /run/cred/agent', '0444 /run/agent/settings.json'],
       environment: { GOOGLE_GEMINI_BASE_URL: 'https://generativelanguage.googleapis.com' },

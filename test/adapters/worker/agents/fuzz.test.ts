@@ -16,8 +16,8 @@ const samples = {
 
 const checkEvent = createChecker(ReportedEvent)
 
-function check(heard: readonly AgentObservation[]): void {
-  for (const one of heard) {
+function checkObservations(observations: readonly AgentObservation[]): void {
+  for (const one of observations) {
     if (one.is === 'event') expect(checkEvent(one.event)).toMatchObject({ ok: true })
     if (one.is === 'session') expect(one.id).toMatch(/^[A-Za-z0-9_-]{1,128}$/)
     if (one.is === 'spent')
@@ -26,8 +26,10 @@ function check(heard: readonly AgentObservation[]): void {
 }
 
 /** What of a line must come out again: its object as an event, or its characters as log text. */
-const heardText = (heard: readonly AgentObservation[]): string =>
-  heard.flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : [])).join('')
+const textOf = (observations: readonly AgentObservation[]): string =>
+  observations
+    .flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : []))
+    .join('')
 
 const anything = fc
   .anything({ withNullPrototype: false, maxDepth: 4 })
@@ -97,15 +99,15 @@ describe.each(kinds)('what %s may say', (kind) => {
       fc.property(fc.array(line, { maxLength: 30 }), fc.integer({ min: 0, max: 255 }), (lines, code) => {
         const listener = listeners[kind](taskOf())
         for (const text of lines) {
-          const heard = listener.onOutputLine(text, AT)
-          check(heard)
+          const observations = listener.onOutputLine(text, AT)
+          checkObservations(observations)
           const object = objectOf(text)
-          const agents = heard.filter((one) => one.is === 'event' && one.event.type === 'agent')
+          const agents = observations.filter((one) => one.is === 'event' && one.event.type === 'agent')
           expect(agents).toHaveLength(object === undefined ? 0 : 1)
-          if (object === undefined && /\S/.test(text)) expect(heard.length).toBeGreaterThan(0)
+          if (object === undefined && /\S/.test(text)) expect(observations.length).toBeGreaterThan(0)
         }
         const ending = listener.onExit({ code }, AT)
-        check(ending.events.map((event) => ({ is: 'event', event })))
+        checkObservations(ending.events.map((event) => ({ is: 'event', event })))
         if (ending.cost !== undefined) {
           expect(checkEvent({ type: 'cost', at: AT, entry: ending.cost })).toMatchObject({ ok: true })
         }
@@ -123,7 +125,7 @@ describe.each(kinds)('what %s may say', (kind) => {
       const listener = listeners[kind](taskOf())
       const lines = [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.flush()]
       return {
-        heard: lines.flatMap((text) => listener.onOutputLine(text, AT)),
+        observations: lines.flatMap((text) => listener.onOutputLine(text, AT)),
         ending: listener.onExit({ code: 0 }, AT),
       }
     }
@@ -144,17 +146,17 @@ describe.each(kinds)('what %s may say', (kind) => {
       .filter((text) => /\S/.test(text) && !text.includes('\n') && objectOf(text) === undefined)
     fc.assert(
       fc.property(visible, (text) => {
-        expect(heardText(listeners[kind](taskOf()).onOutputLine(text, AT))).toBe(text)
-        expect(heardText(listeners[kind](taskOf()).onErrorLine(text, AT))).toBe(text)
+        expect(textOf(listeners[kind](taskOf()).onOutputLine(text, AT))).toBe(text)
+        expect(textOf(listeners[kind](taskOf()).onErrorLine(text, AT))).toBe(text)
       }),
     )
   })
 
   test('of megabytes in one line comes out in pieces that fit', () => {
     const text = 'x\u00e9'.repeat(500_000)
-    const heard = listeners[kind](taskOf()).onOutputLine(text, AT)
-    check(heard)
-    expect(heardText(heard)).toBe(text)
+    const observations = listeners[kind](taskOf()).onOutputLine(text, AT)
+    checkObservations(observations)
+    expect(textOf(observations)).toBe(text)
   })
 })
 

@@ -1,14 +1,14 @@
 /** What each captured stream comes to, with the figures read off the streams themselves. */
 import { describe, expect, test } from '@jest/globals'
 import type { AgentExit, AgentTask } from '../../../../worker/agents/agent.ts'
-import { AT, account, listened, listeners, modelled, sample, taskOf } from './recorded-events.ts'
+import { AT, listeners, runListener, sample, summarize, taskOf, withModel } from './recorded-events.ts'
 
-const told = (name: string, exit: AgentExit, more: Partial<AgentTask> = {}): string[] =>
-  account(listened(name.split('-')[0] as keyof typeof listeners, sample(name), exit, more))
+const summaryOf = (name: string, exit: AgentExit, more: Partial<AgentTask> = {}): string[] =>
+  summarize(runListener(name.split('-')[0] as keyof typeof listeners, sample(name), exit, more))
 
 describe('agentA', () => {
   test('a run that ends well has its last words, its bill and its session', () => {
-    expect(told('claude-success', { code: 0 })).toEqual([
+    expect(summaryOf('claude-success', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
       'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099',
@@ -19,7 +19,7 @@ describe('agentA', () => {
   })
 
   test('lines that repeat an answer are one turn', () => {
-    expect(told('claude-tool-use', { code: 0 })).toEqual([
+    expect(summaryOf('claude-tool-use', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
       'claude-sonnet-4-5: 200 in, 80 out, 10000 read, 4000 written, $0.0198',
@@ -30,7 +30,7 @@ describe('agentA', () => {
   })
 
   test('the bill has nested agents in it, the turns have not', () => {
-    expect(told('claude-subagent', { code: 0 })).toEqual([
+    expect(summaryOf('claude-subagent', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
       'claude-sonnet-4-5: 700 in, 280 out, 35000 read, 14000 written, $0.0693',
@@ -41,7 +41,9 @@ describe('agentA', () => {
   })
 
   test('a resumed session is billed for what is new', () => {
-    expect(told('claude-resume', { code: 0 }, { resume: '11111111-2222-4333-8444-555555555555' })).toEqual([
+    expect(
+      summaryOf('claude-resume', { code: 0 }, { resume: '11111111-2222-4333-8444-555555555555' }),
+    ).toEqual([
       'done',
       'summary: All done.',
       'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099',
@@ -52,17 +54,17 @@ describe('agentA', () => {
   })
 
   test('with a subscription the dollars are an estimate', () => {
-    expect(told('claude-oauth-allowed', { code: 0 })).toContain(
+    expect(summaryOf('claude-oauth-allowed', { code: 0 })).toContain(
       'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099 estimated',
     )
   })
 
   test('a denied tool is not a failed run', () => {
-    expect(told('claude-permission-denied', { code: 0 })[0]).toBe('done')
+    expect(summaryOf('claude-permission-denied', { code: 0 })[0]).toBe('done')
   })
 
   test('a limit of the subscription says when it ends', () => {
-    expect(told('claude-usage-limit-oauth', { code: 1 })).toEqual([
+    expect(summaryOf('claude-usage-limit-oauth', { code: 1 })).toEqual([
       "limit: You've hit your 5-hour limit · resets 2:17am (UTC)",
       'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0 estimated',
       "limit of agentA until 2026-11-21T02:17:52.000Z: You've hit your 5-hour limit · resets 2:17am (UTC)",
@@ -75,7 +77,7 @@ describe('agentA', () => {
   test('too many requests for a key are a limit without an end', () => {
     const text =
       "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later."
-    expect(told('claude-429-api-key', { code: 1 })).toEqual([
+    expect(summaryOf('claude-429-api-key', { code: 1 })).toEqual([
       `limit: ${text}`,
       'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0',
       `limit of agentA until ?: ${text}`,
@@ -96,11 +98,11 @@ describe('agentA', () => {
       'failed: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8081).',
     ],
   ])('%s is a failure, whatever its subtype says', (name, first) => {
-    expect(told(name, { code: 1 })[0]).toBe(first)
+    expect(summaryOf(name, { code: 1 })[0]).toBe(first)
   })
 
   test('a session that is not there is reported as no session', () => {
-    expect(told('claude-resume-unknown', { code: 1 }, { resume: '9' })).toEqual([
+    expect(summaryOf('claude-resume-unknown', { code: 1 }, { resume: '9' })).toEqual([
       'failed: No conversation found with session ID: 99999999-2222-4333-8444-555555555555',
       'no model: 0 in, 0 out, 0 read, 0 written, $0 estimated',
       'spent at last: 0 turns, $0',
@@ -109,7 +111,7 @@ describe('agentA', () => {
   })
 
   test('interrupted, it still says what it has spent', () => {
-    expect(told('claude-sigint', { code: 0 })).toEqual([
+    expect(summaryOf('claude-sigint', { code: 0 })).toEqual([
       'interrupted: the agent was interrupted',
       'summary: w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10',
       'claude-sonnet-4-5: 10 in, 9 out, 0 read, 0 written, $0.000165',
@@ -130,7 +132,7 @@ describe('agentA', () => {
     [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result'],
   ])('without a result, %j is told by how it ended, with what is known of its use', (exit, first) => {
     const lines = sample('claude-tool-use').slice(0, -1)
-    expect(account(listened('claude', lines, exit))).toEqual([
+    expect(summarize(runListener('claude', lines, exit))).toEqual([
       first,
       'summary: All done.',
       // Two answers of 100 in, 1 out, 5000 read and 2000 written: 0.0003 + 0.000015 + 0.0015 + 0.0075 dollars each.
@@ -142,8 +144,8 @@ describe('agentA', () => {
   })
 
   test('killed after it has said that it is done, it is done', () => {
-    expect(told('claude-success', { signal: 'SIGKILL' })[0]).toBe('done')
-    expect(told('claude-success', { code: 1 })[0]).toBe(
+    expect(summaryOf('claude-success', { signal: 'SIGKILL' })[0]).toBe('done')
+    expect(summaryOf('claude-success', { code: 1 })[0]).toBe(
       'failed: the agent ended with exit code 1 after it had reported a result',
     )
   })
@@ -151,8 +153,10 @@ describe('agentA', () => {
   test('what goes on after a result is not done until the next one', () => {
     const [init = '', words = '', result = ''] = sample('claude-success')
     const other = words.replaceAll('msg_1', 'msg_2')
-    expect(account(listened('claude', [init, words, result, other], { code: 137 }))[0]).toMatch(/^failed: /)
-    const twice = account(listened('claude', [init, words, result, other, result], { code: 0 }))
+    expect(summarize(runListener('claude', [init, words, result, other], { code: 137 }))[0]).toMatch(
+      /^failed: /,
+    )
+    const twice = summarize(runListener('claude', [init, words, result, other, result], { code: 0 }))
     expect(twice.slice(0, 3)).toEqual([
       'done',
       'summary: All done.',
@@ -173,7 +177,7 @@ describe('agentA', () => {
       type: 'result',
     }
     const more = { credential: { kind: 'api-key', value: 'sk-ant-api03-x' } } as const
-    expect(account(listened('claude', [JSON.stringify(result)], { code: 0 }, more))).toEqual([
+    expect(summarize(runListener('claude', [JSON.stringify(result)], { code: 0 }, more))).toEqual([
       'done',
       'summary: Done.',
       'no model: 20 in, 2 out, 10 read, 4 written, $0.75',
@@ -188,25 +192,25 @@ describe('agentA', () => {
     const lines = sample('claude-success').map((line) =>
       line.replaceAll('"costBasis":"list"', '"costBasis":"unknown"'),
     )
-    expect(listened('claude', lines, { code: 0 }).ending.cost?.estimated).toBe(true)
+    expect(runListener('claude', lines, { code: 0 }).report.cost?.estimated).toBe(true)
   })
 
   test('an older release, which does not say what is new, is believed for a new session only', () => {
     const lines = sample('claude-resume').map((line) =>
       line.replace('"model_usage_since_last_result"', '"something_else"'),
     )
-    expect(listened('claude', lines, { code: 0 }).ending.cost).toMatchObject({
+    expect(runListener('claude', lines, { code: 0 }).report.cost).toMatchObject({
       inputTokens: 300,
       costUsd: 0.0297,
     })
-    const resumed = listened('claude', lines, { code: 0 }, { resume: 's' }).ending.cost
+    const resumed = runListener('claude', lines, { code: 0 }, { resume: 's' }).report.cost
     expect(resumed).toMatchObject({ inputTokens: 100, outputTokens: 40, costUsd: 0.0099, estimated: true })
   })
 })
 
 describe('agentB', () => {
   test('errors that it gets over are no failure, and the sum is split as everybody else splits it', () => {
-    expect(told('codex-tool-use', { code: 0 }, modelled('gpt-6-sol'))).toEqual([
+    expect(summaryOf('codex-tool-use', { code: 0 }, withModel('gpt-6-sol'))).toEqual([
       'done',
       'summary: All done.',
       // 2000 in all, of which 1200 read and 200 written: 0.0012 + 0.00024 + 0.0005 + 0.001 dollars.
@@ -217,7 +221,7 @@ describe('agentB', () => {
   })
 
   test('a model that nobody named has no price', () => {
-    expect(told('codex-resume', { code: 0 })).toEqual([
+    expect(summaryOf('codex-resume', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
       'no model: 900 in, 150 out, 1800 read, 300 written, no price estimated, partial',
@@ -229,7 +233,7 @@ describe('agentB', () => {
   test('a plan that is used up says until when', () => {
     const text =
       'You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit https://chatgpt.com/settings/usage to purchase more credits or try again at 2:22 AM.'
-    expect(told('codex-usage-limit', { code: 1 })).toEqual([
+    expect(summaryOf('codex-usage-limit', { code: 1 })).toEqual([
       `limit: ${text}`,
       `limit of agentB until 2026-11-21T02:22:00.000Z: ${text}`,
       'events: 9 agent',
@@ -244,11 +248,11 @@ describe('agentB', () => {
       'failed: unexpected status 401 Unauthorized: Incorrect API key provided: sk-fake., url: http://127.0.0.1:8082/v1/responses',
     ],
   ])('%s says why', (name, first) => {
-    expect(told(name, { code: 1 })[0]).toBe(first)
+    expect(summaryOf(name, { code: 1 })[0]).toBe(first)
   })
 
   test('it reports no session', () => {
-    expect(told('codex-resume', { code: 0 }).join()).not.toContain('session')
+    expect(summaryOf('codex-resume', { code: 0 }).join()).not.toContain('session')
   })
 
   test.each([
@@ -256,13 +260,13 @@ describe('agentB', () => {
     [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result: no such model'],
   ])('cut off, %j is told by how it ended', (exit, first) => {
     const lines = sample('codex-tool-use').slice(0, -1)
-    expect(account(listened('codex', lines, exit, {}, ['no such model', '']))[0]).toBe(first)
+    expect(summarize(runListener('codex', lines, exit, {}, ['no such model', '']))[0]).toBe(first)
   })
 })
 
 describe('agentC', () => {
   test('thinking is output, and what is cached is not input', () => {
-    expect(told('gemini-tool-use', { code: 0 })).toEqual([
+    expect(summaryOf('gemini-tool-use', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
       // 2140 in all, 2000 of them the prompt with 1200 from the cache.
@@ -270,20 +274,20 @@ describe('agentC', () => {
       'spent at last: 2 turns',
       'events: 6 agent',
     ])
-    expect(told('gemini-success', { code: 0 })[2]).toBe(
+    expect(summaryOf('gemini-success', { code: 0 })[2]).toBe(
       'gemini-x: 400 in, 70 out, 600 read, 0 written, no price estimated',
     )
   })
 
   test('a quota that is used up is a limit, and a refused key a failure', () => {
-    expect(told('gemini-quota', { code: 1 })).toEqual([
+    expect(summaryOf('gemini-quota', { code: 1 })).toEqual([
       'limit: You have exhausted your daily quota on this model.',
       'gemini-3.8-flash: 0 in, 0 out, 0 read, 0 written, $0 estimated',
       'limit of agentC until ?: You have exhausted your daily quota on this model.',
       'spent at last: 0 turns, $0',
       'events: 3 agent',
     ])
-    expect(told('gemini-bad-key', { code: 144 })[0]).toBe(
+    expect(summaryOf('gemini-bad-key', { code: 144 })[0]).toBe(
       'failed: API key not valid. Please pass a valid API key.',
     )
   })
@@ -297,13 +301,13 @@ describe('agentC', () => {
     [{ code: 130 }, 'interrupted: the agent was ended by SIGINT before it reported a result'],
     [{ code: 173 }, 'limit: the agent ended with exit code 173 before it reported a result'],
   ])('without a result, %j is told by its exit code', (exit, first) => {
-    expect(account(listened('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toBe(first)
+    expect(summarize(runListener('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toBe(first)
   })
 
   test('words that come in pieces are one answer', () => {
     const [init = '', , words = '', result = ''] = sample('gemini-success')
     const lines = [init, words.replace('All done.', 'All '), words.replace('All done.', 'is well.'), result]
-    expect(listened('gemini', lines, { code: 0 }).ending.summary).toBe('All is well.')
+    expect(runListener('gemini', lines, { code: 0 }).report.summary).toBe('All is well.')
   })
 })
 

@@ -24,7 +24,7 @@ export function taskOf(more: Partial<AgentTask> = {}): AgentTask {
   }
 }
 
-export const modelled = (model: string): Partial<AgentTask> => ({
+export const withModel = (model: string): Partial<AgentTask> => ({
   agent: { provider: 'agentB', model, instructions: '', memories: [] },
 })
 
@@ -40,27 +40,27 @@ export const listeners: Readonly<Record<'claude' | 'codex' | 'gemini', (task: Ag
     gemini: () => createAgentCListener(PRICES),
   }
 
-export interface Listened {
-  readonly heard: readonly AgentObservation[]
-  readonly ending: AgentExitReport
+export interface ListenerRun {
+  readonly observations: readonly AgentObservation[]
+  readonly report: AgentExitReport
 }
 
-export function listened(
+export function runListener(
   kind: keyof typeof listeners,
   lines: readonly string[],
   exit: AgentExit,
   more: Partial<AgentTask> = {},
   complaints: readonly string[] = [],
-): Listened {
+): ListenerRun {
   const listener = listeners[kind](taskOf(more))
-  const heard = lines.flatMap((line) => listener.onOutputLine(line, AT))
-  heard.push(...complaints.flatMap((line) => listener.onErrorLine(line, AT)))
-  return { heard, ending: listener.onExit(exit, AT) }
+  const observations = lines.flatMap((line) => listener.onOutputLine(line, AT))
+  observations.push(...complaints.flatMap((line) => listener.onErrorLine(line, AT)))
+  return { observations, report: listener.onExit(exit, AT) }
 }
 
 /** A line for the verdict and one for each other thing that is known. */
-export function account({ heard, ending }: Listened): string[] {
-  const { verdict, reason, summary, cost, costIsPartial, events } = ending
+export function summarize({ observations, report }: ListenerRun): string[] {
+  const { verdict, reason, summary, cost, costIsPartial, events } = report
   return [
     `${verdict}${reason === undefined ? '' : `: ${reason}`}`,
     ...(summary === undefined ? [] : [`summary: ${summary}`]),
@@ -71,13 +71,13 @@ export function account({ heard, ending }: Listened): string[] {
         ? `limit of ${event.provider} until ${event.resetsAt ?? '?'}: ${event.message}`
         : event.type,
     ),
-    ...heard.flatMap((one) => (one.is === 'session' ? [`session ${one.id}`] : [])),
-    ...spentLine(heard),
-    `events: ${counted(heard)}`,
+    ...observations.flatMap((one) => (one.is === 'session' ? [`session ${one.id}`] : [])),
+    ...describeSpending(observations),
+    `events: ${countEvents(observations)}`,
   ]
 }
 
-type Costs = Omit<NonNullable<AgentExitReport['cost']>, 'label' | 'provider' | 'breakdown'>
+type CostFigures = Omit<NonNullable<AgentExitReport['cost']>, 'label' | 'provider' | 'breakdown'>
 
 function costLine({
   model,
@@ -87,20 +87,20 @@ function costLine({
   cacheWriteTokens,
   costUsd,
   estimated,
-}: Costs) {
+}: CostFigures) {
   const tokens = `${inputTokens} in, ${outputTokens} out, ${cacheReadTokens} read, ${cacheWriteTokens} written`
   return `${model ?? 'no model'}: ${tokens}, ${costUsd === undefined ? 'no price' : `$${costUsd}`}${estimated ? ' estimated' : ''}`
 }
 
-function spentLine(heard: readonly AgentObservation[]): string[] {
-  const last = heard.findLast((one) => one.is === 'spent')
+function describeSpending(observations: readonly AgentObservation[]): string[] {
+  const last = observations.findLast((one) => one.is === 'spent')
   if (last?.is !== 'spent') return []
   return [`spent at last: ${last.turns} turns${last.costUsd === undefined ? '' : `, $${last.costUsd}`}`]
 }
 
-function counted(heard: readonly AgentObservation[]): string {
+function countEvents(observations: readonly AgentObservation[]): string {
   const counts = new Map<string, number>()
-  for (const one of heard) {
+  for (const one of observations) {
     if (one.is !== 'event') continue
     const kind = one.event.type === 'log' ? one.event.stream : one.event.type
     counts.set(kind, (counts.get(kind) ?? 0) + 1)

@@ -37,7 +37,7 @@ function put(path: string, lines: readonly unknown[]): string {
   return whole
 }
 
-interface Answer {
+interface RecordedAnswer {
   readonly id: string
   readonly out?: number
   readonly model?: string
@@ -46,7 +46,7 @@ interface Answer {
 }
 
 /** As agentA writes it, with more in it than anybody asks for. */
-const answer = ({ id, out = 40, model = 'claude-sonnet-4-5', at = AT, words = '' }: Answer) => ({
+const answer = ({ id, out = 40, model = 'claude-sonnet-4-5', at = AT, words = '' }: RecordedAnswer) => ({
   type: 'assistant',
   timestamp: at,
   sessionId: SESSION,

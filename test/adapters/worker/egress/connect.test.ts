@@ -8,14 +8,14 @@ import {
   resolveTarget,
 } from '../../../../worker/sandbox/egress/connect.ts'
 
-type Answered = readonly string[] | 'no such name' | 'broken' | 'silence'
+type ServerAnswer = readonly string[] | 'no such name' | 'broken' | 'silence'
 
 const TYPE_A = 1
 const NO_SUCH_NAME = 3
 const BROKEN = 2
 
 /** What the server says, by name: for A, and for AAAA (as eight groups, written out). */
-const ZONE: Readonly<Record<string, readonly [a: Answered, aaaa: Answered]>> = {
+const ZONE: Readonly<Record<string, readonly [a: ServerAnswer, aaaa: ServerAnswer]>> = {
   'both.example': [['93.184.216.34', '93.184.216.35'], ['2606:2800:220:1:248:1893:25c8:1946']],
   'old.example': [['93.184.216.34'], []],
   'new.example': [[], ['2606:2800:220:1:248:1893:25c8:1946']],
@@ -30,11 +30,11 @@ const ZONE: Readonly<Record<string, readonly [a: Answered, aaaa: Answered]>> = {
 const server = createSocket('udp4')
 let resolve: ReturnType<typeof makeResolver>
 /** Soon tired of waiting: for what never answers. Whatever does may take its time. */
-let hasty: ReturnType<typeof makeResolver>
+let impatientResolve: ReturnType<typeof makeResolver>
 
 beforeAll(async () => {
   server.on('message', (question, from) => {
-    const answer = answerTo(question)
+    const answer = replyTo(question)
     if (answer !== undefined) server.send(answer, from.port, from.address)
   })
   await new Promise<void>((ready) => server.bind(0, '127.0.0.1', ready))
@@ -44,7 +44,7 @@ beforeAll(async () => {
     return makeResolver(asker)
   }
   resolve = asking(20_000)
-  hasty = asking(200)
+  impatientResolve = asking(200)
 })
 afterAll(() => void server.close())
 
@@ -63,7 +63,7 @@ describe('a name', () => {
   test.each(['broken.example', 'silent.example'])(
     '%s could not be looked up, which is not to say it is not there',
     async (host) => {
-      await expect(hasty(host)).rejects.toThrow('no name server answered')
+      await expect(impatientResolve(host)).rejects.toThrow('no name server answered')
     },
   )
 })
@@ -101,7 +101,7 @@ describe('what its addresses come to', () => {
 
 // ---- a name server in small --------------------------------------------------------------------------------------------
 
-function answerTo(question: Buffer): Buffer | undefined {
+function replyTo(question: Buffer): Buffer | undefined {
   const labels: string[] = []
   let at = 12
   for (let length = question[at] ?? 0; length > 0; length = question[at] ?? 0) {
@@ -109,7 +109,10 @@ function answerTo(question: Buffer): Buffer | undefined {
     at += 1 + length
   }
   const type = question.readUInt16BE(at + 1)
-  const [a, aaaa]: readonly [Answered, Answered] = ZONE[labels.join('.')] ?? ['no such name', 'no such name']
+  const [a, aaaa]: readonly [ServerAnswer, ServerAnswer] = ZONE[labels.join('.')] ?? [
+    'no such name',
+    'no such name',
+  ]
   const answered = type === TYPE_A ? a : aaaa
   if (answered === 'silence') return undefined
   const found = typeof answered === 'string' ? [] : answered

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { makeConnectionLog } from '../../../../worker/sandbox/egress/connection-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-function made() {
+function createLog() {
   const clock = new ManualClock()
   const lines: string[] = []
   const journal = makeConnectionLog((line) => void lines.push(line), clock)
@@ -14,7 +14,7 @@ function made() {
 }
 
 test('a hundred at once, then one a second, and never more than a hundred at once again', async () => {
-  const { clock, lines, write } = made()
+  const { clock, lines, write } = createLog()
   write(150)
   expect(lines).toHaveLength(100)
   await clock.advance(3_000)
@@ -30,7 +30,7 @@ test('a hundred at once, then one a second, and never more than a hundred at onc
 })
 
 test('one that asks a little too often still gets a line a second', async () => {
-  const { clock, lines, write } = made()
+  const { clock, lines, write } = createLog()
   write(100)
   lines.length = 0
   for (let step = 0; step < 10; step += 1) {
@@ -41,7 +41,7 @@ test('one that asks a little too often still gets a line a second', async () => 
 })
 
 test('at the end it is said what was left out, once', () => {
-  const { lines, journal, write } = made()
+  const { lines, journal, write } = createLog()
   write(101)
   journal.reportOmitted()
   journal.reportOmitted()

@@ -29,7 +29,7 @@ afterEach(async () => {
 // ---- the parts -----------------------------------------------------------------------------------------------------
 
 /** A server on loopback; answers its port. */
-async function serving(serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
+async function startServer(serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
   const sockets = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket)
@@ -44,14 +44,14 @@ async function serving(serve: (socket: Socket) => void, host = '127.0.0.1'): Pro
   return (server.address() as AddressInfo).port
 }
 
-const echoing = () => serving((socket) => void socket.pipe(socket))
+const startEchoServer = () => startServer((socket) => void socket.pipe(socket))
 
-interface Opened extends EgressProxy {
+interface OpenedProxy extends EgressProxy {
   readonly path: string
   readonly lines: string[]
 }
 
-async function opened(order: Partial<EgressProxyOptions> = {}): Promise<Opened> {
+async function openProxy(order: Partial<EgressProxyOptions> = {}): Promise<OpenedProxy> {
   const path = join(tempFolder(), 'egress.sock')
   const lines: string[] = []
   const egress = await openEgressProxy({
@@ -68,9 +68,9 @@ async function opened(order: Partial<EgressProxyOptions> = {}): Promise<Opened> 
 }
 
 /** Traffic to this machine's loopback is wanted. */
-const permitted = { mayReach: (address: string) => address === '127.0.0.1' }
+const loopbackAllowed = { mayReach: (address: string) => address === '127.0.0.1' }
 
-interface Client {
+interface TestClient {
   readonly socket: Socket
   text(): string
   /** The first line of the answer. */
@@ -79,7 +79,7 @@ interface Client {
   whole(): Promise<string>
 }
 
-function dialled(path: string, said?: string): Client {
+function connectClient(path: string, request?: string): TestClient {
   const socket = connect({ path, allowHalfOpen: true })
   cleanups.push(() => void socket.destroy())
   let text = ''
@@ -89,7 +89,7 @@ function dialled(path: string, said?: string): Client {
     text += part
   })
   socket.on('end', () => socket.end())
-  if (said !== undefined) socket.write(said, 'latin1')
+  if (request !== undefined) socket.write(request, 'latin1')
   const status = async () => {
     await until('an answer', () => text.includes('\r\n'))
     return text.split('\r\n')[0] ?? ''
@@ -97,30 +97,30 @@ function dialled(path: string, said?: string): Client {
   return { socket, text: () => text, status, whole: async () => closed.then(() => text) }
 }
 
-const asking = (path: string, authority: string, more = '') =>
-  dialled(path, `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${more}`)
+const requestConnect = (path: string, authority: string, more = '') =>
+  connectClient(path, `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${more}`)
 
 // ---- the tests -------------------------------------------------------------------------------------------------------
 
 describe('a tunnel', () => {
   test('carries bytes both ways, those that came with the request first', async () => {
-    const egress = await opened(permitted)
-    const client = asking(egress.path, `example.org:${await echoing()}`, 'first ')
+    const egress = await openProxy(loopbackAllowed)
+    const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`, 'first ')
     expect(await client.status()).toBe('HTTP/1.1 200 Connection Established')
     client.socket.end('second')
     expect(await client.whole()).toMatch(/\r\n\r\nfirst second$/)
   })
 
   test('each half closes on its own', async () => {
-    const egress = await opened(permitted)
-    const port = await serving((socket) => {
+    const egress = await openProxy(loopbackAllowed)
+    const port = await startServer((socket) => {
       let heard = ''
       socket.on('data', (bytes) => {
         heard += bytes
       })
       socket.on('end', () => socket.end(`heard ${heard}`))
     })
-    const client = asking(egress.path, `example.org:${port}`, 'all')
+    const client = requestConnect(egress.path, `example.org:${port}`, 'all')
     client.socket.end()
     expect(await client.whole()).toMatch(/heard all$/)
   })
@@ -129,7 +129,7 @@ describe('a tunnel', () => {
     const total = 48 * 1024 * 1024
     let sent = 0
     const piece = Buffer.alloc(64 * 1024, 7)
-    const port = await serving((socket) => {
+    const port = await startServer((socket) => {
       const pump = () => {
         while (sent < total) {
           sent += piece.length
@@ -139,7 +139,7 @@ describe('a tunnel', () => {
       }
       pump()
     })
-    const egress = await opened(permitted)
+    const egress = await openProxy(loopbackAllowed)
     const socket = connect({ path: egress.path })
     cleanups.push(() => void socket.destroy())
     socket.pause()
@@ -164,15 +164,15 @@ describe('a tunnel', () => {
   })
 
   test('one that a server breaks off ends, and so does one that a client does', async () => {
-    const egress = await opened(permitted)
+    const egress = await openProxy(loopbackAllowed)
     const accepted: Socket[] = []
-    const port = await serving((socket) => void accepted.push(socket))
-    const one = asking(egress.path, `example.org:${port}`)
+    const port = await startServer((socket) => void accepted.push(socket))
+    const one = requestConnect(egress.path, `example.org:${port}`)
     await until('a connection', () => accepted.length === 1)
     accepted[0]?.resetAndDestroy()
     await one.whole()
 
-    const two = asking(egress.path, `example.org:${port}`)
+    const two = requestConnect(egress.path, `example.org:${port}`)
     await until('another', () => accepted.length === 2)
     const gone = new Promise((resolve) => accepted[1]?.resume().on('end', resolve))
     two.socket.destroy()
@@ -183,8 +183,8 @@ describe('a tunnel', () => {
 
   test('one in which nothing moves for thirty seconds is closed; any byte begins them anew', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ ...permitted, clock })
-    const client = asking(egress.path, `example.org:${await echoing()}`)
+    const egress = await openProxy({ ...loopbackAllowed, clock })
+    const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`)
     await client.status()
     await clock.advance(IDLE_MS_MAX - 1)
     client.socket.write('awake')
@@ -199,11 +199,14 @@ describe('a tunnel', () => {
 
   test('closing the proxy cuts everything, takes the socket away, and can be done twice', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ ...permitted, clock })
-    const port = await echoing()
-    const clients = [asking(egress.path, `example.org:${port}`), asking(egress.path, `example.org:${port}`)]
+    const egress = await openProxy({ ...loopbackAllowed, clock })
+    const port = await startEchoServer()
+    const clients = [
+      requestConnect(egress.path, `example.org:${port}`),
+      requestConnect(egress.path, `example.org:${port}`),
+    ]
     await Promise.all(clients.map((client) => client.status()))
-    const silent = dialled(egress.path)
+    const silent = connectClient(egress.path)
     await until('three', () => egress.totals().connections === 3)
     await Promise.all([egress.close(), egress.close()])
     await Promise.all([...clients, silent].map((client) => client.whole()))
@@ -222,8 +225,8 @@ describe('what is refused', () => {
       asked.push(host)
       return ['127.0.0.1']
     }
-    const egress = await opened({ ...allowlist, ...permitted, resolve })
-    expect(await asking(egress.path, 'evil.example:443').whole()).toBe(
+    const egress = await openProxy({ ...allowlist, ...loopbackAllowed, resolve })
+    expect(await requestConnect(egress.path, 'evil.example:443').whole()).toBe(
       'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 128\r\nconnection: close\r\n\r\n' +
         'switchyard: cannot connect to evil.example:443: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
     )
@@ -251,8 +254,8 @@ describe('what is refused', () => {
     ['NUL', 'example.org\0:443'],
     ['no port', 'example.org'],
   ])('%s: %j', async (_, authority) => {
-    const egress = await opened({ ...allowlist, mayReach: () => true })
-    expect(await asking(egress.path, authority).status()).toMatch(/^HTTP\/1\.1 40[03] /)
+    const egress = await openProxy({ ...allowlist, mayReach: () => true })
+    expect(await requestConnect(egress.path, authority).status()).toMatch(/^HTTP\/1\.1 40[03] /)
     expect(egress.totals()).toMatchObject({ allowed: 0, refused: 1 })
   })
 
@@ -262,8 +265,8 @@ describe('what is refused', () => {
     'GET / HTTP/1.1\r\nHost: example.org\r\n\r\n',
     'OPTIONS * HTTP/1.1\r\n\r\n',
   ])('whatever is not CONNECT: %j', async (request) => {
-    const egress = await opened({ ...allowlist, ...permitted })
-    const answer = await dialled(egress.path, request).whole()
+    const egress = await openProxy({ ...allowlist, ...loopbackAllowed })
+    const answer = await connectClient(egress.path, request).whole()
     expect(answer).toMatch(/^HTTP\/1\.1 405 Method Not Allowed\r\n/)
     expect(answer).toContain('supports only CONNECT; use an https:// address')
   })
@@ -279,8 +282,8 @@ describe('what is refused', () => {
     '\x16\x03\x01\x02\0\x01\0\r\n\r\n',
     'PRI * HTTP/2.0\r\n\r\n',
   ])('what is not HTTP/1: %j', async (request) => {
-    const egress = await opened({ ...allowlist, ...permitted })
-    expect(await dialled(egress.path, request).status()).toBe('HTTP/1.1 400 Bad Request')
+    const egress = await openProxy({ ...allowlist, ...loopbackAllowed })
+    expect(await connectClient(egress.path, request).status()).toBe('HTTP/1.1 400 Bad Request')
   })
 
   describe.each(['open', 'allowlist'] as const)('addresses, with the network %s', (network) => {
@@ -294,15 +297,15 @@ describe('what is refused', () => {
       ['something that is no address', ['localhost']],
     ])('a name at %s is refused', async (_, addresses) => {
       let connections = 0
-      const port = await serving(() => {
+      const port = await startServer(() => {
         connections += 1
       })
-      const egress = await opened({
+      const egress = await openProxy({
         network,
         allowedHosts: [`example.org:${port}`],
         resolve: async () => addresses,
       })
-      const answer = await asking(egress.path, `example.org:${port}`).whole()
+      const answer = await requestConnect(egress.path, `example.org:${port}`).whole()
       expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
       expect(answer).toContain('the host is not at a public address')
       expect(connections).toBe(0)
@@ -310,7 +313,7 @@ describe('what is refused', () => {
   })
 
   test('a literal is judged like the answer to a name, also where the network is open', async () => {
-    const egress = await opened()
+    const egress = await openProxy()
     for (const authority of [
       '127.0.0.1:80',
       '169.254.169.254:80',
@@ -318,20 +321,20 @@ describe('what is refused', () => {
       '[fd00:ec2::254]:80',
       '[::ffff:127.0.0.1]:80',
     ]) {
-      expect(await asking(egress.path, authority).status()).toBe('HTTP/1.1 403 Forbidden')
+      expect(await requestConnect(egress.path, authority).status()).toBe('HTTP/1.1 403 Forbidden')
     }
   })
 
   test('a name is looked up once: a second answer has nobody to give it to', async () => {
     const answers = [['127.0.0.1'], ['10.0.0.1']]
-    const egress = await opened({ ...permitted, resolve: async () => answers.shift() ?? [] })
-    const client = asking(egress.path, `example.org:${await echoing()}`)
+    const egress = await openProxy({ ...loopbackAllowed, resolve: async () => answers.shift() ?? [] })
+    const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`)
     expect(await client.status()).toMatch(/ 200 /)
     expect(answers).toEqual([['10.0.0.1']])
   })
 
   test('entries that can match nothing are told when it opens', async () => {
-    const egress = await opened({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
+    const egress = await openProxy({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
     expect(egress.lines).toEqual([
       expect.stringMatching(/^egress: sandbox.allowedHosts has "localhost", which/),
     ])
@@ -345,11 +348,11 @@ describe('what fails', () => {
       'lost.example': async () => Promise.reject(new Error('no name server answered')),
       'dead.example': async () => ['127.0.0.1'],
     }
-    const egress = await opened({ ...permitted, resolve: async (host) => answers[host]?.() ?? [] })
-    const free = await serving(() => {})
+    const egress = await openProxy({ ...loopbackAllowed, resolve: async (host) => answers[host]?.() ?? [] })
+    const free = await startServer(() => {})
     await cleanups.pop()?.()
     for (const host of Object.keys(answers)) {
-      expect(await asking(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
+      expect(await requestConnect(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
     }
     expect(egress.lines).toEqual([
       `egress: none.example:${free} failed: no such host`,
@@ -360,24 +363,25 @@ describe('what fails', () => {
   })
 
   test('where one address is dead the next is tried', async () => {
-    const egress = await opened({
+    const egress = await openProxy({
       mayReach: () => true,
       resolve: async () => ['::1', '127.0.0.1'],
     })
-    const port = await echoing()
-    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
-    const ipv6 = await serving((socket) => void socket.pipe(socket), '::1').catch(() => undefined)
-    if (ipv6 !== undefined) expect(await asking(egress.path, `example.org:${ipv6}`).status()).toMatch(/ 200 /)
+    const port = await startEchoServer()
+    expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    const ipv6 = await startServer((socket) => void socket.pipe(socket), '::1').catch(() => undefined)
+    if (ipv6 !== undefined)
+      expect(await requestConnect(egress.path, `example.org:${ipv6}`).status()).toMatch(/ 200 /)
   })
 })
 
 test('of many addresses three are tried, and those of IPv4 first', async () => {
   const addresses = ['::1', '::1', '::1', '127.0.0.1']
-  const egress = await opened({ mayReach: () => true, resolve: async () => addresses })
-  const port = await echoing()
-  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+  const egress = await openProxy({ mayReach: () => true, resolve: async () => addresses })
+  const port = await startEchoServer()
+  expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
   addresses.splice(0, 4, '127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1')
-  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 502 /)
+  expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 502 /)
 })
 
 describe('a server that says nothing at all', () => {
@@ -406,9 +410,9 @@ describe('a server that says nothing at all', () => {
 
   test('is given up after seven seconds', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ ...permitted, clock })
+    const egress = await openProxy({ ...loopbackAllowed, clock })
     const port = await deaf()
-    const client = asking(egress.path, `example.org:${port}`)
+    const client = requestConnect(egress.path, `example.org:${port}`)
     await until('it is being dialled', () => clock.timers === 1 && egress.totals().connections === 1)
     await until('the answer', async () => {
       await clock.advance(1_000)
@@ -422,9 +426,12 @@ describe('a server that says nothing at all', () => {
   test('holds nothing up when the proxy closes; nor does a name server that never answers', async () => {
     const clock = new ManualClock()
     const port = await deaf()
-    const egress = await opened({ ...permitted, clock })
-    const unnamed = await opened({ ...permitted, clock, resolve: () => new Promise(() => {}) })
-    const clients = [asking(egress.path, `example.org:${port}`), asking(unnamed.path, 'example.org:443')]
+    const egress = await openProxy({ ...loopbackAllowed, clock })
+    const unnamed = await openProxy({ ...loopbackAllowed, clock, resolve: () => new Promise(() => {}) })
+    const clients = [
+      requestConnect(egress.path, `example.org:${port}`),
+      requestConnect(unnamed.path, 'example.org:443'),
+    ]
     await until('both', () => egress.totals().connections + unnamed.totals().connections === 2)
     await until('it is being dialled', () => clock.timers === 1)
     await Promise.all([egress.close(), unnamed.close()])
@@ -437,8 +444,8 @@ describe('a server that says nothing at all', () => {
 describe('what would tie it up', () => {
   test('a request that is not whole within ten seconds, however it trickles', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ ...permitted, clock })
-    const client = dialled(egress.path, 'CONNECT exa')
+    const egress = await openProxy({ ...loopbackAllowed, clock })
+    const client = connectClient(egress.path, 'CONNECT exa')
     await until('it is there', () => egress.totals().connections === 1)
     await clock.advance(HEAD_MS_MAX - 1)
     client.socket.write('mple')
@@ -448,13 +455,13 @@ describe('what would tie it up', () => {
   })
 
   test('a head that does not end', async () => {
-    const egress = await opened(permitted)
-    const client = dialled(
+    const egress = await openProxy(loopbackAllowed)
+    const client = connectClient(
       egress.path,
       `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}`,
     )
     expect(await client.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
-    const whole = dialled(
+    const whole = connectClient(
       egress.path,
       `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}\r\n\r\n`,
     )
@@ -462,8 +469,8 @@ describe('what would tie it up', () => {
   })
 
   test('a client that closes its half before it has asked is let go', async () => {
-    const egress = await opened(permitted)
-    const client = dialled(egress.path, 'CONNECT exam')
+    const egress = await openProxy(loopbackAllowed)
+    const client = connectClient(egress.path, 'CONNECT exam')
     client.socket.end()
     expect(await client.whole()).toBe('')
     await until('none left', () => egress.totals().connections === 0)
@@ -472,7 +479,7 @@ describe('what would tie it up', () => {
 
   test('a refused client that never reads nor closes is let go after a second', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ clock })
+    const egress = await openProxy({ clock })
     const socket = connect({ path: egress.path, allowHalfOpen: true })
     cleanups.push(() => void socket.destroy())
     socket.on('error', () => {}).pause()
@@ -483,38 +490,40 @@ describe('what would tie it up', () => {
   })
 
   test('a refused client that was still sending is heard out, and reads why', async () => {
-    const egress = await opened({ clock: new ManualClock() })
-    const client = dialled(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
+    const egress = await openProxy({ clock: new ManualClock() })
+    const client = connectClient(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
     client.socket.end(Buffer.alloc(4 * 1024 * 1024))
     expect(await client.whole()).toContain('supports only CONNECT')
     expect(client.socket.bytesWritten).toBeGreaterThan(4 * 1024 * 1024)
   })
 
   test('more connections than there may be: those beyond are told, and the others go on', async () => {
-    const egress = await opened(permitted)
-    const port = await echoing()
-    const clients = Array.from({ length: CONNECTIONS_MAX }, () => asking(egress.path, `example.org:${port}`))
+    const egress = await openProxy(loopbackAllowed)
+    const port = await startEchoServer()
+    const clients = Array.from({ length: CONNECTIONS_MAX }, () =>
+      requestConnect(egress.path, `example.org:${port}`),
+    )
     const statuses = await Promise.all(clients.map((client) => client.status()))
     expect(new Set(statuses)).toEqual(new Set(['HTTP/1.1 200 Connection Established']))
-    const beyond = await asking(egress.path, `example.org:${port}`).whole()
+    const beyond = await requestConnect(egress.path, `example.org:${port}`).whole()
     expect(beyond).toContain('there are 256 connections already')
     clients[0]?.socket.destroy()
     await until('room', () => egress.totals().connections < CONNECTIONS_MAX)
-    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
     clients[1]?.socket.write('still here')
     await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
   })
 
   test('a loop of refused requests fills no log', async () => {
     const clock = new ManualClock()
-    const egress = await opened({ clock })
+    const egress = await openProxy({ clock })
     for (let batch = 0; batch < 5; batch += 1) {
-      const clients = Array.from({ length: 50 }, () => asking(egress.path, 'example.org:443'))
+      const clients = Array.from({ length: 50 }, () => requestConnect(egress.path, 'example.org:443'))
       await Promise.all(clients.map((client) => client.whole()))
     }
     expect(egress.lines).toHaveLength(100)
     await clock.advance(2_000)
-    await asking(egress.path, 'example.org:443').whole()
+    await requestConnect(egress.path, 'example.org:443').whole()
     expect(egress.lines.slice(100)).toEqual([
       'egress: 150 more lines left out',
       expect.stringMatching(/^egress: example.org:443 refused: /),
@@ -522,8 +531,8 @@ describe('what would tie it up', () => {
   })
 
   test('what a sandbox says reaches the log as plain short text', async () => {
-    const egress = await opened()
-    await asking(egress.path, `\x1b[31m\u202e${'a'.repeat(3_000)}:443`).whole()
+    const egress = await openProxy()
+    await requestConnect(egress.path, `\x1b[31m\u202e${'a'.repeat(3_000)}:443`).whole()
     expect(egress.lines).toHaveLength(1)
     expect(egress.lines[0]).toMatch(/^egress: [ -~]{100}… refused: /)
   })

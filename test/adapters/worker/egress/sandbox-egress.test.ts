@@ -25,8 +25,8 @@ import { tempFolder, until } from '../../../support/real-files.ts'
 
 const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
 const isRoot = process.geteuid?.() === 0
-const slot = isRoot ? { uid: 61_001, gid: 61_001 } : undefined
-const owner = slot === undefined ? {} : { owner: slot }
+const sandboxUser = isRoot ? { uid: 61_001, gid: 61_001 } : undefined
+const owner = sandboxUser === undefined ? {} : { owner: sandboxUser }
 
 const cleanups: (() => Promise<unknown> | unknown)[] = []
 afterAll(async () => {
@@ -36,53 +36,53 @@ afterAll(async () => {
 // ---- the sandbox -----------------------------------------------------------------------------------------------------
 
 let tools = ''
-let shipped: SandboxEgress
+let shippedEgress: SandboxEgress
 const lines: string[] = []
 /** As the launcher's list, as far as the network goes. */
-const WALLS =
+const ISOLATION_OPTIONS =
   '--unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup --disable-userns --die-with-parent ' +
   '--cap-drop ALL --new-session --uid 1000 --gid 1000 --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --ro-bind /usr /usr ' +
   '--symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /run --dir /etc'
 
-interface Inside {
+interface SandboxParts {
   readonly socket?: string
   readonly bridge?: boolean
   readonly environment?: Readonly<Record<string, string>>
 }
 
-function started(
+function startInSandbox(
   command: readonly string[],
-  { socket, bridge = true, environment = {} }: Inside,
+  { socket, bridge = true, environment = {} }: SandboxParts,
 ): ChildProcess {
   const options = [
-    ...WALLS.split(' '),
+    ...ISOLATION_OPTIONS.split(' '),
     ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
     ...(socket === undefined ? [] : ['--ro-bind', socket, EGRESS_SOCKET]),
     ...(bridge ? ['--ro-bind', tools, dirname(EGRESS_BRIDGE)] : []),
     ...['--json-status-fd', '3', '--remount-ro', '/run', '--remount-ro', '/', '--chdir', '/tmp'],
   ]
   return spawn('/usr/bin/bwrap', [...options, '--', ...command], {
-    ...slot,
+    ...sandboxUser,
     env: {},
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
   })
 }
 
-interface Done {
+interface CommandEnd {
   readonly code: number | null
   readonly output: string
   readonly complaint: string
 }
 
-async function ended(child: ChildProcess, stdin?: string | Buffer): Promise<Done> {
-  const [output, complaint] = [gathered(child.stdout), gathered(child.stderr)]
+async function awaitEnd(child: ChildProcess, stdin?: string | Buffer): Promise<CommandEnd> {
+  const [output, complaint] = [collectText(child.stdout), collectText(child.stderr)]
   child.stdin?.on('error', () => {}).end(stdin)
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve))
   return { code, output: output(), complaint: complaint() }
 }
 
-function gathered(stream: NodeJS.ReadableStream | null): () => string {
+function collectText(stream: NodeJS.ReadableStream | null): () => string {
   let text = ''
   stream?.setEncoding('utf8').on('data', (part: string) => {
     text += part
@@ -91,22 +91,22 @@ function gathered(stream: NodeJS.ReadableStream | null): () => string {
 }
 
 /** In the sandbox, with the way out in front and only public addresses beyond it. */
-const inside = (command: readonly string[], stdin?: string | Buffer) =>
-  ended(started(shipped.wrapCommand(command), reachable()), stdin)
+const runInside = (command: readonly string[], stdin?: string | Buffer) =>
+  awaitEnd(startInSandbox(shippedEgress.wrapCommand(command), openParts()), stdin)
 
-function reachable(): Inside {
-  if (shipped.socketPath === undefined) throw new Error('there is no way out')
-  return { socket: shipped.socketPath, environment: shipped.environment }
+function openParts(): SandboxParts {
+  if (shippedEgress.socketPath === undefined) throw new Error('there is no way out')
+  return { socket: shippedEgress.socketPath, environment: shippedEgress.environment }
 }
 
-function passable(): string {
+function socketPath(): string {
   const folder = tempFolder()
   chmodSync(folder, 0o711)
   return folder
 }
 
 beforeAll(async () => {
-  tools = passable()
+  tools = socketPath()
   execFileSync(join(root, 'node_modules', '.bin', 'esbuild'), [
     join(root, 'worker/inside/egress-bridge.ts'),
     ...['--bundle', '--platform=node', '--format=cjs', '--log-level=error'],
@@ -114,9 +114,9 @@ beforeAll(async () => {
   ])
   chmodSync(join(tools, 'egress-bridge.js'), 0o644)
   const log = (line: string) => void lines.push(line)
-  const order = { allowedHosts: ['example.org'], folder: passable(), ...owner, log, clock: realClock }
-  shipped = await openSandboxEgress({ network: 'allowlist', ...order })
-  cleanups.push(() => shipped.close())
+  const order = { allowedHosts: ['example.org'], folder: socketPath(), ...owner, log, clock: realClock }
+  shippedEgress = await openSandboxEgress({ network: 'allowlist', ...order })
+  cleanups.push(() => shippedEgress.close())
 })
 
 // ---- the tests -------------------------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ beforeAll(async () => {
 describe('the command behind the bridge', () => {
   test('ends as it ends: code, signal, and one that is not there', async () => {
     const [seven, killed, missing] = await Promise.all([
-      inside(['sh', '-c', 'echo out; echo err >&2; exit 7']),
-      inside(['sh', '-c', 'kill -TERM $$']),
-      inside(['/no/such/program']),
+      runInside(['sh', '-c', 'echo out; echo err >&2; exit 7']),
+      runInside(['sh', '-c', 'kill -TERM $$']),
+      runInside(['/no/such/program']),
     ])
     expect(seven).toEqual({ code: 7, output: 'out\n', complaint: 'err\n' })
     expect(killed).toMatchObject({ code: 128 + 15, output: '' })
@@ -136,9 +136,9 @@ describe('the command behind the bridge', () => {
   test('gets its words and its input as they are', async () => {
     const words = ['', 'a b', "it's", '$HOME `id`', '*', '-n', 'ü\n']
     const program = 'process.stdout.write(JSON.stringify(process.argv.slice(1)))'
-    expect(JSON.parse((await inside(['node', '-e', program, '--', ...words])).output)).toEqual(words)
+    expect(JSON.parse((await runInside(['node', '-e', program, '--', ...words])).output)).toEqual(words)
     const input = randomBytes(1024 * 1024)
-    const { output } = await inside(['sha256sum'], input)
+    const { output } = await runInside(['sha256sum'], input)
     expect(output).toContain(createHash('sha256').update(input).digest('hex'))
   })
 
@@ -148,20 +148,22 @@ describe('the command behind the bridge', () => {
       const children = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim()
       const pipes = [0, 1, 2].every((fd) => fs.fstatSync(fd).isFIFO() || fs.fstatSync(fd).isSocket())
       console.log(JSON.stringify({ pid: process.pid, children, pipes, bridge: process.env.bridge }))`
-    const plain = await ended(started(['node', '-e', program], reachable()))
-    const wrapped = await inside(['node', '-e', program])
+    const plain = await awaitEnd(startInSandbox(['node', '-e', program], openParts()))
+    const wrapped = await runInside(['node', '-e', program])
     expect(JSON.parse(wrapped.output)).toEqual(JSON.parse(plain.output))
     const descriptors = ['/bin/ls', '/proc/self/fd']
-    expect((await inside(descriptors)).output).toBe((await ended(started(descriptors, reachable()))).output)
+    expect((await runInside(descriptors)).output).toBe(
+      (await awaitEnd(startInSandbox(descriptors, openParts()))).output,
+    )
   })
 
   test('is interrupted as if there were no bridge, and the bridge lives on', async () => {
     const program = `
       process.on('SIGINT', () => require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('interrupted, bridged'); process.exit(5) }))
       setInterval(() => {}, 1000); console.log('ready')`
-    const child = started(shipped.wrapCommand(['node', '-e', program]), reachable())
-    const status = gathered((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
-    const output = gathered(child.stdout)
+    const child = startInSandbox(shippedEgress.wrapCommand(['node', '-e', program]), openParts())
+    const status = collectText((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
+    const output = collectText(child.stdout)
     const over = new Promise((resolve) => child.on('close', resolve))
     const init = () => Number(/"child-pid": (\d+)/.exec(status())?.[1])
     await until('it is ready', () => output() === 'ready\n' && init() > 0)
@@ -176,21 +178,24 @@ describe('the command behind the bridge', () => {
   test('may signal its whole group without losing the way out', async () => {
     const script = `trap '' INT TERM HUP QUIT; kill -INT 0; kill -TERM 0; kill -HUP 0; kill -QUIT 0; exec node -e "
       require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('bridged'); process.exit() })"`
-    expect(await inside(['sh', '-c', script])).toMatchObject({ code: 0, output: 'bridged\n' })
+    expect(await runInside(['sh', '-c', script])).toMatchObject({ code: 0, output: 'bridged\n' })
   })
 
   test('does not start when the bridge cannot, and why is said', async () => {
-    const { socket = '', environment = {} } = reachable()
-    const done = await ended(
-      started(shipped.wrapCommand(['echo', 'started']), { socket, environment, bridge: false }),
+    const { socket = '', environment = {} } = openParts()
+    const done = await awaitEnd(
+      startInSandbox(shippedEgress.wrapCommand(['echo', 'started']), { socket, environment, bridge: false }),
     )
     expect(done).toMatchObject({ code: 69, output: '' })
     expect(done.complaint).toMatch(
       /^switchyard: the network access of the sandbox could not be opened: .*egress-bridge/s,
     )
     const taken = `node -e "require('net').createServer().listen(${EGRESS_PORT}, '127.0.0.1')" & while ! grep -q ${EGRESS_PORT.toString(16).toUpperCase()} /proc/net/tcp; do :; done; exec "$@"`
-    const second = await ended(
-      started(['sh', '-c', taken, 'sh', ...shipped.wrapCommand(['echo', 'started'])], reachable()),
+    const second = await awaitEnd(
+      startInSandbox(
+        ['sh', '-c', taken, 'sh', ...shippedEgress.wrapCommand(['echo', 'started'])],
+        openParts(),
+      ),
     )
     expect(second).toMatchObject({ code: 69, output: '', complaint: expect.stringContaining('EADDRINUSE') })
   })
@@ -215,7 +220,7 @@ describe('the bridge by itself', () => {
     const port = await freePort()
     const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
     cleanups.push(() => child.kill('SIGKILL'))
-    const said = gathered(child.stdout)
+    const said = collectText(child.stdout)
     await until('it listens', () => said() === 'listening')
     return port
   }
@@ -226,7 +231,7 @@ describe('the bridge by itself', () => {
     const far = createServer({ allowHalfOpen: true }, (socket) => {
       socket.resume().on('end', () => socket.end(Buffer.alloc(total)))
     })
-    await listening(far, { path })
+    await listenOn(far, { path })
     const client = connect({ port: await bridged(path), host: '127.0.0.1', allowHalfOpen: true })
     client.end()
     let got = 0
@@ -242,7 +247,7 @@ describe('the bridge by itself', () => {
   test('a program that breaks off takes its own connection along and nobody else', async () => {
     const path = join(tempFolder(), 'socket')
     let cut = 0
-    await listening(
+    await listenOn(
       createServer((socket) =>
         socket
           .on('error', () => {})
@@ -297,8 +302,8 @@ describe('programs inside', () => {
       served.bodies += 1
       response.end(`hello from ${request.headers.host}`)
     })
-    site = await listening(server)
-    socket = join(passable(), 'egress.sock')
+    site = await listenOn(server)
+    socket = join(socketPath(), 'egress.sock')
     const egress = await openEgressProxy({
       network: 'allowlist',
       allowedHosts: [`example.org:${site}`],
@@ -313,7 +318,9 @@ describe('programs inside', () => {
   })
 
   const asked = (command: readonly string[]) =>
-    ended(started(shipped.wrapCommand(command), { socket, environment: shipped.environment }))
+    awaitEnd(
+      startInSandbox(shippedEgress.wrapCommand(command), { socket, environment: shippedEgress.environment }),
+    )
   const curl = (...args: string[]) => asked(['curl', '-sS', '--max-time', '10', ...args])
 
   withCurl('curl gets through the proxy that the variables name, and nowhere without it', async () => {
@@ -422,7 +429,7 @@ describe('programs inside', () => {
     })
 
     test('a name that resolves to this machine is refused by what is shipped, whatever is listed', async () => {
-      const folder = passable()
+      const folder = socketPath()
       const strict = await openEgressProxy({
         network: 'open',
         allowedHosts: [],
@@ -433,38 +440,38 @@ describe('programs inside', () => {
         resolve: async () => ['127.0.0.1'],
       })
       cleanups.push(() => strict.close())
-      const inner = { socket: join(folder, 'egress.sock'), environment: shipped.environment }
+      const inner = { socket: join(folder, 'egress.sock'), environment: shippedEgress.environment }
       const said = { name: `CONNECT example.org:${site} HTTP/1.1` }
-      const done = await ended(
-        started(shipped.wrapCommand(['node', '-e', asker, JSON.stringify(said)]), inner),
+      const done = await awaitEnd(
+        startInSandbox(shippedEgress.wrapCommand(['node', '-e', asker, JSON.stringify(said)]), inner),
       )
       expect(JSON.parse(done.output)).toEqual({ name: '403' })
     })
 
     test('around the proxy: nothing, where outside everything of this machine answers', async () => {
       const abstract = `switchyard-test-${process.pid}`
-      const tcp = await listening(createServer((socket) => socket.end()))
+      const tcp = await listenOn(createServer((socket) => socket.end()))
       const ownAddress = Object.values(networkInterfaces())
         .flatMap((addresses = []) => addresses)
         .find(({ internal, family }) => !internal && family === 'IPv4')?.address
       const ownPort =
         ownAddress === undefined
           ? 0
-          : await listening(
+          : await listenOn(
               createServer((socket) => socket.end()),
               ownAddress,
             )
       const udp = createSocket('udp4').on('message', (_, from) => udp.send('!', from.port, from.address))
       await new Promise<void>((resolve) => udp.bind(0, '127.0.0.1', resolve))
       cleanups.push(() => udp.close())
-      await listening(
+      await listenOn(
         createServer((socket) => socket.end()),
         { path: `\0${abstract}` },
       )
 
       const args = [tcp, ownAddress ?? '127.0.0.1', ownPort, udp.address().port, abstract].map(String)
       const command = ['node', '-e', direct, ...args]
-      const outside = await ended(
+      const outside = await awaitEnd(
         spawn('/usr/bin/env', [...command, '30000'], {
           cwd: '/tmp',
           env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
@@ -477,7 +484,7 @@ describe('programs inside', () => {
         ...(ownAddress === undefined ? {} : { 'own address': 'reached' }),
       })
       const within = [...command, '600']
-      for (const done of await Promise.all([asked(within), ended(started(within, {}))])) {
+      for (const done of await Promise.all([asked(within), awaitEnd(startInSandbox(within, {}))])) {
         const found = JSON.parse(done.output)
         expect(Object.keys(found)).toHaveLength(7)
         expect(Object.entries(found).filter(([, how]) => how === 'reached')).toEqual([])
@@ -503,7 +510,7 @@ async function freePort(): Promise<number> {
   }
 }
 
-async function listening(server: Server, at: string | { path: string } = '127.0.0.1'): Promise<number> {
+async function listenOn(server: Server, at: string | { path: string } = '127.0.0.1'): Promise<number> {
   await new Promise<void>((resolve) => {
     if (typeof at === 'string') server.listen(0, at, resolve)
     else server.listen(at, resolve)

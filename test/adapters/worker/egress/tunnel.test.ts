@@ -26,7 +26,7 @@ async function pair(): Promise<[near: Socket, far: Socket]> {
   return [near, far]
 }
 
-async function joined() {
+async function joinedSockets() {
   const [client, inner] = await pair()
   const [outer, server] = await pair()
   const clock = new ManualClock()
@@ -34,7 +34,7 @@ async function joined() {
 }
 
 test('what a server said before it closed reaches a client that reads slowly', async () => {
-  const { client, server, clock, over } = await joined()
+  const { client, server, clock, over } = await joinedSockets()
   // The last piece is small enough to wait beside a full buffer.
   const total = 8 * 1024 * 1024 + 1_000
   client.end()

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { parsePrompt, parseScript } from '../../../../worker/inside/scripted/script.ts'
 
 const read = (...lines: string[]) => parseScript(lines)
-const deeds = (...lines: string[]) => {
+const stepsOf = (...lines: string[]) => {
   const script = read(...lines)
   if (script.is !== 'script') throw new Error(JSON.stringify(script))
   return script.steps
@@ -39,38 +39,38 @@ describe('the block in a prompt', () => {
 
 describe('steps', () => {
   test('blank lines and comments are none', () => {
-    expect(deeds('', '# say no', '   ')).toEqual([])
+    expect(stepsOf('', '# say no', '   ')).toEqual([])
   })
 
   test('a body is what is indented, blank lines in its midst included', () => {
-    expect(deeds('write a/b.txt', '  one', '', '    two', '', 'say end')).toEqual([
+    expect(stepsOf('write a/b.txt', '  one', '', '    two', '', 'say end')).toEqual([
       { does: 'write', path: 'a/b.txt', body: 'one\n\n  two\n', line: 1 },
       { does: 'say', text: 'end', line: 6 },
     ])
   })
 
   test('or stands before a word of its own', () => {
-    expect(deeds('append log <<END', 'not indented', '  indented', 'END')).toEqual([
+    expect(stepsOf('append log <<END', 'not indented', '  indented', 'END')).toEqual([
       { does: 'append', path: 'log', body: 'not indented\n  indented\n', line: 1 },
     ])
   })
 
   test('an edit says old, new and both', () => {
     expect(
-      deeds('edit x.js', '    const a = 1', '  - const b = 2', '  + const b = 3', '  +', '    '),
+      stepsOf('edit x.js', '    const a = 1', '  - const b = 2', '  + const b = 3', '  +', '    '),
     ).toMatchObject([{ before: 'const a = 1\nconst b = 2', after: 'const a = 1\nconst b = 3\n' }])
   })
 
   test('texts go on in a body', () => {
-    expect(deeds('commit Subject', '  body')).toMatchObject([{ text: 'Subject\nbody' }])
-    expect(deeds('run', '  cd sub', '  ls')).toMatchObject([{ command: 'cd sub\nls' }])
+    expect(stepsOf('commit Subject', '  body')).toMatchObject([{ text: 'Subject\nbody' }])
+    expect(stepsOf('run', '  cd sub', '  ls')).toMatchObject([{ command: 'cd sub\nls' }])
   })
 
   test('a command may have such texts of its own', () => {
-    expect(deeds('run cat > x <<EOF', '  one', '  EOF')).toMatchObject([
+    expect(stepsOf('run cat > x <<EOF', '  one', '  EOF')).toMatchObject([
       { command: 'cat > x <<EOF\none\nEOF' },
     ])
-    expect(deeds('run <<END', 'ls', 'END')).toMatchObject([{ command: 'ls' }])
+    expect(stepsOf('run <<END', 'ls', 'END')).toMatchObject([{ command: 'ls' }])
   })
 
   test.each([
@@ -84,7 +84,7 @@ describe('steps', () => {
     ['hang deaf', { ignoresSignals: true }],
     ['hang', { ignoresSignals: false }],
   ])('%s', (line, fields) => {
-    expect(deeds(line)).toEqual([{ does: line.split(' ')[0], line: 1, ...fields }])
+    expect(stepsOf(line)).toEqual([{ does: line.split(' ')[0], line: 1, ...fields }])
   })
 })
 
@@ -123,7 +123,7 @@ test('any text is read, and a body comes out as it went in', () => {
   const line = fc.string().filter((text) => !/[\r\n]/.test(text) && text.trimEnd() !== 'END')
   fc.assert(
     fc.property(fc.array(line), (lines) => {
-      expect(deeds('write x <<END', ...lines, 'END')).toEqual([
+      expect(stepsOf('write x <<END', ...lines, 'END')).toEqual([
         { does: 'write', path: 'x', body: lines.map((text) => `${text}\n`).join(''), line: 1 },
       ])
     }),

@@ -23,10 +23,10 @@ const SESSION = '11111111-2222-4333-8444-555555555555'
 const AT = '2026-01-31T12:00:00.000Z'
 const { agentA } = createAgentDrivers({ path: '', home: '/nowhere', hasOwnUsers: false })
 
-async function listened(
+async function runListener(
   played: Played,
   more: Partial<AgentTask> = {},
-): Promise<{ heard: readonly AgentObservation[]; ending: AgentExitReport }> {
+): Promise<{ observations: readonly AgentObservation[]; ending: AgentExitReport }> {
   const ended = await played.ended
   const task: AgentTask = {
     agent: { provider: 'agentA', effort: 'medium', instructions: '', memories: [] },
@@ -36,9 +36,9 @@ async function listened(
     ...more,
   }
   const listener = agentA.createListener(task)
-  const heard = played.out().flatMap((line) => listener.onOutputLine(line, AT))
+  const observations = played.out().flatMap((line) => listener.onOutputLine(line, AT))
   const exit = typeof ended === 'number' ? { code: ended } : { signal: ended }
-  return { heard, ending: listener.onExit(exit, AT) }
+  return { observations, ending: listener.onExit(exit, AT) }
 }
 
 function filesOf({ home }: Playground): AgentFiles {
@@ -56,19 +56,19 @@ function filesOf({ home }: Playground): AgentFiles {
   }
 }
 
-const started = (ground: Playground, ...script: string[]) =>
-  play(ground, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
+const runScript = (folders: Playground, ...script: string[]) =>
+  play(folders, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
 
 test('done: its session, its last words, what both models cost, and the same in its transcripts', async () => {
-  const ground = playground()
-  const { heard, ending } = await listened(
-    started(ground, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
+  const folders = playground()
+  const { observations, ending } = await runListener(
+    runScript(folders, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
   )
-  expect(heard).toContainEqual({ is: 'session', id: SESSION })
+  expect(observations).toContainEqual({ is: 'session', id: SESSION })
   expect(ending).toMatchObject({ verdict: 'done', summary: 'All done.', events: [] })
   expect(ending.cost).toMatchObject({ provider: 'agentA', estimated: true })
   expect(ending.cost?.breakdown?.map(({ model }) => model)).toEqual(['scripted-1', 'scripted-1-mini'])
-  const snapshots = await agentA.readUsage(filesOf(ground), SESSION)
+  const snapshots = await agentA.readUsage(filesOf(folders), SESSION)
   expect(snapshots.map(({ subagentId }) => typeof subagentId)).toEqual(['undefined', 'string'])
   const entries = snapshots.flatMap((snapshot) => snapshot.entries)
   expect(entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)).toBe(ending.cost?.outputTokens)
@@ -76,28 +76,28 @@ test('done: its session, its last words, what both models cost, and the same in 
 })
 
 test('resumed: only what is new is counted', async () => {
-  const ground = playground()
-  const first = await listened(started(ground, 'say a'))
-  const second = await listened(play(ground, promptOf('say a'), [...HEADLESS, '--resume', SESSION]), {
+  const folders = playground()
+  const first = await runListener(runScript(folders, 'say a'))
+  const second = await runListener(play(folders, promptOf('say a'), [...HEADLESS, '--resume', SESSION]), {
     resume: SESSION,
   })
   expect(second.ending.cost).toEqual(first.ending.cost)
 })
 
 test('failed, at the limit, interrupted, crashed', async () => {
-  expect((await listened(started(playground(), 'fail no luck'))).ending).toMatchObject({
+  expect((await runListener(runScript(playground(), 'fail no luck'))).ending).toMatchObject({
     verdict: 'failed',
     reason: 'no luck',
   })
-  expect((await listened(started(playground(), 'say a', 'limit 5'))).ending).toMatchObject({
+  expect((await runListener(runScript(playground(), 'say a', 'limit 5'))).ending).toMatchObject({
     verdict: 'limit',
     events: [{ type: 'limit', provider: 'agentA', resetsAt: expect.any(String) }],
   })
-  expect((await listened(started(playground(), 'say a', 'crash'))).ending).toMatchObject({
+  expect((await runListener(runScript(playground(), 'say a', 'crash'))).ending).toMatchObject({
     verdict: 'failed',
   })
-  const played = started(playground(), 'say a', 'wait 600')
+  const played = runScript(playground(), 'say a', 'wait 600')
   await until('it speaks', () => played.lines().length > 1)
   played.process.kill('SIGINT')
-  expect((await listened(played)).ending).toMatchObject({ verdict: 'interrupted' })
+  expect((await runListener(played)).ending).toMatchObject({ verdict: 'interrupted' })
 })

@@ -15,53 +15,53 @@ import { describe, expect, test } from '@jest/globals'
 import { until } from '../../../support/real-files.ts'
 import {
   HEADLESS,
+  type ParsedStreamLine,
   type Played,
   type Playground,
   play,
   playground,
   promptOf,
   readJsonLines,
-  type StreamLine,
 } from '../../../support/scripted-agent.ts'
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
-const named = [...HEADLESS, '--session-id', SESSION]
-const resumed = [...HEADLESS, '--resume', SESSION]
+const withSession = [...HEADLESS, '--session-id', SESSION]
+const withResume = [...HEADLESS, '--resume', SESSION]
 
-async function whole(ground: Playground, script: readonly string[], args = HEADLESS) {
-  const played = play(ground, promptOf(...script), args)
+async function runToEnd(folders: Playground, script: readonly string[], args = HEADLESS) {
+  const played = play(folders, promptOf(...script), args)
   const code = await played.ended
   return { code, lines: played.lines(), result: resultOf(played), out: played.out(), err: played.err() }
 }
 
-function resultOf(played: Played): StreamLine {
+function resultOf(played: Played): ParsedStreamLine {
   const last = played.lines().at(-1)
   return last?.type === 'result' ? last : { type: 'none' }
 }
 
-const read = (ground: Playground, path: string) => readFileSync(join(ground.cwd, path), 'utf8')
-const message = (line: StreamLine) => Object(line.message)
-const assistants = (lines: readonly StreamLine[]) => lines.filter(({ type }) => type === 'assistant')
+const read = (folders: Playground, path: string) => readFileSync(join(folders.cwd, path), 'utf8')
+const message = (line: ParsedStreamLine) => Object(line.message)
+const assistants = (lines: readonly ParsedStreamLine[]) => lines.filter(({ type }) => type === 'assistant')
 const transcriptOf = ({ cwd, home }: Playground) =>
   join(home, '.claude', 'projects', cwd.replace(/[^a-zA-Z0-9]/g, '-'), `${SESSION}.jsonl`)
 
-interface Tokens {
+interface TokenSums {
   inputTokens: number
   outputTokens: number
   cacheReadInputTokens: number
   cacheCreationInputTokens: number
   costUSD: number
 }
-const sum = (spent: unknown, key: keyof Tokens): number =>
-  Object.values<Tokens>(Object(spent)).reduce((total, usage) => total + usage[key], 0)
+const sum = (spent: unknown, key: keyof TokenSums): number =>
+  Object.values<TokenSums>(Object(spent)).reduce((total, usage) => total + usage[key], 0)
 
 describe('a script is carried out', () => {
   test('files, commands, commits', async () => {
-    const ground = playground()
-    execFileSync('git', ['init', '--quiet'], { cwd: ground.cwd })
-    writeFileSync(join(ground.cwd, 'a.js'), 'const a = 1\nconst b = 2\n')
-    writeFileSync(join(ground.cwd, 'old.txt'), '')
-    const { code, result } = await whole(ground, [
+    const folders = playground()
+    execFileSync('git', ['init', '--quiet'], { cwd: folders.cwd })
+    writeFileSync(join(folders.cwd, 'a.js'), 'const a = 1\nconst b = 2\n')
+    writeFileSync(join(folders.cwd, 'old.txt'), '')
+    const { code, result } = await runToEnd(folders, [
       'write docs/new.md',
       '  # New',
       'append docs/new.md',
@@ -80,72 +80,75 @@ describe('a script is carried out', () => {
       result: 'Well done.',
       turns: 8,
     })
-    expect(read(ground, 'docs/new.md')).toBe('# New\nmore\n')
-    expect(read(ground, 'a.js')).toBe('const a = "$&"\nconst b = 2\n')
-    expect(read(ground, 'answer.txt')).toBe('42\n')
-    expect(existsSync(join(ground.cwd, 'old.txt'))).toBe(false)
-    expect(execFileSync('git', ['status', '--porcelain'], { cwd: ground.cwd }).toString()).toBe('')
-    const subject = execFileSync('git', ['log', '-1', '--format=%s'], { cwd: ground.cwd }).toString()
+    expect(read(folders, 'docs/new.md')).toBe('# New\nmore\n')
+    expect(read(folders, 'a.js')).toBe('const a = "$&"\nconst b = 2\n')
+    expect(read(folders, 'answer.txt')).toBe('42\n')
+    expect(existsSync(join(folders.cwd, 'old.txt'))).toBe(false)
+    expect(execFileSync('git', ['status', '--porcelain'], { cwd: folders.cwd }).toString()).toBe('')
+    const subject = execFileSync('git', ['log', '-1', '--format=%s'], { cwd: folders.cwd }).toString()
     expect(subject).toBe('All of it\n')
   })
 
   test('artifacts and memories go where the worker collects them', async () => {
-    const ground = playground()
-    await whole(ground, ['artifact r.txt', '  report', 'remember one', '  fact', 'remember another'])
-    expect(readFileSync(join(ground.artifacts, 'r.txt'), 'utf8')).toBe('report\n')
-    expect(readFileSync(ground.memories, 'utf8')).toBe('one fact\nanother\n')
+    const folders = playground()
+    await runToEnd(folders, ['artifact r.txt', '  report', 'remember one', '  fact', 'remember another'])
+    expect(readFileSync(join(folders.artifacts, 'r.txt'), 'utf8')).toBe('report\n')
+    expect(readFileSync(folders.memories, 'utf8')).toBe('one fact\nanother\n')
   })
 
   test('a step that goes wrong ends it, with its line and its words', async () => {
-    const ground = playground()
-    const { code, result } = await whole(ground, ['say x', 'run echo why; exit 3', 'write never.txt'])
+    const folders = playground()
+    const { code, result } = await runToEnd(folders, ['say x', 'run echo why; exit 3', 'write never.txt'])
     expect(code).toBe(1)
     expect(result).toMatchObject({
       is_error: true,
       subtype: 'error_during_execution',
       errors: ['step run in line 2 went wrong: why\n(exit code 3)'],
     })
-    expect(existsSync(join(ground.cwd, 'never.txt'))).toBe(false)
+    expect(existsSync(join(folders.cwd, 'never.txt'))).toBe(false)
   })
 
   test('nothing is touched outside the working directory', async () => {
-    const ground = playground()
-    mkdirSync(join(ground.cwd, 'in'))
-    symlinkSync(ground.home, join(ground.cwd, 'out'))
-    symlinkSync(join(ground.home, 'made'), join(ground.cwd, 'link'))
-    for (const path of ['../x', join(ground.home, 'x'), 'out/x', 'link', 'in/../../x', '.']) {
+    const folders = playground()
+    mkdirSync(join(folders.cwd, 'in'))
+    symlinkSync(folders.home, join(folders.cwd, 'out'))
+    symlinkSync(join(folders.home, 'made'), join(folders.cwd, 'link'))
+    for (const path of ['../x', join(folders.home, 'x'), 'out/x', 'link', 'in/../../x', '.']) {
       for (const script of [[`write ${path}`, '  x'], [`append ${path}`, '  x'], [`delete ${path}`]]) {
         if (path === '.' && script[0] !== 'delete .') continue
-        const { code } = await whole(ground, script)
+        const { code } = await runToEnd(folders, script)
         expect([script[0], code]).toEqual([script[0], 1])
       }
     }
-    const { lines } = await whole(ground, ['artifact ../x', '  x'])
+    const { lines } = await runToEnd(folders, ['artifact ../x', '  x'])
     expect(JSON.stringify(lines)).toContain('../x is not a plain file name')
-    expect(readdirSync(ground.home)).toEqual(['.claude'])
-    expect(readdirSync(ground.cwd).sort()).toEqual(['in', 'link', 'out'])
+    expect(readdirSync(folders.home)).toEqual(['.claude'])
+    expect(readdirSync(folders.cwd).sort()).toEqual(['in', 'link', 'out'])
   }, 180_000)
 
   test('a command’s output is bounded, and what it leaves running is ended', async () => {
-    const ground = playground()
-    const { lines, code } = await whole(ground, [
+    const folders = playground()
+    const { lines, code } = await runToEnd(folders, [
       'run sleep 300 & echo $! > pid; head -c 1000000 /dev/zero | tr "\\0" x; echo; echo end',
     ])
     expect(code).toBe(0)
     const text = String(message(lines.find(({ type }) => type === 'user') ?? { type: '' }).content[0].content)
     expect(text.length).toBeLessThan(70_000)
     expect(text.replace(/x+/g, 'x')).toMatch(/^x\n… \d+ bytes are left out …\nx\nend$/)
-    const pid = Number(read(ground, 'pid'))
+    const pid = Number(read(folders, 'pid'))
     await until('the background process is gone', () => !isAlive(pid))
   })
 
   test('a look at the network says what it found', async () => {
-    const ground = playground()
+    const folders = playground()
     const server = createServer((socket) => socket.end())
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
     const port = typeof address === 'object' ? address?.port : 0
-    const { lines, code } = await whole(ground, [`ask-network 127.0.0.1:${port}`, 'ask-network 127.0.0.1:1'])
+    const { lines, code } = await runToEnd(folders, [
+      `ask-network 127.0.0.1:${port}`,
+      'ask-network 127.0.0.1:1',
+    ])
     await new Promise((resolve) => server.close(resolve))
     const texts = lines.filter(({ type }) => type === 'user').map((line) => message(line).content[0].content)
     expect([code, ...texts]).toEqual([0, 'reached', expect.stringContaining('refused: connect ECONNREFUSED')])
@@ -154,7 +157,11 @@ describe('a script is carried out', () => {
 
 describe('the dialect', () => {
   test('each kind of line has what readers of agentA’s stream rely on', async () => {
-    const { lines } = await whole(playground(), ['say a', 'run echo hi', 'subagent b', 'say c'], named)
+    const { lines } = await runToEnd(
+      playground(),
+      ['say a', 'run echo hi', 'subagent b', 'say c'],
+      withSession,
+    )
     const [init, ...rest] = lines
     expect(init).toMatchObject({
       type: 'system',
@@ -193,22 +200,22 @@ describe('the dialect', () => {
   })
 
   test('the sums are consistent: stream, result, transcript, subagents', async () => {
-    const ground = playground()
-    const { result } = await whole(
-      ground,
+    const folders = playground()
+    const { result } = await runToEnd(
+      folders,
       ['say a', 'run echo hi', 'subagent bb', 'subagent c', 'say d'],
-      named,
+      withSession,
     )
     const since = result.model_usage_since_last_result
     expect(Object.keys(Object(since))).toEqual(['scripted-1', 'scripted-1-mini'])
     expect(result.modelUsage).toEqual(since)
     expect(result.total_cost_usd).toBeCloseTo(sum(since, 'costUSD'), 12)
-    const folder = transcriptOf(ground).replace('.jsonl', '/subagents')
+    const folder = transcriptOf(folders).replace('.jsonl', '/subagents')
     const agents = readdirSync(folder).filter((name) => name.endsWith('.jsonl'))
     expect(agents).toHaveLength(2)
     for (const name of agents) expect(name).toMatch(/^agent-a[0-9a-f]{16}\.jsonl$/)
     const kept = [
-      ...readJsonLines(transcriptOf(ground)),
+      ...readJsonLines(transcriptOf(folders)),
       ...agents.flatMap((name) => readJsonLines(join(folder, name))),
     ]
     const byId = new Map(
@@ -224,19 +231,19 @@ describe('the dialect', () => {
       cache_creation_input_tokens: main.cacheCreationInputTokens,
     })
     for (const usage of Object.values(Object(since))) expect(usage).toMatchObject({ costBasis: 'unknown' })
-    expect(statSync(transcriptOf(ground)).mode & 0o777).toBe(0o600)
+    expect(statSync(transcriptOf(folders)).mode & 0o777).toBe(0o600)
   })
 
   test('the same script costs the same', async () => {
     const script = ['say a', 'run echo hi', 'say b']
-    const [one, other] = [await whole(playground(), script), await whole(playground(), script)]
+    const [one, other] = [await runToEnd(playground(), script), await runToEnd(playground(), script)]
     expect(one.result.modelUsage).toEqual(other.result.modelUsage)
   })
 
   test('a session that is resumed goes on counting, and its name is taken', async () => {
-    const ground = playground()
-    const first = await whole(ground, ['say a'], named)
-    const second = await whole(ground, ['say b'], resumed)
+    const folders = playground()
+    const first = await runToEnd(folders, ['say a'], withSession)
+    const second = await runToEnd(folders, ['say b'], withResume)
     expect(second.code).toBe(0)
     expect(second.result.session_id).toBe(SESSION)
     expect(second.result.total_cost_usd).toBeCloseTo(
@@ -246,7 +253,7 @@ describe('the dialect', () => {
     expect(sum(second.result.modelUsage, 'outputTokens')).toBeGreaterThan(
       sum(second.result.model_usage_since_last_result, 'outputTokens'),
     )
-    const again = await whole(ground, ['say c'], named)
+    const again = await runToEnd(folders, ['say c'], withSession)
     expect([again.code, again.out, again.err]).toEqual([
       1,
       [],
@@ -255,7 +262,7 @@ describe('the dialect', () => {
   })
 
   test('a session nobody knows is not resumed', async () => {
-    const { code, lines } = await whole(playground(), ['say a'], resumed)
+    const { code, lines } = await runToEnd(playground(), ['say a'], withResume)
     expect(code).toBe(1)
     expect(lines).toEqual([
       expect.objectContaining({
@@ -273,21 +280,25 @@ describe('the dialect', () => {
     [[...HEADLESS, '--session-id', '../x'], '--session-id must be a UUID'],
     [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be a positive number'],
   ])('%j is wrong use', async (args, says) => {
-    const { code, err, out } = await whole(playground(), ['say a'], args)
+    const { code, err, out } = await runToEnd(playground(), ['say a'], args)
     expect([code, out]).toEqual([1, []])
     expect(err).toContain(says)
   })
 
   test('flags it does not know are ignored, with their values', async () => {
     const args = [...HEADLESS, '--permission-mode', 'bypassPermissions', '--new-flag=x', '--effort', 'high']
-    expect((await whole(playground(), ['say a'], args)).result.result).toBe('a')
+    expect((await runToEnd(playground(), ['say a'], args)).result.result).toBe('a')
   })
 })
 
 describe('ends', () => {
   test('the turns are used up before the next message', async () => {
-    const ground = playground()
-    const { code, result } = await whole(ground, ['write a', 'write b'], [...HEADLESS, '--max-turns', '1'])
+    const folders = playground()
+    const { code, result } = await runToEnd(
+      folders,
+      ['write a', 'write b'],
+      [...HEADLESS, '--max-turns', '1'],
+    )
     expect(code).toBe(1)
     expect(result).toMatchObject({
       subtype: 'error_max_turns',
@@ -295,21 +306,25 @@ describe('ends', () => {
       num_turns: 2,
       errors: ['Reached maximum number of turns (1)'],
     })
-    expect(readdirSync(ground.cwd)).toEqual(['a'])
+    expect(readdirSync(folders.cwd)).toEqual(['a'])
   })
 
   test('the budget is used up before the tool is used', async () => {
-    const ground = playground()
-    const { code, result } = await whole(ground, ['write a'], [...HEADLESS, '--max-budget-usd', '0.000001'])
+    const folders = playground()
+    const { code, result } = await runToEnd(
+      folders,
+      ['write a'],
+      [...HEADLESS, '--max-budget-usd', '0.000001'],
+    )
     expect(code).toBe(1)
     expect(result).toMatchObject({ subtype: 'error_max_budget_usd', terminal_reason: 'budget_exhausted' })
     expect(sum(result.modelUsage, 'outputTokens')).toBeGreaterThan(0)
-    expect(readdirSync(ground.cwd)).toEqual([])
+    expect(readdirSync(folders.cwd)).toEqual([])
   })
 
   test('the usage limit is told as agentA tells it', async () => {
     const before = Date.now() / 1000
-    const { code, lines, result } = await whole(playground(), ['say a', 'limit 5'])
+    const { code, lines, result } = await runToEnd(playground(), ['say a', 'limit 5'])
     expect(code).toBe(1)
     const event = lines.find(({ type }) => type === 'rate_limit_event')
     const info = Object(event?.rate_limit_info)
@@ -332,10 +347,10 @@ describe('ends', () => {
   })
 
   test('a failure, a crash, a code', async () => {
-    expect((await whole(playground(), ['fail no luck'])).result).toMatchObject({ errors: ['no luck'] })
-    const crash = await whole(playground(), ['say a', 'crash'])
+    expect((await runToEnd(playground(), ['fail no luck'])).result).toMatchObject({ errors: ['no luck'] })
+    const crash = await runToEnd(playground(), ['say a', 'crash'])
     expect([crash.code, crash.result.type]).toEqual(['SIGKILL', 'none'])
-    expect((await whole(playground(), ['crash 7'])).code).toBe(7)
+    expect((await runToEnd(playground(), ['crash 7'])).code).toBe(7)
   })
 
   test('no block, no deed: it says how to write one', async () => {
@@ -345,13 +360,13 @@ describe('ends', () => {
   })
 
   test('a bad block is named by its line', async () => {
-    const { code, result } = await whole(playground(), ['say a', 'dance'])
+    const { code, result } = await runToEnd(playground(), ['say a', 'dance'])
     expect(code).toBe(1)
     expect(String(Object(result.errors)[0])).toMatch(/^line 2 of the switchyard block: "dance" is no step/)
   })
 
   test('lines that are no JSON, many of them', async () => {
-    const { out, code } = await whole(playground(), ['spam 20000', 'say a'])
+    const { out, code } = await runToEnd(playground(), ['spam 20000', 'say a'])
     expect(code).toBe(0)
     expect(out.filter((line) => line.startsWith('line '))).toHaveLength(20_000)
   })
@@ -390,13 +405,13 @@ describe('ends', () => {
   })
 
   test('SIGTERM ends it at once, commands and all', async () => {
-    const ground = playground()
-    const played = play(ground, promptOf('run echo $$ > pid; sleep 600'))
-    await until('the command runs', () => existsSync(join(ground.cwd, 'pid')) && read(ground, 'pid') !== '')
+    const folders = playground()
+    const played = play(folders, promptOf('run echo $$ > pid; sleep 600'))
+    await until('the command runs', () => existsSync(join(folders.cwd, 'pid')) && read(folders, 'pid') !== '')
     played.process.kill('SIGTERM')
     expect(await played.ended).toBe(143)
     expect(resultOf(played).type).toBe('none')
-    await until('the command is gone', () => !isAlive(Number(read(ground, 'pid'))))
+    await until('the command is gone', () => !isAlive(Number(read(folders, 'pid'))))
   })
 
   test('a deaf one hears nothing', async () => {
@@ -414,10 +429,10 @@ describe('ends', () => {
 
 describe('with a person before it', () => {
   test('it shows the session, carries out steps, answers, and leaves on /exit', async () => {
-    const ground = playground()
-    await whole(ground, ['say earlier words'], named)
-    const kept = readJsonLines(transcriptOf(ground)).length
-    const played = play(ground, undefined, ['--resume', SESSION])
+    const folders = playground()
+    await runToEnd(folders, ['say earlier words'], withSession)
+    const kept = readJsonLines(transcriptOf(folders)).length
+    const played = play(folders, undefined, ['--resume', SESSION])
     played.process.stdin.write(
       'hello\nwrite a.txt <<END\nbody\nEND\nrun cat a.txt\nrun exit 3\nlimit\n/help\n/exit\n',
     )
@@ -430,13 +445,13 @@ describe('with a person before it', () => {
     expect(out).toContain('it went wrong: exit code 3')
     expect(out).toContain('limit is for scripts only')
     expect(out).toContain(`--resume ${SESSION}`)
-    expect(readJsonLines(transcriptOf(ground)).length).toBeGreaterThan(kept)
-    expect(read(ground, 'a.txt')).toBe('body\n')
+    expect(readJsonLines(transcriptOf(folders)).length).toBeGreaterThan(kept)
+    expect(read(folders, 'a.txt')).toBe('body\n')
   })
 
   test('leaves with the code it is asked for, and floods when it is asked to', async () => {
-    const ground = playground()
-    const played = play(ground, undefined, [])
+    const folders = playground()
+    const played = play(folders, undefined, [])
     played.process.stdin.write('flood 640000\nexit 9\n')
     expect(await played.ended).toBe(9)
     const numbered = played.out().filter((line) => /^(?:> )?\d+ \.+$/.test(line))

@@ -12,8 +12,8 @@ import {
   encodeFrameHead,
   encodeResize,
   FRAME_BYTES_MAX,
-  type TerminalFrame,
-  TerminalFrameReader,
+  type PtyFrame,
+  PtyFrameReader,
 } from '../../../../worker/inside/terminal/frames.ts'
 import { until } from '../../../support/real-files.ts'
 
@@ -33,10 +33,10 @@ function terminal(...command: readonly string[]) {
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   running.add(child)
-  const reader = new TerminalFrameReader()
+  const reader = new PtyFrameReader()
   let [text, complaint] = ['', '']
   let code: number | undefined
-  const take = ({ kind, bytes }: TerminalFrame) => {
+  const take = ({ kind, bytes }: PtyFrame) => {
     if (kind === 'output') text += bytes.toString('latin1')
     if (kind === 'exit') code = decodeExitCode(bytes)
   }
@@ -71,8 +71,8 @@ describe('frames', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.nat(40), { minLength: 1, maxLength: 50 }), (sent, cuts) => {
         const all = Buffer.concat(sent.map(({ kind, bytes }) => encodeFrame(kind, bytes)))
-        const reader = new TerminalFrameReader()
-        const read: TerminalFrame[] = []
+        const reader = new PtyFrameReader()
+        const read: PtyFrame[] = []
         for (let at = 0, n = 0; at < all.length; n += 1) {
           const end = at + 1 + (cuts[n % cuts.length] ?? 0)
           const some = reader.push(all.subarray(at, end))
@@ -87,9 +87,9 @@ describe('frames', () => {
   })
 
   test('of no kind, or without measure, are broken', () => {
-    expect(new TerminalFrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
-    expect(new TerminalFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX + 1))).toBe('broken')
-    expect(new TerminalFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX))).toEqual([])
+    expect(new PtyFrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
+    expect(new PtyFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX + 1))).toBe('broken')
+    expect(new PtyFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX))).toEqual([])
   })
 
   test('hold sizes and codes, and know those that are none', () => {

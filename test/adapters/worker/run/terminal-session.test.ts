@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
-import { encodeExit, encodeFrame, TerminalFrameReader } from '../../../../worker/inside/terminal/frames.ts'
+import { encodeExit, encodeFrame, PtyFrameReader } from '../../../../worker/inside/terminal/frames.ts'
 import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 
@@ -94,7 +94,7 @@ test('what is typed is framed, and what nobody reads is bounded', async () => {
   session.resize({ cols: 80, rows: 24 })
   const pieces: Buffer[] = []
   for (let piece = input.read(); piece !== null; piece = input.read()) pieces.push(piece)
-  const frames = new TerminalFrameReader().push(Buffer.concat(pieces))
+  const frames = new PtyFrameReader().push(Buffer.concat(pieces))
   expect(frames === 'broken' ? frames : frames.map(({ kind, bytes }) => [kind, bytes.length])).toEqual([
     ['input', 65_536],
     ['input', 34_464],

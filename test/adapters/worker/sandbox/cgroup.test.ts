@@ -10,7 +10,7 @@ import { describe, expect, test } from '@jest/globals'
 import { Cgroups } from '../../../../worker/sandbox/cgroup.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 
-const REAL = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
+const CGROUP_ROOT = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
 
 describe('in a folder that looks like one', () => {
   function looksLike(controllers: string): [Cgroups, string] {
@@ -50,11 +50,11 @@ describe('in a folder that looks like one', () => {
   })
 })
 
-const real = REAL === undefined ? test.skip : test
-real(
+const realTest = CGROUP_ROOT === undefined ? test.skip : test
+realTest(
   'a real group takes a process with its children, ends them at once and goes (needs a cgroup v2)',
   async () => {
-    const base = join(REAL ?? '', `switchyard-test-${process.pid}`)
+    const base = join(CGROUP_ROOT ?? '', `switchyard-test-${process.pid}`)
     mkdirSync(base)
     try {
       const group = new Cgroups(base).create('r-1', { processes: 10 })

@@ -46,7 +46,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 }
 const CALLS_MIN = process.arch === 'x64' ? 125 : 115
 /** Outside, this says that the kernel has no such thing at all. */
-const NOT_HERE = /: (ENOSYS|EAFNOSUPPORT)$/
+const NOT_IN_KERNEL = /: (ENOSYS|EAFNOSUPPORT)$/
 
 /** Each is a shell condition: true is a way out. `$W` is the workspace, `$SECRET` a file of the host. */
 const SHELL: Readonly<Record<string, string>> = {
@@ -98,7 +98,7 @@ const SHELL: Readonly<Record<string, string>> = {
 }
 
 /** Not everywhere in the kernel, or not even root's in a container. */
-const NOT_EVERYWHERE = [
+const OPTIONAL_ATTEMPTS = [
   'the same through the first process',
   'the kernel in memory',
   'keys of the host',
@@ -130,30 +130,30 @@ afterAll(() => {
   abstract.kill()
 })
 
-interface Tried {
+interface AttemptResults {
   readonly calls: readonly string[]
   readonly shell: readonly string[]
 }
 
 describe('outside', () => {
   const shown = isRoot ? test : test.skip
-  let outside: Tried
+  let outside: AttemptResults
 
   shown('every way that this machine has leads somewhere, and there are more than a hundred', () => {
-    const here = place()
-    plant(here)
-    const work = join(here.root, 'work')
+    const fixture = place()
+    plantPrograms(fixture)
+    const work = join(fixture.root, 'work')
     const [command = '', ...args] = [
       '/bin/sh',
       '-c',
       script(work, tempFolder(), 'setpriv --reuid=65534 --clear-groups'),
     ]
-    outside = sorted(execFileSync(command, args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString())
-    const calls = outside.calls.filter((line) => !NOT_HERE.test(line))
+    outside = parseResults(execFileSync(command, args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString())
+    const calls = outside.calls.filter((line) => !NOT_IN_KERNEL.test(line))
     expect(calls.filter((line) => /: (EPERM|EACCES)$/.test(line))).toEqual([])
     const led = outside.shell.filter((line) => line.endsWith(': done'))
     const closed = outside.shell.filter((line) => !led.includes(line)).map((line) => line.replace(/: .*/, ''))
-    expect(closed.filter((name) => !NOT_EVERYWHERE.includes(name))).toEqual([])
+    expect(closed.filter((name) => !OPTIONAL_ATTEMPTS.includes(name))).toEqual([])
     expect(calls.length + led.length).toBeGreaterThan(140)
   })
 })
@@ -161,16 +161,16 @@ describe('outside', () => {
 const launching = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordinary user'] as const)
 
 describe.each(launching)('inside, launched by %s', (who) => {
-  let inside: Tried
-  let here: Place
+  let inside: AttemptResults
+  let fixture: Place
 
   beforeAll(async () => {
-    here = place(who === 'root' ? undefined : ORDINARY)
-    plant(here)
-    const order = here.order(['/bin/sh', '-c', script('/work', '/tmp', '')])
+    fixture = place(who === 'root' ? undefined : ORDINARY)
+    plantPrograms(fixture)
+    const order = fixture.order(['/bin/sh', '-c', script('/work', '/tmp', '')])
     const [ran] = who === 'root' ? [await run(order)] : await runAs(ORDINARY, [order])
     expect(ran).toMatchObject({ end: { code: 0 } })
-    inside = sorted(ran?.out ?? '')
+    inside = parseResults(ran?.out ?? '')
   })
 
   test('no call gets anywhere', () => {
@@ -188,7 +188,7 @@ describe.each(launching)('inside, launched by %s', (who) => {
 })
 
 /** Into the workspace: the program of the calls, and one that belongs to root and says so when it is run. */
-function plant({ root, slot }: Place): void {
+function plantPrograms({ root, slot }: Place): void {
   copyFileSync(program, join(root, 'work', 'ways-out'))
   chmodSync(join(root, 'work', 'ways-out'), 0o755)
   copyFileSync('/usr/bin/id', join(root, 'work', 'owner-id'))
@@ -215,7 +215,7 @@ function script(work: string, big: string, asNobody: string): string {
   return [...set, `$W/ways-out $W $HOST_PID ${port} $ABSTRACT`, 'echo ---', ...tries].join('\n')
 }
 
-function sorted(output: string): Tried {
+function parseResults(output: string): AttemptResults {
   const [calls = '', shell = ''] = output.split('---\n')
   const lines = (text: string): string[] => text.split('\n').filter(Boolean)
   return { calls: lines(calls), shell: lines(shell) }

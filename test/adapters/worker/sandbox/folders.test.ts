@@ -62,21 +62,21 @@ describe('a folder', () => {
   const asRoot = isRoot ? test : test.skip
 
   test('is made owner-only, and passes for its slot', async () => {
-    const here = place()
-    const path = join(here.root, 'more')
-    expect(await createOwnedFolder(path, here.slot)).toEqual({ ok: true, value: undefined })
-    expect(lstatSync(path)).toMatchObject({ uid: here.slot.uid, mode: 0o40700 })
-    expect(findFolderProblem(path, here.slot)).toBeUndefined()
+    const fixture = place()
+    const path = join(fixture.root, 'more')
+    expect(await createOwnedFolder(path, fixture.slot)).toEqual({ ok: true, value: undefined })
+    expect(lstatSync(path)).toMatchObject({ uid: fixture.slot.uid, mode: 0o40700 })
+    expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
     // Also when the agent has locked it for itself.
     chmodSync(path, 0)
-    expect(findFolderProblem(path, here.slot)).toBeUndefined()
+    expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
   })
 
   asRoot('that its user could not get to is refused with the cure (needs root)', async () => {
-    const here = place()
-    const closed = join(here.root, 'closed')
+    const fixture = place()
+    const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
-    expect(await createOwnedFolder(join(closed, 'work'), here.slot)).toMatchObject({
+    expect(await createOwnedFolder(join(closed, 'work'), fixture.slot)).toMatchObject({
       ok: false,
       refusal: {
         message: expect.stringMatching(new RegExp(`cannot enter ${closed}; .* chmod o\\+x ${closed}$`)),
@@ -100,36 +100,36 @@ os.chmod('.', 0)
 EOF`
 
   test.each(isRoot ? ['root', 'an ordinary user'] : ['an ordinary user'])('by %s', async (who) => {
-    const here = place()
+    const fixture = place()
     const kept = join(tempFolder(), 'kept')
     mkdirSync(kept)
     writeFileSync(join(kept, 'file'), 'kept')
-    const ran = await run(here.order(sh(planted), { environment: { OUTSIDE: kept } }))
+    const ran = await run(fixture.order(sh(planted), { environment: { OUTSIDE: kept } }))
     expect(ran).toMatchObject({ end: { code: 0 } })
-    const work = join(here.root, 'work')
-    await as(who === 'root' ? undefined : ORDINARY, work, () => removeFolderTree(work))
+    const work = join(fixture.root, 'work')
+    await actAs(who === 'root' ? undefined : ORDINARY, work, () => removeFolderTree(work))
     expect(existsSync(work)).toBe(false)
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
   })
 
   test('also what lies deeper than anybody walks, and more names than are read at once', async () => {
-    const here = tempFolder()
+    const fixture = tempFolder()
     const script = `
 import os
 for n in range(500): open(f'file-{n}', 'w').close(); os.mkdir(f'folder-{n}')
 for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.chdir('d')`
-    mkdirSync(join(here, 'work'))
-    execFileSync('python3', ['-c', script], { cwd: join(here, 'work') })
-    await removeFolderTree(join(here, 'work'))
-    expect(existsSync(join(here, 'work'))).toBe(false)
+    mkdirSync(join(fixture, 'work'))
+    execFileSync('python3', ['-c', script], { cwd: join(fixture, 'work') })
+    await removeFolderTree(join(fixture, 'work'))
+    expect(existsSync(join(fixture, 'work'))).toBe(false)
   })
 
   test('a link in the folder’s place goes itself, and what it leads to stays', async () => {
-    const here = tempFolder()
-    mkdirSync(join(here, 'target'))
-    symlinkSync(join(here, 'target'), join(here, 'link'))
-    await removeFolderTree(join(here, 'link'))
-    expect([existsSync(join(here, 'link')), existsSync(join(here, 'target'))]).toEqual([false, true])
+    const fixture = tempFolder()
+    mkdirSync(join(fixture, 'target'))
+    symlinkSync(join(fixture, 'target'), join(fixture, 'link'))
+    await removeFolderTree(join(fixture, 'link'))
+    expect([existsSync(join(fixture, 'link')), existsSync(join(fixture, 'target'))]).toEqual([false, true])
   })
 
   test('what is not there is gone already', async () => {
@@ -138,7 +138,7 @@ for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.c
 })
 
 /** As somebody who has no rights over what is not his. */
-async function as(uid: number | undefined, path: string, act: () => Promise<void>): Promise<void> {
+async function actAs(uid: number | undefined, path: string, act: () => Promise<void>): Promise<void> {
   if (uid === undefined || !isRoot) return act()
   execFileSync('chown', ['-hR', `${uid}:${uid}`, dirname(path)])
   process.seteuid?.(uid)

@@ -29,10 +29,10 @@ import {
 } from '../../../support/sandbox.ts'
 
 describe('a command', () => {
-  const here = place()
+  const fixture = place()
 
   test('is told by its exit code, with all that it said', async () => {
-    expect(await run(here.order(sh('echo out; echo err >&2; exit 7')))).toEqual({
+    expect(await run(fixture.order(sh('echo out; echo err >&2; exit 7')))).toEqual({
       end: { code: 7 },
       out: 'out\n',
       err: 'err\n',
@@ -46,22 +46,22 @@ describe('a command', () => {
     ['exit 129', { code: 129 }],
     ['exit 125', { code: 125 }],
   ])('%s: %j', async (script, end) => {
-    expect((await run(here.order(sh(script)))).end).toEqual(end)
+    expect((await run(fixture.order(sh(script)))).end).toEqual(end)
   })
 
   test('that does not exist is 127, as in a shell', async () => {
-    expect(await run(here.order(['no-such-program']))).toMatchObject({ end: { code: 127 }, out: '' })
+    expect(await run(fixture.order(['no-such-program']))).toMatchObject({ end: { code: 127 }, out: '' })
   })
 
   test('reads what it is given, to the last byte, and then an end', async () => {
     const text = `go\n\n  leading blanks\\n\ttab ✓ \0 ${'x'.repeat(1_000_000)}`
-    const ran = await run(here.order(['cat'], { stdin: text }))
+    const ran = await run(fixture.order(['cat'], { stdin: text }))
     expect(ran.out === text).toBe(true)
-    expect(await run(here.order(['cat'], { stdin: '' }))).toMatchObject({ end: { code: 0 }, out: '' })
+    expect(await run(fixture.order(['cat'], { stdin: '' }))).toMatchObject({ end: { code: 0 }, out: '' })
   })
 
   test('reads what comes later, too, when its input is kept open', async () => {
-    const sandbox = launch(here.order(sh('read -r one; echo "got $one"; cat'), { openInput: true }))
+    const sandbox = launch(fixture.order(sh('read -r one; echo "got $one"; cat'), { openInput: true }))
     sandbox.input?.write('early\n')
     let out = ''
     sandbox.stdout.on('data', (chunk) => {
@@ -77,13 +77,13 @@ describe('a command', () => {
   })
 
   test('without anything to read reads nothing', async () => {
-    const ran = await run(here.order(sh('cat; readlink /proc/self/fd/0')))
+    const ran = await run(fixture.order(sh('cat; readlink /proc/self/fd/0')))
     expect(ran.out).toBe('/dev/null\n')
   })
 
   test('is nobody in particular, in a place of its own, and knows nothing of the host', async () => {
     const look = 'id -un; id -G; pwd; hostname; env | sort; tr -d "\\0" < /proc/1/environ | wc -c; ls -a ~'
-    const ran = await run(here.order(sh(look), { environment: { EXTRA: 'yes' } }))
+    const ran = await run(fixture.order(sh(look), { environment: { EXTRA: 'yes' } }))
     expect(ran.out.split('\n').filter(Boolean)).toEqual([
       'agent',
       '1000',
@@ -105,7 +105,7 @@ describe('a command', () => {
 
   test('has its limits', async () => {
     const ran = await run(
-      here.order(['cat', '/proc/self/limits', '/proc/self/oom_score_adj'], { maxProcesses: 99 }),
+      fixture.order(['cat', '/proc/self/limits', '/proc/self/oom_score_adj'], { maxProcesses: 99 }),
     )
     expect(ran.out).toMatch(/^Max core file size +0 +0 /m)
     expect(ran.out).toMatch(/^Max open files +8192 +8192 /m)
@@ -116,32 +116,32 @@ describe('a command', () => {
   })
 
   test('has no more than its worker has', async () => {
-    const here = place(ORDINARY)
-    const [ran] = await runAs(ORDINARY, [here.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
+    const fixture = place(ORDINARY)
+    const [ran] = await runAs(ORDINARY, [fixture.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
     expect(ran).toMatchObject({ end: { code: 0 } })
     expect(ran?.out).toMatch(/^Max open files +500 +500 /m)
   })
 
   test('leaves what it wrote in its folders, as its own user, and nothing else anywhere', async () => {
-    await run(here.order(sh('echo w > /work/left; echo h > ~/left; echo t > /tmp/left')))
-    expect(readFileSync(join(here.root, 'work', 'left'), 'utf8')).toBe('w\n')
-    expect(readFileSync(join(here.root, 'home', 'left'), 'utf8')).toBe('h\n')
-    expect(await run(here.order(sh('cat /work/left ~/left; ls /tmp')))).toMatchObject({ out: 'w\nh\n' })
+    await run(fixture.order(sh('echo w > /work/left; echo h > ~/left; echo t > /tmp/left')))
+    expect(readFileSync(join(fixture.root, 'work', 'left'), 'utf8')).toBe('w\n')
+    expect(readFileSync(join(fixture.root, 'home', 'left'), 'utf8')).toBe('h\n')
+    expect(await run(fixture.order(sh('cat /work/left ~/left; ls /tmp')))).toMatchObject({ out: 'w\nh\n' })
   })
 
   test('may write to a mount only where that was said', async () => {
-    for (const name of ['in', 'out']) folder(join(here.root, name), here.slot)
+    for (const name of ['in', 'out']) folder(join(fixture.root, name), fixture.slot)
     const mounts = [
-      { from: join(here.root, 'in'), to: '/in' },
-      { from: join(here.root, 'out'), to: '/deep/er/out', writable: true },
+      { from: join(fixture.root, 'in'), to: '/in' },
+      { from: join(fixture.root, 'out'), to: '/deep/er/out', writable: true },
     ]
-    const ran = await run(here.order(sh('echo x > /deep/er/out/x; echo x > /in/x; ls /in'), { mounts }))
+    const ran = await run(fixture.order(sh('echo x > /deep/er/out/x; echo x > /in/x; ls /in'), { mounts }))
     expect(ran).toMatchObject({
       end: { code: 0 },
       out: '',
       err: expect.stringContaining('Read-only file system'),
     })
-    expect(readdirSync(join(here.root, 'out'))).toEqual(['x'])
+    expect(readdirSync(join(fixture.root, 'out'))).toEqual(['x'])
   })
 
   test('runs beside others, each for itself', async () => {
@@ -157,21 +157,21 @@ describe('what a command may not see', () => {
   const files = [{ path: '/run/cred/token', mode: '0400', text: secret }] as const
 
   test('only the three standard descriptors, whatever this process was started with', async () => {
-    const here = place(ORDINARY)
-    const task = { uid: ORDINARY, orders: [here.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
+    const fixture = place(ORDINARY)
+    const task = { uid: ORDINARY, orders: [fixture.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
     const [ran] = await runAs(ORDINARY, task.orders, { leaking: [7, 20] })
     expect(ran?.out.replace(/\s+/g, ' ')).toBe('/proc/2/fd: 0 1 2 /proc/self/fd: 0 1 2 3 ')
   })
 
   test('nothing of the arguments, the environment and the files shows in /proc', async () => {
-    const here = place()
+    const fixture = place()
     const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 300'
-    const sandbox = launch(here.order(sh(script), { files }))
-    await until('the command runs', () => existsSync(join(here.root, 'work', 'up')))
-    const seen = everythingInProc()
+    const sandbox = launch(fixture.order(sh(script), { files }))
+    await until('the command runs', () => existsSync(join(fixture.root, 'work', 'up')))
+    const seen = readAllOfProc()
     expect(seen).toContain('--args')
     expect(seen).not.toContain(secret)
-    expect(seen).not.toContain(here.root)
+    expect(seen).not.toContain(fixture.root)
     sandbox.kill()
     expect((await sandbox.ran).out).toBe(`${secret}400\n`)
   })
@@ -180,20 +180,20 @@ describe('what a command may not see', () => {
   asRoot(
     'a credential can’t be read by another user, nor by anybody after the end (needs root)',
     async () => {
-      const here = place()
-      const sandbox = launch(here.order(sh('echo up; sleep 300'), { files }))
-      await until('the command runs', () => processesOf(here.slot.uid).length >= 4)
-      const insiders = processesOf(here.slot.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
+      const fixture = place()
+      const sandbox = launch(fixture.order(sh('echo up; sleep 300'), { files }))
+      await until('the command runs', () => processesOf(fixture.slot.uid).length >= 4)
+      const insiders = processesOf(fixture.slot.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
       const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
       expect(attempt('setpriv', reader(ORDINARY))).toBe('')
-      expect(attempt('setpriv', reader(here.slot.uid + 1))).toBe('')
+      expect(attempt('setpriv', reader(fixture.slot.uid + 1))).toBe('')
       // Not even from another sandbox of the same worker with the same user: /run is owner-only and proc is its own.
-      const other = await run(here.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
+      const other = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
       expect(other.out).toBe('')
       sandbox.kill()
       await sandbox.ended
       expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
-      expect(attempt('grep', ['-rl', secret, here.root])).toBe('')
+      expect(attempt('grep', ['-rl', secret, fixture.root])).toBe('')
     },
   )
 })
@@ -202,50 +202,50 @@ describe('an end', () => {
   const daemon = '(setsid sleep 300 >/dev/null 2>&1 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &);'
 
   test('takes daemons with it', async () => {
-    const here = place()
-    expect(await run(here.order(sh(`${daemon} echo left`)))).toMatchObject({
+    const fixture = place()
+    expect(await run(fixture.order(sh(`${daemon} echo left`)))).toMatchObject({
       end: { code: 0 },
       out: 'left\n',
     })
-    if (isRoot) expect(processesOf(here.slot.uid)).toEqual([])
+    if (isRoot) expect(processesOf(fixture.slot.uid)).toEqual([])
   })
 
   test('by interrupt is the command’s own: it may still say what it has to say', async () => {
     const sandbox = launch(
       place().order(sh('trap "echo spent; exit 3" INT; echo up; while :; do sleep 0.05; done')),
     )
-    await said(sandbox.stdout)
+    await firstOutput(sandbox.stdout)
     sandbox.interrupt()
     expect(await sandbox.ran).toMatchObject({ end: { code: 3 }, out: 'up\nspent\n' })
   })
 
   test('by kill takes everything, also what ignores signals', async () => {
-    const here = place()
+    const fixture = place()
     const sandbox = launch(
-      here.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
+      fixture.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
     )
-    await said(sandbox.stdout)
+    await firstOutput(sandbox.stdout)
     sandbox.kill()
     expect((await sandbox.ran).end).toEqual({ signal: 'SIGKILL' })
-    if (isRoot) expect(processesOf(here.slot.uid)).toEqual([])
+    if (isRoot) expect(processesOf(fixture.slot.uid)).toEqual([])
     sandbox.kill()
     sandbox.interrupt()
   })
 
   test('by kill may come at any moment of the beginning', async () => {
-    const here = place()
+    const fixture = place()
     for (let afterMs = 0; afterMs < 24; afterMs += 1.5) {
-      const sandbox = launch(here.order(sh('echo ran; sleep 300')))
+      const sandbox = launch(fixture.order(sh('echo ran; sleep 300')))
       await new Promise((resolve) => setTimeout(resolve, afterMs))
       sandbox.kill()
       expect([afterMs, (await sandbox.ran).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
-      if (isRoot) expect([afterMs, processesOf(here.slot.uid)]).toEqual([afterMs, []])
+      if (isRoot) expect([afterMs, processesOf(fixture.slot.uid)]).toEqual([afterMs, []])
     }
   })
 
   test('is told after a kill even when nobody reads', async () => {
     const sandbox = theLauncher().launch(place().order(['yes']))
-    await said(sandbox.stdout)
+    await firstOutput(sandbox.stdout)
     sandbox.stdout.pause()
     sandbox.kill()
     expect(await sandbox.ended).toEqual({ signal: 'SIGKILL' })
@@ -258,7 +258,7 @@ describe('numbers', () => {
     const bomb = launch(
       bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
     )
-    await said(bomb.stdout)
+    await firstOutput(bomb.stdout)
     for (let each = 0; each < 3; each++) expect((await run(other.order(['true']))).end).toEqual({ code: 0 })
     if (isRoot) expect(processesOf(bombed.slot.uid).length).toBeLessThan(80)
     bomb.kill()
@@ -274,27 +274,27 @@ describe('numbers', () => {
 })
 
 describe('no sandbox is made', () => {
-  const here = place()
+  const fixture = place()
   const failureOf = async (more: object): Promise<string> =>
-    (await run({ ...here.order(['true']), ...more })).end.startFailure ?? ''
+    (await run({ ...fixture.order(['true']), ...more })).end.startFailure ?? ''
 
   test('of a workspace that is a link, or lies behind one', async () => {
-    symlinkSync(join(here.root, 'work'), join(here.root, 'link'))
-    symlinkSync(here.root, join(here.root, 'around'))
-    expect(await failureOf({ workFolder: join(here.root, 'link') })).toMatch(
+    symlinkSync(join(fixture.root, 'work'), join(fixture.root, 'link'))
+    symlinkSync(fixture.root, join(fixture.root, 'around'))
+    expect(await failureOf({ workFolder: join(fixture.root, 'link') })).toMatch(
       /cannot be mounted: E(LOOP|NOTDIR)/,
     )
-    expect(await failureOf({ workFolder: join(here.root, 'around', 'work') })).toContain(
+    expect(await failureOf({ workFolder: join(fixture.root, 'around', 'work') })).toContain(
       'is reached through a link',
     )
-    expect(await failureOf({ workFolder: join(here.root, '.', '..', 'none') })).toContain('ENOENT')
+    expect(await failureOf({ workFolder: join(fixture.root, '.', '..', 'none') })).toContain('ENOENT')
   })
 
   test('of folders that are somebody else’s, or that others may replace', async () => {
-    mkdirSync(join(here.root, 'open'), { mode: 0o700 })
-    chmodSync(join(here.root, 'open'), 0o777)
-    folder(join(here.root, 'open', 'work'), here.slot)
-    expect(await failureOf({ homeFolder: join(here.root, 'open', 'work') })).toContain(
+    mkdirSync(join(fixture.root, 'open'), { mode: 0o700 })
+    chmodSync(join(fixture.root, 'open'), 0o777)
+    folder(join(fixture.root, 'open', 'work'), fixture.slot)
+    expect(await failureOf({ homeFolder: join(fixture.root, 'open', 'work') })).toContain(
       'is writable by others',
     )
     expect(await failureOf({ workFolder: '/usr' })).toContain('does not belong to the user of its sandbox')
@@ -305,16 +305,16 @@ describe('no sandbox is made', () => {
 
   const asRoot = isRoot ? test : test.skip
   asRoot('of folders inside one that its own user could rename (needs root)', async () => {
-    const inside = join(here.root, 'work', 'inner')
+    const inside = join(fixture.root, 'work', 'inner')
     mkdirSync(inside)
-    chownSync(inside, here.slot.uid, here.slot.gid)
+    chownSync(inside, fixture.slot.uid, fixture.slot.gid)
     expect(await failureOf({ workFolder: inside })).toContain('is writable by others')
   })
 
   asRoot('where its user can’t get to: the cure says so (needs root)', async () => {
-    const closed = join(here.root, 'closed')
+    const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
-    folder(join(closed, 'work'), here.slot)
+    folder(join(closed, 'work'), fixture.slot)
     expect(await failureOf({ workFolder: join(closed, 'work') })).toMatch(
       /Permission denied; the user .* namei -l /,
     )
@@ -338,13 +338,13 @@ describe('no sandbox is made', () => {
   })
 
   test('that would expose the workspace under its own name', async () => {
-    expect(await failureOf({ readOnlyPaths: [here.root] })).toContain(
-      `would expose ${join(here.root, 'work')}`,
+    expect(await failureOf({ readOnlyPaths: [fixture.root] })).toContain(
+      `would expose ${join(fixture.root, 'work')}`,
     )
   })
 
   test('by a bubblewrap that is gone', async () => {
-    const gone = makeLauncher({ bwrap: '/no/such/bwrap', clock: realClock }).launch(here.order(['true']))
+    const gone = makeLauncher({ bwrap: '/no/such/bwrap', clock: realClock }).launch(fixture.order(['true']))
     gone.stdout.resume()
     gone.stderr.resume()
     expect((await gone.ended).startFailure).toContain('/no/such/bwrap')
@@ -352,9 +352,9 @@ describe('no sandbox is made', () => {
 })
 
 describe('ordinary work', () => {
-  const here = place()
+  const fixture = place()
   const works = async (script: string): Promise<string> => {
-    const { end, out, err } = await run(here.order(sh(`set -e\n${script}`), { maxProcesses: 512 }))
+    const { end, out, err } = await run(fixture.order(sh(`set -e\n${script}`), { maxProcesses: 512 }))
     return end.code === 0 ? out : `${JSON.stringify(end)} ${out} ${err}`
   }
 
@@ -376,8 +376,8 @@ describe('ordinary work', () => {
       require('node:http').createServer((q, s) => s.end('served')).listen(0, '127.0.0.1', function () {
         require('node:http').get(this.address(), (r) => r.on('data', (d) => { console.log(String(d)); this.close() }))
       })`
-    writeFileSync(join(here.root, 'work', 'n.js'), script)
-    chmodSync(join(here.root, 'work', 'n.js'), 0o644)
+    writeFileSync(join(fixture.root, 'work', 'n.js'), script)
+    chmodSync(join(fixture.root, 'work', 'n.js'), 0o644)
     const said = await works('node /work/n.js')
     expect(said.split('\n').filter(Boolean).sort()).toEqual(['42 65536 child', 'served'])
   })
@@ -400,19 +400,19 @@ print(subprocess.check_output(["echo","sub"]).decode().strip(), m.Queue() is not
   })
 })
 
-function said(stream: NodeJS.ReadableStream): Promise<void> {
+function firstOutput(stream: NodeJS.ReadableStream): Promise<void> {
   return new Promise((resolve) => stream.once('data', () => resolve()))
 }
 
 /** What anybody may read of every process: command lines, and environments where they are readable. */
-function everythingInProc(): string {
+function readAllOfProc(): string {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && name !== String(process.pid))
-    .flatMap((pid) => ['cmdline', 'environ'].map((file) => quietly(`/proc/${pid}/${file}`)))
+    .flatMap((pid) => ['cmdline', 'environ'].map((file) => readOrEmpty(`/proc/${pid}/${file}`)))
     .join('\n')
 }
 
-function quietly(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {

@@ -14,49 +14,49 @@ const DAEMONS =
 const asRoot = isRoot ? describe : describe.skip
 
 /** Long before any of them would have ended by itself. */
-const gone = ({ slot }: Place): Promise<void> =>
+const awaitGone = ({ slot }: Place): Promise<void> =>
   until('every process is gone', () => processesOf(slot.uid).length === 0)
 
 // Only a user that nobody else is tells what is left.
 asRoot('killed without warning (needs root)', () => {
   test.each(['root', 'an ordinary user'])('a worker of %s leaves nothing of a running agent', async (who) => {
     const uid = who === 'root' ? undefined : ORDINARY
-    const here = place(uid)
-    const child = inAChild({ ...(uid === undefined ? {} : { uid }), orders: [here.order(sh(DAEMONS))] })
-    await until('the agent has its daemons', () => existsSync(join(here.root, 'work', 'up')))
-    const launcher = uid === undefined ? child.process.pid : launcherOf(uid)
+    const fixture = place(uid)
+    const child = inAChild({ ...(uid === undefined ? {} : { uid }), orders: [fixture.order(sh(DAEMONS))] })
+    await until('the agent has its daemons', () => existsSync(join(fixture.root, 'work', 'up')))
+    const launcher = uid === undefined ? child.process.pid : findLauncher(uid)
     process.kill(launcher as number, 'SIGKILL')
-    await gone(here)
+    await awaitGone(fixture)
   })
 
   test('at any moment of the beginning it leaves no agent, and the next worker finds what else it left', async () => {
     for (let afterMs = 0; afterMs < 20; afterMs += 2) {
-      const here = place()
-      const child = inAChild({ orders: [here.order(sh(DAEMONS))] })
+      const fixture = place()
+      const child = inAChild({ orders: [fixture.order(sh(DAEMONS))] })
       await until('the launch', () => child.lines.includes('started'))
       await sleep(afterMs)
       child.process.kill('SIGKILL')
       await child.ended
-      await until('no agent is left', () => processesOf(here.slot.uid).every(isWaitingInVain))
+      await until('no agent is left', () => processesOf(fixture.slot.uid).every(isOrphan))
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
-      await gone(here)
+      await awaitGone(fixture)
     }
   })
 
   test('one that ends right after it killed a sandbox leaves nothing that the next one does not find', async () => {
     for (let killsAfterMs = 0; killsAfterMs < 10; killsAfterMs += 0.5) {
-      const here = place()
-      const child = inAChild({ orders: [here.order(sh(DAEMONS))], killsAfterMs })
+      const fixture = place()
+      const child = inAChild({ orders: [fixture.order(sh(DAEMONS))], killsAfterMs })
       await child.ended
       // Mostly nothing: but on a busy machine what is to stand still, to be killed with its child, takes its time for that.
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
-      await gone(here)
+      await awaitGone(fixture)
     }
   })
 })
 
 /** It was made, and whoever was to tell it to go on has died: no filter over it yet, so nothing was started in it. */
-function isWaitingInVain(pid: number): boolean {
+function isOrphan(pid: number): boolean {
   try {
     return /^Seccomp:\s+0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
@@ -65,7 +65,7 @@ function isWaitingInVain(pid: number): boolean {
 }
 
 /** The node among the user's processes. Its number may be the greatest: the kernel begins anew with small ones. */
-function launcherOf(uid: number): number | undefined {
+function findLauncher(uid: number): number | undefined {
   return processesOf(uid).find((pid) => programOf(pid) === process.execPath)
 }
 

@@ -178,7 +178,7 @@ describe('on other machines', () => {
     namespaces: NAMESPACES.map((kind) => `${kind}:[1]`),
     close: () => {},
   }
-  const held: CommandOutcome = { is: 'exited', code: 0, stdout: heldOutput(), stderr: '' }
+  const held: CommandOutcome = { is: 'exited', code: 0, stdout: isolatedOutput(), stderr: '' }
 
   const refused: CommandOutcome = {
     is: 'exited',
@@ -261,7 +261,7 @@ describe('on other machines', () => {
     ['CapBnd:\t0000000000000000', 'CapBnd:\t00000000a80425fb', 'it could gain capabilities'],
     ['CapEff:\t0000000000000000', 'CapEff:\t0000000000200000', 'it has capabilities'],
   ])('a sandbox in which "%s" turns into "%s" is none', async (right, wrong, hole) => {
-    const output = heldOutput().replace(right, wrong)
+    const output = isolatedOutput().replace(right, wrong)
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       ok: false,
       reason: 'bwrap-unavailable',
@@ -270,7 +270,7 @@ describe('on other machines', () => {
   })
 
   test('an attempt for want of a tool is none', async () => {
-    const output = `missing unshare\n${heldOutput()}`
+    const output = `missing unshare\n${isolatedOutput()}`
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       detail: expect.stringContaining('cannot be tested without unshare'),
     })
@@ -287,7 +287,7 @@ describe('on other machines', () => {
 })
 
 /** What is said inside a sandbox that holds. */
-function heldOutput(): string {
+function isolatedOutput(): string {
   const attempts = ['mount', 'core_pattern', 'kill', 'loopback', 'home'].map((what) => `refused ${what}`)
   const namespaces = NAMESPACES.map((kind) => `namespace ${kind}:[2]`)
   const status = ['CapEff:\t0000000000000000', 'CapBnd:\t0000000000000000', 'NoNewPrivs:\t1', 'Seccomp:\t2']

@@ -9,7 +9,7 @@ import { ARCHITECTURES, type CallName } from '../../../../worker/sandbox/seccomp
 import { buildSeccompFilter } from '../../../../worker/sandbox/seccomp/filter.ts'
 import { disassemble, judge } from '../../../support/bpf-machine.ts'
 
-const here = dirname(fileURLToPath(import.meta.url))
+const testFolder = dirname(fileURLToPath(import.meta.url))
 
 const ALLOW = 0x7fff0000
 const KILL = 0x80000000
@@ -101,7 +101,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
     run(nr, ...Array.from({ length: index + 1 }, (_, each) => (each === index ? value : 0n)))
 
   test('the program is the one that was looked over', () => {
-    expect(disassemble(program)).toBe(readFileSync(join(here, 'filters', `${name}.txt`), 'utf8'))
+    expect(disassemble(program)).toBe(readFileSync(join(testFolder, 'filters', `${name}.txt`), 'utf8'))
   })
 
   test('every call that is refused, whatever its arguments', () => {

@@ -8,15 +8,15 @@ import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-scrolled.ts'
 import { cpuMsOf } from '../../../support/cpu-time.ts'
 
 const size = { cols: 20, rows: 6 }
-const quiet = () => {}
+const ignoreReply = () => {}
 
-const written = (terminal: Terminal, data: string): Promise<void> =>
+const write = (terminal: Terminal, data: string): Promise<void> =>
   new Promise((resolve) => terminal.write(data, resolve))
 
 // ---- seeing ----------------------------------------------------------------------------------------------------------
 
 /** All of what somebody who sits at it sees, and could scroll back to; blank ends of rows left out. */
-function seen(terminal: Terminal): string[] {
+function visibleRows(terminal: Terminal): string[] {
   const { active, normal, alternate } = terminal.buffer
   const rows = [normal, ...(active.type === 'alternate' ? [alternate] : [])].flatMap((buffer) =>
     Array.from({ length: buffer.length }, (_, y) => {
@@ -33,13 +33,13 @@ function seen(terminal: Terminal): string[] {
   ]
 }
 
-interface Core {
+interface XtermCore {
   readonly coreService: { readonly isCursorHidden: boolean }
   readonly coreMouseService: { readonly activeEncoding: string }
   readonly _charsetService: { glevel: number; _charsets: readonly unknown[]; charset: unknown }
 }
 // Not in the library's types.
-const coreOf = (terminal: Terminal): Core => (terminal as unknown as { readonly _core: Core })._core
+const coreOf = (terminal: Terminal): XtermCore => (terminal as unknown as { readonly _core: XtermCore })._core
 
 function cellAt(cell: IBufferCell | undefined): string {
   if (cell === undefined) return '?'
@@ -57,7 +57,7 @@ function cellAt(cell: IBufferCell | undefined): string {
 // ---- printing --------------------------------------------------------------------------------------------------------
 
 const csi = (final: string, max = 8) => fc.nat(max).map((n) => `\x1b[${n}${final}`)
-const looks = [
+const styles = [
   '0',
   '1',
   '2',
@@ -79,14 +79,14 @@ const looks = [
 const colours = ['38;5;200', '48;5;17', '48;2;1;2;3', '38;2;200;100;50', '58;5;3', '44']
 const modes = ['1049', '25', '7', '1', '2004', '6', '1000', '1002', '1006', '1004', '45', '47']
 
-const printed: fc.Arbitrary<string> = fc.oneof(
+const printedArbitrary: fc.Arbitrary<string> = fc.oneof(
   { weight: 6, arbitrary: fc.stringMatching(/^[a-z ]{1,12}$/) },
   { weight: 2, arbitrary: fc.nat(45).map((n) => 'x'.repeat(n)) },
   { weight: 2, arbitrary: fc.constantFrom('漢字', 'é', 'e\u0301', '─', '界'.repeat(12), 'q') },
   { weight: 5, arbitrary: fc.constantFrom('\r\n', '\n', '\r', '\t', '\b', '\x0e', '\x0f', '\x07') },
   { weight: 3, arbitrary: fc.tuple(fc.nat(8), fc.nat(22)).map(([y, x]) => `\x1b[${y};${x}H`) },
   { weight: 3, arbitrary: fc.constantFrom(...'ABCDEFGJKLMPSTX@dZ').chain((final) => csi(final, 4)) },
-  { weight: 5, arbitrary: fc.constantFrom(...looks, ...colours).map((look) => `\x1b[${look}m`) },
+  { weight: 5, arbitrary: fc.constantFrom(...styles, ...colours).map((look) => `\x1b[${look}m`) },
   {
     weight: 2,
     arbitrary: fc
@@ -114,15 +114,15 @@ const printed: fc.Arbitrary<string> = fc.oneof(
     ),
   },
 )
-const session = fc.array(printed, { maxLength: 60 })
+const session = fc.array(printedArbitrary, { maxLength: 60 })
 
-function standsBehindNothing({ buffer: { active }, cols }: Terminal): boolean {
+function isBehindErasedColumn({ buffer: { active }, cols }: Terminal): boolean {
   const last = active.getLine(active.baseY + active.cursorY)?.getCell(cols - 1)
   return active.cursorX >= cols && last?.getChars() === '' && last.getWidth() > 0
 }
 
 /** Half of a wide character is left: what is to be seen of it, terminals differ in. */
-function isTorn({ buffer, cols }: Terminal): boolean {
+function hasHalfWideCharacter({ buffer, cols }: Terminal): boolean {
   const halves = [buffer.normal, buffer.alternate].flatMap((each) =>
     Array.from({ length: each.length }, (_, y) => {
       const widths = Array.from({ length: cols + 1 }, (_, x) => each.getLine(y)?.getCell(x)?.getWidth())
@@ -133,32 +133,32 @@ function isTorn({ buffer, cols }: Terminal): boolean {
 }
 
 /** Taking back what was kept has left it writing in another charset than the one that is chosen. */
-function writesInAnother(terminal: Terminal): boolean {
+function writesInOtherCharset(terminal: Terminal): boolean {
   const { glevel, _charsets, charset } = coreOf(terminal)._charsetService
   return charset !== _charsets[glevel]
 }
 
-async function bothAfter(before: readonly string[], after: readonly string[]) {
-  const [real, late, screen] = [createXterm(size), createXterm(size), makeScreen(size, quiet)]
+async function screensAfter(before: readonly string[], after: readonly string[]) {
+  const [real, late, screen] = [createXterm(size), createXterm(size), makeScreen(size, ignoreReply)]
   await Promise.all(before.map((data) => screen.write(data)))
-  await written(real, before.join(''))
-  await written(late, `left over\x1b[?1049h from before${screen.serialize()}`)
+  await write(real, before.join(''))
+  await write(late, `left over\x1b[?1049h from before${screen.serialize()}`)
   // Nobody can be brought to stand behind a last column that was erased; terminals differ there anyway.
-  fc.pre(!standsBehindNothing(real))
+  fc.pre(!isBehindErasedColumn(real))
   // There it is drawn as it writes now; whether that stays so when another is chosen, terminals do differ.
-  fc.pre(!writesInAnother(real) && !isTorn(real))
-  const [there, here] = [seen(real), seen(late)]
-  await written(real, after.join(''))
-  await written(late, after.join(''))
+  fc.pre(!writesInOtherCharset(real) && !hasHalfWideCharacter(real))
+  const [there, here] = [visibleRows(real), visibleRows(late)]
+  await write(real, after.join(''))
+  await write(late, after.join(''))
   screen.close()
-  return { there, here, thereAfter: seen(real), hereAfter: seen(late) }
+  return { there, here, thereAfter: visibleRows(real), hereAfter: visibleRows(late) }
 }
 
 describe('the picture of a terminal', () => {
   test('is what everybody else sees, whatever was printed, and whatever is printed then', async () => {
     await fc.assert(
       fc.asyncProperty(session, session, async (before, after) => {
-        const { there, here, thereAfter, hereAfter } = await bothAfter(before, after)
+        const { there, here, thereAfter, hereAfter } = await screensAfter(before, after)
         expect(here).toEqual(there)
         expect(hereAfter).toEqual(thereAfter)
       }),
@@ -168,43 +168,43 @@ describe('the picture of a terminal', () => {
 
   test('writes in the charset that was kept with the cursor', async () => {
     const before = ['\x1b(0', '\x1b7', '\x1b(B', 'a']
-    const { hereAfter, thereAfter } = await bothAfter(before, ['\x1b8', 'q'])
+    const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b8', 'q'])
     expect(thereAfter[0]).toContain('─')
     expect(hereAfter).toEqual(thereAfter)
   })
 
   test('underlines what is written in the look that was kept with the cursor', async () => {
-    const { hereAfter, thereAfter } = await bothAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
+    const { hereAfter, thereAfter } = await screensAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
     expect(hereAfter).toEqual(thereAfter)
   })
 
   test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
-    const [late, screen] = [createXterm(size), makeScreen(size, quiet)]
+    const [late, screen] = [createXterm(size), makeScreen(size, ignoreReply)]
     await screen.write('\x1b(0\x1b8')
-    await written(late, `${screen.serialize()}q`)
+    await write(late, `${screen.serialize()}q`)
     screen.close()
-    expect(seen(late)[0]).toBe('q')
+    expect(visibleRows(late)[0]).toBe('q')
   })
 
   test('keeps the margins of what it will come back to', async () => {
     const before = ['one\r\ntwo\r\nthree', '\x1b[2;4r', 'x', '\x1b[?1049h', 'in front']
-    const { hereAfter, thereAfter } = await bothAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
+    const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
     expect(hereAfter).toEqual(thereAfter)
   })
 
   test('goes on in its row where half a wide character is left', async () => {
-    const [late, screen] = [createXterm(size), makeScreen(size, quiet)]
+    const [late, screen] = [createXterm(size), makeScreen(size, ignoreReply)]
     await screen.write(`\x1b[?7l${'界'.repeat(12)}─`)
-    await written(late, screen.serialize())
+    await write(late, screen.serialize())
     screen.close()
-    expect(seen(late)[0]).toBe(`${'界'.repeat(9)} ─`)
-    expect(seen(late)[1]).toBe('')
+    expect(visibleRows(late)[0]).toBe(`${'界'.repeat(9)} ─`)
+    expect(visibleRows(late)[1]).toBe('')
   })
 })
 
 // ---- floods ----------------------------------------------------------------------------------------------------------
 
-const aLine = fc
+const lineArbitrary = fc
   .tuple(
     fc.constantFrom('', '\x1b[31m', '\x1b[1;44m', '\x1b[m', '\x1b[0m'),
     fc.stringMatching(/^[a-z]{0,50}$/),
@@ -212,8 +212,8 @@ const aLine = fc
   .map(([look, text]) => `${look}${text}\r\n`)
 
 /** Long enough that most of it is never to be seen. */
-const flood = fc
-  .array(aLine, { minLength: 20, maxLength: 60 })
+const floodArbitrary = fc
+  .array(lineArbitrary, { minLength: 20, maxLength: 60 })
   .map((lines) => lines.join(''))
   .filter((block) => block.length > 100)
   .map((block) => block.repeat(Math.ceil((FLOOD_CHARS_MIN * 2) / block.length)))
@@ -224,8 +224,8 @@ const LONG_CHARS = 3.5 * 1024 * 1024
 describe('a flood', () => {
   test('leaves what it would have left if every character of it had been read', async () => {
     await fc.assert(
-      fc.asyncProperty(session, flood, session, async (before, lines, after) => {
-        const { there, here, thereAfter, hereAfter } = await bothAfter([...before, lines], after)
+      fc.asyncProperty(session, floodArbitrary, session, async (before, lines, after) => {
+        const { there, here, thereAfter, hereAfter } = await screensAfter([...before, lines], after)
         expect(here).toEqual(there)
         expect(hereAfter).toEqual(thereAfter)
       }),
@@ -235,23 +235,23 @@ describe('a flood', () => {
 
   test('that goes on and on does so too, also when the window changes in its midst', async () => {
     await fc.assert(
-      fc.asyncProperty(session, flood, session, fc.nat(60), async (before, block, after, rows) => {
+      fc.asyncProperty(session, floodArbitrary, session, fc.nat(60), async (before, block, after, rows) => {
         const lines = block.repeat(Math.ceil(LONG_CHARS / block.length))
         const bigger = { cols: 33, rows: 7 + rows }
-        const screen = makeScreen(size, quiet)
+        const screen = makeScreen(size, ignoreReply)
         const real = createXterm(size)
         for (const piece of [...before, block, lines]) void screen.write(piece)
         await screen.write(lines)
         const goesOn = screen.write(lines)
         screen.resize(bigger)
         await Promise.all([goesOn, ...after.map((piece) => screen.write(piece))])
-        for (const piece of [...before, block, lines, lines, lines]) await written(real, piece)
+        for (const piece of [...before, block, lines, lines, lines]) await write(real, piece)
         real.resize(bigger.cols, bigger.rows)
-        for (const piece of after) await written(real, piece)
+        for (const piece of after) await write(real, piece)
         const drawn = createXterm(bigger)
-        await written(drawn, screen.serialize())
+        await write(drawn, screen.serialize())
         screen.close()
-        if (!isTorn(real)) expect(seen(drawn)).toEqual(seen(real))
+        if (!hasHalfWideCharacter(real)) expect(visibleRows(drawn)).toEqual(visibleRows(real))
       }),
       { numRuns: 4 },
     )
@@ -259,15 +259,15 @@ describe('a flood', () => {
 
   test('within a title that is never ended is read as a title', async () => {
     const lines = 'not to be seen\r\n'.repeat(10_000)
-    const { there, here } = await bothAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
+    const { there, here } = await screensAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
     expect(here).toEqual(there)
   })
 
   test('is many times as fast as reading all of it', async () => {
-    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const screen = makeScreen({ cols: 80, rows: 24 }, ignoreReply)
     const real = createXterm({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
-    const read = await cpuMsOf(() => written(real, lines))
+    const read = await cpuMsOf(() => write(real, lines))
     const printed = await cpuMsOf(() => screen.write(lines))
     screen.close()
     expect(printed).toBeLessThan(read)
@@ -275,7 +275,7 @@ describe('a flood', () => {
 })
 
 /** What a program does that paints all of its screen. */
-const sureStroke = fc.oneof(
+const plainStroke = fc.oneof(
   {
     weight: 4,
     arbitrary: fc
@@ -287,7 +287,7 @@ const sureStroke = fc.oneof(
     arbitrary: fc.constantFrom('\r', '\x1b[K', '\x1b[1K', '\x1b[2K', '\x1b[J', '\x1b[1J', '\x1b[H'),
   },
   { weight: 2, arbitrary: fc.constantFrom(...'ABCDGdX').chain((final) => csi(final, 9)) },
-  { weight: 3, arbitrary: fc.constantFrom(...looks, ...colours, '').map((look) => `\x1b[${look}m`) },
+  { weight: 3, arbitrary: fc.constantFrom(...styles, ...colours, '').map((look) => `\x1b[${look}m`) },
   {
     weight: 1,
     arbitrary: fc.constantFrom('\x1b[?25l', '\x1b[?25h', '\x1b[?2026h', '\x1b[?2026l', '\x1b(0', '\x1b(B'),
@@ -312,9 +312,9 @@ const anyStroke = fc.oneof(
     ),
   },
 )
-const sureStrokes = fc.array(sureStroke, { maxLength: 40 }).map((all) => all.join(''))
+const plainStrokes = fc.array(plainStroke, { maxLength: 40 }).map((all) => all.join(''))
 const anyStrokes = fc.array(anyStroke, { maxLength: 3 }).map((all) => all.join(''))
-const strokes = fc.oneof({ weight: 3, arbitrary: sureStrokes }, { weight: 1, arbitrary: anyStrokes })
+const strokes = fc.oneof({ weight: 3, arbitrary: plainStrokes }, { weight: 1, arbitrary: anyStrokes })
 const wholeScreen = fc
   .tuple(fc.constantFrom('\x1b[2J', '\x1b[m\x1b[H\x1b[J', 'rows'), strokes)
   .map(([how, then]) => {
@@ -345,7 +345,7 @@ describe('a screen that is painted again and again', () => {
           const paint = `${block.repeat(Math.ceil((FLOOD_CHARS_MIN * 3) / block.length))}${end}`
           const at = cut % paint.length
           const pieces = ['\x1b[?1049h', paint.slice(0, at), paint.slice(at)]
-          const { there, here, thereAfter, hereAfter } = await bothAfter([...before, ...pieces], after)
+          const { there, here, thereAfter, hereAfter } = await screensAfter([...before, ...pieces], after)
           expect(here).toEqual(there)
           expect(hereAfter).toEqual(thereAfter)
         },
@@ -355,16 +355,16 @@ describe('a screen that is painted again and again', () => {
   }, 240_000)
 
   test('is many times as fast as reading all of it', async () => {
-    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const screen = makeScreen({ cols: 80, rows: 24 }, ignoreReply)
     const real = createXterm({ cols: 80, rows: 24 })
     const rows = Array.from(
       { length: 24 },
       (_, y) => `\x1b[${y + 1};1H\x1b[3${y % 8}m${'y'.repeat(70)}\x1b[K`,
     )
     const paint = rows.join('').repeat(600)
-    await written(real, '\x1b[?1049h')
+    await write(real, '\x1b[?1049h')
     await screen.write('\x1b[?1049h')
-    const read = await cpuMsOf(() => written(real, paint))
+    const read = await cpuMsOf(() => write(real, paint))
     const printed = await cpuMsOf(() => screen.write(paint))
     screen.close()
     expect(printed).toBeLessThan(read)
@@ -381,18 +381,18 @@ describe('a terminal that nobody sits at', () => {
   })
 
   test('is drawn in its new size when it was made smaller', async () => {
-    const screen = makeScreen(size, quiet)
+    const screen = makeScreen(size, ignoreReply)
     await screen.write('one\r\ntwo')
     screen.resize({ cols: 10, rows: 3 })
     await screen.write(' three four')
     const late = createXterm({ cols: 10, rows: 3 })
-    await written(late, screen.serialize())
+    await write(late, screen.serialize())
     screen.close()
     expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
   })
 
   test('keeps a bounded part of what has scrolled away', async () => {
-    const screen = makeScreen({ cols: 200, rows: 10 }, quiet)
+    const screen = makeScreen({ cols: 200, rows: 10 }, ignoreReply)
     const colourful = Array.from({ length: 200 }, (_, n) => `\x1b[38;2;${n};1;2;48;2;9;${n};8mx`).join('')
     for (let n = 0; n < 900; n++) await screen.write(`${colourful}\r\n`)
     const chars = screen.serialize().length
@@ -402,7 +402,7 @@ describe('a terminal that nobody sits at', () => {
   })
 
   test('keeps no more of a character than a few marks', async () => {
-    const screen = makeScreen(size, quiet)
+    const screen = makeScreen(size, ignoreReply)
     await screen.write(`a${'\u0301'.repeat(500_000)}b`)
     const { length } = screen.serialize()
     screen.close()
@@ -432,19 +432,19 @@ describe('a terminal that nobody sits at', () => {
   ]
 
   test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
-    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const screen = makeScreen({ cols: 80, rows: 24 }, ignoreReply)
     await screen.write(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
     const late = createXterm({ cols: 80, rows: 24 })
-    await written(late, screen.serialize())
+    await write(late, screen.serialize())
     screen.close()
-    expect(seen(late).join()).toContain('end')
+    expect(visibleRows(late).join()).toContain('end')
   })
 
   test.each([
     ['of the usual size', { cols: 80, rows: 24 }, 10_000],
     ['as large as can be', { cols: 1_000, rows: 1_000 }, 20],
   ])('%s lets others have their turn while it reads', async (_, large, times) => {
-    const screen = makeScreen(large, quiet)
+    const screen = makeScreen(large, ignoreReply)
     let turns = 0
     const turn = () => {
       turns += 1
@@ -458,10 +458,10 @@ describe('a terminal that nobody sits at', () => {
   })
 
   test('keeps no links', async () => {
-    const screen = makeScreen(size, quiet)
+    const screen = makeScreen(size, ignoreReply)
     await screen.write(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
     const late = createXterm(size)
-    await written(late, screen.serialize())
+    await write(late, screen.serialize())
     screen.close()
     const links = (late as unknown as { _core: { _oscLinkService: { _dataByLinkId: Map<number, unknown> } } })
       ._core
@@ -472,18 +472,18 @@ describe('a terminal that nobody sits at', () => {
     ['erased', '\x1b[1J'],
     ['erased but for what is protected', '\x1b[?1J'],
   ])('goes on after all of it was %s from its last cell upwards', async (_, erase) => {
-    const screen = makeScreen(size, quiet)
+    const screen = makeScreen(size, ignoreReply)
     await screen.write(`\x1b[?2004hgone\x1b[6;20H${erase}`)
     await screen.write('\x1b[Hafter')
     const late = createXterm(size)
-    await written(late, screen.serialize())
+    await write(late, screen.serialize())
     screen.close()
-    expect(seen(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
+    expect(visibleRows(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
     expect(late.modes.bracketedPasteMode).toBe(true)
   })
 
   test('lets whoever waits for it go when it is closed', async () => {
-    const screen = makeScreen(size, quiet)
+    const screen = makeScreen(size, ignoreReply)
     const waiting = Promise.all([screen.write('a'), screen.write('b'), screen.write('c')])
     screen.close()
     await waiting
