@@ -1,5 +1,5 @@
 /** The house is as its map says: storeys, doors, names, and nothing ambient where decisions are made. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
@@ -24,12 +24,33 @@ test('this house is tidy', () => {
 
 test('every top-level folder is known', () => {
   const known =
-    'protocol core store providers actors transport worker oauth-helper inspector bin bench build test docs .ci'
+    'protocol core store providers actors transport worker oauth-helper inspector bin bench build examples test docs .ci'
   const folders = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory())
   const strange = folders
     .map(({ name }) => name)
     .filter((name) => ![...NOT_OURS, ...known.split(' ')].includes(name))
   expect(strange).toEqual([])
+})
+
+test('every file that a page of the project names is there', () => {
+  const pages = ['.', 'docs', 'test', 'examples'].flatMap((folder) =>
+    readdirSync(join(root, folder))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(folder, name)),
+  )
+  const missing = pages.flatMap((page) => {
+    const text = readFileSync(join(root, page), 'utf8').replace(/```[\s\S]*?```/g, '')
+    const linked = [...text.matchAll(/\]\((?!http)([^)#]+)\)/g)].map(([, path = '']) =>
+      join(dirname(page), path),
+    )
+    const named = [...text.matchAll(/`([\w./-]+\/[\w.-]+\.(?:ts|md|mjs|json))`/g)].map(
+      ([, path = '']) => path,
+    )
+    const exists = (path: string) =>
+      [root, join(root, dirname(page))].some((from) => existsSync(join(from, path)))
+    return [...linked, ...named].filter((path) => !exists(path)).map((path) => `${page}: ${path}`)
+  })
+  expect(missing).toEqual([])
 })
 
 test('nothing in the tree needs its install script', () => {

@@ -36,6 +36,7 @@ const STOREYS: Readonly<Record<string, readonly string[]>> = {
   inspector: ['protocol/', 'core/'],
   bin: ['*'],
   bench: ['*'],
+  examples: ['*'],
   build: ['*'],
   test: ['*'],
 }
@@ -62,7 +63,7 @@ const TYPE_DOORS: Readonly<Record<string, RegExp>> = {
   '@xterm/headless': /^worker\/terminal\//,
 }
 
-const NO_DOOR_NEEDED = /^(test|bench|build)\//
+const NO_DOOR_NEEDED = /^(test|bench|build|examples)\//
 const PURE = /^(protocol|core|actors)\//
 
 /** What a decision or a life must not reach for by itself, and what it is handed instead. */
