@@ -47,7 +47,7 @@ async function written(kind: ActorKind): Promise<Golden> {
       const stage = createIsolatedSystem()
       stage.pose(pose)
       await stage.flush()
-      const record = stage.database.disk.get(kind.name)?.get(pose.key)
+      const record = stage.database.snapshotTable.get(kind.name)?.get(pose.key)
       if (record === undefined) throw new Error(`no ${pose.state} ${kind.name} was written`)
       const run = kind.split === undefined ? undefined : stage.database.runs.get(pose.key)
       return { state: pose.state, key: pose.key, record, ...(run === undefined ? {} : { run }) }
@@ -79,7 +79,7 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
   test.each(files)('%s: every snapshot is restored, in its state', (file) => {
     for (const { state, key, record, run } of read(file).records) {
       const database = new CrashDatabase()
-      database.disk.set(name, new Map([[key, record]]))
+      database.snapshotTable.set(name, new Map([[key, record]]))
       if (run !== undefined) database.runs.set(key, run)
       const seen: unknown[] = []
       const { system } = createIsolatedSystem(database, undefined, {

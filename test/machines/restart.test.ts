@@ -59,7 +59,7 @@ describe('a lease', () => {
     await flush()
     expect(system.peek('lease', 'ls-1')).toBeUndefined()
     expect(done.at(-1)).toBe('lease.acknowledge completion')
-    expect(database.disk.get('lease')?.size).toBe(0)
+    expect(database.snapshotTable.get('lease')?.size).toBe(0)
   })
 
   test.each(leases.map((posed) => [posed.state, posed] as const))(
@@ -70,7 +70,7 @@ describe('a lease', () => {
         system.send('lease', 'ls-1', event)
         await flush()
         expect(system.peek('lease', 'ls-1')).toBeUndefined()
-        expect(database.disk.get('lease')?.size).toBe(0)
+        expect(database.snapshotTable.get('lease')?.size).toBe(0)
       }
     },
   )
@@ -104,7 +104,7 @@ describe('a run', () => {
       system.send('run', 'run-1', event)
     await flush()
     expect(system.peek('run', 'run-1')).toBeUndefined()
-    expect(database.disk.get('run')?.size).toBe(0)
+    expect(database.snapshotTable.get('run')?.size).toBe(0)
     expect(database.runs.get('run-1')?.status).toBe('completed')
   })
 })
@@ -122,7 +122,7 @@ test.each(['held', 'adrift', 'cancelling'])(
     const other = createIsolatedSystem()
     other.pose(lease)
     await other.flush()
-    first.database.disk.set('lease', other.database.disk.get('lease') ?? new Map())
+    first.database.snapshotTable.set('lease', other.database.snapshotTable.get('lease') ?? new Map())
     first.system.stop()
 
     const { system, flush } = createIsolatedSystem(first.database)
@@ -145,11 +145,11 @@ describe('a worker', () => {
 
     system.send('worker', 'wk-1', renamed)
     await flush()
-    expect(database.disk.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
+    expect(database.snapshotTable.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
     system.send('worker', 'wk-1', revoked)
     await flush()
     expect(system.peek('worker', 'wk-1')).toBeUndefined()
-    expect(database.disk.get('worker')?.size).toBe(0)
+    expect(database.snapshotTable.get('worker')?.size).toBe(0)
     expect(system.pendingDeadlines()).toBe(0)
   })
 })
@@ -181,6 +181,6 @@ describe('an execution', () => {
     for (const event of [salvaged, acknowledged]) system.send('execution', 'ls-1', event)
     await flush()
     expect(system.peek('execution', 'ls-1')).toBeUndefined()
-    expect(database.disk.get('execution')?.size).toBe(0)
+    expect(database.snapshotTable.get('execution')?.size).toBe(0)
   })
 })

@@ -20,13 +20,13 @@ import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.
 import { noNeighbours } from './no-providers.ts'
 import { keptLog, noMeters } from './recording-log.ts'
 
-const LIVES = 200
+const ACTORS = 200
 const RUNS = 50
 
 const [dataDir = '', token = ''] = process.argv.slice(2)
-const say = (line: string) => void writeSync(1, `${line}\n`)
+const print = (line: string) => void writeSync(1, `${line}\n`)
 const fail = (reason: string): never => {
-  say(`failed ${reason}`)
+  print(`failed ${reason}`)
   process.exit(1)
 }
 process.on('unhandledRejection', (error) => fail(String(error)))
@@ -37,7 +37,7 @@ const configText = await store.config.read()
 const configuration = readConfig(configText)
 if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
 
-const livesStore = await openStore({
+const actorStore = await openStore({
   dataDir: join(dataDir, 'counting'),
   clock: realClock,
   random: realChance,
@@ -45,17 +45,17 @@ const livesStore = await openStore({
   meters: noMeters,
 })
 
-const counting: ActorSystem = new ActorSystem({
+const actorSystem: ActorSystem = new ActorSystem({
   clock: realClock,
-  database: livesStore.database,
+  database: actorStore.database,
   log,
   meters: noMeters,
   kinds: [tallyKind()],
   runEffect: (effect) => {
     const told = effect as TallyEffect
     if (told.type !== 'tally.told') return
-    say(`told ${told.name} ${told.n}`)
-    setImmediate(() => counting.send('tally', told.name, { type: 'add' }))
+    print(`told ${told.name} ${told.n}`)
+    setImmediate(() => actorSystem.send('tally', told.name, { type: 'add' }))
   },
   onFatal: (reason) => fail(reason),
 })
@@ -85,27 +85,27 @@ const host = createHost({
       management: { host: '127.0.0.1', port },
     })
     if (!doors.ok) return fail(doors.refusal.message)
-    say(`open ${doors.value.managementPort}`)
+    print(`open ${doors.value.managementPort}`)
     return yes({ close: () => doors.value.close('stopping') })
   },
   finish: (exitCode) => process.exit(exitCode),
 })
 
-const restored = counting.restore()
+const restored = actorSystem.restore()
 if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: ${JSON.stringify(restored)}`)
-for (const [key, { c }] of livesStore.database.snapshots.all('tally'))
-  say(`found ${key} ${(c as TallyContext).n}`)
+for (const [key, { c }] of actorStore.database.snapshots.all('tally'))
+  print(`found ${key} ${(c as TallyContext).n}`)
 host.start()
-for (let life = 0; life < LIVES; life++) counting.spawn('tally', `life-${life}`, { name: `life-${life}` })
+for (let life = 0; life < ACTORS; life++) actorSystem.spawn('tally', `life-${life}`, { name: `life-${life}` })
 
 /** The same run over and over, its title saying how often. */
 async function rewrite(n: number): Promise<void> {
   const found = store.database.runs.get(sampleRun(n).id)?.ticket.title ?? '0'
-  say(`found run-${n} ${found}`)
+  print(`found run-${n} ${found}`)
   for (let round = Number(found) + 1; ; round++) {
     const run = sampleRun(n, round % 2 === 0 ? 'queued' : 'running')
     await store.database.commit([putRun({ ...run, ticket: { ...run.ticket, title: String(round) } })])
-    say(`told run-${n} ${round}`)
+    print(`told run-${n} ${round}`)
   }
 }
 for (let n = 0; n < RUNS; n++) void rewrite(n)

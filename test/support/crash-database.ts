@@ -14,19 +14,19 @@ interface InFlight {
 }
 
 export class CrashDatabase {
-  readonly disk = new Map<string, Map<string, ActorSnapshot>>()
+  readonly snapshotTable = new Map<string, Map<string, ActorSnapshot>>()
   readonly runs = new Map<string, Run>()
-  readonly facts = new Map<KeyValueCollection, Map<string, object>>()
+  readonly keyValueTable = new Map<KeyValueCollection, Map<string, object>>()
   /** By run, the chunks of lines as they were written. */
   readonly events = new Map<string, { readonly first: number; readonly lines: string }[]>()
   #inFlight: InFlight[] = []
   commits = 0
 
   readonly snapshots = {
-    get: (kind: string, key: string) => this.disk.get(kind)?.get(key),
+    get: (kind: string, key: string) => this.snapshotTable.get(kind)?.get(key),
     all: (kind: string): Iterable<readonly [string, ActorSnapshot]> =>
-      [...(this.disk.get(kind) ?? [])].sort(),
-    kinds: () => [...this.disk.keys()],
+      [...(this.snapshotTable.get(kind) ?? [])].sort(),
+    kinds: () => [...this.snapshotTable.keys()],
   }
 
   commit = (writes: readonly Write[]): Promise<void> => {
@@ -48,7 +48,7 @@ export class CrashDatabase {
   }
 
   /** Says it is on disk before it is: the lie that the tests must notice. */
-  lie(): void {
+  acknowledgeUnwritten(): void {
     this.#inFlight.shift()?.done()
   }
 
@@ -68,13 +68,13 @@ export class CrashDatabase {
   #put(write: Write): void {
     switch (write.table) {
       case 'snapshot':
-        replace(shelfIn(this.disk, write.kind), write.key, write.record)
+        replace(collectionIn(this.snapshotTable, write.kind), write.key, write.record)
         break
       case 'run':
         replace(this.runs, write.id, write.run)
         break
       case 'key-value':
-        replace(shelfIn(this.facts, write.collection), write.key, write.value)
+        replace(collectionIn(this.keyValueTable, write.collection), write.key, write.value)
         break
       case 'events': {
         const { runId, first, lines } = write
@@ -84,10 +84,10 @@ export class CrashDatabase {
   }
 }
 
-function shelfIn<K, T>(shelves: Map<K, Map<string, T>>, name: K): Map<string, T> {
-  const shelf = shelves.get(name) ?? new Map<string, T>()
-  shelves.set(name, shelf)
-  return shelf
+function collectionIn<K, T>(collections: Map<K, Map<string, T>>, name: K): Map<string, T> {
+  const collection = collections.get(name) ?? new Map<string, T>()
+  collections.set(name, collection)
+  return collection
 }
 
 function replace<T>(map: Map<string, T>, key: string, value: T | null): void {

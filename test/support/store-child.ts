@@ -21,16 +21,16 @@ import { LmdbControlDatabase } from '../../store/lmdb/control-database.ts'
 import { acquireLock } from '../../store/lock.ts'
 import { openStore } from '../../store/store.ts'
 import { openWorkerStore } from '../../store/worker-store.ts'
-import { logEvent, putEvents, putLife, runId } from '../adapters/store/samples.ts'
+import { logEvent, putEvents, putSnapshot, runId } from '../adapters/store/samples.ts'
 import { keptLog, noMeters as meters } from './recording-log.ts'
 
 const log = keptLog()
 
 /** Written at once: what was said before a kill was said. */
-const say = (line: string) => writeSync(1, `${line}\n`)
-process.on('unhandledRejection', (error) => say(`unhandled ${String(error)}`))
+const print = (line: string) => writeSync(1, `${line}\n`)
+process.on('unhandledRejection', (error) => print(`unhandled ${String(error)}`))
 
-const openLedger = (folder: string) =>
+const openDatabase = (folder: string) =>
   new LmdbControlDatabase({ folder, clock, log, meters, emergencySpaceBytes: 64 * 1024 })
 const record = (n: number, bytes = 0) => {
   return { v: 1, s: 'held', c: { n, padding: 'x'.repeat(bytes + (n % 300)), [`key${n % 40}`]: n } }
@@ -40,7 +40,7 @@ const WAVES = 45
 
 async function faults(folder: string, what: string, errno: string, lasts: string, from: number, to: number) {
   for (let n = from; n <= to; n++) await oneFault(folder, what, errno, lasts, n)
-  say('done')
+  print('done')
   // A heap that lmdb has overrun may fail while it is cleared up; all that matters was said.
   process.kill(process.pid, 'SIGKILL')
 }
@@ -50,10 +50,10 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   const control = String(process.env.DISK_FAULTS)
   const full = join(folder, `full-${n}`)
   mkdirSync(own)
-  say(`begin ${n}`)
+  print(`begin ${n}`)
   // An elder that was aborted leaves its fault armed, and opening writes too.
   rmSync(control, { force: true })
-  const database = openLedger(own)
+  const database = openDatabase(own)
   const states: string[] = []
   const ready = new Promise<void>((resolve) => {
     database.onState((state: StoreState) => {
@@ -68,9 +68,9 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   await writeWaves(database, n, what === 'grow' ? 30_000 : 0)
   if (states.length > 0) await ready
   rmSync(control, { force: true })
-  say(`states ${n} ${states.join(',')}`)
+  print(`states ${n} ${states.join(',')}`)
   await database.close()
-  say(`closed ${n}`)
+  print(`closed ${n}`)
 }
 
 async function writeWaves(database: LmdbControlDatabase, n: number, bytes: number) {
@@ -84,12 +84,12 @@ async function writeWaves(database: LmdbControlDatabase, n: number, bytes: numbe
           const isBroken = database.state().is === 'broken'
           const event = logEvent(runId(i), isBroken ? 0 : database.eventBuffer.nextIndex(runId(i)))
           await database.commit([
-            putLife(kind, key, record(wave * 10 + i, bytes)),
+            putSnapshot(kind, key, record(wave * 10 + i, bytes)),
             putEvents(runId(i), [event]),
           ])
-          say(`ack ${n} ${kind} ${key} ${wave * 10 + i}`)
+          print(`ack ${n} ${kind} ${key} ${wave * 10 + i}`)
         } catch (error) {
-          say(`refused ${n} ${kind} ${key} ${error instanceof Error ? error.name : ''}`)
+          print(`refused ${n} ${kind} ${key} ${error instanceof Error ? error.name : ''}`)
         }
       }),
     )
@@ -97,8 +97,8 @@ async function writeWaves(database: LmdbControlDatabase, n: number, bytes: numbe
 }
 
 async function flood(folder: string, first: number) {
-  const database = openLedger(folder)
-  say('open')
+  const database = openDatabase(folder)
+  print('open')
   await Promise.all(
     Array.from({ length: 32 }, async (_, caller) => {
       for (let n = first; ; n++) {
@@ -109,29 +109,29 @@ async function flood(folder: string, first: number) {
           record: record(n),
         }))
         await database.commit(both)
-        say(`ack ${n % 7 === 0 ? 'worker' : 'lease'} ${caller} ${n}`)
+        print(`ack ${n % 7 === 0 ? 'worker' : 'lease'} ${caller} ${n}`)
       }
     }),
   )
 }
 
-async function events(dataDir: string, life: number) {
+async function events(dataDir: string, processNumber: number) {
   const store = await openStore({ dataDir, clock, random, log, meters, emergencySpaceBytes: 64 * 1024 })
-  say('open')
+  print('open')
   await Promise.all(
     Array.from({ length: 12 }, async (_, caller) => {
       for (let round = 0; ; round++) {
         // The first run of a caller is the same in every life, and some grow large.
-        const id = runId(round % 4 === 0 ? caller : 1_000 * (1 + life * 12 + caller) + round)
+        const id = runId(round % 4 === 0 ? caller : 1_000 * (1 + processNumber * 12 + caller) + round)
         for (let n = 0; n < 8; n++) {
           const first = store.events.nextIndex(id)
           const text = 'x'.repeat(caller === 0 ? 30_000 : (first * 97) % 2_000)
           const chunk = Array.from({ length: 1 + (n % 3) }, (_, i) => logEvent(id, first + i, text))
           await store.database.commit([
             putEvents(id, chunk),
-            putLife('lease', id, record(first + chunk.length)),
+            putSnapshot('lease', id, record(first + chunk.length)),
           ])
-          say(`ack ${id} ${first + chunk.length}`)
+          print(`ack ${id} ${first + chunk.length}`)
         }
       }
     }),
@@ -139,23 +139,30 @@ async function events(dataDir: string, life: number) {
 }
 
 /** Frame n of a lease, as long as its number says; the longest are as long as a frame may be. */
-const frameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
+const sampleFrameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
 
-async function frames(dataDir: string, life: number) {
-  const spool = await openWorkerStore({ dataDir, clock, random, log, meters, emergencySpaceBytes: 64 * 1024 })
-  say('open')
+async function frames(dataDir: string, processNumber: number) {
+  const workerStore = await openWorkerStore({
+    dataDir,
+    clock,
+    random,
+    log,
+    meters,
+    emergencySpaceBytes: 64 * 1024,
+  })
+  print('open')
   await Promise.all(
     Array.from({ length: 6 }, async (_, caller) => {
-      const lease = `ls-${life}-${caller}`
+      const lease = `ls-${processNumber}-${caller}`
       for (let n = 1; ; n++) {
         const key = `${lease}/${String(n).padStart(10, '0')}`
         const trimmed = `${lease}/${String(n - 20).padStart(10, '0')}`
-        await spool.commit([
-          { table: 'key-value', collection: 'frame', key, value: { text: frameText(n) } },
+        await workerStore.commit([
+          { table: 'key-value', collection: 'frame', key, value: { text: sampleFrameText(n) } },
           { table: 'key-value', collection: 'frame', key: trimmed, value: null },
           { table: 'key-value', collection: 'outbox', key: lease, value: { acked: Math.max(0, n - 20) } },
         ])
-        say(`ack ${lease} ${n}`)
+        print(`ack ${lease} ${n}`)
       }
     }),
   )
@@ -168,12 +175,12 @@ async function lock(folder: string, rounds: number, start: number) {
     }
     try {
       acquireLock(join(folder, `${round}`), random)
-      say(`won ${round}`)
+      print(`won ${round}`)
     } catch (error) {
-      say(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
+      print(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
     }
   }
-  say('done')
+  print('done')
   // Stays alive, and so holds what it won, until the parent has seen all.
   setInterval(() => {}, 1_000)
 }

@@ -12,9 +12,9 @@ const ENOSPC = 28
 const EIO = 5
 const shim = compileC('test/support/disk-faults.c', ['-shared', '-fPIC', '-O1', '-U_FILE_OFFSET_BITS'])
 
-type What = 'write' | 'grow' | 'sync'
+type FaultKind = 'write' | 'grow' | 'sync'
 
-interface Told {
+interface ChildReport {
   readonly acks: { readonly n: string; readonly kind: string; readonly key: string; readonly value: number }[]
   readonly refusals: string[]
   readonly states: Map<string, string>
@@ -25,11 +25,11 @@ interface Told {
 
 async function runFaults(
   folder: string,
-  what: What,
+  what: FaultKind,
   errno: number,
   lasts: 'lasting' | 'once',
   to: number,
-): Promise<Told> {
+): Promise<ChildReport> {
   const env = { LD_PRELOAD: shim, DISK_FAULTS: join(folder, 'control') }
   const lines: string[] = []
   let aborts = 0
@@ -57,10 +57,10 @@ async function runFaults(
           ?.split(' ')[1] ?? from,
       )
   }
-  return { ...told(lines), aborts }
+  return { ...parseReport(lines), aborts }
 }
 
-function told(lines: readonly string[]): Told {
+function parseReport(lines: readonly string[]): ChildReport {
   const words = lines.map((line) => line.split(' '))
   const of = (what: string) => words.filter(([first]) => first === what)
   return {
@@ -72,7 +72,7 @@ function told(lines: readonly string[]): Told {
   }
 }
 
-async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
+async function findMissing(folder: string, acks: ChildReport['acks']): Promise<string[]> {
   const lacks: string[] = []
   for (const n of new Set(acks.map((ack) => ack.n))) {
     const log = keptLog()
@@ -108,7 +108,7 @@ test('a disk with no room to grow: commits wait, go through once there is room, 
   expect(aborts).toBe(0)
   expect(refusals).toEqual([])
   expect(unhandled).toEqual([])
-  expect(await missing(folder, acks)).toEqual([])
+  expect(await findMissing(folder, acks)).toEqual([])
 }, 240_000)
 
 test('a full disk met by the database itself, at any write: the same batch goes through later', async () => {
@@ -124,10 +124,10 @@ test('a full disk met by the database itself, at any write: the same batch goes 
   expect(states.size).toBeGreaterThanOrEqual(40 - aborts)
   expect(refusals).toEqual([])
   expect(unhandled).toEqual([])
-  expect(await missing(folder, acks)).toEqual([])
+  expect(await findMissing(folder, acks)).toEqual([])
 }, 240_000)
 
-test.each<[string, What]>([
+test.each<[string, FaultKind]>([
   ['a failing sync', 'sync'],
   ['a failing write', 'write'],
 ])(
@@ -140,7 +140,7 @@ test.each<[string, What]>([
     expect(refusals.length).toBeGreaterThanOrEqual(40 - aborts)
     expect(refusals.filter((line) => !line.endsWith(' StoreBroken'))).toEqual([])
     expect(unhandled).toEqual([])
-    expect(await missing(folder, acks)).toEqual([])
+    expect(await findMissing(folder, acks)).toEqual([])
   },
   240_000,
 )
@@ -150,5 +150,5 @@ test('a sync that fails because the disk is full is a full disk, not a broken on
   const { acks, refusals, states } = await runFaults(folder, 'sync', ENOSPC, 'lasting', 8)
   expect([...new Set(states.values())]).toEqual(['degraded,ready'])
   expect(refusals).toEqual([])
-  expect(await missing(folder, acks)).toEqual([])
+  expect(await findMissing(folder, acks)).toEqual([])
 }, 240_000)

@@ -7,13 +7,13 @@ import { tempFolder } from '../../support/real-files.ts'
 
 const BYTES = 64 * 1024
 /** Longer than it takes another thread to give a file its name. */
-const LOOK_MS = 20
+const POLL_MS = 20
 
 /** Before anybody in this process has heard that the file got its name: this thread does not rest meanwhile. */
 async function hasJustAppeared(file: string): Promise<void> {
   for (let isThere = false; !isThere; ) {
     await new Promise((resolve) => setImmediate(resolve))
-    const end = performance.now() + LOOK_MS
+    const end = performance.now() + POLL_MS
     while (!isThere && performance.now() < end) isThere = existsSync(file)
   }
 }

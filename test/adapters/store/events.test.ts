@@ -29,7 +29,7 @@ import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { logEvent, logEvents, putEvents, runId } from './samples.ts'
 
-interface World {
+interface EventStore {
   readonly folder: string
   readonly runs: string
   readonly database: LmdbControlDatabase
@@ -38,14 +38,14 @@ interface World {
   close(): Promise<void>
 }
 
-const worlds: World[] = []
+const opened: EventStore[] = []
 
-function world(
+function openEvents(
   folder = tempFolder(),
   runs = join(folder, 'runs'),
   bufferBytesMax?: number,
   clock: Clock = realClock,
-): World {
+): EventStore {
   mkdirSync(runs, { recursive: true })
   const log = keptLog()
   const database = new LmdbControlDatabase({
@@ -68,45 +68,46 @@ function world(
     await events.settled()
   }
   const made = { folder, runs, database, events, log, close }
-  worlds.push(made)
+  opened.push(made)
   return made
 }
 
 /** A world where a second is soon over: for tests that only await what comes in the end. */
-const hastyWorld = (folder?: string, runs?: string) => world(folder, runs, undefined, hastyClock(20))
+const openFastEvents = (folder?: string, runs?: string) => openEvents(folder, runs, undefined, hastyClock(20))
 
 afterEach(async () => {
-  for (const each of worlds.splice(0)) await each.close()
+  for (const each of opened.splice(0)) await each.close()
 })
 
-const fileOf = ({ runs }: World, id = runId(1)) => join(runs, id, 'events.jsonl')
-const textOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
-const moved = ({ database }: World) => until('the tail is empty', () => database.eventBuffer.runs.size === 0)
-const put = ({ database }: World, from: number, to: number, id = runId(1)) =>
+const fileOf = ({ runs }: EventStore, id = runId(1)) => join(runs, id, 'events.jsonl')
+const linesOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
+const untilFlushed = ({ database }: EventStore) =>
+  until('the tail is empty', () => database.eventBuffer.runs.size === 0)
+const put = ({ database }: EventStore, from: number, to: number, id = runId(1)) =>
   database.commit([putEvents(id, logEvents(id, from, to))])
 
 /** A world whose first run has three events in its file, closed. */
-async function three(): Promise<World> {
-  const first = hastyWorld()
+async function withThreeEvents(): Promise<EventStore> {
+  const first = openFastEvents()
   await put(first, 0, 3)
-  await moved(first)
+  await untilFlushed(first)
   await first.close()
   return first
 }
 
 test('events are in the database first, and in the file of their run once it is quiet', async () => {
-  const here = world()
+  const here = openEvents()
   await put(here, 0, 2)
   expect(existsSync(fileOf(here))).toBe(false)
   await put(here, 2, 3)
-  await moved(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 3)))
+  await untilFlushed(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 3)))
   expect((statSync(fileOf(here)).mode & 0o777).toString(8)).toBe('600')
   expect(here.database.eventBuffer.keysOf(runId(1))).toEqual([])
   expect(here.database.eventBuffer.bytes).toBe(0)
   expect(here.events.nextIndex(runId(1))).toBe(3)
   await here.close()
-  const again = world(here.folder)
+  const again = openEvents(here.folder)
   expect(again.events.nextIndex(runId(1))).toBe(3)
   await put(again, 3, 5)
   expect(await again.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 5))
@@ -114,28 +115,28 @@ test('events are in the database first, and in the file of their run once it is 
 })
 
 test('what a life leaves in the tail is moved by the next one', async () => {
-  const first = world()
+  const first = openEvents()
   await put(first, 0, 4)
   await first.close()
   expect(existsSync(fileOf(first))).toBe(false)
-  const second = world(first.folder)
+  const second = openEvents(first.folder)
   expect(second.events.nextIndex(runId(1))).toBe(4)
-  await moved(second)
-  expect(readFileSync(fileOf(second), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 4)))
+  await untilFlushed(second)
+  expect(readFileSync(fileOf(second), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 4)))
 })
 
 test.each([
   ['half a line', '{"runId":"x","index":3,"ty'],
-  ['a chunk that is still in the tail', textOf(logEvents(runId(1), 3, 5))],
+  ['a chunk that is still in the tail', linesOf(logEvents(runId(1), 3, 5))],
   ['zeros', '\0'.repeat(5_000)],
 ])('%s behind what counts of a file is cut off before more is written', async (_name, behind) => {
-  const { folder } = await three()
-  const here = hastyWorld(folder)
+  const { folder } = await withThreeEvents()
+  const here = openFastEvents(folder)
   appendFileSync(fileOf(here), behind)
   expect(await here.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
   await put(here, 3, 5)
-  await moved(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 5)))
+  await untilFlushed(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 5)))
 })
 
 test.each<[string, (path: string) => void, number[]]>([
@@ -147,23 +148,23 @@ test.each<[string, (path: string) => void, number[]]>([
   'a file %s: its log says how much is missing, and no later event changes its index',
   async (_name, harm, indexes) => {
     for (const how of ['read first', 'written first']) {
-      const { folder } = await three()
-      const here = hastyWorld(folder)
+      const { folder } = await withThreeEvents()
+      const here = openFastEvents(folder)
       const { size } = statSync(fileOf(here))
       harm(fileOf(here))
       if (how === 'read first') await here.events.read(runId(1))
       expect(here.events.nextIndex(runId(1))).toBe(3)
       await put(here, 3, 5)
-      await moved(here)
+      await untilFlushed(here)
       const found = await here.events.read(runId(1))
       expect(found.map(({ index }) => index)).toEqual([...indexes, 3, 4])
-      const left = textOf(found.slice(0, -3)).length
+      const left = linesOf(found.slice(0, -3)).length
       expect(found.at(-3)).toMatchObject({
         type: 'log',
         stream: 'system',
         text: `${size - left} bytes of acknowledged events are missing from this log`,
       })
-      expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(found))
+      expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(found))
       expect(await here.events.read(runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
       await here.close()
     }
@@ -171,7 +172,7 @@ test.each<[string, (path: string) => void, number[]]>([
 )
 
 test('a tail that is large is moved while it grows, and any index is found in a large log', async () => {
-  const here = world()
+  const here = openEvents()
   const random = new Random(5)
   const all = Array.from({ length: 4_000 }, (_, n) =>
     logEvent(runId(1), n, 'y'.repeat(random.random(0.01) ? 300_000 : random.below(900))),
@@ -191,13 +192,13 @@ test('a tail that is large is moved while it grows, and any index is found in a 
     const found = await here.events.read(runId(1), { after, limit: 2 })
     expect(found.map(({ index }) => index)).toEqual([after + 1, after + 2].filter((index) => index < 4_000))
   }
-  await moved(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(all))
+  await untilFlushed(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(all))
 })
 
 test('many runs at once all move, a few files at a time, also when the tail is beyond its bound', async () => {
   for (const bufferBytesMax of [undefined, 1_000]) {
-    const here = world(tempFolder(), undefined, bufferBytesMax)
+    const here = openEvents(tempFolder(), undefined, bufferBytesMax)
     const ids = Array.from({ length: 400 }, (_, n) => runId(n))
     let most = 0
     for (let from = 0; from < 3; from++) {
@@ -213,13 +214,13 @@ test('many runs at once all move, a few files at a time, also when the tail is b
       100_000,
     )
     expect(most).toBeLessThanOrEqual(4)
-    for (const id of ids) expect(readFileSync(fileOf(here, id), 'utf8')).toBe(textOf(logEvents(id, 0, 3)))
+    for (const id of ids) expect(readFileSync(fileOf(here, id), 'utf8')).toBe(linesOf(logEvents(id, 0, 3)))
     await here.close()
   }
 }, 240_000)
 
 test('a file that cannot be written holds nobody up, and is written once it can be', async () => {
-  const here = hastyWorld()
+  const here = openFastEvents()
   mkdirSync(fileOf(here), { recursive: true })
   await put(here, 0, 2)
   await put(here, 0, 2, runId(2))
@@ -229,8 +230,8 @@ test('a file that cannot be written holds nobody up, and is written once it can 
   )
   expect(here.events.nextIndex(runId(1))).toBe(2)
   rmdirSync(fileOf(here))
-  await moved(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 2)))
+  await untilFlushed(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 2)))
   expect(here.database.state()).toEqual({ is: 'ready' })
 })
 
@@ -238,7 +239,7 @@ test('a disk without room for files: events stay in the database, and move once 
   const mounted = tempFolder()
   // Only root may mount; for others there is nothing to see.
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', mounted]).status !== 0) return
-  const here = hastyWorld(tempFolder(), mounted)
+  const here = openFastEvents(tempFolder(), mounted)
   try {
     const filler = join(mounted, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
@@ -252,8 +253,8 @@ test('a disk without room for files: events stay in the database, and move once 
     expect(await here.events.read(runId(1))).toEqual(all)
     expect(here.database.state()).toEqual({ is: 'ready' })
     rmSync(filler)
-    await moved(here)
-    expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(all))
+    await untilFlushed(here)
+    expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(all))
   } finally {
     await here.close()
     execFileSync('umount', [mounted])
@@ -261,7 +262,7 @@ test('a disk without room for files: events stay in the database, and move once 
 })
 
 test('a run is removed from tail, record and folder, also while it is moved', async () => {
-  const here = hastyWorld()
+  const here = openFastEvents()
   const ids = Array.from({ length: 40 }, (_, n) => runId(n))
   await Promise.all(ids.map((id) => put(here, 0, 2, id)))
   await until('some moved', () => readdirSync(here.runs).length > 0)
@@ -273,11 +274,11 @@ test('a run is removed from tail, record and folder, also while it is moved', as
     expect(here.events.nextIndex(id)).toBe(0)
   }
   await here.close()
-  expect(world(here.folder).database.eventBuffer.runs.size).toBe(0)
+  expect(openEvents(here.folder).database.eventBuffer.runs.size).toBe(0)
 })
 
 test('names that are no run ids reach no disk', async () => {
-  const { events } = world()
+  const { events } = openEvents()
   for (const id of ['..', '../x', 'a/b', '']) {
     await expect(events.read(id)).rejects.toThrow(TypeError)
     await expect(events.remove(id)).rejects.toThrow(TypeError)
@@ -303,14 +304,14 @@ test('files from before the ledger knew of them are adopted up to their last who
   mkdirSync(join(dataDir, 'runs', runId(1)))
   mkdirSync(join(dataDir, 'runs', 'not a run'))
   mkdirSync(join(dataDir, 'runs', runId(2)))
-  writeFileSync(path, `${textOf(logEvents(runId(1), 0, 3))}{"runId":"x","ind`)
+  writeFileSync(path, `${linesOf(logEvents(runId(1), 0, 3))}{"runId":"x","ind`)
 
   const store = await openStore(options)
   expect(store.events.nextIndex(runId(1))).toBe(3)
   expect(store.events.nextIndex(runId(2))).toBe(0)
   await store.database.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
   expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 4))
-  await until('it moved', () => readFileSync(path, 'utf8') === textOf(logEvents(runId(1), 0, 4)))
+  await until('it moved', () => readFileSync(path, 'utf8') === linesOf(logEvents(runId(1), 0, 4)))
   await store.close()
   const again = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
   expect(again.openDB<string, string>({ name: 'meta', encoding: 'string' }).get('format')).toBe(`${FORMAT}`)

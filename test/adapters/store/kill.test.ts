@@ -27,8 +27,8 @@ test(
       await new Promise((resolve) => setTimeout(resolve, random.below(120)))
       child.process.kill('SIGKILL')
       expect(await child.ended).toBe('SIGKILL')
-      learn(known, child.lines)
-      expect(await lackingIn(folder, known)).toEqual([])
+      recordAcks(known, child.lines)
+      expect(await findLost(folder, known)).toEqual([])
     }
     expect(known.size).toBeGreaterThan(32)
   },
@@ -54,7 +54,7 @@ test(
         const [what, runId = '', next] = line.split(' ')
         if (what === 'ack') known.set(runId, Number(next))
       }
-      expect(await wrongEventsIn(dataDir, known)).toEqual([])
+      expect(await findWrongEvents(dataDir, known)).toEqual([])
     }
     expect(known.size).toBeGreaterThan(100)
   },
@@ -62,7 +62,7 @@ test(
 )
 
 /** Events that were not acknowledged may be there, if all of their commit is. */
-async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+async function findWrongEvents(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const store = await openStore({
     dataDir,
     clock: realClock,
@@ -84,7 +84,7 @@ async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>
   return wrong
 }
 
-function learn(known: Map<string, number>, lines: readonly string[]): void {
+function recordAcks(known: Map<string, number>, lines: readonly string[]): void {
   // Every life counts on from above its elder's numbers, so a later write is never the smaller one.
   for (const line of lines) {
     const [what, kind, caller, n] = line.split(' ')
@@ -93,7 +93,7 @@ function learn(known: Map<string, number>, lines: readonly string[]): void {
 }
 
 /** A later write that was not acknowledged may be there too; an older value may not. Both halves of a commit agree. */
-async function lackingIn(folder: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+async function findLost(folder: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const database = new LmdbControlDatabase({
     folder,
     clock: realClock,

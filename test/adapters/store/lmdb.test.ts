@@ -15,9 +15,9 @@ import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { cpuMsOf } from '../../support/cpu-time.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
-import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
+import { putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
-const openLedger = (folder: string, emergencySpaceBytes = 0) =>
+const openDatabase = (folder: string, emergencySpaceBytes = 0) =>
   new LmdbControlDatabase({
     folder,
     clock: realClock,
@@ -32,8 +32,8 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 test('nobody else can read the database or its ballast', async () => {
   const folder = join(tempFolder(), 'state.d')
-  const database = openLedger(folder, 32 * 1024)
-  await database.commit([putLife('lease', 'a', life(1))])
+  const database = openDatabase(folder, 32 * 1024)
+  await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
   await until('the ballast is there', () => existsSync(join(folder, 'ballast')))
   expect(modeOf(folder)).toBe('700')
   expect(readdirSync(folder).sort()).toEqual(['ballast', 'data.mdb', 'lock.mdb'])
@@ -44,13 +44,17 @@ test('nobody else can read the database or its ballast', async () => {
 
 test('all is there after closing and opening again', async () => {
   const folder = tempFolder()
-  const first = openLedger(folder)
-  await first.commit([putRun(sampleRun(1)), putRun(sampleRun(2, 'failed')), putLife('lease', 'a', life(1))])
+  const first = openDatabase(folder)
+  await first.commit([
+    putRun(sampleRun(1)),
+    putRun(sampleRun(2, 'failed')),
+    putSnapshot('lease', 'a', sampleSnapshot(1)),
+  ])
   await first.close()
-  const second = openLedger(folder)
+  const second = openDatabase(folder)
   expect(second.runs.list({})).toEqual([sampleRun(2, 'failed'), sampleRun(1)])
   expect(second.runs.count('failed')).toBe(1)
-  expect(second.snapshots.get('lease', 'a')).toEqual(life(1))
+  expect(second.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
   expect(second.snapshots.kinds()).toEqual(['lease'])
   await second.close()
 })
@@ -59,11 +63,11 @@ test('more shapes than the codec can number are still read back by the next life
   const folder = tempFolder()
   const record = (n: number) => ({ v: 1, s: 'held', c: { [`only${n}`]: { [`inner${n}`]: n, shared: 'x' } } })
   for (const from of [0, 300, 600]) {
-    const database = openLedger(folder)
+    const database = openDatabase(folder)
     for (let n = 0; n < from; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(record(n))
     await Promise.all(
       Array.from({ length: 300 }, (_, i) =>
-        database.commit([putLife('lease', `k${from + i}`, record(from + i))]),
+        database.commit([putSnapshot('lease', `k${from + i}`, record(from + i))]),
       ),
     )
     for (let n = 0; n < from + 300; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(record(n))
@@ -72,12 +76,12 @@ test('more shapes than the codec can number are still read back by the next life
 })
 
 test('what cannot be stored is refused alone, and nothing of its commit is written', async () => {
-  const database = openLedger(tempFolder())
+  const database = openDatabase(tempFolder())
   const odd = { v: 1, s: 'x', c: { odd: Symbol('odd') } }
   const [bad, longKey, good] = await Promise.allSettled([
-    database.commit([putLife('lease', 'half', life(1)), putLife('lease', 'odd', odd)]),
-    database.commit([putLife('lease', 'x'.repeat(600), life(1))]),
-    database.commit([putLife('lease', 'good', life(1))]),
+    database.commit([putSnapshot('lease', 'half', sampleSnapshot(1)), putSnapshot('lease', 'odd', odd)]),
+    database.commit([putSnapshot('lease', 'x'.repeat(600), sampleSnapshot(1))]),
+    database.commit([putSnapshot('lease', 'good', sampleSnapshot(1))]),
   ])
   expect([bad?.status, longKey?.status, good?.status]).toEqual(['rejected', 'rejected', 'fulfilled'])
   expect([...database.snapshots.all('lease')].map(([key]) => key)).toEqual(['good'])
@@ -90,8 +94,8 @@ test('a database written by a newer program is refused, and left alone', async (
   const newer = openRaw(folder)
   await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', String(FORMAT + 1))
   await newer.close()
-  expect(() => openLedger(folder)).toThrow(StoreTooNew)
-  expect(() => openLedger(folder)).toThrow(`format ${FORMAT + 1}, this one knows ${FORMAT}`)
+  expect(() => openDatabase(folder)).toThrow(StoreTooNew)
+  expect(() => openDatabase(folder)).toThrow(`format ${FORMAT + 1}, this one knows ${FORMAT}`)
   const after = openRaw(folder)
   expect([...after.getKeys()]).toEqual(['meta'])
   await after.close()
@@ -103,19 +107,20 @@ test.each([
   ['is nothing at all', Buffer.from([0x92, 1, 0xc0])],
 ])('a run whose record %s costs the commit that updates it, and nothing else', async (_name, bytes) => {
   const folder = tempFolder()
-  const first = openLedger(folder)
+  const first = openDatabase(folder)
   await first.commit([putRun(sampleRun(1)), putRun(sampleRun(2))])
   await first.close()
   const raw = openRaw(folder)
   await raw.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' }).put(runId(1), bytes)
   await raw.close()
 
-  const database = openLedger(folder)
-  const bad = () => database.commit([putLife('lease', 'bad', life(1)), putRun(sampleRun(1, 'failed'))])
+  const database = openDatabase(folder)
+  const bad = () =>
+    database.commit([putSnapshot('lease', 'bad', sampleSnapshot(1)), putRun(sampleRun(1, 'failed'))])
   await expect(bad()).rejects.toThrow(StoreUnreadable)
   const odd = { v: 1, s: 'x', c: { aShapeOfItsOwn: 1 } }
   const settled = await Promise.allSettled([
-    database.commit([putLife('lease', 'good', odd)]),
+    database.commit([putSnapshot('lease', 'good', odd)]),
     bad(),
     database.commit([putRun(sampleRun(2, 'failed')), putRun(sampleRun(3))]),
   ])
@@ -123,7 +128,7 @@ test.each([
   expect(database.state()).toEqual({ is: 'ready' })
   await database.close()
 
-  const again = openLedger(folder)
+  const again = openDatabase(folder)
   expect([...again.snapshots.all('lease')]).toEqual([['good', odd]])
   expect([again.runs.count('queued'), again.runs.count('failed')]).toEqual([2, 1])
   expect(again.runs.get(runId(2))).toEqual(sampleRun(2, 'failed'))
@@ -132,7 +137,7 @@ test.each([
 
 test('a database that breaks in the middle of a batch lands what was put with its counts and shapes', async () => {
   const folder = tempFolder()
-  const database = openLedger(folder)
+  const database = openDatabase(folder)
   const put = RunIndexChanges.prototype.put
   const spy = jest.spyOn(RunIndexChanges.prototype, 'put').mockImplementation(function (
     this: RunIndexChanges,
@@ -148,7 +153,7 @@ test('a database that breaks in the middle of a batch lands what was put with it
   for (const commit of commits) await expect(commit).rejects.toThrow(StoreBroken)
   await closed
   spy.mockRestore()
-  const again = openLedger(folder)
+  const again = openDatabase(folder)
   expect(again.runs.list({ status: ['failed'] })).toEqual([sampleRun(1, 'failed')])
   expect(again.runs.count('failed')).toBe(1)
   await again.close()
@@ -157,7 +162,7 @@ test('a database that breaks in the middle of a batch lands what was put with it
 test('a half-made ballast of an earlier life takes up no room', async () => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'ballast.tmp'), 'x'.repeat(4096))
-  const database = openLedger(folder)
+  const database = openDatabase(folder)
   expect(existsSync(join(folder, 'ballast.tmp'))).toBe(false)
   await database.close()
 })
@@ -169,37 +174,37 @@ test.each([
 ])('a file %s is no database, and refused with its folder', (_name, text) => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'data.mdb'), text)
-  expect(() => openLedger(folder)).toThrow(StoreUnreadable)
-  expect(() => openLedger(folder)).toThrow(folder)
+  expect(() => openDatabase(folder)).toThrow(StoreUnreadable)
+  expect(() => openDatabase(folder)).toThrow(folder)
 })
 
 test('a backup taken while writing opens, and holds what was acknowledged before it', async () => {
   const folder = tempFolder()
-  const database = openLedger(join(folder, 'state'))
-  for (let n = 0; n < 50; n++) await database.commit([putLife('lease', `k${n}`, life(n))])
+  const database = openDatabase(join(folder, 'state'))
+  for (let n = 0; n < 50; n++) await database.commit([putSnapshot('lease', `k${n}`, sampleSnapshot(n))])
   const copying = database.backup(join(folder, 'copy'))
   const writing = Array.from({ length: 50 }, (_, n) =>
-    database.commit([putLife('lease', `late${n}`, life(n))]),
+    database.commit([putSnapshot('lease', `late${n}`, sampleSnapshot(n))]),
   )
   await copying
   await Promise.all(writing)
   await database.close()
-  const copy = openLedger(join(folder, 'copy'))
-  for (let n = 0; n < 50; n++) expect(copy.snapshots.get('lease', `k${n}`)).toEqual(life(n))
+  const copy = openDatabase(join(folder, 'copy'))
+  for (let n = 0; n < 50; n++) expect(copy.snapshots.get('lease', `k${n}`)).toEqual(sampleSnapshot(n))
   expect(modeOf(join(folder, 'copy', 'data.mdb'))).toBe('600')
   await copy.close()
 })
 
 test('20,000 stored runs do not slow the start down', async () => {
   const folder = tempFolder()
-  const first = openLedger(folder)
+  const first = openDatabase(folder)
   for (let from = 0; from < 20_000; from += 1_000) {
     await first.commit(Array.from({ length: 1_000 }, (_, i) => putRun(sampleRun(from + i, 'completed'))))
   }
   await first.close()
   let second = first
   const started = await cpuMsOf(() => {
-    second = openLedger(folder)
+    second = openDatabase(folder)
     expect(second.runs.count()).toBe(20_000)
     expect(second.runs.list({ limit: 3 }).map(({ id }) => id)).toEqual([19_999, 19_998, 19_997].map(runId))
   })
@@ -209,7 +214,7 @@ test('20,000 stored runs do not slow the start down', async () => {
 })
 
 test('what a child would inherit is named, the database among it', async () => {
-  const database = openLedger(tempFolder())
+  const database = openDatabase(tempFolder())
   const descriptors = inheritableDescriptors()
   expect(descriptors.length).toBeGreaterThan(0)
   const nowhere = openSync('/dev/null', 'r+')
@@ -230,16 +235,16 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
     return
   }
   const filler = join(mounted, 'filler')
-  const database = openLedger(join(mounted, 'state'), 2 * 1024 * 1024)
+  const database = openDatabase(join(mounted, 'state'), 2 * 1024 * 1024)
   try {
     await until('the ballast is there', () => existsSync(join(mounted, 'state', 'ballast')))
     const states: string[] = []
     database.onState(({ is }) => states.push(is))
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
-    const big = (n: number) => ({ ...life(n), c: { n, text: 'x'.repeat(100_000) } })
+    const big = (n: number) => ({ ...sampleSnapshot(n), c: { n, text: 'x'.repeat(100_000) } })
     const acknowledged = new Set<number>()
     const commits = Array.from({ length: 120 }, async (_, n) => {
-      await database.commit([putLife('lease', `k${n}`, big(n))])
+      await database.commit([putSnapshot('lease', `k${n}`, big(n))])
       acknowledged.add(n)
     })
     await until('the full disk is noticed', () => states.includes('degraded'))
@@ -259,7 +264,7 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
 
 test('no transaction takes more of the file than was reckoned beforehand', async () => {
   const folder = tempFolder()
-  const database = openLedger(folder)
+  const database = openDatabase(folder)
   const root = openRaw(folder)
   // Every store has its environment; lmdb's types leave it out.
   const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }

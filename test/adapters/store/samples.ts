@@ -32,13 +32,13 @@ export function sampleRun(n: number, status: RunStatus = 'queued', ticket = `t-$
 
 export const putRun = (run: Run): Write => ({ table: 'run', id: run.id, run })
 
-export const life = (n: number): ActorSnapshot => ({
+export const sampleSnapshot = (n: number): ActorSnapshot => ({
   v: 1,
   s: 'held',
   c: { n, list: [1, 'two', null], deep: { at: n } },
 })
 
-export const putLife = (kind: string, key: string, record: ActorSnapshot | null): Write => ({
+export const putSnapshot = (kind: string, key: string, record: ActorSnapshot | null): Write => ({
   table: 'snapshot',
   kind,
   key,
@@ -63,9 +63,9 @@ export function putEvents(run: string, events: readonly RunEvent[]): Write {
   }
 }
 
-export const putFact = (shelf: KeyValueCollection, key: string, value: object | null): Write => ({
+export const putKeyValue = (collection: KeyValueCollection, key: string, value: object | null): Write => ({
   table: 'key-value',
-  collection: shelf,
+  collection,
   key,
   value,
 })

@@ -11,9 +11,9 @@ import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
-import { life, putLife } from './samples.ts'
+import { putSnapshot, sampleSnapshot } from './samples.ts'
 
-const BALLAST = 2 * 1024 * 1024
+const EMERGENCY_SPACE_BYTES = 2 * 1024 * 1024
 
 const openAt = (dataDir: string): Promise<Store> =>
   openStore({
@@ -22,7 +22,7 @@ const openAt = (dataDir: string): Promise<Store> =>
     random: realChance,
     log: keptLog(),
     meters: noMeters,
-    emergencySpaceBytes: BALLAST,
+    emergencySpaceBytes: EMERGENCY_SPACE_BYTES,
   })
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
@@ -57,13 +57,13 @@ test('a full disk at the start costs the ballast, not the start', () =>
     const dataDir = join(disk, 'data')
     const ballast = join(dataDir, 'state', 'ballast')
     const first = await openAt(dataDir)
-    await first.database.commit([putLife('lease', 'a', life(1))])
+    await first.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
     await until('the ballast is there', () => existsSync(ballast))
     await first.close()
     fill(disk)
     const second = await openAt(dataDir)
     expect(existsSync(ballast)).toBe(false)
-    expect(second.database.snapshots.get('lease', 'a')).toEqual(life(1))
+    expect(second.database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
     await second.close()
   }))
 

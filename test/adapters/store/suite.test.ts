@@ -9,15 +9,15 @@ import { Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 import {
-  life,
   logEvent,
   logEvents,
   putEvents,
-  putFact,
-  putLife,
+  putKeyValue,
   putRun,
+  putSnapshot,
   runId,
   sampleRun,
+  sampleSnapshot,
 } from './samples.ts'
 
 const factories: [string, (clock?: Clock) => Promise<Store>][] = [
@@ -51,11 +51,11 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('a commit cannot be read before it has landed, and is whole then', async () => {
     const { database } = await open()
-    const landing = database.commit([putLife('lease', 'a', life(1)), putRun(sampleRun(1))])
+    const landing = database.commit([putSnapshot('lease', 'a', sampleSnapshot(1)), putRun(sampleRun(1))])
     expect(database.snapshots.get('lease', 'a')).toBeUndefined()
     expect(database.runs.get(runId(1))).toBeUndefined()
     await landing
-    expect(database.snapshots.get('lease', 'a')).toEqual(life(1))
+    expect(database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
     expect(database.runs.get(runId(1))).toEqual(sampleRun(1))
   })
 
@@ -64,17 +64,19 @@ describe.each(factories)('%s', (_name, make) => {
     const order: number[] = []
     await Promise.all(
       [1, 2, 3, 4].map((n) =>
-        database.commit(n === 3 ? [] : [putLife('lease', 'a', life(n))]).then(() => order.push(n)),
+        database
+          .commit(n === 3 ? [] : [putSnapshot('lease', 'a', sampleSnapshot(n))])
+          .then(() => order.push(n)),
       ),
     )
-    expect(database.snapshots.get('lease', 'a')).toEqual(life(4))
+    expect(database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(4))
     expect(order.filter((n) => n !== 3)).toEqual([1, 2, 4])
   })
 
   test('what is changed after the call is not what was committed', async () => {
     const { database } = await open()
     const fields = { n: 1 }
-    const first = database.commit([putLife('lease', 'a', { v: 1, s: 'held', c: fields })])
+    const first = database.commit([putSnapshot('lease', 'a', { v: 1, s: 'held', c: fields })])
     fields.n = 2
     await first
     expect(database.snapshots.get('lease', 'a')?.c).toEqual({ n: 1 })
@@ -82,8 +84,8 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('lives are listed by kind in key order; removed ones are gone', async () => {
     const { database } = await open()
-    await database.commit(['c', 'a', 'b'].map((key, n) => putLife('worker', key, life(n))))
-    await database.commit([putLife('lease', 'x', life(9)), putLife('worker', 'b', null)])
+    await database.commit(['c', 'a', 'b'].map((key, n) => putSnapshot('worker', key, sampleSnapshot(n))))
+    await database.commit([putSnapshot('lease', 'x', sampleSnapshot(9)), putSnapshot('worker', 'b', null)])
     expect([...database.snapshots.all('worker')].map(([key]) => key)).toEqual(['a', 'c'])
     expect([...database.snapshots.all('nothing')]).toEqual([])
     expect(database.snapshots.kinds()).toEqual(['lease', 'worker'])
@@ -92,7 +94,7 @@ describe.each(factories)('%s', (_name, make) => {
   test('many lives are all listed', async () => {
     const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
-    await Promise.all(keys.map((key, n) => database.commit([putLife('lease', key, life(n))])))
+    await Promise.all(keys.map((key, n) => database.commit([putSnapshot('lease', key, sampleSnapshot(n))])))
     expect([...database.snapshots.all('lease')].map(([key]) => key)).toEqual(keys)
   })
 
@@ -143,7 +145,7 @@ describe.each(factories)('%s', (_name, make) => {
       if (random.random(0.6)) await landing
     }
     await database.commit([])
-    await database.commit([putLife('lease', 'last', life(0))])
+    await database.commit([putSnapshot('lease', 'last', sampleSnapshot(0))])
     const all = [...model.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
     expect(database.runs.list({})).toEqual(all)
     for (const status of statuses) {
@@ -159,12 +161,14 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('after closing, a commit is refused; what was under way has landed', async () => {
     const store = await open()
-    const under = store.database.commit([putLife('lease', 'a', life(1))])
+    const under = store.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
     await store.close()
     await under
-    await expect(store.database.commit([putLife('lease', 'b', life(2))])).rejects.toMatchObject({
-      name: 'StoreClosed',
-    })
+    await expect(store.database.commit([putSnapshot('lease', 'b', sampleSnapshot(2))])).rejects.toMatchObject(
+      {
+        name: 'StoreClosed',
+      },
+    )
   })
 
   test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
@@ -172,10 +176,13 @@ describe.each(factories)('%s', (_name, make) => {
     const { keyValues } = database
     expect(keyValues.get('mark', 'a')).toBeUndefined()
     expect([...keyValues.all('mark')]).toEqual([])
-    const landing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
+    const landing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putKeyValue('mark', key, { n })))
     expect(keyValues.get('mark', 'a')).toBeUndefined()
     await landing
-    await database.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
+    await database.commit([
+      putKeyValue('memory', 'a', { other: ['ünïcödé'] }),
+      putKeyValue('errand', 'zz', {}),
+    ])
     expect(keyValues.get('mark', 'a')).toEqual({ n: 1 })
     expect(keyValues.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
     const keys = (between?: { after?: string; until?: string }) =>
@@ -186,7 +193,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(keys({ after: 'a', until: 'c' })).toEqual(['b'])
     expect(keys({ after: 'c', until: 'a' })).toEqual([])
     expect([...keyValues.all('ended-lease')]).toEqual([])
-    await database.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
+    await database.commit([putKeyValue('mark', 'b', null), putKeyValue('mark', 'c', { n: 9 })])
     expect([...keyValues.all('mark')]).toEqual([
       ['a', { n: 1 }],
       ['c', { n: 9 }],
@@ -197,7 +204,7 @@ describe.each(factories)('%s', (_name, make) => {
   test('many facts are all listed', async () => {
     const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
-    await database.commit(keys.map((key, n) => putFact('ended-lease', key, { n })))
+    await database.commit(keys.map((key, n) => putKeyValue('ended-lease', key, { n })))
     expect([...database.keyValues.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
     expect([...database.keyValues.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
   })

@@ -14,14 +14,14 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawnSeed()
-const parts = {
+const storeOptions = {
   clock: realClock,
   random: realChance,
   log: keptLog(),
   meters: noMeters,
   emergencySpaceBytes: 64 * 1024,
 }
-const open = (dataDir: string) => openWorkerStore({ dataDir, ...parts })
+const open = (dataDir: string) => openWorkerStore({ dataDir, ...storeOptions })
 const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`
 
 test('what was committed is there again, frames of full length included', async () => {
@@ -91,7 +91,7 @@ test('a folder of somebody else’s is left alone', async () => {
 
 test('the data directory of a host is none for a worker', async () => {
   const dataDir = tempFolder()
-  const store = await openStore({ dataDir, ...parts })
+  const store = await openStore({ dataDir, ...storeOptions })
   await store.close()
   await expect(open(dataDir)).rejects.toThrow(/of a host/)
 })
@@ -120,7 +120,7 @@ test(
         const [what, lease = '', n] = line.split(' ')
         if (what === 'ack') known.set(lease, Number(n))
       }
-      expect(await wrongFramesIn(dataDir, known)).toEqual([])
+      expect(await findWrongFrames(dataDir, known)).toEqual([])
     }
     expect(known.size).toBe(6 * CYCLES)
   },
@@ -128,7 +128,7 @@ test(
 )
 
 /** Of each lease: its last twenty frames, whole, and a mark that fits; more than acknowledged only as a whole commit. */
-async function wrongFramesIn(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+async function findWrongFrames(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const spool = await open(dataDir)
   const wrong: string[] = []
   const held = new Map<string, number[]>()

@@ -106,7 +106,7 @@ describe('the commit loop', () => {
     expect(system.send('tally', 'a', { type: 'add' })).toBe(false)
     await flush()
     expect(effectLog).toEqual(['a=0', 'tally.ended a'])
-    expect(database.disk.get('tally')?.size).toBe(0)
+    expect(database.snapshotTable.get('tally')?.size).toBe(0)
   })
 
   test('a key may be used again within the same tick', async () => {
@@ -116,7 +116,7 @@ describe('the commit loop', () => {
     spawn('a')
     send('a', { type: 'add' })
     await flush()
-    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.snapshotTable.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('`settled` resolves when everything is committed and all effects have run', async () => {
@@ -194,7 +194,7 @@ describe('supervision', () => {
     send('a', { type: 'boom' })
     await flush()
     expect(effectLog).toEqual(['a=0', 'a=1'])
-    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.snapshotTable.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('a crashed actor restarts after a pause and receives the events that arrived meanwhile', async () => {
@@ -237,7 +237,7 @@ describe('supervision', () => {
     }
     await flush()
     expect(system.peek('tally', 'a')).toBeUndefined()
-    expect(database.disk.get('tally')?.has('a')).toBe(false)
+    expect(database.snapshotTable.get('tally')?.has('a')).toBe(false)
     expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
     expect(effectLog).toContain('tally.ended a')
   })
@@ -251,7 +251,7 @@ describe('supervision', () => {
     send('a', { type: 'boom' })
     await flush()
     expect(system.peek('tally', 'a')).toBeUndefined()
-    expect(database.disk.get('tally')?.has('a')).toBe(true)
+    expect(database.snapshotTable.get('tally')?.has('a')).toBe(true)
   })
 
   test('no actor is spawned over the snapshot of one given up as `kept`, which counts as damaged', async () => {
@@ -260,12 +260,12 @@ describe('supervision', () => {
     )
     spawn('a')
     await flush()
-    const kept = database.disk.get('tally')?.get('a')
+    const kept = database.snapshotTable.get('tally')?.get('a')
     send('a', { type: 'boom' })
     expect(system.isDamaged('tally', 'a')).toBe(true)
     expect(system.spawn('tally', 'a', {})).toMatchObject({ ok: false })
     await flush()
-    expect(database.disk.get('tally')?.get('a')).toEqual(kept)
+    expect(database.snapshotTable.get('tally')?.get('a')).toEqual(kept)
   })
 
   test('crashes outside the window do not count', async () => {
@@ -334,10 +334,10 @@ describe('deadlines and restarts', () => {
     spawn('a')
     send('a', { type: 'wait', until: clock.now() + 100 })
     await flush()
-    expect(database.disk.get('tally')?.get('a')?.d).toBeDefined()
+    expect(database.snapshotTable.get('tally')?.get('a')?.d).toBeDefined()
     send('a', { type: 'forget' })
     await flush()
-    expect(database.disk.get('tally')?.get('a')?.d).toBeUndefined()
+    expect(database.snapshotTable.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
   test('a restored state implies the effect that it waits for', async () => {
@@ -354,7 +354,7 @@ describe('deadlines and restarts', () => {
 
   test('a damaged snapshot is reported and left unchanged; the others are restored', () => {
     const database = new CrashDatabase()
-    database.disk.set(
+    database.snapshotTable.set(
       'tally',
       new Map([
         ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
@@ -366,12 +366,12 @@ describe('deadlines and restarts', () => {
       ok: true,
       value: { restored: 1, damaged: [expect.stringContaining('tally bad')] },
     })
-    expect(database.disk.get('tally')?.has('bad')).toBe(true)
+    expect(database.snapshotTable.get('tally')?.has('bad')).toBe(true)
   })
 
   test('a snapshot of a newer version stops the start', () => {
     const database = new CrashDatabase()
-    database.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
+    database.snapshotTable.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
     expect(createSystem(tallyKind(), database).system.restore()).toMatchObject({ ok: false })
   })
 
@@ -399,7 +399,7 @@ describe('the snapshot of an actor that was given up', () => {
       send('a', { type: 'add' })
       send('a', { type: 'boom' })
       await flush()
-      expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+      expect(database.snapshotTable.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
       expect(effectLog).toEqual(['a=0', 'a=1'])
     },
   )
@@ -412,7 +412,7 @@ describe('the snapshot of an actor that was given up', () => {
     await clock.turn()
     send('a', { type: 'boom' })
     await flush()
-    expect(database.disk.get('tally')?.has('a')).toBe(false)
+    expect(database.snapshotTable.get('tally')?.has('a')).toBe(false)
   })
 
   test('with `onRepeatedCrash: give up` a repeated crash ends the actor instead of skipping the event', async () => {
@@ -481,7 +481,7 @@ describe('deadlines around crashes', () => {
     second.system.restore()
     await second.clock.advance(1_500)
     await second.flush()
-    expect(first.database.disk.get('tally')?.get('a')?.d).toBeDefined()
+    expect(first.database.snapshotTable.get('tally')?.get('a')?.d).toBeDefined()
     second.system.stop()
 
     const third = createSystem(tallyKind(), first.database, first.clock)
@@ -500,7 +500,7 @@ describe('deadlines around crashes', () => {
     second.system.restore()
     await second.clock.advance(10_000)
     await second.flush()
-    expect(first.database.disk.get('tally')?.get('a')?.d).toBeUndefined()
+    expect(first.database.snapshotTable.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
   test('a deadline that an earlier queued event moved does not fire at its old instant', async () => {
@@ -580,7 +580,7 @@ describe('after a store failure', () => {
 describe('snapshots on disk', () => {
   const holding = (key: string, record: ActorSnapshot, kind = 'tally') => {
     const database = new CrashDatabase()
-    database.disk.set(kind, new Map([[key, record]]))
+    database.snapshotTable.set(kind, new Map([[key, record]]))
     return database
   }
 

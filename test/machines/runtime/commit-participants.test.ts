@@ -98,8 +98,8 @@ describe('commit participants', () => {
     await clock.turn()
     expect(database.commits).toBe(1)
     database.crash(1)
-    expect(database.facts.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
-    expect(database.disk.get('tally')?.has('a')).toBe(true)
+    expect(database.keyValueTable.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
+    expect(database.snapshotTable.get('tally')?.has('a')).toBe(true)
   })
 
   test('are notified when the commit is on disk, before its effects run', async () => {
@@ -200,7 +200,7 @@ describe('`beforeCommit`', () => {
     database.flush()
     await clock.turn()
     expect(effectLog).toEqual(['a=0', 'a=1'])
-    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.snapshotTable.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('starts no second commit: only a single one is in flight', async () => {
@@ -226,7 +226,7 @@ describe('`beforeCommit`', () => {
     await made.clock.turn()
     made.send('b', { type: 'end' })
     await made.flush()
-    expect([...(made.database.disk.get('tally')?.keys() ?? [])]).toEqual(['a'])
+    expect([...(made.database.snapshotTable.get('tally')?.keys() ?? [])]).toEqual(['a'])
   })
 
   test('is fatal when it throws', async () => {

@@ -38,7 +38,7 @@ function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
   schedule.effects++
   if (effect.type === 'tally.never')
     schedule.violations.push(`effect of a transition that threw: ${effect.name}`)
-  const record = schedule.database.disk.get('tally')?.get(effect.name)
+  const record = schedule.database.snapshotTable.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
   if (effect.type === 'tally.ended' && record !== undefined)
     schedule.violations.push(`${effect.name} told as ended, but is on disk`)
@@ -51,7 +51,8 @@ function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
 
 /** Counts commits and checks that each count is on disk when `onCommitted` is called. */
 function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
-  let count = (schedule.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+  let count =
+    (schedule.database.keyValueTable.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
   return {
     contribute: () => {
       const n = ++count
@@ -59,7 +60,7 @@ function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
         writes: [{ table: 'key-value', collection: 'memory', key: 'cuts', value: { n } }],
         onCommitted: () => {
           const stored =
-            (schedule.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+            (schedule.database.keyValueTable.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
           if (stored < n) schedule.violations.push(`cut ${n} landed, but ${stored} is on disk`)
         },
       }
@@ -154,7 +155,7 @@ async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule>
     } else if (die < 0.75) {
       await schedule.clock.turn()
     } else if (die < 0.9) {
-      if (faulty && random.random(0.3)) schedule.database.lie()
+      if (faulty && random.random(0.3)) schedule.database.acknowledgeUnwritten()
       else schedule.database.flush()
       await schedule.clock.turn()
     } else if (die < 0.95) {

@@ -104,7 +104,7 @@ describe('an actor that ends by an action', () => {
     expect(system.pendingDeadlines()).toBe(0)
     await flush()
     expect(effectLog).toEqual(['said.0'])
-    expect(database.disk.get('guest')?.size).toBe(0)
+    expect(database.snapshotTable.get('guest')?.size).toBe(0)
   })
 
   test('does not end when the transition throws', async () => {
@@ -114,7 +114,7 @@ describe('an actor that ends by an action', () => {
     await flush()
     expect(effectLog).toEqual([])
     expect(system.peek('guest', 'g')?.value).toBe('here')
-    expect(database.disk.get('guest')?.has('g')).toBe(true)
+    expect(database.snapshotTable.get('guest')?.has('g')).toBe(true)
     // The next transition does not end it either.
     system.spawn('guest', 'h', {})
     expect(system.peek('guest', 'h')?.value).toBe('here')
@@ -136,7 +136,7 @@ describe('an actor that ends by an action', () => {
     system.send('guest', 'g', { type: 'leave' })
     await flush()
     expect(database.commits).toBe(2)
-    expect(database.disk.get('guest')?.size).toBe(0)
+    expect(database.snapshotTable.get('guest')?.size).toBe(0)
   })
 
   test('leaves nothing in xstate’s registry, ten thousand times', async () => {
@@ -219,7 +219,7 @@ describe('an actor whose context is split', () => {
     const { system, database, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
-    expect(database.disk.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
+    expect(database.snapshotTable.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
     const again = createSystem([runKind], database)
     expect(again.system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
     expect(again.system.peek('run', 'run-1')?.context).toEqual(system.peek('run', 'run-1')?.context)
@@ -241,7 +241,7 @@ describe('an actor whose context is split', () => {
     tell({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
     expect(written).toEqual(['snapshot run', 'snapshot run'])
-    expect(database.disk.get('run')?.size).toBe(0)
+    expect(database.snapshotTable.get('run')?.size).toBe(0)
     expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
@@ -257,7 +257,7 @@ describe('an actor whose context is split', () => {
     })
     expect(again.system.isDamaged('run', 'run-1')).toBe(true)
     expect(again.system.isDamaged('run', 'run-2')).toBe(false)
-    expect(database.disk.get('run')?.size).toBe(1)
+    expect(database.snapshotTable.get('run')?.size).toBe(1)
   })
 
   test('lists the keys of live actors', () => {
