@@ -160,7 +160,7 @@ test.each<[RefusalKind, RefusalKind]>([
   ['unauthorized', 'invalid'],
   ['unavailable', 'invalid'],
   ['failed', 'invalid'],
-])('what the code host refuses as %s is told as %s by every route', async (kind, told) => {
+])('what the code host refuses as %s is refused as %s by every route', async (kind, expected) => {
   const { host, pulls } = await startWithOpenPull({ repos: { web: { remote: 'owner/name' } } })
   pulls.refusal = no(kind, 'no')
   const { hostApi } = host
@@ -176,7 +176,7 @@ test.each<[RefusalKind, RefusalKind]>([
     hostApi.replyPull('web', 1, { commentId: '1', body: 'hm' }),
     hostApi.resolveThread('web', 1, { threadId: '1', resolved: true }),
   ]
-  for (const answer of await Promise.all(all)) expect(answer).toMatchObject({ refusal: { kind: told } })
+  for (const answer of await Promise.all(all)) expect(answer).toMatchObject({ refusal: { kind: expected } })
 })
 
 test('every pull route first reports that no code host is connected', async () => {
@@ -287,7 +287,7 @@ test('an unreachable bucket or code host is tried again, and the comment is made
   }
   await other.host.advance(600)
   expect(other.pulls.comments).toHaveLength(1)
-  expect(other.host.census().evidence).toBe(0)
+  expect(other.host.census().artifactUploads).toBe(0)
 })
 
 test.each<RefusalKind>(['unavailable', 'unauthorized'])(
