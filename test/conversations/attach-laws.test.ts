@@ -77,9 +77,10 @@ class ModelWorker {
   }
 
   async exit(): Promise<void> {
-    const told = [...this.sessions]
+    const sessionIds = [...this.sessions]
     this.#close()
-    for (const sessionId of told) await this.connection?.send({ type: 'attach-exit', sessionId, code: 0 })
+    for (const sessionId of sessionIds)
+      await this.connection?.send({ type: 'attach-exit', sessionId, code: 0 })
   }
 
   async drop(): Promise<void> {

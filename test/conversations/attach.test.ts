@@ -67,7 +67,7 @@ describe('resume', () => {
     ['gone: its disk was taken back', 'gone: its disk was taken back'],
     ['invalid: nobody can go on with it', 'invalid: nobody can go on with it'],
     ['failed: the disk is full', 'conflict: failed: the disk is full'],
-  ])('is told by its worker what lasts and what may pass: %s', async (message, heard) => {
+  ])('reports lasting and temporary refusals of its worker: %s', async (message, outcome) => {
     const { host, connection, runId } = await startWithRetainedRun()
     const asked = host.hostApi.resumeRun(runId)
     const anna = await openTerminal(host, runId, 'Anna')
@@ -76,8 +76,8 @@ describe('resume', () => {
       requestId: connection.lastReceived('sandbox-boot').requestId,
       message,
     })
-    expect(outcomeOf(await asked)).toBe(heard)
-    expect(anna.seen).toEqual([{ type: 'error', message: heard.slice(heard.indexOf(' ') + 1) }])
+    expect(outcomeOf(await asked)).toBe(outcome)
+    expect(anna.seen).toEqual([{ type: 'error', message: outcome.slice(outcome.indexOf(' ') + 1) }])
   })
 
   test('does not wait for a worker for ever', async () => {
@@ -443,12 +443,16 @@ describe('a lost worker connection', () => {
     await anna.type('a')
     await connection.drop()
     const again = await reconnect(host, worker)
-    const stranger = await enroll(host, 'stranger')
+    const unknownWorker = await enroll(host, 'stranger')
     host.clearTranscript()
-    await stranger.connection.send({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
+    await unknownWorker.connection.send({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
     await again.send({ type: 'attach-taken', sessionId: 'as-unknown', inputs: 0 })
     expect(again.hasReceived('attach-input')).toBe(false)
-    expect([stranger.connection.closed, again.closed, anna.closed]).toEqual([undefined, undefined, undefined])
+    expect([unknownWorker.connection.closed, again.closed, anna.closed]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
   })
 
   test('is the same when the worker reconnects before its old connection is known to be lost', async () => {

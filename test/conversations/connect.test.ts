@@ -43,26 +43,26 @@ async function startForConnecting(config = QUIET) {
   const pushes: DashboardPush[] = []
   hostApi.onPush((push) => void pushes.push(push))
   const file = async () => JSON.parse((await made.store.config.read()) ?? '{}')
-  return { ...made, hands: providers, hostApi, pushes, file }
+  return { ...made, providers, hostApi, pushes, file }
 }
 
 test('the tracker: consent, tokens on disk and pushed with a mask, then the page', async () => {
-  const y = await startForConnecting()
-  expect(await y.hostApi.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
-  const [state = ''] = y.hands.states
+  const setup = await startForConnecting()
+  expect(await setup.hostApi.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
+  const [state = ''] = setup.providers.states
   let shown = false
-  const page = y.hostApi.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
+  const page = setup.hostApi.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
     shown = true
     return one
   })
-  await y.clock.turn()
-  await y.hands.answer('exchange', yes(PAIR))
+  await setup.clock.turn()
+  await setup.providers.answer('exchange', yes(PAIR))
   expect(shown).toBe(false)
-  await y.hands.answer('check tracker', yes('Ada of Acme'))
+  await setup.providers.answer('check tracker', yes('Ada of Acme'))
   const { status, html } = await page
   expect(status).toBe(200)
   expect(html).toContain('Ada of Acme')
-  expect(await y.file()).toMatchObject({
+  expect(await setup.file()).toMatchObject({
     tracker: {
       apiKey: PAIR.accessToken,
       refreshToken: PAIR.refreshToken,
@@ -70,69 +70,73 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
       pollSeconds: 3600,
     },
   })
-  expect(y.pushes).toContainEqual(
+  expect(setup.pushes).toContainEqual(
     expect.objectContaining({
       type: 'config',
       config: expect.objectContaining({ tracker: expect.objectContaining({ apiKey: '***' }) }),
     }),
   )
-  const said = html + JSON.stringify([y.pushes, y.log.lines, y.hostApi.hello(), y.hostApi.config()])
+  const said =
+    html + JSON.stringify([setup.pushes, setup.log.lines, setup.hostApi.hello(), setup.hostApi.config()])
   for (const secret of ['the-code-secret', PAIR.accessToken, PAIR.refreshToken, 'the-verifier', state])
     expect(said).not.toContain(secret)
 })
 
 test('the code host: a code, polls, the token on disk; then disconnected by hand', async () => {
-  const y = await startForConnecting()
-  const begun = y.hostApi.connect('codehost')
-  await y.clock.turn()
-  await y.hands.answer('start device', yes(DEVICE_START))
+  const setup = await startForConnecting()
+  const begun = setup.hostApi.connect('codehost')
+  await setup.clock.turn()
+  await setup.providers.answer('start device', yes(DEVICE_START))
   expect(await begun).toMatchObject({ value: { status: 'device', userCode: 'ABCD-1234' } })
-  await y.clock.advance(5_000)
-  const polled = y.hostApi.pollCodehost()
-  await y.clock.turn()
-  await y.hands.answer('poll device', yes({ is: 'token', token: TOKEN }))
-  await y.hands.answer('check codehost', yes('octocat'))
+  await setup.clock.advance(5_000)
+  const polled = setup.hostApi.pollCodehost()
+  await setup.clock.turn()
+  await setup.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
+  await setup.providers.answer('check codehost', yes('octocat'))
   expect(await polled).toMatchObject({ status: 'connected', config: { codehost: { token: '***' } } })
-  expect(await y.file()).toMatchObject({ codehost: { token: TOKEN } })
+  expect(await setup.file()).toMatchObject({ codehost: { token: TOKEN } })
 
-  const left = y.hostApi.changeCredentials({ codehostToken: '' })
-  await y.clock.turn()
+  const left = setup.hostApi.changeCredentials({ codehostToken: '' })
+  await setup.clock.turn()
   expect(await left).toMatchObject({ value: { results: { codehost: { ok: true } } } })
-  expect((await y.file()).codehost).toEqual({})
-  expect(JSON.stringify([y.pushes, y.log.lines])).not.toContain(TOKEN)
+  expect((await setup.file()).codehost).toEqual({})
+  expect(JSON.stringify([setup.pushes, setup.log.lines])).not.toContain(TOKEN)
 })
 
 test('a full round leaves nothing behind', async () => {
-  const y = await startForConnecting()
-  const before = y.host.countInMemory()
+  const setup = await startForConnecting()
+  const before = setup.host.countInMemory()
   for (let n = 0; n < 20; n++) {
-    await y.hostApi.connect('tracker')
-    const page = y.hostApi.trackerCallback({ error: 'access_denied', state: y.hands.states.at(-1) ?? '' })
-    await y.clock.turn()
+    await setup.hostApi.connect('tracker')
+    const page = setup.hostApi.trackerCallback({
+      error: 'access_denied',
+      state: setup.providers.states.at(-1) ?? '',
+    })
+    await setup.clock.turn()
     await page
   }
-  await y.clock.advance(3_600_000)
-  const { journey, ...after } = y.host.countInMemory()
+  await setup.clock.advance(3_600_000)
+  const { journey, ...after } = setup.host.countInMemory()
   expect(journey).toBe(0)
   expect(after).toEqual(before)
 })
 
 test('a restart ends a flow that was under way, and nothing of it stays on disk', async () => {
-  const y = await startForConnecting()
-  await y.hostApi.connect('tracker')
-  const begun = y.hostApi.connect('codehost')
-  const waiting = y.hostApi.changeCredentials({ trackerApiKey: 'lin_api_secret' })
-  await y.clock.turn()
-  y.host.stop('the test')
-  await y.clock.turn()
+  const setup = await startForConnecting()
+  await setup.hostApi.connect('tracker')
+  const begun = setup.hostApi.connect('codehost')
+  const waiting = setup.hostApi.changeCredentials({ trackerApiKey: 'lin_api_secret' })
+  await setup.clock.turn()
+  setup.host.stop('the test')
+  await setup.clock.turn()
   expect(await begun).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
   expect(await waiting).toMatchObject({ value: { results: { tracker: { ok: false } } } })
-  expect([...y.store.database.snapshots.all('journey')]).toEqual([])
-  expect([...y.store.database.snapshots.all('device-flow')]).toEqual([])
+  expect([...setup.store.database.snapshots.all('journey')]).toEqual([])
+  expect([...setup.store.database.snapshots.all('device-flow')]).toEqual([])
 
   const again = await startForConnecting()
-  const [state = ''] = y.hands.states
+  const [state = ''] = setup.providers.states
   expect(await again.hostApi.trackerCallback({ code: 'the-code', state })).toMatchObject({ status: 400 })
   expect(await again.hostApi.pollCodehost()).toMatchObject({ status: 'error' })
-  expect(again.hands.asked).toEqual([])
+  expect(again.providers.asked).toEqual([])
 })

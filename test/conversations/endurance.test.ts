@@ -81,14 +81,14 @@ test('a run whose actor was given up causes no second run before it is recorded 
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
   const { id } = host.runOf('ENG-1')
-  let looked: () => void = () => {}
+  let onPolled: () => void = () => {}
   const { tracker } = host
-  const look = tracker.listTickets.bind(tracker)
+  const listTickets = tracker.listTickets.bind(tracker)
   tracker.listTickets = async () => {
     await new Promise<void>((resolve) => {
-      looked = resolve
+      onPolled = resolve
     })
-    return look()
+    return listTickets()
   }
   await host.withoutTranscript(async () => {
     actionsOf(runMachine).cancel = throws
@@ -96,7 +96,7 @@ test('a run whose actor was given up causes no second run before it is recorded 
     await host.advance(5)
     tracker.announceChange()
     await host.settle()
-    host.beforeCommit('run', looked)
+    host.beforeCommit('run', onPolled)
     void host.hostApi.cancelRun(id)
     await host.settle()
   })
@@ -152,9 +152,9 @@ test('a worker whose refusal waits for the disk is not examined again', async ()
   const host = await startHost()
   const worker = await enroll(host)
   const connection = host.connect('stranger')
-  const stranger = registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` })
+  const unknownWorker = registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` })
 
-  await connection.send(stranger, registerWithCredential(worker))
+  await connection.send(unknownWorker, registerWithCredential(worker))
   expect(connection.received.map((frame) => frame.type)).toEqual(['rejected'])
 })
 
@@ -238,9 +238,9 @@ test('however many leases end, none is kept for much longer than a week', async 
   const commit = async () => {
     const share = ended.contribute()
     if (share === undefined) return
-    const landed = store.database.commit(share.writes)
+    const committed = store.database.commit(share.writes)
     await clock.turn()
-    await landed
+    await committed
     share.onCommitted()
   }
   for (let at = 0; at < 3_500; at++) {
@@ -260,7 +260,7 @@ test('a dispatch that cannot be built is retried, and holds no slot for ever', a
   const host = await startHost()
   const { keyValues } = host.store.database
   const get = keyValues.get.bind(keyValues)
-  keyValues.get = (shelf, key) => (shelf === 'memory' ? throws() : get(shelf, key))
+  keyValues.get = (collection, key) => (collection === 'memory' ? throws() : get(collection, key))
   const { connection } = await enroll(host, 'worker', 1)
   await host.withoutTranscript(async () => {
     host.tracker.put(ticket('ENG-1'))

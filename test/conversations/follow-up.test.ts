@@ -1,4 +1,4 @@
-/** A person has a pull request followed up: who may, where it goes, what the worker is told, and how it ends. */
+/** Follow-ups of pull requests: when they are allowed, where they run, what the worker receives, and how they end. */
 import { describe, expect, test } from '@jest/globals'
 import { runMachine } from '../../actors/runs/run.machine.ts'
 import type { PullBranches, PullDetailFacts, PullReference } from '../../core/provider-ports.ts'
@@ -25,9 +25,9 @@ class ScriptedPullConversation extends HandPulls {
   reads = 0
   conversation: PullDetailFacts['conversation'] = { comments: [], reviews: [], threads: [] }
   headRemote: string | undefined = 'somebody/name'
-  /** In place of a pull request's details alone. */
+  /** Answered instead of the pull request's details, when set. */
   unreadable: Result<never> | undefined
-  /** What was asked for does not come before this. */
+  /** Requests are answered only after this promise. */
   gate: Promise<void> = Promise.resolve()
 
   say(body: string, author = 'bo', createdAt = AT): void {
@@ -48,7 +48,7 @@ class ScriptedPullConversation extends HandPulls {
   }
 }
 
-/** A run is completed with a pull request, and its sandbox kept by its worker. */
+/** Completes a run with a pull request; its worker retains the sandbox. */
 async function startWithCompletedRun(config: object = {}, concurrency = 2) {
   const host: HostConversation = new HostConversation(configWith(config))
   const pulls = new ScriptedPullConversation()
@@ -84,17 +84,17 @@ const jobOn = (connection: ScriptedConnection) => connection.lastReceived('dispa
 const isFollowUp = (connection: ScriptedConnection): boolean =>
   connection.hasReceived('dispatch') && jobOn(connection).kind === 'follow-up'
 
-/** The worker takes it. */
+/** Accepts the latest dispatch as the worker. */
 async function acceptDispatch(connection: ScriptedConnection): Promise<Work> {
   const work = new Work(connection.lastReceived('dispatch'))
   await connection.send(work.accept())
   return work
 }
 
-// ---- who may -------------------------------------------------------------------------------------------------------
+// ---- permission ---------------------------------------------------------------------------------------------------
 
 describe('refused', () => {
-  test('404: nobody knows the run', async () => {
+  test('404: the run is unknown', async () => {
     const { host } = await startWithCompletedRun()
     expect(await outcomeOf(host, host.hostApi.followUpRun('run-x'))).toBe('unknown: there is no run run-x')
   })
@@ -110,13 +110,13 @@ describe('refused', () => {
     )
   })
 
-  test('409: its ticket has another run at work', async () => {
+  test('409: its ticket has another active run', async () => {
     const { host, runId } = await startWithCompletedRun()
     await host.succeeded(host.hostApi.runTicket('ENG-1'))
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^conflict: .* has an active run/)
   })
 
-  test('409: somebody is in its sandbox', async () => {
+  test('409: a person uses its sandbox', async () => {
     const { host, runId, connection } = await startWithCompletedRun()
     const resumed = host.hostApi.resumeRun(runId)
     await host.settle()
@@ -131,7 +131,7 @@ describe('refused', () => {
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toBe('yes: queued')
   })
 
-  test('409: its pull request is merged or closed, as the code host says right now, and as the run then shows', async () => {
+  test('409: its pull request is merged or closed, as the code host reports now and the run then shows', async () => {
     const { host, pulls, runId } = await startWithCompletedRun()
     for (const state of ['merged', 'closed'] as const) {
       pulls.pulls.set(URL, state)
@@ -144,14 +144,14 @@ describe('refused', () => {
     expect(pulls.asked.at(-1)).toBe('states owner/name 1 person')
   })
 
-  test('409: two at once are one', async () => {
+  test('409: two requests at once start one follow-up', async () => {
     const { host, runId } = await startWithCompletedRun()
     const [first, second] = [host.hostApi.followUpRun(runId), host.hostApi.followUpRun(runId)]
     expect(await outcomeOf(host, second)).toMatch(/^conflict: .* starting already/)
     expect(await outcomeOf(host, first)).toBe('yes: queued')
   })
 
-  test('409: what happens while the code host is asked counts', async () => {
+  test('409: changes while the code host is read count', async () => {
     const { host, pulls, runId } = await startWithCompletedRun()
     let answer = () => {}
     const states = pulls.states.bind(pulls)
@@ -195,7 +195,7 @@ describe('refused', () => {
     )
   })
 
-  test('400: the code host is away, or does not know the pull request', async () => {
+  test('400: the code host is unreachable, or does not know the pull request', async () => {
     const { host, pulls, runId } = await startWithCompletedRun()
     pulls.refusal = no('unavailable', 'GitHub answered 502')
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toBe('invalid: GitHub answered 502')
@@ -204,7 +204,7 @@ describe('refused', () => {
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(/^invalid: .* does not know/)
   })
 
-  test('400: its repository is not configured any more', async () => {
+  test('400: its repository is no longer configured', async () => {
     const { host, runId } = await startWithCompletedRun()
     await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
@@ -213,9 +213,9 @@ describe('refused', () => {
   })
 })
 
-// ---- its way -------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------------------------
 
-test('it is a job of its own, about the pull request and what is said there', async () => {
+test('a follow-up is a job of its own, with the pull request and its remarks', async () => {
   const { host, pulls, connection, runId, followUp } = await startWithCompletedRun({
     repos: { main: { remote: 'owner/name', defaultBranch: 'trunk' } },
   })
@@ -243,7 +243,7 @@ test('it is a job of its own, about the pull request and what is said there', as
   expect(Object.keys(job.credentials)).not.toContain('tracker')
 })
 
-test('it costs as what it is, keeps what the run came to, and moves no ticket', async () => {
+test('a follow-up has costs of its own, keeps the run’s result, and moves no ticket', async () => {
   const { host, pulls, connection, runId, followUp } = await startWithCompletedRun({
     tracker: { driver: 'local', path: '/nowhere', startedState: 'Doing', reviewState: 'Review' },
   })
@@ -275,11 +275,12 @@ test('it costs as what it is, keeps what the run came to, and moves no ticket', 
   expect(pulls.reads).toBe(2)
 })
 
-describe('what people said', () => {
-  const told = (connection: ScriptedConnection) => jobOn(connection).pull?.comments.map(({ body }) => body)
+describe('a remark', () => {
+  const remarksSentTo = (connection: ScriptedConnection) =>
+    jobOn(connection).pull?.comments.map(({ body }) => body)
   const done = (work: Work) => work.complete({ prUrl: URL, prState: 'open' })
 
-  test('is told once, whoever opened the pull request, and what came meanwhile the next time', async () => {
+  test('is sent once, whoever opened the pull request, and later remarks the next time', async () => {
     const { host, pulls, worker, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     await followUp()
@@ -292,27 +293,27 @@ describe('what people said', () => {
     const line = await reconnect(host, worker)
     await followUp()
     await host.settle()
-    expect(told(line)).toEqual(['and document it'])
+    expect(remarksSentTo(line)).toEqual(['and document it'])
     await line.send(done(await acceptDispatch(line)))
     await followUp()
     await host.settle()
-    expect(told(line)).toEqual([])
+    expect(remarksSentTo(line)).toEqual([])
   })
 
-  test('is told again when it came to nothing', async () => {
+  test('is sent again when the follow-up failed', async () => {
     const { host, pulls, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     for (let times = 0; times < 2; times++) {
       await followUp()
       await host.settle()
-      expect(told(connection)).toEqual(['rename it'])
+      expect(remarksSentTo(connection)).toEqual(['rename it'])
       await connection.send(
         (await acceptDispatch(connection)).complete({ status: 'failed', error: 'conflicts' }),
       )
     }
   })
 
-  test('between two attempts of one follow-up is told the next time, for the first may have done it all', async () => {
+  test('made between two attempts of one follow-up is sent the next time, because the first attempt may have done everything', async () => {
     const { host, pulls, connection, followUp } = await startWithCompletedRun()
     pulls.say('rename it')
     await followUp()
@@ -325,15 +326,15 @@ describe('what people said', () => {
       first.complete({ status: 'failed', error, sandbox: { id: 'sb-1' } }),
     )
     await host.settle()
-    expect(told(connection)).toEqual(['rename it', 'and document it'])
+    expect(remarksSentTo(connection)).toEqual(['rename it', 'and document it'])
     await connection.send(done(await acceptDispatch(connection)))
     await followUp()
     await host.settle()
-    expect(told(connection)).toEqual(['and document it'])
+    expect(remarksSentTo(connection)).toEqual(['and document it'])
   })
 })
 
-test('a retry after it is an ordinary attempt', async () => {
+test('a retry after a follow-up is an ordinary attempt', async () => {
   const { host, connection, runId, followUp } = await startWithCompletedRun()
   await followUp()
   await host.settle()
@@ -351,7 +352,7 @@ test('a retry after it is an ordinary attempt', async () => {
   expect(host.run(runId).costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'attempt 2'])
 })
 
-test('it goes on while the tracker is away, its ticket blocked, or gone', async () => {
+test('a follow-up runs while the tracker is unreachable, and while its ticket is blocked or gone', async () => {
   const { host, connection, followUp } = await startWithCompletedRun()
   host.tracker.put(
     ticket('ENG-9', { state: 'In Progress' }),
@@ -365,7 +366,7 @@ test('it goes on while the tracker is away, its ticket blocked, or gone', async 
   expect(isFollowUp(connection)).toBe(true)
 })
 
-test('what it learnt is kept for the pull request’s repository', async () => {
+test('memories of a follow-up are kept for the pull request’s repository', async () => {
   const { host, connection, followUp } = await startWithCompletedRun({
     repos: { main: { remote: 'owner/name' }, other: { remote: 'owner/other', label: 'web' } },
   })
@@ -377,10 +378,10 @@ test('what it learnt is kept for the pull request’s repository', async () => {
   expect(JSON.stringify(host.hostApi.memories())).toContain('It is built with make.')
 })
 
-// ---- where it goes -------------------------------------------------------------------------------------------------
+// ---- placement ----------------------------------------------------------------------------------------------------
 
-describe('its sandbox', () => {
-  test('is waited for while its worker is away, and taken when that is back', async () => {
+describe('the retained sandbox', () => {
+  test('is waited for while its worker is disconnected, and used when the worker reconnects', async () => {
     const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
     const other = await enroll(host, 'other', 5)
@@ -404,7 +405,7 @@ describe('its sandbox', () => {
     expect(host.run(runId)).not.toHaveProperty('queueReason')
   })
 
-  test('and its absence is told once, however often its pull request changes meanwhile', async () => {
+  test('causes one push while its worker is disconnected, however often the pull request changes meanwhile', async () => {
     const { host, connection, pulls, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -413,11 +414,11 @@ describe('its sandbox', () => {
       await host.advance(130)
       expect(host.run(runId).prState).toBe(state)
     }
-    const told = JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))
-    expect(told.match(/it is waited for until/g)).toHaveLength(1)
+    const events = JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))
+    expect(events.match(/it is waited for until/g)).toHaveLength(1)
   })
 
-  test('is waited for while its worker is full, and keeps nobody else from another worker', async () => {
+  test('is waited for while its worker is full, without delaying other runs', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun({}, 1)
     host.tracker.put(ticket('ENG-2', { priority: 4 }))
     await host.settle()
@@ -433,7 +434,7 @@ describe('its sandbox', () => {
     expect(isFollowUp(connection)).toBe(true)
   })
 
-  test('is no reason to wait once its time is over: any worker checks out afresh', async () => {
+  test('is not waited for after its retention: any worker makes a new checkout', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun({
       sandbox: { retentionHours: 1 },
     })
@@ -446,7 +447,7 @@ describe('its sandbox', () => {
     expect(isFollowUp(other.connection)).toBe(true)
   })
 
-  test('is no reason to wait once its worker is revoked', async () => {
+  test('is not waited for once its worker is revoked', async () => {
     const { host, connection, worker, followUp } = await startWithCompletedRun()
     await connection.drop()
     const other = await enroll(host, 'other')
@@ -457,7 +458,7 @@ describe('its sandbox', () => {
     expect(isFollowUp(other.connection)).toBe(true)
   })
 
-  test('is no reason to wait once it was discarded', async () => {
+  test('is not waited for once it was discarded', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     await host.succeeded(host.hostApi.discardRun(runId))
     await connection.drop()
@@ -468,10 +469,10 @@ describe('its sandbox', () => {
   })
 })
 
-// ---- its pull request is read --------------------------------------------------------------------------------------
+// ---- reading the pull request --------------------------------------------------------------------------------------
 
-describe('its pull request', () => {
-  test('is read right before: until then it waits for that, and others do not', async () => {
+describe('the pull request', () => {
+  test('is read right before the dispatch; only this run waits for that', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
@@ -488,7 +489,7 @@ describe('its pull request', () => {
     expect(isFollowUp(connection)).toBe(true)
   })
 
-  test('is not read while no worker has room, and holds what was said by then', async () => {
+  test('is not read while no worker has a free slot, and then includes the remarks made meanwhile', async () => {
     const { host, pulls, connection, worker, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -500,7 +501,7 @@ describe('its pull request', () => {
     expect(pulls.reads).toBe(1)
   })
 
-  test('is offered again as it was read when its worker refuses, and read again when that was long ago', async () => {
+  test('is not read again after a rejection, unless the last reading was long ago', async () => {
     const { host, pulls, connection, worker, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -518,7 +519,7 @@ describe('its pull request', () => {
     expect(pulls.reads).toBe(2)
   })
 
-  test('cannot be read while the code host is away: the run says so, and it is tried again', async () => {
+  test('cannot be read while the code host is unreachable: the run says so, and the reading is retried', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unavailable', 'GitHub answered 502')
     await followUp()
@@ -533,7 +534,7 @@ describe('its pull request', () => {
     expect(isFollowUp(connection)).toBe(true)
   })
 
-  test('cannot be read without a code host: connected again, it goes on at once', async () => {
+  test('cannot be read without a code host: once connected again, the run continues at once', async () => {
     const { host, connection, worker, runId, connect, disconnect, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -547,7 +548,7 @@ describe('its pull request', () => {
     expect(isFollowUp(again)).toBe(true)
   })
 
-  test('merged while it waits: the run is completed again, and says why', async () => {
+  test('is merged while the run waits: the run is completed again and says why', async () => {
     const { host, pulls, connection, worker, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -563,7 +564,7 @@ describe('its pull request', () => {
     })
   })
 
-  test('closed while nobody has room for it: noticed all the same', async () => {
+  test('is closed while no worker has a free slot: the run still notices', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -594,7 +595,7 @@ describe('its pull request', () => {
     },
   )
 
-  test('merged once it is being published: that comes to its end', async () => {
+  test('is merged during publishing: the follow-up continues to its end', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -606,7 +607,7 @@ describe('its pull request', () => {
     expect(host.run(runId)).toMatchObject({ status: 'finalizing', prState: 'merged' })
   })
 
-  test('gone, or its repository gone: the run is completed again, and says why', async () => {
+  test('or its repository is gone: the run is completed again and says why', async () => {
     const { host, pulls, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unknown', 'not found')
     await followUp()
@@ -626,16 +627,16 @@ describe('its pull request', () => {
   })
 })
 
-// ---- how else it ends ----------------------------------------------------------------------------------------------
+// ---- other ends ----------------------------------------------------------------------------------------------------
 
-describe('cancelled', () => {
+describe('a cancelled follow-up', () => {
   const asBefore = {
     status: 'completed',
     error: 'the follow-up failed: it was cancelled',
     result: { summary: 'done before' },
   }
 
-  test('in the queue it is over at once', async () => {
+  test('ends at once in the queue', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     const before = host.run(runId)
     await connection.drop()
@@ -650,7 +651,7 @@ describe('cancelled', () => {
     expect(host.census()).toMatchObject({ followUps: 0, queued: 0, activeRuns: 0 })
   })
 
-  test('while its pull request is read, too, and what comes of that is for nobody', async () => {
+  test('ends while its pull request is read, too, and the reading is dropped', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
@@ -665,7 +666,7 @@ describe('cancelled', () => {
     expect(host.census()).toMatchObject({ followUps: 0, queued: 0 })
   })
 
-  test('at work it ends with its worker’s word', async () => {
+  test('ends with the outcome of its worker while it is executed', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -677,7 +678,7 @@ describe('cancelled', () => {
   })
 })
 
-test('lost three times in a row it is given up, and the run is as it was', async () => {
+test('a follow-up that is interrupted three times in a row is given up, and the run stays as it was', async () => {
   const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
   await followUp()
   await host.settle()
@@ -698,7 +699,7 @@ test('lost three times in a row it is given up, and the run is as it was', async
   expect(ids.size).toBe(1)
 })
 
-describe('whose worker ended in the middle of it', () => {
+describe('a follow-up whose worker ended during it', () => {
   const interrupted = (costs = [cost(1)]) => ({
     status: 'failed' as const,
     error: 'interrupted: the worker was stopped',
@@ -706,7 +707,7 @@ describe('whose worker ended in the middle of it', () => {
     sandbox: { id: 'sb-1', retainedUntil: '2026-01-02T12:00:00.000Z' },
   })
 
-  test('is begun again as the one that it was, where its sandbox is, and what it has spent counts', async () => {
+  test('starts again as the same follow-up on the worker with its sandbox, and its costs so far count', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -722,7 +723,7 @@ describe('whose worker ended in the middle of it', () => {
     expect(run.costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'follow-up 1'])
   })
 
-  test('says so while it waits', async () => {
+  test('gives that reason while it waits', async () => {
     const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -736,7 +737,7 @@ describe('whose worker ended in the middle of it', () => {
     })
   })
 
-  test('and that somebody cancelled, is not', async () => {
+  test('does not start again when a person cancelled it', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -752,7 +753,7 @@ describe('whose worker ended in the middle of it', () => {
   })
 })
 
-// ---- the host comes and goes ---------------------------------------------------------------------------------------
+// ---- restarts of the host ----------------------------------------------------------------------------------------
 
 describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
   test('while it waits for its worker', async () => {
@@ -770,7 +771,7 @@ describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
     expect(pulls.reads).toBe(1)
   })
 
-  test('while its pull request is read: it is read again', async () => {
+  test('while its pull request is read: the reading starts again', async () => {
     const { host, pulls, worker, followUp } = await startWithCompletedRun()
     let open = () => {}
     pulls.gate = new Promise((resolve) => {
@@ -785,7 +786,7 @@ describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
     expect(pulls.reads).toBe(2)
   })
 
-  test('while it is offered: it is offered again, and is the same one', async () => {
+  test('while it is offered: the same follow-up is offered again', async () => {
     const { host, connection, worker, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -796,7 +797,7 @@ describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
     expect(jobOn(again)).toMatchObject({ kind: 'follow-up', followUp: first })
   })
 
-  test('while it is at work: it goes on, and is completed', async () => {
+  test('while it is executed: it continues and is completed', async () => {
     const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await followUp()
     await host.settle()
@@ -812,7 +813,7 @@ describe.each(['restart', 'crash'] as const)('%s of the host', (how) => {
   })
 })
 
-test('a follow-up whose life is lost with the disk’s record of it leaves its run completed', async () => {
+test('a follow-up whose snapshot is lost leaves its run completed', async () => {
   const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
   await connection.drop()
   await followUp()
@@ -829,7 +830,7 @@ test('a follow-up whose life is lost with the disk’s record of it leaves its r
   expect(again.hasReceived('dispatch')).toBe(false)
 })
 
-test('a follow-up whose life is given up leaves its run completed', async () => {
+test('a follow-up whose actor is given up leaves its run completed', async () => {
   const { host, connection, runId, followUp } = await startWithCompletedRun()
   await connection.drop()
   await followUp()
@@ -853,12 +854,12 @@ test('a follow-up whose life is given up leaves its run completed', async () => 
   })
 })
 
-test('one that an older version wrote down is carried on as the next that it can be', async () => {
+test('a follow-up stored by an older version continues with the next possible number', async () => {
   const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
   await connection.drop()
   await followUp()
   const record = host.store.database.snapshots.get('run', runId)
-  if (record === undefined) throw new Error('no life of the run on disk')
+  if (record === undefined) throw new Error('no snapshot of the run on disk')
   await host.restart()
   const { followUp: _, ...c } = record.c as Record<string, unknown>
   void host.store.database.commit([
@@ -870,7 +871,7 @@ test('one that an older version wrote down is carried on as the next that it can
   expect(jobOn(again)).toMatchObject({ kind: 'follow-up', followUp: { id: runId, number: 1 } })
 })
 
-test('how its pull request is after it, the code host is asked at once', async () => {
+test('after a follow-up the state of its pull request is read at once', async () => {
   const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
   await followUp()
   await host.settle()
@@ -881,7 +882,7 @@ test('how its pull request is after it, the code host is asked at once', async (
   expect(host.run(runId)).toMatchObject({ status: 'completed', prState: 'merged' })
 })
 
-test('its own summary is nothing to follow up, and what came meanwhile is', async () => {
+test('a follow-up’s own summary is no remark, but comments made meanwhile are', async () => {
   const { host, pulls, connection, followUp } = await startWithCompletedRun()
   const now = () => new Date(host.clock.now()).toISOString()
   pulls.say('first', 'bo', now())

@@ -50,9 +50,9 @@ test('a frame out of order is not applied and gets no ack; the next lease-ack re
 test('a thousand frames out of order get no answer', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
-  const heard = connection.received.length
+  const receivedCount = connection.received.length
   await connection.send(...Array.from({ length: 1000 }, () => work.at(7).event()))
-  expect(connection.received).toHaveLength(heard)
+  expect(connection.received).toHaveLength(receivedCount)
 })
 
 test('`lease-ack` is sent only for what is on disk', async () => {

@@ -721,7 +721,7 @@ export async function reconnect(
   return connection
 }
 
-/** One leased run on the worker's side: creates its frames, each with the next number. */
+/** A leased run on the worker's side: creates its frames, each with the next number. */
 export class Work {
   readonly id: string
   readonly runId: string

@@ -107,12 +107,12 @@ test('a ticket whose id is too long to be stored is left out, and the others are
 
 test('a tracker that never answers is polled again', async () => {
   const host = await startHost()
-  const { listTickets: look } = host.tracker
+  const { listTickets } = host.tracker
   host.tracker.listTickets = () => new Promise(() => {})
   host.tracker.put(ticket('ENG-1'))
   await host.advance(121)
   expect(host.hostApi.hello().linearStatus.error).toBe('the tracker did not answer within 120 seconds')
-  host.tracker.listTickets = look
+  host.tracker.listTickets = listTickets
   await host.advance(60)
   expect(host.hostApi.tickets().map(({ id }) => id)).toEqual(['ENG-1'])
 })

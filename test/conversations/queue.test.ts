@@ -314,14 +314,16 @@ test('an interrupted run stays queued although its ticket is where the host has 
 test.each([
   ['finish', []],
   ['stop', ['cancel']],
-] as const)('with whenTicketLeaves %s, the worker of a running run is told %j', async (policy, told) => {
+] as const)('with whenTicketLeaves %s, the worker of a running run receives %j', async (policy, received) => {
   const host = await startHost(
     configWith({ tracker: { driver: 'local', path: '/nowhere', whenTicketLeaves: policy } }),
   )
   const { connection } = await acceptRun(host)
   host.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
   await host.settle()
-  expect(connection.received.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(told)
+  expect(connection.received.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(
+    received,
+  )
 })
 
 test('a hundred runs are dispatched at once to workers with enough slots, each run once', async () => {
@@ -329,8 +331,8 @@ test('a hundred runs are dispatched at once to workers with enough slots, each r
   const wires = [(await enroll(host, 'a', 64)).connection, (await enroll(host, 'b', 64)).connection]
   host.tracker.put(...Array.from({ length: 100 }, (_, at) => ticket(`ENG-${at}`)))
   await host.settle()
-  const runs = wires.flatMap(({ received: heard }) =>
-    heard.flatMap((frame) => (frame.type === 'dispatch' ? [frame.lease.runId] : [])),
+  const runs = wires.flatMap(({ received }) =>
+    received.flatMap((frame) => (frame.type === 'dispatch' ? [frame.lease.runId] : [])),
   )
   expect([runs.length, new Set(runs).size]).toEqual([100, 100])
 })

@@ -186,10 +186,10 @@ describe('usage that comes without a lease', () => {
   test('from another worker is not kept', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
-    const stranger = await enroll(host, 'stranger')
-    await exportUsage(stranger.connection, [entry('forged', 10, { costUsd: 1_000 })])
-    await exportUsage(stranger.connection, [entry('forged', 10)], 'sub-1')
-    expect(stranger.connection.closed).toBeUndefined()
+    const unknownWorker = await enroll(host, 'stranger')
+    await exportUsage(unknownWorker.connection, [entry('forged', 10, { costUsd: 1_000 })])
+    await exportUsage(unknownWorker.connection, [entry('forged', 10)], 'sub-1')
+    expect(unknownWorker.connection.closed).toBeUndefined()
     expect([costsOf(host, runId), await archivedIn(host), refusals(host)]).toEqual([[OWN], ['run'], 2])
   })
 

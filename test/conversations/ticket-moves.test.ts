@@ -135,12 +135,12 @@ test('a run that ends before the first poll after a restart still moves its tick
 
 test('a ticket is moved by one move at a time: a slow one does not overtake the next', async () => {
   const host = await startHost(movingConfig)
-  const said: string[] = []
+  const moves: string[] = []
   const answers: (() => void)[] = []
   host.tracker.moveTicket = async (_, state: string) => {
-    said.push(`asked for ${state}`)
+    moves.push(`asked for ${state}`)
     await new Promise<void>((resolve) => answers.push(resolve))
-    said.push(`is ${state}`)
+    moves.push(`is ${state}`)
     return yes(undefined)
   }
   const { connection, work } = await acceptRun(host)
@@ -150,7 +150,7 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
     answers.shift()?.()
     await host.settle()
   }
-  expectRecorded(said)
+  expectRecorded(moves)
 })
 
 test('a newer move replaces one that waits for a retry', async () => {

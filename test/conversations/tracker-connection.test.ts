@@ -398,6 +398,6 @@ test('no token is shown to people or logged', async () => {
   provider.refreshable = undefined
   provider.good = undefined
   await host.advance(60)
-  const told = JSON.stringify([pushes, host.log.lines, host.hostApi.hello(), host.hostApi.config()])
-  expect(told).not.toMatch(/"[ar]-\d"/)
+  const shown = JSON.stringify([pushes, host.log.lines, host.hostApi.hello(), host.hostApi.config()])
+  expect(shown).not.toMatch(/"[ar]-\d"/)
 })

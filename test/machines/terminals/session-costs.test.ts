@@ -49,7 +49,7 @@ test('an export that is overtaken by the next boot is still accounted', async ()
     read = undefined
     answer?.()
   }
-  const landIt = () => {
+  const commit = () => {
     const share = costs.contribute()
     for (const write of share?.writes ?? [])
       if (write.table === 'key-value' && write.value !== null) keyValues.set(write.key, write.value)
@@ -63,14 +63,14 @@ test('an export that is overtaken by the next boot is still accounted', async ()
     return {
       archived: async () => {
         await until('it is accounted', () => {
-          landIt()
+          commit()
           return isAccounted
         })
         archived = JSON.stringify({ entries })
       },
     }
   }
-  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+  const costLabels = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
 
   costs.startSession(run, 'wk-1', SESSION)
   const first = await exported([entry(0, 5), entry(1, 7)])
@@ -79,11 +79,11 @@ test('an export that is overtaken by the next boot is still accounted', async ()
   await archiveIsRead()
   await archiveIsRead()
   await first.archived()
-  expect(told()).toEqual(['attach 1: 7'])
+  expect(costLabels()).toEqual(['attach 1: 7'])
 
   const second = await exported([entry(0, 5), entry(1, 7), entry(2, 11)])
   await second.archived()
-  expect(told()).toEqual(['attach 1: 18'])
+  expect(costLabels()).toEqual(['attach 1: 18'])
 })
 
 test('usage of one session in several projects is added up, each from where it was accounted', async () => {
@@ -118,13 +118,13 @@ test('usage of one session in several projects is added up, each from where it w
     })
     archived[projectKey] = entries
   }
-  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+  const costLabels = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
 
   costs.startSession(run, 'wk-1', SESSION)
   await exported('p', [entry(0, 5), entry(3, 7)])
   await exported('constructor', [entry(1, 6), entry(2, 11)])
   await exported('constructor', [entry(1, 6), entry(2, 11)])
-  expect(told()).toEqual(['attach 1: 18'])
+  expect(costLabels()).toEqual(['attach 1: 18'])
 })
 
 test('a host that dies between accounting and archiving an export still counts it once', async () => {
@@ -161,10 +161,10 @@ test('a host that dies between accounting and archiving an export still counts i
       return isAccounted
     })
   }
-  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+  const costLabels = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
 
   await accounted(started(), [entry(0, 5), entry(1, 7)])
-  expect(told()).toEqual(['attach 1: 7'])
+  expect(costLabels()).toEqual(['attach 1: 7'])
   await accounted(started(), [entry(0, 5), entry(1, 7), entry(2, 11)])
-  expect(told()).toEqual(['attach 1: 7', 'attach 2: 11'])
+  expect(costLabels()).toEqual(['attach 1: 7', 'attach 2: 11'])
 })

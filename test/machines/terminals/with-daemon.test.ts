@@ -153,7 +153,7 @@ class DaemonMachine {
       log: keptLog(),
       meters: noMeters,
       database: new MemoryControlDatabase(host.clock),
-      dialer: { dial: (ear) => this.#dial(ear) },
+      dialer: { dial: (listener) => this.#dial(listener) },
       identity: {
         credential: () => kept,
         pairingToken: () => (kept === undefined ? pairing : undefined),
@@ -489,9 +489,9 @@ describe('what is typed into a line that is dead already', () => {
   test.each([true, false])('whatever becomes of the line (the worker counts: %s)', async (counts) => {
     const seed = drawnSeed()
     for (let story = 0; story < stories; story++) {
-      const told = await aStory(new Random(seed + story), counts)
+      const inputs = await aStory(new Random(seed + story), counts)
       const at = { seed: seed + story }
-      for (const { typed, arrived } of told) {
+      for (const { typed, arrived } of inputs) {
         if (counts) expect({ ...at, arrived }).toEqual({ ...at, arrived: typed })
         // In order and at most once each; only a worker of an earlier release loses input.
         else
@@ -510,15 +510,15 @@ describe('what is typed into a line that is dead already', () => {
     await aSecond(host)
     const typed: Record<'a' | 'b', string[]> = { a: [], b: [] }
     for (let step = 0; step < 25; step++) {
-      const deed = random.below(10)
-      if (deed < 6) {
+      const action = random.below(10)
+      if (action < 6) {
         const who = random.pick(['a', 'b'] as const)
         const word = `${who}${typed[who].length},`
         typed[who].push(word)
         await people[who].type(word)
-      } else if (deed === 6)
+      } else if (action === 6)
         machine.breakSilently(random.pick(['both', 'to the worker', 'to the host'] as const))
-      else if (deed === 7) machine.drop()
+      else if (action === 7) machine.drop()
       else await host.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
       // No longer than a session waits for its worker.
       if (step % 5 === 4) await host.clock.advance(random.random(0.5) ? MENDED_MS : 1)
