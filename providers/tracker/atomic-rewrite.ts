@@ -1,9 +1,9 @@
 /**
- * Putting new bytes in the place of a file that a person may be editing.
+ * Replaces the content of a file that a person may be editing.
  *
- * The draft lies in the same folder under a hidden name, is synced, has the old file's mode and, where we may, its owner,
- * and takes its place by one rename. The file is read once more right before that: when it is not what was changed
- * any more, it stays as it is. Only the instant between that look and the rename is left to chance.
+ * The new content goes to a hidden draft in the same folder, with the mode and, if permitted, the owner of the file.
+ * The draft is synced and then renamed over the file. Right before that, the file is read again; a file that changed is
+ * left alone. Only a write between that read and the rename can be lost.
  */
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path'
 import { errorCode } from './errors.ts'
 
 const DRAFT_NAME = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
-/** No draft is being written for so long; an older one is a crash's. */
+/** No write takes this long, so an older draft is left from a crash. */
 const STALE_DRAFT_MS = 10 * 60_000
 const MODE_BITS = 0o7777n
 let draftCount = 0
@@ -21,7 +21,7 @@ export interface ExpectedFile {
   readonly stats: Pick<BigIntStats, 'ino' | 'mode' | 'uid' | 'gid'>
 }
 
-/** Answers whether the file was what was expected, and so was replaced. */
+/** Answers whether the file had the expected content and was replaced. */
 export async function replaceIfUnchanged(
   path: string,
   expected: ExpectedFile,
@@ -34,7 +34,7 @@ export async function replaceIfUnchanged(
       await rm(draft, { force: true })
       return false
     }
-    // In one breath with the question: nothing of ours can come in between.
+    // Check and rename run synchronously, so no other code of this process runs between them.
     renameSync(draft, path)
   } catch (error) {
     await rm(draft, { force: true })
@@ -44,7 +44,7 @@ export async function replaceIfUnchanged(
   return true
 }
 
-/** Removes what a crash left half done in that folder. */
+/** Removes drafts that a crash left in the folder. */
 export async function removeStaleDrafts(folder: string, now: number): Promise<void> {
   for (const name of (await readdir(folder)).filter((one) => DRAFT_NAME.test(one))) {
     const path = join(folder, name)
@@ -59,7 +59,7 @@ async function openDraft(folder: string): Promise<{ readonly draft: string; read
     try {
       return { draft, handle: await open(draft, 'wx', 0o600) }
     } catch (error) {
-      // Of an earlier process with our number; there are only so many of them.
+      // The name was taken by an earlier process with the same pid; try the next one.
       if (errorCode(error) !== 'EEXIST') throw error
     }
   }
@@ -80,7 +80,7 @@ async function writeDraft(
   }
 }
 
-/** Only root may give a file away; else it becomes ours, which its folder allowed. */
+/** Only root may change the owner. Otherwise the file becomes ours, as its folder permits. */
 async function copyOwner(handle: FileHandle, { uid, gid }: ExpectedFile['stats']): Promise<void> {
   const own = await handle.stat({ bigint: true })
   if (own.uid === uid && own.gid === gid) return

@@ -1,4 +1,4 @@
-/** What a failed system call says, whatever realm its error came from. */
+/** Reads code and message of a failed system call without `instanceof`, which fails for errors of another realm. */
 
 export function errorCode(error: unknown): unknown {
   return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

@@ -1,9 +1,9 @@
 /**
- * Tells when something in a folder may have changed.
+ * Reports that something in a folder may have changed.
  *
- * The system's events say so at once, and are gathered for a moment, since one save is several of them. Every two
- * seconds the folder itself is looked at: one that was missing, or was replaced by another, is watched anew. Where
- * events cannot be had, that look counts as a change.
+ * File system events are debounced, because one save causes several. Every two seconds the folder itself is checked,
+ * and watched again if it appeared or was replaced. Without file system events, each of these checks counts as a
+ * change.
  */
 import { type BigIntStats, type FSWatcher, statSync, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import { errorText } from './errors.ts'
 
 const DEBOUNCE_MS = 50
-/** A folder that never rests is told of all the same. */
+/** Limit for the delay of a folder that changes without pause. */
 const DEBOUNCE_MS_MAX = 500
 const POLL_MS = 2_000
 
@@ -28,7 +28,7 @@ class FolderWatch {
   readonly #log: Log
   readonly #onChange: () => void
   #watcher: FSWatcher | undefined
-  /** Which folder is watched; undefined while there is none. */
+  /** Identity of the watched folder; undefined while there is none. */
   #folderId: string | undefined
   #cancelNotification: Cancel | undefined
   #firstEventAt = 0
@@ -43,7 +43,7 @@ class FolderWatch {
     this.#onChange = onChange
   }
 
-  /** In one go, so that whoever looks at the folder after this misses nothing. */
+  /** Synchronous, so that a caller who reads the folder afterwards misses no change. */
   start(): void {
     this.#folderId = readFolderIdSync(this.#path)
     this.#open()
@@ -83,7 +83,7 @@ class FolderWatch {
     if (this.#stopped) return
     const isSame = folderId === this.#folderId
     if (isSame && (folderId === undefined || this.#watcher !== undefined)) return
-    // Asked before the watch is opened: a folder replaced in between is found out by the next look.
+    // Read before the watch starts: the next check finds a folder that was replaced in between.
     this.#folderId = folderId
     this.#open()
     this.#scheduleNotification()
@@ -102,7 +102,7 @@ class FolderWatch {
     }
   }
 
-  /** A folder that is moved or removed says so under its own name, and nothing ever after. */
+  /** A moved or removed folder sends one event with its own name, and none after that. */
   #onEvent(watcher: FSWatcher, name: string | null): void {
     if (watcher !== this.#watcher) return
     if (name === null || name === basename(this.#path)) {
@@ -125,7 +125,7 @@ class FolderWatch {
     this.#hasWarned = true
     this.#log.warn(
       { path: this.#path, reason: errorText(error) },
-      'the ticket folder cannot be watched; looking every 2 s instead',
+      'the ticket folder cannot be watched; polling every 2 s instead',
     )
   }
 }
@@ -138,7 +138,7 @@ function readFolderIdSync(path: string): string | undefined {
   }
 }
 
-/** Inode numbers are given out again, birth times are not. */
+/** Includes the birth time, because inode numbers are reused. */
 function toFolderId(stats: BigIntStats | undefined): string | undefined {
   return stats?.isDirectory() === true ? `${stats.dev}:${stats.ino}:${stats.birthtimeNs}` : undefined
 }

@@ -1,11 +1,11 @@
 /**
- * A folder's Markdown files, each read again only when it may have changed.
+ * Reads the Markdown files of a folder, each again only when it may have changed.
  *
- * Read are plain files whose name ends in `.md`. Everything else is passed over without a word: folders, links and
- * pipes, hidden files, what editors leave lying about, and a README, which is about the tickets and is none.
+ * Only regular files named `*.md` are tickets. Folders, links, pipes, hidden files, editor backups and README files are
+ * ignored silently.
  *
- * A file is the same as long as inode, size and both of its times are. Times have a grain: of two writes in one grain
- * the second changes nothing about them, so a file that is younger than `SETTLED_MS` is read again however it looks.
+ * A file counts as unchanged while inode, size and both times are unchanged. Time stamps have a resolution: a second
+ * write within it does not change them. So a file younger than `FILE_SETTLED_MS` is always read again.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
@@ -23,27 +23,27 @@ import { printable } from '../../protocol/schema-errors.ts'
 import { errorCode, errorText } from './errors.ts'
 import { readTicket, type TicketReadResult } from './ticket-file.ts'
 
-/** Longer than the grain of any file system's times, FAT's two seconds included. */
+/** Longer than the time resolution of any file system, including the two seconds of FAT. */
 const FILE_SETTLED_MS = 3_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const TICKET_FILE_NAME = /^[^.#].*(?<!~)\.md$/is
-/** Control characters, and what stands for bytes that are not UTF-8. */
+/** Control characters, and the replacement character for bytes that are not UTF-8. */
 const UNPRINTABLE = /[\p{Cc}\ufffd]/u
 const README = /^readme\.md$/i
-/** Passed over: it went away, or became something else, since the folder was listed. */
+/** The file vanished or changed its type after the folder was listed, so it is skipped. */
 const VANISHED_CODES = new Set<unknown>(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'])
 
 export interface TicketFolderContents {
-  /** In order of their names; no two with the same id. */
+  /** Sorted by file name; ids are unique. */
   readonly tickets: readonly { readonly name: string; readonly tracked: TrackedTicket }[]
   readonly problems: readonly string[]
-  /** How many files had to be read. */
+  /** Number of files that were read again. */
   readonly readCount: number
 }
 
 interface KnownTicketFile {
   readonly fingerprint: string
-  /** Old enough that a later change shows in the print. */
+  /** Old enough that any later change alters the fingerprint. */
   readonly isSettled: boolean
   readonly result: TicketReadResult
 }
@@ -84,7 +84,7 @@ export class TicketFolder {
     }
   }
 
-  /** undefined: there is no such file any more. */
+  /** Undefined when the file no longer exists. */
   async #readIfChanged(
     name: string,
     known: KnownTicketFile | undefined,
@@ -108,16 +108,16 @@ export class TicketFolder {
     const file = await readWholeFile(path)
     if (file === undefined) return undefined
     const { stats, bytes } = file
-    const settled = this.#clock.now() - Number(stats.ctimeMs) > FILE_SETTLED_MS
+    const isSettled = this.#clock.now() - Number(stats.ctimeMs) > FILE_SETTLED_MS
     return {
       fingerprint: fingerprintOf(stats),
-      isSettled: settled,
+      isSettled,
       result: parseFile(name, path, stats, bytes),
     }
   }
 }
 
-// ---- one file ----------------------------------------------------------------------------------------------------
+// ---- one file -------------------------------------------------------------------------------------------------------
 
 type ExactStats = Awaited<ReturnType<typeof readExactStats>>
 
@@ -129,11 +129,11 @@ export interface WholeFile {
 }
 
 /**
- * All of it, or one byte more than is allowed; undefined when it is no plain file. Whoever writes to it meanwhile is
- * given a moment: what was read is then read again.
+ * Reads a file, up to one byte beyond the limit; undefined when it is not a regular file. If the file changes
+ * meanwhile, it is read again.
  */
 export async function readWholeFile(path: string): Promise<WholeFile | undefined> {
-  // A pipe would keep us waiting for a writer, a link could lead anywhere.
+  // Do not wait for the writer of a pipe, and do not follow a link.
   const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
     let before = await readExactStats(handle)
@@ -176,7 +176,7 @@ function parseFile(name: string, path: string, stats: ExactStats, bytes: Buffer)
 }
 
 export function toFileFacts(name: string, path: string, { birthtimeNs, mtimeNs }: ExactStats) {
-  // Some file systems keep no birth time, and a copied file may be older than its copy.
+  // Some file systems store no birth time, and a copied file may be older than its copy.
   const birthNs = birthtimeNs > 0n && birthtimeNs < mtimeNs ? birthtimeNs : mtimeNs
   const url = pathToFileURL(path).href
   return { name, url, createdAt: instantFromNs(birthNs), updatedAt: instantFromNs(mtimeNs) }
@@ -186,22 +186,22 @@ function instantFromNs(ns: bigint): string {
   return new Date(Math.min(Math.max(Number(ns / 1_000_000n), 0), INSTANT_MAX)).toISOString()
 }
 
-// ---- all of them -------------------------------------------------------------------------------------------------
+// ---- all files ------------------------------------------------------------------------------------------------------
 
 function collectTickets(known: ReadonlyMap<string, KnownTicketFile>) {
   const tickets: { name: string; tracked: TrackedTicket }[] = []
   const problems: string[] = []
   const nameOf = new Map<string, string>()
-  for (const [name, { result: outcome }] of known) {
-    if (!outcome.ok) {
-      problems.push(outcome.problem)
+  for (const [name, { result }] of known) {
+    if (!result.ok) {
+      problems.push(result.problem)
       continue
     }
-    const { id } = outcome.tracked.ticket
+    const { id } = result.tracked.ticket
     const first = nameOf.get(id)
     if (first === undefined) {
       nameOf.set(id, name)
-      tickets.push({ name, tracked: outcome.tracked })
+      tickets.push({ name, tracked: result.tracked })
     } else
       problems.push(
         `${printable(name)} has the id ${printable(id)}, as ${printable(first)} has; change one of them`,
@@ -217,7 +217,7 @@ function tooManyFilesProblems(names: readonly string[]): string[] {
   ]
 }
 
-/** So many at once and no more, in the order given. */
+/** Runs at most `TICKET_FILES_AT_ONCE` at a time; results keep the order of the items. */
 async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = new Array(items.length)
   const rest = items.entries()

@@ -1,34 +1,34 @@
 /**
- * The few lines of YAML at the head of a ticket's file.
+ * Parses the YAML front matter of a ticket file.
  *
- * A strict subset: what is read here means the same to every YAML reader, and what could be meant two ways is refused
- * with the way to write it. One line a key; a value is a text (plain or quoted), a list in brackets, or a list of
- * lines that begin with a dash. Everything is text; what is a number or an instant is for others to say.
+ * The accepted subset means the same to every YAML reader. Ambiguous text is refused with a hint how to write it. A
+ * field takes one line. A value is a text (plain or quoted), a list in brackets, or lines that begin with a dash. All
+ * values are texts; callers parse numbers and instants.
  *
- * Only ASCII has a meaning here, so the text may as well be bytes read as Latin-1, and `from` and `to` are then
- * places in the bytes. Blanks are therefore spaces and tabs, never whatever else Unicode calls a space.
+ * Only ASCII has meaning, so callers may pass bytes as Latin-1. Offsets are then byte offsets, and blanks are spaces
+ * and tabs only.
  */
 
 export interface FrontMatterEntry {
-  /** undefined: nothing is there, or `null`. */
+  /** Undefined for an empty value or `null`. */
   readonly value: string | readonly string[] | undefined
-  /** From 1. */
+  /** Counted from 1. */
   readonly line: number
-  /** Where the value stands in the text; right behind the colon when there is none. */
+  /** Offsets of the value in the text; for an empty value, right after the colon. */
   readonly from: number
   readonly to: number
 }
 
 export interface FrontMatter {
   readonly entries: ReadonlyMap<string, FrontMatterEntry>
-  /** Where the closing `---` begins, and where the text behind it does. */
+  /** Offsets of the closing `---` and of the text after it. */
   readonly end: number
   readonly body: number
-  /** How the first line ends, and so how a new one should. */
+  /** Line end of the first line, which added lines use too. */
   readonly newline: '\n' | '\r\n'
 }
 
-/** What is wrong, and what to write instead; without the line there is nothing to point at. */
+/** The problem and what to write instead, with its line. */
 export interface FrontMatterFault {
   readonly line: number
   readonly message: string
@@ -41,19 +41,22 @@ export type FrontMatterResult<T> =
 interface FrontMatterLine {
   readonly text: string
   readonly from: number
-  /** From 1. */
+  /** Counted from 1. */
   readonly number: number
 }
 
 const KEY = /^([A-Za-z_][A-Za-z0-9_-]*):(?=[ \t]|$)[ \t]*/
 const DASH = /^ *-(?: +|$)/
 const FENCE = /^---[ \t]*$/
-/** YAML allows none of them; a lone carriage return would even end the line. Above 0x7f it may be half of a letter. */
+/**
+ * YAML forbids control characters, and a lone carriage return ends a line. Latin-1 text may hold parts of a letter
+ * above 0x7f.
+ */
 const CONTROL = /[^\P{Cc}\t\u0080-\u009f]/u
 const BLANK_LINE = /^[ \t]*(#|$)/
 const NULL_VALUE = /^(~|null|Null|NULL)?$/
 const LONE_SURROGATE = /\p{Cs}/u
-/** In front of a text they mean something else to YAML. */
+/** YAML gives these a meaning at the beginning of a text. */
 const YAML_INDICATOR = /^[[\]{},&*!|>%@`"'#]|^[-?:](?:[ \t]|$)/
 
 export function readFrontMatter(text: string): FrontMatterResult<FrontMatter> {
@@ -80,7 +83,7 @@ export function readFrontMatter(text: string): FrontMatterResult<FrontMatter> {
   return fault(1, 'opens the fields, and no second --- ends them; put one below the last field')
 }
 
-/** Ends with `\n` or `\r\n`, either of which is left out. */
+/** Lines end with `\n` or `\r\n`; `text` excludes the line end. */
 function* splitLines(text: string): Generator<FrontMatterLine, undefined> {
   let from = 0
   for (let number = 1; from < text.length; number++) {
@@ -92,13 +95,13 @@ function* splitLines(text: string): Generator<FrontMatterLine, undefined> {
   }
 }
 
-// ---- one line ----------------------------------------------------------------------------------------------------
+// ---- one line -------------------------------------------------------------------------------------------------------
 
-/** The key read last: a list of lines may follow it. */
+/** The key that was read last; list items may follow it. */
 interface OpenList {
   readonly key: string
   readonly entry: FrontMatterEntry
-  /** The entry's value, once it has an item; it grows in place, since a file may have thousands. */
+  /** Value of the entry once it has an item. The array grows in place, because a file may have thousands of items. */
   readonly items?: string[]
 }
 
@@ -114,7 +117,7 @@ function readEntry(
       'must be a field such as "state: Todo", beginning at the start of the line, its value on the same line',
     )
   }
-  if (entries.has(key)) return fault(line.number, `${key} is there a second time; leave one of them`)
+  if (entries.has(key)) return fault(line.number, `${key} is there a second time; remove one of them`)
   const at = match[0].length
   const read = readValue(line, at)
   if (!read.ok) return read
@@ -139,7 +142,7 @@ function readItem(line: FrontMatterLine, open: OpenList | undefined): FrontMatte
 
 interface ParsedPart<T> {
   readonly value: T
-  /** Where it ends in the line. */
+  /** End offset in the line. */
   readonly to: number
 }
 
@@ -170,7 +173,7 @@ function readList(line: FrontMatterLine, start: number): FrontMatterResult<Parse
   return ok({ value: items, to: at + 1 })
 }
 
-/** `stops`: what ends a plain text, besides a comment. */
+/** `stops`: characters that end a plain text, as a comment does. */
 function readText(
   line: FrontMatterLine,
   at: number,
@@ -210,7 +213,7 @@ function readDouble(line: FrontMatterLine, at: number): FrontMatterResult<Parsed
   if (quoted === undefined) return wrong
   try {
     const value = String(JSON.parse(quoted))
-    // Half a character comes back from no disk as what it was.
+    // A lone surrogate cannot be written to a file.
     return LONE_SURROGATE.test(value) ? wrong : ok({ value, to: at + quoted.length })
   } catch {
     return wrong

@@ -1,13 +1,13 @@
 /**
- * With which token, and where, the issues are read.
+ * Selects the GitHub address and token for reading issues.
  *
- * Whoever has connected GitHub as the code host need not give its token twice. It goes to no other place than its own.
+ * Without a token of its own, the tracker uses the code host's token, provided that both have the same address.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { GithubAccount } from '../codehost/github/api.ts'
 import { GITHUB_API } from '../codehost/github/endpoint.ts'
 
-/** undefined: there is no token. */
+/** Undefined when no token is configured. */
 export function resolveGithubAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {
   const apiUrl = tracker.apiUrl ?? (codehost.driver === 'github' ? codehost.apiUrl : undefined)
   const isSamePlace = codehost.driver === 'github' && isSameAddress(apiUrl, codehost.apiUrl)

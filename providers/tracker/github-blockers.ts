@@ -1,7 +1,7 @@
 /**
- * What an issue's text says it waits for: lines such as `Blocked by #12, #13` or `- [ ] Depends on ada/lamps#3`.
+ * Finds the blockers that an issue's text names, such as `Blocked by #12, #13` or `- [ ] Depends on ada/lamps#3`.
  *
- * A ticked entry waits no longer. What is code, quoted or hidden in a comment (as in a template) says nothing.
+ * Ticked entries no longer block. Code blocks, quotes and HTML comments (as in templates) are ignored.
  */
 import type { IssueReference } from './github-issue.ts'
 
@@ -11,11 +11,11 @@ const CODE_FENCE = /^\s{0,3}(?:```|~~~)/
 const REFERENCE =
   /^(?:(?:https?:\/\/([^\s/]+)\/)?([A-Za-z0-9._-]{1,100}\/[A-Za-z0-9._-]{1,100})(?:#|\/issues\/)|#|GH-)(\d{1,15})\b/
 const SEPARATOR = /^(?:\s*[,;&]\s*(?:and\s+)?|\s+(?:and\s+)?)/
-/** A line that is longer is no list. */
+/** A longer line is not a list of blockers. */
 const LINE_CHARS_MAX = 1_000
 const REFERENCES_MAX = 256
 
-/** `host`: of the pages of this GitHub; an address elsewhere is somebody else's issue. */
+/** `host`: host name of this GitHub's web pages; links to other hosts are ignored. */
 export function parseBlockers(body: string, remote: string, host: string): readonly IssueReference[] {
   const found: IssueReference[] = []
   let isCode = false
@@ -42,7 +42,7 @@ function parseReferences(line: string, remote: string, host: string): IssueRefer
   return found
 }
 
-/** One that is not ended hides the rest, as it does on the page. */
+/** An unterminated comment hides the rest, as on GitHub's page. */
 function removeComments(text: string): string {
   const parts: string[] = []
   let at = 0

@@ -1,8 +1,8 @@
 /**
- * One issue of GitHub, and the ticket that it is under the rules of the moment.
+ * Converts a GitHub issue into a ticket under the current rules.
  *
- * An issue is open or closed and no more than that; the rest of its states are labels. Those that the configuration
- * names as states are the ticket's state, all others are its labels.
+ * GitHub knows open and closed only, so further states are labels. Labels that the configuration names as states become
+ * the ticket's state; the others stay labels.
  */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { normalizeName } from '../../core/tickets/names.ts'
@@ -23,7 +23,7 @@ export const OPEN_STATE = 'Open'
 export const CLOSED_STATE = 'Closed'
 
 export interface GithubIssue {
-  /** owner/name, as configured: it stays when the repository is renamed. */
+  /** `owner/name` as configured, which stays when the repository is renamed. */
   readonly remote: string
   readonly number: number
   readonly title: string
@@ -34,11 +34,11 @@ export interface GithubIssue {
   readonly assignees: readonly string[]
   readonly createdAt: string
   readonly updatedAt: string
-  /** How many others GitHub itself knows it to wait for. */
+  /** Number of blockers that GitHub itself has recorded. */
   readonly blockerCount: number
 }
 
-/** undefined: it is none, or a pull request, which GitHub lists among them. */
+/** Undefined when the value is not an issue; GitHub lists pull requests among issues. */
 export function toGithubIssue(value: unknown, remote: string): GithubIssue | undefined {
   const number = asPositiveInteger(readField(value, 'number'))
   const createdAt = asInstant(readField(value, 'created_at'))
@@ -59,7 +59,7 @@ export function toGithubIssue(value: unknown, remote: string): GithubIssue | und
   }
 }
 
-/** GitHub has some as names, most as objects. */
+/** GitHub sends labels as objects or as names. */
 function readLabels(labels: unknown): string[] {
   return asList(labels)
     .map((label) => asText(typeof label === 'string' ? label : readField(label, 'name')))
@@ -73,7 +73,7 @@ function readNames(items: unknown, key: string): string[] {
     .filter((name) => name !== '')
 }
 
-// ---- ids ---------------------------------------------------------------------------------------------------------
+// ---- ids ------------------------------------------------------------------------------------------------------------
 
 export interface IssueReference {
   readonly remote: string
@@ -82,15 +82,15 @@ export interface IssueReference {
 
 export const formatTicketId = ({ remote, number }: IssueReference): string => `${remote}#${number}`
 
-/** undefined: some other tracker's. */
+/** Undefined for an id of another tracker. */
 export function parseTicketId(ticketId: string): IssueReference | undefined {
   const [, remote = '', digits = ''] = /^([^#]+\/[^#]+)#(\d{1,15})$/.exec(ticketId) ?? []
   return remote === '' || Number(digits) < 1 ? undefined : { remote, number: Number(digits) }
 }
 
-// ---- states ------------------------------------------------------------------------------------------------------
+// ---- states ---------------------------------------------------------------------------------------------------------
 
-/** What the configuration says of states, and where tickets have been moved to besides. */
+/** Sources of state names: the configuration and the targets of recent moves. */
 export interface StateNameSources {
   readonly rules: ServiceConfig['tracker']['eligible']
   readonly startedState?: string | undefined
@@ -99,17 +99,17 @@ export interface StateNameSources {
 }
 
 /**
- * The labels that are states, the furthest first: between a move's two requests an issue has both, and is where it
- * goes to.
+ * Lists the labels that are states, the most advanced first. During a move an issue has two of them, and the first one
+ * is its target.
  */
 export function listStateNames({
   rules,
   startedState,
   reviewState,
-  moveTargets: targets = [],
+  moveTargets = [],
 }: StateNameSources): readonly string[] {
   const configured = [reviewState, startedState, ...rules.states].map((name) => normalizeName(name ?? ''))
-  const others = targets.map(normalizeName).filter((name) => !configured.includes(name))
+  const others = moveTargets.map(normalizeName).filter((name) => !configured.includes(name))
   return [...new Set([...others, ...configured])].filter(
     (name) => name !== '' && name !== normalizeName(OPEN_STATE),
   )
@@ -124,11 +124,11 @@ export function findStateLabels(
   return labels.filter((label) => ranks.has(normalizeName(label))).sort((a, b) => rankOf(a) - rankOf(b))
 }
 
-// ---- the ticket --------------------------------------------------------------------------------------------------
+// ---- the ticket -----------------------------------------------------------------------------------------------------
 
 export interface GithubTicketOptions {
   readonly stateNames: readonly string[]
-  /** Of several assignees the one who is asked for. */
+  /** Names from the eligibility rules; a matching assignee is preferred. */
   readonly assignees: readonly string[]
   readonly identifier: string
   readonly blockedBy: readonly string[]
@@ -143,7 +143,7 @@ export function toTrackedTicket(issue: GithubIssue, options: GithubTicketOptions
     title: issue.title,
     description: issue.body,
     url: issue.url,
-    // A closed one that is opened again has come into its state anew, whatever its labels.
+    // A reopened issue takes its state from its labels again.
     state: issue.isOpen ? (states[0] ?? OPEN_STATE) : CLOSED_STATE,
     priority: readPriority(issue.labels),
     labels: issue.labels.filter((label) => !states.includes(label)),
@@ -161,7 +161,7 @@ function pickAssignee({ assignees }: GithubIssue, wanted: readonly string[]): st
   return assignees.find((login) => names.has(normalizeName(login))) ?? assignees[0]
 }
 
-// ---- priorities --------------------------------------------------------------------------------------------------
+// ---- priorities -----------------------------------------------------------------------------------------------------
 
 type Priority = Ticket['priority']
 
@@ -186,12 +186,12 @@ const PRIORITIES: Readonly<Record<string, Priority>> = {
   low: 4,
   lowest: 4,
 }
-/** Words that mean nothing else where they stand alone. */
+/** Unambiguous labels that count without a prefix. */
 const PRIORITY_WORD = /^(?:p[0-4]|urgent|critical)$/
 const PRIORITY_PREFIX = /^prio(?:rity)?[ :/_-]{1,3}([a-z0-9]+)$/
 const PRIORITY_SUFFIX = /^([a-z]+)[ _-]prio(?:rity)?$/
 
-/** `priority: high`, `P1`, `urgent`, `low priority`: the most urgent of them. */
+/** Most urgent priority among labels such as `priority: high`, `P1`, `urgent` or `low priority`. */
 function readPriority(labels: readonly string[]): Priority {
   const found = labels.flatMap((label) => parsePriorityLabel(normalizeName(label)) ?? [])
   return found.reduce<Priority>((best, next) => (best === 0 || next < best ? next : best), 0)

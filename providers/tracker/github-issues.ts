@@ -1,10 +1,10 @@
 /**
- * What is known of the issues of one repository, kept up to date for little.
+ * Caches the issues of one repository and keeps them up to date with few requests.
  *
- * All open ones are read once, and again every hour. In between only what has changed since the newest change is asked
- * for: with an address that stays the same while nothing does, so that GitHub's answer is that nothing has changed,
- * which it does not count. An issue that is closed is seen among the changes; one that was deleted or moved away is
- * missing from the next whole reading, and is asked for itself before it is believed to be gone.
+ * All open issues are read at first and then hourly. In between only changes since the newest known change are read.
+ * Their URL stays the same until an issue changes, so GitHub answers 304, which does not count against the budget.
+ * Closed issues appear among the changes. A deleted or transferred issue is missing from the next full read, and is
+ * then read by itself before it counts as gone.
  */
 import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
@@ -16,9 +16,9 @@ import { type GithubIssue, type IssueReference, toGithubIssue } from './github-i
 export const OPEN_ISSUES_MAX = 1_000
 const CLOSED_ISSUES_MAX = 500
 const FULL_READ_INTERVAL_MS = 3_600_000
-/** A change may become visible a little after a later one. */
+/** GitHub may show a change slightly later than a newer one. */
 const SINCE_MARGIN_MS = 60_000
-/** Of those that are missing, so many are asked for themselves; the others are simply no longer known. */
+/** Missing issues that are read one by one; further ones are dropped from the cache. */
 const MISSING_READ_MAX = 50
 const BLOCKERS_READ_MAX = 50
 
@@ -26,12 +26,12 @@ export class GithubIssues {
   readonly remote: string
   readonly #clock: Pick<Clock, 'monotonic'>
   #known = new Map<number, GithubIssue>()
-  /** As GitHub says, by issue. */
+  /** Blockers recorded by GitHub, by issue number. */
   readonly #blockers = new Map<number, readonly IssueReference[]>()
   #newestChange: string | undefined
   #fullReadAt = Number.NEGATIVE_INFINITY
   #refreshedAt = Number.NEGATIVE_INFINITY
-  /** There are more open ones than are read. */
+  /** The repository has more open issues than are read. */
   isTruncated = false
 
   constructor(remote: string, clock: Pick<Clock, 'monotonic'>) {
@@ -51,7 +51,7 @@ export class GithubIssues {
     return this.#blockers.get(number) ?? []
   }
 
-  /** Refused, what was known is known still. A look so soon after the last one asks nothing. */
+  /** Reads the issues unless `intervalMs` has not passed since the last read. A refusal leaves the cache unchanged. */
   async refresh(api: GithubApi, intervalMs: number): Promise<Result<void>> {
     const now = this.#clock.monotonic()
     if (now - this.#refreshedAt < intervalMs) return yes(undefined)
@@ -61,7 +61,7 @@ export class GithubIssues {
     return refreshed
   }
 
-  /** One that is asked for by name, whatever has become of it; undefined: nobody knows it. */
+  /** Reads a single issue in any state; undefined when it does not exist and was never known. */
   async read(api: GithubApi, number: number): Promise<Result<GithubIssue | undefined>> {
     const reply = await readIssue(api, { remote: this.remote, number })
     if (reply.ok) {
@@ -77,12 +77,12 @@ export class GithubIssues {
     return yes(gone)
   }
 
-  // ---- reading -----------------------------------------------------------------------------------------------------
+  // ---- reading ------------------------------------------------------------------------------------------------------
 
   async #readAll(api: GithubApi, now: number): Promise<Result<void>> {
     const listed = await this.#list(api, 'state=open&sort=updated&direction=desc')
     if (!listed.ok) return listed
-    const { items, hasMore: more } = listed.value
+    const { items, hasMore } = listed.value
     const open = items.flatMap((item) => toGithubIssue(item, this.remote) ?? [])
     const blockersRead = await this.#readBlockersOfChanged(api, open)
     if (!blockersRead.ok) return blockersRead
@@ -90,7 +90,7 @@ export class GithubIssues {
     for (const issue of open) this.#store(issue)
     for (const { number } of missing.slice(MISSING_READ_MAX)) this.#forget(number)
     await Promise.all(missing.slice(0, MISSING_READ_MAX).map(({ number }) => this.read(api, number)))
-    this.isTruncated = more
+    this.isTruncated = hasMore
     this.#fullReadAt = now
     this.#advanceNewestChange(items)
     return yes(undefined)
@@ -101,14 +101,14 @@ export class GithubIssues {
     const since = from.replace(/\.\d{3}Z$/, 'Z')
     const listed = await this.#list(api, `state=all&since=${since}&sort=updated&direction=asc`)
     if (!listed.ok) return listed
-    const { items, hasMore: more } = listed.value
+    const { items, hasMore } = listed.value
     const issues = items.flatMap((item) => toGithubIssue(item, this.remote) ?? [])
     const blockersRead = await this.#readBlockersOfChanged(api, issues)
     if (!blockersRead.ok) return blockersRead
     for (const issue of issues) this.#store(issue)
     this.#advanceNewestChange(items)
-    // So many that reading all of them is no dearer.
-    if (more) this.#fullReadAt = Number.NEGATIVE_INFINITY
+    // With so many changes a full read is cheaper.
+    if (hasMore) this.#fullReadAt = Number.NEGATIVE_INFINITY
     return yes(undefined)
   }
 
@@ -122,23 +122,20 @@ export class GithubIssues {
     })
   }
 
-  /** Only where GitHub says that there are any, and only of those that have changed. */
+  /** Reads blockers only for changed issues that have any according to GitHub. */
   async #readBlockersOfChanged(api: GithubApi, issues: readonly GithubIssue[]): Promise<Result<void>> {
     const changed = issues.filter(({ number, updatedAt }) => this.#known.get(number)?.updatedAt !== updatedAt)
     const results = await Promise.all(changed.map((issue) => this.#readBlockers(api, issue)))
     return results.find((result) => !result.ok) ?? yes(undefined)
   }
 
-  async #readBlockers(
-    api: GithubApi,
-    { number, isOpen: open, blockerCount: waitsForCount }: GithubIssue,
-  ): Promise<Result<void>> {
+  async #readBlockers(api: GithubApi, { number, isOpen, blockerCount }: GithubIssue): Promise<Result<void>> {
     this.#blockers.delete(number)
-    if (!open || waitsForCount === 0) return yes(undefined)
+    if (!isOpen || blockerCount === 0) return yes(undefined)
     const path = `/repos/${this.remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_READ_MAX}`
     const subject = `issue ${number} of ${this.remote}`
     const listed = await api.list(path, { subject, urgency: 'background', pagesMax: 1 })
-    // A token may be allowed to see the issue and not what it waits for: then the text has to say it.
+    // A token may lack access to dependencies; then only the issue's text names blockers.
     if (!listed.ok) return /^(unknown|forbidden|gone)$/.test(listed.refusal.kind) ? yes(undefined) : listed
     this.#blockers.set(
       number,
@@ -147,14 +144,14 @@ export class GithubIssues {
     return yes(undefined)
   }
 
-  // ---- keeping -----------------------------------------------------------------------------------------------------
+  // ---- cache --------------------------------------------------------------------------------------------------------
 
-  /** In the order of their last change; the oldest closed ones give way. */
+  /** Ordered by last change; the oldest closed issues are dropped first. */
   #store(issue: GithubIssue): void {
     this.#known.delete(issue.number)
     this.#known.set(issue.number, issue)
     if (issue.isOpen) return
-    const closed = [...this.#known.values()].filter(({ isOpen: open }) => !open)
+    const closed = [...this.#known.values()].filter(({ isOpen }) => !isOpen)
     for (const { number } of closed.slice(0, Math.max(0, closed.length - CLOSED_ISSUES_MAX)))
       this.#forget(number)
   }
@@ -169,7 +166,7 @@ export class GithubIssues {
     return [...this.#known.values()].filter((issue) => issue.isOpen && !listed.has(issue.number))
   }
 
-  /** Pull requests count: they come with the changes, too. */
+  /** Pull requests count, because GitHub lists them among the changes. */
   #advanceNewestChange(items: readonly unknown[]): void {
     for (const item of items) {
       const at = asInstant(readField(item, 'updated_at'))
@@ -179,14 +176,14 @@ export class GithubIssues {
   }
 }
 
-/** One that was moved to another repository leads there, where it has another number. */
+/** Reads one issue. A transferred issue redirects to another repository and number, which counts as unknown. */
 export async function readIssue(api: GithubApi, place: IssueReference): Promise<Result<GithubIssue>> {
   const repo = repoPath(place.remote)
   if (!repo.ok) return repo
   const subject = `issue ${place.number} of ${place.remote}`
   const read = await api.read(`${repo.value}/issues/${place.number}`, subject, 'background')
   if (!read.ok) return read
-  // What says nothing of it does not say that it is gone.
+  // A malformed reply does not mean that the issue is gone.
   if (asPositiveInteger(readField(read.value, 'number')) === undefined) return unexpectedReply(subject)
   const issue = toGithubIssue(read.value, place.remote)
   const isSame = issue !== undefined && issue.number === place.number
@@ -195,7 +192,7 @@ export async function readIssue(api: GithubApi, place: IssueReference): Promise<
     : { ok: false, refusal: { kind: 'unknown', message: `${subject} is no issue (any more)` } }
 }
 
-/** `repository_url` ends in its repository's name. */
+/** `repository_url` ends with the repository's name. */
 function toReference(item: unknown): IssueReference | undefined {
   const { length } = 'owner/name'.split('/')
   const url = readField(item, 'repository_url')

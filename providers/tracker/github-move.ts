@@ -1,8 +1,8 @@
 /**
- * Moving an issue to another state: the label of the new one is put on, then those of the others are taken off.
+ * Moves an issue to another state: adds the label of the new state, then removes the labels of other states.
  *
- * In this order an issue is never without a state, and a move that was cut off is simply made again. A state with a
- * name such as `Done` closes the issue. A closed one is not opened again by a move: a person closed it.
+ * So an issue is never without a state, and an interrupted move can be repeated. States such as `Done` close the issue.
+ * A closed issue stays closed, because a person closed it.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
@@ -14,14 +14,14 @@ import { CLOSED_STATES } from './ticket-file.ts'
 
 const NOT_PLANNED_STATES = ['canceled', 'cancelled', 'duplicate', 'wontfix']
 
-/** Whether an issue that is in it is closed. */
+/** Tells whether an issue in this state is closed. */
 export function isClosingState(state: string): boolean {
   return isOneOf(state, CLOSED_STATES)
 }
 
 export interface GithubIssueMove {
   readonly state: string
-  /** Out of which it may be taken; undefined: any. */
+  /** Allowed current states; undefined: any state. */
   readonly from: readonly string[] | undefined
 }
 
@@ -70,7 +70,7 @@ async function closeIssue(
   return removeLabels(api, issue, labels)
 }
 
-/** One that somebody else has taken off meanwhile is off. */
+/** A label that is already gone counts as removed. */
 async function removeLabels(
   api: GithubApi,
   issue: GithubIssue,

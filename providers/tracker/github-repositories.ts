@@ -1,20 +1,18 @@
-/**
- * The repositories whose issues are tickets: those that are configured, each once, however many mappings are for it.
- */
+/** Lists the configured repositories whose issues are tickets, each once even with several mappings. */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { normalizeName } from '../../core/tickets/names.ts'
 import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 
-/** A repository, and every mapping that is for it. */
+/** A repository with all its mappings. */
 export interface TicketRepository {
   readonly remote: string
-  /** For people: without its owner where that is plain. */
+  /** Display name, without the owner where that is unambiguous. */
   readonly name: string
   readonly mappings: ServiceConfig['repos']
 }
 
-/** By their names in small letters. */
+/** Keyed by normalized repository name. */
 export function listTicketRepositories({ repos }: ServiceConfig): ReadonlyMap<string, TicketRepository> {
   const repositories = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
   for (const [key, mapping] of Object.entries(repos)) {
@@ -36,7 +34,7 @@ export function listTicketRepositories({ repos }: ServiceConfig): ReadonlyMap<st
 
 const baseName = (remote: string): string => remote.slice(remote.indexOf('/') + 1)
 
-/** An issue's work goes to its own repository; of several mappings for that one, to the one that fits. */
+/** Chooses the mapping of an issue among those of its repository. */
 export function pickRepoKey({ ticket }: TrackedTicket, { mappings }: TicketRepository): string | undefined {
   const [only, ...others] = Object.keys(mappings)
   if (others.length === 0) return only

@@ -1,4 +1,4 @@
-/** The issues of all repositories as tickets, and how they are connected with one another. */
+/** Converts the issues of all repositories into tickets, with their blockers. */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { normalizeName } from '../../core/tickets/names.ts'
 import { parseBlockers } from './github-blockers.ts'
@@ -6,13 +6,13 @@ import { formatTicketId, type GithubIssue, type IssueReference, toTrackedTicket 
 import { pickRepoKey, type TicketRepository } from './github-repositories.ts'
 
 export interface TicketListOptions {
-  /** By the names of their repositories in small letters. */
+  /** Keyed by normalized repository name. */
   readonly repositories: ReadonlyMap<string, TicketRepository>
   readonly stateNames: readonly string[]
   readonly assignees: readonly string[]
-  /** Of the pages of this GitHub. */
+  /** Host name of this GitHub's web pages. */
   readonly host: string
-  /** As GitHub knows. */
+  /** Blockers that GitHub itself has recorded. */
   readonly blockersOf: (issue: GithubIssue) => readonly IssueReference[]
 }
 
@@ -30,7 +30,7 @@ export function toTickets(issues: readonly GithubIssue[], options: TicketListOpt
   })
 }
 
-/** By the ids that the tickets have here, however their repository is spelled there. */
+/** Uses the ids of the tickets, however the text spells the repository. */
 function listBlockerIds(issue: GithubIssue, { repositories, host, blockersOf }: TicketListOptions): string[] {
   const places = [...blockersOf(issue), ...readBlockersInText(issue, host)]
   const ids = places.flatMap(({ remote, number }) => {
@@ -40,7 +40,7 @@ function listBlockerIds(issue: GithubIssue, { repositories, host, blockersOf }: 
   return [...new Set(ids)]
 }
 
-/** Read once for each issue as it is: there may be thousands, with long texts, and they are looked at all the time. */
+/** Caches the parsed text per issue object, because thousands of long texts are converted on each poll. */
 const blockersInTexts = new WeakMap<GithubIssue, readonly IssueReference[]>()
 
 function readBlockersInText(issue: GithubIssue, host: string): readonly IssueReference[] {

@@ -1,11 +1,11 @@
 /**
- * The issues of the configured repositories as a tracker, for those who have no other.
+ * Tracker for the issues of the configured GitHub repositories.
  *
- * States are labels (see `github-issue`), projects are repositories. A repository that cannot be read is named, and the
- * others are right all the same; what was known of it before stands. What an issue waits for is what GitHub knows, and
- * what its text says; only issues of configured repositories hold one up, since no others are looked at.
+ * States are labels (see `github-issue.ts`), projects are repositories. A repository that cannot be read is reported,
+ * its known issues stay, and the others are unaffected. Blockers come from GitHub and from the issue text; only issues
+ * of configured repositories count, because no others are read.
  *
- * Pull requests are not linked: GitHub itself notes in an issue which ones lead to it, and those of the service do.
+ * Pull requests are not linked, because GitHub itself shows in an issue which pull requests refer to it.
  */
 import type { Cancel, Clock, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
@@ -29,9 +29,9 @@ export interface GithubTrackerOptions {
   readonly config: ServiceConfig
 }
 
-/** With many repositories each is asked less often: GitHub also counts the requests of a minute. */
+/** Spreads requests over many repositories: GitHub also limits requests per minute. */
 const REFRESH_INTERVAL_MS_PER_REPO = 200
-/** Of tickets that are cared about and not known, so many are asked for in one look. */
+/** Requested tickets outside the lists that one poll reads. */
 const UNLISTED_READ_MAX = 100
 const MOVE_TARGETS_MAX = 16
 
@@ -43,13 +43,13 @@ class GithubTracker implements Tracker {
   readonly #clock: GithubTrackerOptions['clock']
   readonly #tracker: ServiceConfig['tracker']
   readonly #api: Result<GithubApi>
-  /** By the names of their repositories in small letters, as are the issues. */
+  /** Keyed by normalized repository name, as are the issues. */
   readonly #repositories: ReadonlyMap<string, TicketRepository>
   readonly #issues: ReadonlyMap<string, GithubIssues>
-  /** Where tickets were moved to last: these are states, too, whatever the configuration was when we were made. */
+  /** Targets of recent moves, which count as states even if the configuration changed since. */
   readonly #moveTargets = new Set<string>()
   #rules: TrackerQuery['rules']
-  /** Two looks at once would read everything twice. */
+  /** Serializes reads, because concurrent reads would request everything twice. */
   #lastRead: Promise<unknown> = Promise.resolve()
 
   constructor({ clients, clock, config }: GithubTrackerOptions) {
@@ -70,7 +70,7 @@ class GithubTracker implements Tracker {
     return read
   }
 
-  /** GitHub tells only what it can reach, and this host mostly is not. */
+  /** GitHub's webhooks need a reachable address, which this host usually lacks. */
   watch(_onChange: () => void): Cancel {
     return () => undefined
   }
@@ -79,7 +79,7 @@ class GithubTracker implements Tracker {
     if (!this.#api.ok) return this.#api
     const reference = parseTicketId(ticketId)
     if (reference === undefined || !this.#repositories.has(normalizeName(reference.remote))) {
-      return no('unknown', `${printable(ticketId)} is no issue of a configured repository`)
+      return no('unknown', `${printable(ticketId)} is not an issue of a configured repository`)
     }
     this.#recordMoveTarget(state)
     const api = this.#api.value
@@ -106,11 +106,11 @@ class GithubTracker implements Tracker {
   }
 
   #stateNames(): readonly string[] {
-    const targets = [...this.#moveTargets].filter((state) => !isClosingState(state))
-    return listStateNames({ ...this.#tracker, rules: this.#rules, moveTargets: targets })
+    const moveTargets = [...this.#moveTargets].filter((state) => !isClosingState(state))
+    return listStateNames({ ...this.#tracker, rules: this.#rules, moveTargets })
   }
 
-  // ---- looking -----------------------------------------------------------------------------------------------------
+  // ---- reading ------------------------------------------------------------------------------------------------------
 
   async #read({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
     if (!this.#api.ok) return this.#api
@@ -133,7 +133,7 @@ class GithubTracker implements Tracker {
     })
   }
 
-  /** Those that could not be read. */
+  /** Refusals by repository. */
   async #refreshAll(api: GithubApi): Promise<ReadonlyMap<string, Refused>> {
     const intervalMs = this.#repositories.size * REFRESH_INTERVAL_MS_PER_REPO
     const read = await Promise.all(
@@ -158,15 +158,17 @@ class GithubTracker implements Tracker {
   }
 
   #truncationProblems(): string[] {
-    const truncated = [...this.#issues.values()].filter(({ isTruncated: cutShort }) => cutShort)
+    const truncated = [...this.#issues.values()].filter(({ isTruncated }) => isTruncated)
     if (truncated.length === 0) return []
     const names = formatNames(truncated.map(({ remote }) => remote))
     return [
-      `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only those that changed last are looked at`,
+      `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only the most recently changed are read`,
     ]
   }
 
-  /** Tickets that are cared about and in no list: closed before we looked, or of a repository that was taken out. */
+  /**
+   * Reads requested tickets that no list holds: closed before the first read, or in a repository no longer configured.
+   */
   async #readUnlisted(api: GithubApi, tickets: readonly string[]): Promise<UnlistedIssues> {
     const places = tickets.flatMap((id) => parseTicketId(id) ?? [])
     const isKnown = ({ remote, number }: IssueReference) =>
@@ -175,7 +177,7 @@ class GithubTracker implements Tracker {
     const found = await Promise.all(unknown.map((place) => this.#readIssue(api, place)))
     const issues = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
     return {
-      // The others are known from now on.
+      // Issues of configured repositories are in their cache now.
       issues: issues.filter(({ remote }) => !this.#repositories.has(normalizeName(remote))),
       problems: found.flatMap((answer) => (answer.ok ? [] : [answer.refusal.message])).slice(0, 1),
     }
@@ -192,18 +194,18 @@ interface UnlistedIssues {
   readonly problems: readonly string[]
 }
 
-// ---- refusals ------------------------------------------------------------------------------------------------------
+// ---- refusals -------------------------------------------------------------------------------------------------------
 
 const TOKEN_MISSING = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
 const NO_REPOSITORY_PROBLEM = 'no repository is configured whose issues could be read; add one under repos'
 
-/** A token that is not taken is taken nowhere. */
+/** A rejected token fails for all repositories. */
 function findFatalRefusal(refused: readonly Refused[], repos: number): Refused | undefined {
   const unauthorized = refused.find(({ refusal }) => refusal.kind === 'unauthorized')
   return unauthorized ?? (repos > 0 && refused.length === repos ? refused[0] : undefined)
 }
 
-/** A move that GitHub does not allow is not tried for ever. */
+/** A forbidden move becomes `invalid`, so that it is not retried. */
 function toLastingRefusal(moved: Result<void> | Refused): Result<void> {
   if (moved.ok) return moved
   const { kind, message } = moved.refusal

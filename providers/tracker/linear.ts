@@ -1,8 +1,8 @@
 /**
- * Linear as a tracker: its issues are the tickets, its workflow states the states.
+ * Tracker for Linear: issues are tickets, workflow states are states.
  *
- * It promises that looking is cheap however often it is done, and that no problem with one issue hides another. What it
- * does not know it does not guess: whether a ticket is eligible is for the host to say, of what is shown here.
+ * Polling stays cheap at any frequency, and a problem with one issue affects no other. The host alone decides which
+ * tickets are eligible.
  */
 import type { Cancel, Clock, Log, PullLink, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
@@ -20,11 +20,11 @@ export interface LinearTrackerOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
   readonly endpoint: LinearEndpoint
-  /** A personal key, or an app's token. */
+  /** A personal API key, or the token of an OAuth app. */
   readonly credential: string
 }
 
-/** Other people's machines need not be able to open it. */
+/** Any http address may be linked, even if other people cannot open it. */
 const WEB_URL = /^https?:\/\/[^\s]+$/
 
 export function createLinearTracker(options: LinearTrackerOptions): Tracker {
@@ -37,7 +37,7 @@ class LinearTracker implements Tracker {
   readonly #mutations: LinearMutations
   readonly #log: Log
   #lastPoll: Promise<unknown> = Promise.resolve()
-  /** What the log has been told and is still so. */
+  /** Problems that were logged and still exist. */
   #reportedProblems: ReadonlySet<string> = new Set()
 
   constructor({ httpClient, clock, log, endpoint, credential }: LinearTrackerOptions) {
@@ -47,14 +47,14 @@ class LinearTracker implements Tracker {
     this.#log = log
   }
 
-  /** One after the other: what one has found, the next needs not ask for. */
+  /** Serialized, so that a poll profits from the result of the one before. */
   listTickets(query: TrackerQuery): Promise<Result<TrackerListing>> {
     const poll = this.#lastPoll.then(() => this.#poll(query))
     this.#lastPoll = poll.catch(() => undefined)
     return poll
   }
 
-  /** It could only tell a service that can be reached from outside. */
+  /** Linear's webhooks need an address that is reachable from the internet. */
   watch(_onChange: () => void): Cancel {
     return () => {}
   }
@@ -67,7 +67,7 @@ class LinearTracker implements Tracker {
   }
 
   async linkPull(ticketId: string, { url, title }: PullLink): Promise<Result<void>> {
-    // A file on this machine is no link for anybody else.
+    // Other people cannot open a file of this machine.
     return WEB_URL.test(url) ? this.#mutations.attach(ticketId, url, title) : yes(undefined)
   }
 

@@ -1,10 +1,9 @@
 /**
- * A folder of Markdown files as a tracker: one file, one ticket.
+ * Tracker for a folder of Markdown files, one ticket per file.
  *
- * It promises that no file takes another down with it: what cannot be read is named, and the rest is right. Of a file
- * it moves, only the state changes, and never while somebody else is changing it. So it has no place for a link to a
- * pull request: the files are the person's own, and one more line in them is an edit that nobody asked for. What a
- * file means is `ticket-file`'s to say.
+ * An unreadable file is reported and affects no other. A move changes only the state in the file, and never overwrites
+ * a concurrent edit. Pull requests are not linked, because the files belong to the person. `ticket-file.ts` defines the
+ * file format.
  */
 import { join, resolve } from 'node:path'
 import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../core/ports.ts'
@@ -21,7 +20,7 @@ import { refuseMovedTicket } from './moved-error.ts'
 import { readTicket, replaceState } from './ticket-file.ts'
 
 export interface LocalTrackerOptions {
-  /** The folder; a relative one begins where the process was started. */
+  /** Folder of the tickets; a relative path starts at the working directory of the process. */
   readonly path: string
   readonly clock: Clock
   readonly log: Log
@@ -36,7 +35,7 @@ class LocalTracker implements Tracker {
   readonly #clock: Clock
   readonly #log: Log
   readonly #folder: TicketFolder
-  /** What the log has been told and is still so. */
+  /** Problems that were logged and still exist. */
   #reportedProblems: ReadonlySet<string> = new Set()
   #lastMove: Promise<unknown> = Promise.resolve()
   #hasRemovedDrafts = false
@@ -49,9 +48,10 @@ class LocalTracker implements Tracker {
   }
 
   /**
-   * All of it, whatever was wished for: one look at the folder costs the same. A ticket that is cared about and whose
-   * file is gone is not reported as closed: an editor replaces a file by removing it for a moment, and what is not in
-   * a picture counts as unchanged. So its run goes on, and a person who wants it to end cancels it.
+   * Lists all tickets whatever the query asks, because reading the folder costs the same.
+   *
+   * A requested ticket whose file is missing is not reported as closed: editors replace a file by removing it briefly.
+   * A ticket missing from the list counts as unchanged, so its run continues until a person cancels it.
    */
   async listTickets(): Promise<Result<TrackerListing>> {
     const contents = await this.#folder.readAll()
@@ -67,14 +67,14 @@ class LocalTracker implements Tracker {
     return watchFolder(this.#path, this.#clock, this.#log, onChange)
   }
 
-  /** One after the other, so that two moves of one ticket do not take each other for a stranger. */
+  /** Serialized, so that two moves of one ticket do not count as foreign edits of each other. */
   moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     const move = this.#lastMove.then(() => this.#move(ticketId, state, from))
     this.#lastMove = move.catch(() => undefined)
     return move
   }
 
-  /** Those that its tickets name. */
+  /** Projects that the tickets name. */
   async projects(): Promise<Result<readonly TrackerProject[]>> {
     const contents = await this.#folder.readAll()
     if (!contents.ok) return contents
@@ -96,7 +96,7 @@ class LocalTracker implements Tracker {
       const name = printable(file.name)
       return no(
         'failed',
-        `${name} could not be changed (${printable(errorText(error))}); see that switchyard may write to ${printable(this.#path)}`,
+        `${name} could not be changed (${printable(errorText(error))}); give switchyard write access to ${printable(this.#path)}`,
       )
     }
   }
@@ -107,9 +107,12 @@ class LocalTracker implements Tracker {
     await removeStaleDrafts(this.#path, this.#clock.now())
   }
 
-  #reportProblems({ tickets, problems, readCount: read }: TicketFolderContents): void {
-    if (read > 0)
-      this.#log.debug({ path: this.#path, tickets: tickets.length, read }, 'ticket files were read')
+  #reportProblems({ tickets, problems, readCount }: TicketFolderContents): void {
+    if (readCount > 0)
+      this.#log.debug(
+        { path: this.#path, tickets: tickets.length, read: readCount },
+        'ticket files were read',
+      )
     const unreported = problems.filter((problem) => !this.#reportedProblems.has(problem))
     for (const problem of limitProblems(unreported)) this.#log.warn({ path: this.#path }, problem)
     this.#reportedProblems = new Set(problems)
@@ -122,7 +125,7 @@ interface TicketFileMove {
   readonly from: readonly string[] | undefined
 }
 
-/** The file is read anew: whatever was edited since the last look is kept. */
+/** Reads the file again, so that recent edits are kept. */
 async function rewriteState(
   path: string,
   name: string,
@@ -150,7 +153,7 @@ async function rewriteState(
 }
 
 function refuseChangedFile(name: string) {
-  return no('conflict', `${printable(name)} was changed at the same moment, and is left as it is; try again`)
+  return no('conflict', `${printable(name)} was changed meanwhile and is left unchanged; try again`)
 }
 
 function refuseUnknownTicket(ticketId: string, path: string) {
@@ -160,5 +163,5 @@ function refuseUnknownTicket(ticketId: string, path: string) {
 function limitProblems(problems: readonly string[]): readonly string[] {
   const more = problems.length - TICKET_PROBLEMS_MAX
   if (more <= 0) return problems
-  return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; mend these first`]
+  return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; fix these first`]
 }

@@ -1,9 +1,9 @@
 /**
- * One Markdown file as a ticket, and the file with the ticket in another state.
+ * Reads a Markdown file as a ticket, and rewrites its state.
  *
- * The fields are the front matter's, the description is the text below it. `id` and `identifier` default to the file's
- * name without `.md`, the title to the identifier, the instants to the file's own. A field that no ticket has is
- * refused, since it is most likely a typo; fields that begin with `x-` are somebody else's and stay unread.
+ * Fields come from the front matter, the description is the text below it. `id` and `identifier` default to the file
+ * name without `.md`, the title to the identifier, instants to those of the file. Unknown fields are refused, because
+ * they are most likely typos; fields that begin with `x-` are ignored.
  */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { TICKET_ID_BYTES_MAX } from '../../protocol/limits.ts'
@@ -18,7 +18,7 @@ import {
   readFrontMatter,
 } from './front-matter.ts'
 
-/** A ticket in one of these is closed, whatever the case of the letters. */
+/** Closed states, compared without case. */
 export const CLOSED_STATES: readonly string[] = [
   'done',
   'closed',
@@ -35,11 +35,11 @@ const TEXT_FIELDS = ['id', 'identifier', 'title', 'url', 'state', 'assignee', 'p
 const LIST_FIELDS = ['labels', 'blockedBy']
 const INSTANT_FIELDS = ['createdAt', 'updatedAt']
 const INSTANT = /^(\d{4}-\d{2}-(\d{2}))(?:[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?(Z|[+-]\d{2}:\d{2})?)?$/
-/** What YAML readers take for something other than text. */
+/** Plain words that YAML readers do not read as text. */
 const YAML_NON_TEXT = /^(y|n|yes|no|on|off|true|false|null)$/i
 const PLAIN_TEXT = /^[A-Za-z](?:[A-Za-z0-9 _./-]*[A-Za-z0-9_./-])?$/
 
-/** What the folder says of a file. */
+/** Facts about the file itself. */
 export interface TicketFileFacts {
   readonly name: string
   readonly url: string
@@ -66,8 +66,8 @@ export function readTicket(bytes: Uint8Array, facts: TicketFileFacts): TicketRea
 }
 
 /**
- * The same bytes but for the state, in which a comment behind it stays, too. undefined: it has no front matter to
- * change.
+ * Replaces the state and keeps all other bytes, including a comment after it. Undefined when the file has no front
+ * matter.
  */
 export function replaceState(bytes: Buffer, state: string): Buffer | undefined {
   const start = bytes.indexOf(BOM) === 0 ? BOM.length : 0
@@ -81,7 +81,7 @@ export function replaceState(bytes: Buffer, state: string): Buffer | undefined {
   return splice(bytes, start + entry.from, start + entry.to, `${blank}${formatState(state)}`)
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf])
 
@@ -113,7 +113,7 @@ function readFieldValue(
   if (LIST_FIELDS.includes(key)) {
     return Array.isArray(value) ? { value } : { line, message: `${key} must be a list, such as [one, two]` }
   }
-  // A key that no ticket has is left for the schema to name, with what it was probably meant to be.
+  // Unknown keys are left to the schema, which suggests the intended key.
   if (typeof value !== 'string') {
     const isKnown = TEXT_FIELDS.includes(key) || INSTANT_FIELDS.includes(key) || key === 'priority'
     return isKnown ? { line, message: `${key} must be one value, not a list` } : { value }
@@ -132,7 +132,7 @@ function parsePriority(value: string, line: number): { readonly value: number } 
   }
 }
 
-/** As YAML has it: a day alone is its first moment, and what names no zone is UTC. */
+/** Follows YAML: a day alone means its first moment, and no zone means UTC. */
 function parseInstant(
   key: string,
   value: string,
@@ -142,7 +142,7 @@ function parseInstant(
   const match = INSTANT.exec(value)
   if (match === null) return wrong
   const [, date = '', day, minutes = '00:00', seconds = ':00', fraction = '', zone = 'Z'] = match
-  // Date would make a 3 March of a 31 February.
+  // `Date` would turn 31 February into 3 March.
   if (new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return wrong
   const instant = new Date(`${date}T${minutes}${seconds}${fraction}${zone}`)
   return Number.isNaN(instant.getTime()) ? wrong : { value: instant.toISOString() }
@@ -177,7 +177,7 @@ function toTicket(
   return { ok: true, tracked: { ticket: checked.value, closed } }
 }
 
-/** The schema's sentence begins with the path, and so with the field, whose line is known. */
+/** The schema error begins with the path of the field, whose line is known. */
 function invalidTicket(name: string, error: string, head: FrontMatter): TicketReadResult {
   const message = error.replace(/^\//, '')
   const field = /^[^/:]*/.exec(message)?.[0] ?? ''
@@ -189,15 +189,15 @@ function problemAt(name: string, line: number | undefined, message: string): Tic
   return { ok: false, problem: `${location} ${message}` }
 }
 
-// ---- writing -----------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
-/** Quoted where the words alone could mean something else. */
+/** Quotes a state that YAML could read as something else. */
 function formatState(state: string): string {
   if (PLAIN_TEXT.test(state) && !YAML_NON_TEXT.test(state)) return state
   return JSON.stringify(state).replace(/\p{Cc}/gu, escapeControl)
 }
 
-/** JSON lets some of them stand, YAML does not. */
+/** JSON allows some control characters that YAML forbids. */
 function escapeControl(control: string): string {
   return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -1,4 +1,4 @@
-/** Which tracker a configuration asks for. */
+/** Creates the tracker that the configuration names. */
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ClientPool } from '../http/client-types.ts'
@@ -15,7 +15,7 @@ export interface TrackerPorts {
   readonly clients: ClientPool
 }
 
-/** undefined: none is configured, or it is not connected. */
+/** Undefined when no tracker is configured or connected. */
 export function createTracker(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
   const { driver, path } = config.tracker
   if (driver === 'linear') return createLinear(config.tracker, ports)
@@ -34,7 +34,7 @@ function createLinear(
 ): Tracker | undefined {
   if (apiKey === undefined || apiKey === '') return undefined
   const endpoint = parseLinearEndpoint(apiUrl)
-  // A configuration with such an address is refused before it gets here.
+  // Validation already refused a configuration with an invalid address.
   if (!endpoint.ok) return undefined
   const httpClient = ports.clients.clientFor(LINEAR_RATE_LIMITS, endpoint.value.origin, apiKey)
   return createLinearTracker({ ...ports, httpClient, endpoint: endpoint.value, credential: apiKey })

@@ -1,8 +1,8 @@
 /**
- * Asking Linear one question, with one credential.
+ * Sends one GraphQL request to Linear with one credential.
  *
- * What kind of failure it is, the body says and not the status: a ticket that is not there comes as 200, having asked
- * too often as 400. An answer may have errors and data at once; what is there is used, and what is missing is named.
+ * The body tells the kind of failure, not the status: a missing ticket arrives with 200, a rate limit with 400. A reply
+ * may hold data and errors; the data is used and the errors are reported.
  */
 import type { Urgency } from '../../../core/provider-ports.ts'
 import { no, type RefusalKind, type Refused, type Result, yes } from '../../../core/result.ts'
@@ -23,7 +23,7 @@ export interface LinearRequest {
 
 export interface LinearReply {
   readonly data: unknown
-  /** What it could not tell, one sentence each. */
+  /** Parts that Linear could not answer, one sentence each. */
   readonly problems: readonly string[]
 }
 
@@ -33,7 +33,7 @@ export interface LinearClientOptions {
   readonly credential: string
 }
 
-/** A page of tickets has some thousands. */
+/** A page of tickets has some thousand keys. */
 const JSON_KEYS_MAX = 100_000
 const MESSAGE_CHARS_MAX = 500
 const PROBLEMS_MAX = 10
@@ -59,14 +59,14 @@ export class LinearClient {
       },
       body: JSON.stringify({ query: document, variables }),
       urgency,
-      // Every question of GraphQL's is a POST, whether it changes something or not.
+      // GraphQL uses POST for queries too, so the method does not tell whether it writes.
       writes: writes === true,
     })
     return reply.ok ? parseReply(reply.value, credential) : reply
   }
 }
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 function parseReply(reply: HttpReply, credential: string): Result<LinearReply> {
   const parsed = parseJson(reply.text, JSON_KEYS_MAX)
@@ -91,7 +91,7 @@ function hasData(data: unknown): boolean {
   return typeof data === 'object' && data !== null && Object.values(data).some((one) => one !== null)
 }
 
-// ---- refusals --------------------------------------------------------------------------------------------------------
+// ---- refusals -------------------------------------------------------------------------------------------------------
 
 const AUTHENTICATION_KINDS = ['authentication_error', 'authentication error']
 
@@ -115,7 +115,7 @@ function refusalFromError(error: unknown, credential: string): Refused {
   if (isAuthenticationError(error)) return refuseCredential()
   const message = describeError(error, credential)
   if (isRateLimitError(error))
-    return no('unavailable', `Linear wants fewer requests just now: ${message}; try again later`)
+    return no('unavailable', `Linear limits requests at the moment: ${message}; try again later`)
   if (/^entity not found/i.test(readText(error, 'message') ?? ''))
     return no('unknown', `Linear says: ${message}`)
   const known = errorKinds(error).find((kind) => Object.hasOwn(REFUSAL_KINDS, kind))
@@ -127,19 +127,16 @@ function refusalFromStatus({ status }: HttpReply): Refused {
   if (status === 401) return refuseCredential()
   if (status === 403)
     return no('forbidden', 'Linear does not allow this; give the account access, or use another one')
-  if (status === 429) return no('unavailable', 'Linear wants fewer requests just now; try again later')
-  if (status >= 500) return no('unavailable', `Linear is out of order (${status}); try again later`)
-  return no(
-    'failed',
-    `Linear answered ${status}, and not as Linear does; see tracker.apiUrl and the way there`,
-  )
+  if (status === 429) return no('unavailable', 'Linear limits requests at the moment; try again later')
+  if (status >= 500) return no('unavailable', `Linear failed (${status}); try again later`)
+  return no('failed', `Linear answered ${status} in an unexpected form; check tracker.apiUrl and the network`)
 }
 
 function refuseCredential(): Refused {
   return no('unauthorized', 'Linear refused the credential; connect Linear again, or set tracker.apiKey')
 }
 
-/** Linear's own words for people, where it has some. A credential that it repeats is struck out. */
+/** Linear's message for people, if there is one. A repeated credential is redacted. */
 function describeError(error: unknown, credential: string): string {
   const message = readText(error, 'extensions', 'userPresentableMessage') ?? readText(error, 'message') ?? ''
   const short = printable(message.replaceAll(credential, '***')).slice(0, MESSAGE_CHARS_MAX).trim()

@@ -1,8 +1,8 @@
 /**
- * The rules for eligible tickets as a filter of Linear's.
+ * Translates the eligibility rules into a filter of Linear's API.
  *
- * It only spares reading what can't be eligible; whether a ticket is, the host decides. So where a rule could mean
- * several things (a project's name, slug or id), all of them are asked for.
+ * The filter only saves reading: the host decides what is eligible. A rule with several meanings (name, slug or id of a
+ * project) matches all of them.
  */
 import type { TrackerQuery } from '../../../core/ports.ts'
 import { CLOSED_TYPES } from './issue.ts'
@@ -11,7 +11,7 @@ export type LinearFilter = Readonly<Record<string, unknown>>
 
 const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i
 
-/** What is none, Linear refuses with the whole question. */
+/** Linear refuses the whole query when an id is not a UUID. */
 export const isUuid = (text: string): boolean => UUID.test(text)
 
 export function buildScope({ states, labels, projects, assignees }: TrackerQuery['rules']): LinearFilter {
@@ -28,7 +28,7 @@ export function buildScope({ states, labels, projects, assignees }: TrackerQuery
   }
 }
 
-/** An empty list asks nothing. */
+/** An empty list adds no condition. */
 function anyOf(names: readonly string[], filter: (names: readonly string[]) => LinearFilter): LinearFilter[] {
   return names.length === 0 ? [] : [filter(names.map((one) => one.trim()))]
 }

@@ -1,7 +1,7 @@
 /**
- * Where Linear is, and how it is told who asks.
+ * Derives Linear's addresses and the authorization header.
  *
- * A credential goes there, so the way is encrypted or does not leave this machine.
+ * The credential goes to these addresses, so plain http is allowed for this machine only.
  */
 import { no, type Result, yes } from '../../../core/result.ts'
 
@@ -13,19 +13,19 @@ export interface LinearEndpoint {
 }
 
 const API = 'https://api.linear.app'
-/** People consent at another address than programs ask at. */
+/** People consent at another host than programs use. */
 const SITE = 'https://linear.app'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-/** `apiUrl` is a base, or the address of its GraphQL itself. */
+/** `apiUrl` is a base address or the address of GraphQL itself. */
 export function parseLinearEndpoint(apiUrl: string = API): Result<LinearEndpoint> {
-  if (!URL.canParse(apiUrl)) return no('invalid', 'tracker.apiUrl is no address; correct it')
+  if (!URL.canParse(apiUrl)) return no('invalid', 'tracker.apiUrl is not a URL; correct it')
   const { protocol, hostname, origin, pathname, username, password } = new URL(apiUrl)
   if (username !== '' || password !== '') {
     return no('invalid', 'tracker.apiUrl must not hold a user or a password; use tracker.apiKey')
   }
   if (protocol !== 'https:' && !(protocol === 'http:' && LOOPBACK.test(hostname))) {
-    return no('invalid', 'tracker.apiUrl must begin with https://, for a credential goes there')
+    return no('invalid', 'tracker.apiUrl must begin with https://, because the credential is sent there')
   }
   const base = origin + pathname.replace(/\/+$/, '').replace(/\/graphql$/, '')
   return yes({
@@ -36,7 +36,7 @@ export function parseLinearEndpoint(apiUrl: string = API): Result<LinearEndpoint
   })
 }
 
-/** A personal key stands by itself; all else is a token of an app. */
+/** Personal API keys stand alone; OAuth tokens need `Bearer`. */
 export function authorizationHeader(credential: string): string {
   return credential.startsWith('lin_api_') ? credential : `Bearer ${credential}`
 }

@@ -1,4 +1,4 @@
-/** What a stranger's JSON holds, read one step at a time: what is not there, or is something else, is undefined. */
+/** Reads untrusted JSON along a path of keys; a missing or mistyped value is undefined. */
 
 export function readField(value: unknown, ...path: readonly string[]): unknown {
   let found = value
@@ -19,7 +19,7 @@ export function readList(value: unknown, ...path: readonly string[]): readonly u
   return Array.isArray(found) ? found : []
 }
 
-/** As instants are written here; undefined when it is none. */
+/** ISO text in UTC; undefined when the value is not an instant. */
 export function readInstant(value: unknown, ...path: readonly string[]): string | undefined {
   const text = readText(value, ...path)
   const instant = text === undefined ? Number.NaN : Date.parse(text)

@@ -1,8 +1,8 @@
 /**
- * The issues that are known, each as it was read last, and what is the matter with single ones.
+ * Caches the issues of Linear as last read, with their problems.
  *
- * An issue is listed when Linear found that it could be eligible. One that no longer is stays known, so that it is seen
- * where it went.
+ * A listed issue is one that Linear's filter found eligible. An issue that leaves the filter stays cached, so that its
+ * new state is seen.
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
@@ -16,11 +16,11 @@ interface CachedIssue {
 
 export class IssueCache {
   readonly #entries = new Map<string, CachedIssue>()
-  /** For as long as the issue does not change. */
+  /** Problems by issue id, valid until the issue changes. */
   readonly #issueProblems = new Map<string, IssueProblem>()
-  /** Asked for, and not there. */
+  /** Ids that were requested and do not exist. */
   readonly #missingIds = new Set<string>()
-  /** Of which Linear says otherwise than their own reading whether anything blocks them. */
+  /** Issues whose own reading disagrees with Linear's filter about being blocked. */
   readonly #disputedIds = new Set<string>()
 
   get size(): number {
@@ -49,42 +49,40 @@ export class IssueCache {
     return known !== updatedAt && this.#issueProblems.get(id)?.updatedAt !== updatedAt
   }
 
-  /** Asking for the others again would tell nothing new. */
+  /** Ids worth reading: neither cached, nor missing, nor with a known problem. */
   selectUnknown(ids: Iterable<string>): string[] {
     return [...ids].filter(
       (id) => !this.#entries.has(id) && !this.#missingIds.has(id) && !this.#issueProblems.has(id),
     )
   }
 
-  /** Whatever somebody here waits for, or would if it were opened again. */
+  /** All blockers of cached issues, closed ones included, because they may be reopened. */
   blockerIds(): ReadonlySet<string> {
     return new Set(this.tickets().flatMap(({ ticket }) => ticket.blockedBy))
   }
 
-  /** Those that hold up a listed one or one of these, and are not known themselves. */
+  /** Uncached blockers of listed or requested issues. */
   selectUnknownBlockers(requested: ReadonlySet<string>): string[] {
-    const waiting = [...this.#entries].filter(([id, { isListed: listed }]) => listed || requested.has(id))
+    const waiting = [...this.#entries].filter(([id, { isListed }]) => isListed || requested.has(id))
     return this.selectUnknown(new Set(waiting.flatMap(([, { issue }]) => issue.openBlockers)))
   }
 
-  /** Listed ones that something began to block, or nothing blocks any more, since they were read. */
-  selectDoubtful({ ids, isComplete: isAll }: BlockedIssues): string[] {
+  /** Listed issues that became blocked or unblocked since they were read. */
+  selectDoubtful({ ids, isComplete }: BlockedIssues): string[] {
     const isDoubtful = ([id, { issue, isListed: listed }]: readonly [string, CachedIssue]): boolean => {
       if (!listed || this.#disputedIds.has(id)) return false
       const isBlocked = issue.tracked.ticket.blockedBy.length > 0
-      return ids.has(id) ? !isBlocked : isAll && isBlocked
+      return ids.has(id) ? !isBlocked : isComplete && isBlocked
     }
     return [...this.#entries].filter(isDoubtful).map(([id]) => id)
   }
 
-  /** Listed here, and not known there. */
-  selectListedMissingFrom(other: IssueCache): string[] {
-    return [...this.#entries]
-      .filter(([id, { isListed: listed }]) => listed && !other.has(id))
-      .map(([id]) => id)
+  /** Ids listed here and absent from the other cache. */
+  selectListedMissingFrom(fresh: IssueCache): string[] {
+    return [...this.#entries].filter(([id, { isListed }]) => isListed && !fresh.has(id)).map(([id]) => id)
   }
 
-  // ---- changes -------------------------------------------------------------------------------------------------------
+  // ---- changes ------------------------------------------------------------------------------------------------------
 
   store({ issues, issueProblems }: IssuesRead, isListed: (id: string) => boolean): void {
     for (const issue of issues) {
@@ -98,7 +96,7 @@ export class IssueCache {
       this.#issueProblems.set(problem.id, problem)
   }
 
-  /** Having been read, they are as they were: asking again and again would tell nothing new. */
+  /** These issues were just read and are correct, so reading them again would not help. */
   markDisputed(blocked: BlockedIssues): void {
     for (const id of this.selectDoubtful(blocked)) this.#disputedIds.add(id)
   }
@@ -112,7 +110,7 @@ export class IssueCache {
     for (const id of this.#entries.keys()) this.setListed(id, false)
   }
 
-  /** Deleted, or hidden from us: as far as anybody here is concerned, it is done with. */
+  /** A deleted or hidden issue counts as closed. */
   markMissing(ids: readonly string[], earlier: IssueCache): void {
     for (const id of ids) {
       this.#missingIds.add(id)
@@ -123,7 +121,7 @@ export class IssueCache {
     }
   }
 
-  /** Those that are not known here, as they were there. */
+  /** Copies the given issues from an earlier cache unless they are cached here. */
   copyFrom(ids: readonly string[], earlier: IssueCache): void {
     for (const id of ids) {
       const entry = earlier.#entries.get(id)
@@ -131,7 +129,7 @@ export class IssueCache {
     }
   }
 
-  /** A reading that took long may be behind what was seen meanwhile, and a ticket must not seem to go back. */
+  /** Takes over issues that changed during a long read, so that no ticket goes back to an older state. */
   copyNewer(current: IssueCache): void {
     for (const [id, entry] of this.#entries) {
       const newer = current.#entries.get(id)
@@ -149,5 +147,5 @@ export class IssueCache {
   }
 }
 
-/** Of one form, so they compare as texts. */
+/** Instants have one format, so they compare as texts. */
 const updatedAtOf = ({ issue }: CachedIssue): string => issue.tracked.ticket.updatedAt

@@ -1,8 +1,8 @@
 /**
- * An issue of Linear as a ticket.
+ * Converts a Linear issue into a ticket.
  *
- * Cut to what a ticket may hold, so that a long description costs nobody the ticket. A kind of state that is not known
- * here counts as open: it is better to wait for a blocker in vain than not to wait for it.
+ * Texts are cut to the limits of a ticket, so a long description does not cost the ticket. An unknown type of state
+ * counts as open: waiting for a blocker in vain is better than ignoring it.
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
 import {
@@ -18,18 +18,18 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import { truncateToChars } from '../../../protocol/text-budget.ts'
 import { readField, readInstant, readList, readText } from './fields.ts'
 
-/** By Linear's types of states, whatever a team calls them. */
+/** Types of workflow states, independent of a team's names. */
 export const CLOSED_TYPES: readonly string[] = ['completed', 'canceled', 'duplicate']
 
 export interface LinearIssue {
   readonly tracked: TrackedTicket
-  /** Of those it waits for, the ones that are not closed. */
+  /** Blockers that are not closed. */
   readonly openBlockers: readonly string[]
-  /** It may have more labels or relations than were asked for. */
+  /** The issue may have more labels or relations than were requested. */
   readonly isTruncated: boolean
 }
 
-/** What is the matter with one issue, as it was then. */
+/** A problem of an issue, valid for this version of the issue. */
 export interface IssueProblem {
   readonly id: string
   readonly updatedAt: string
@@ -38,15 +38,15 @@ export interface IssueProblem {
 
 export type IssueReadResult =
   | { readonly ok: true; readonly issue: LinearIssue }
-  | { readonly ok: false; readonly note: IssueProblem }
+  | { readonly ok: false; readonly problem: IssueProblem }
 
-/** How much of its lists is asked for. They are what makes reading it dear. */
+/** Requested lengths of lists, which dominate the cost of a query. */
 export interface IssueListSizes {
   readonly labels: number
   readonly relations: number
 }
 
-/** Whether a list has more, is seen by its being full: asking for that would cost as much as half of it. */
+/** A full list may have more items. Requesting page information would cost half as much as the list. */
 export function issueFields({ labels, relations }: IssueListSizes): string {
   return `
     id identifier title description priority url branchName createdAt updatedAt archivedAt
@@ -63,7 +63,7 @@ const LINK = /^https?:\/\/[^\s]+$/
 export function parseIssue(node: unknown, sizes: IssueListSizes): IssueReadResult {
   const blockers = readBlockers(node)
   const checked = checkTicket(toTicketFields(node, blockers))
-  if (!checked.ok) return { ok: false, note: toIssueProblem(node, checked.error) }
+  if (!checked.ok) return { ok: false, problem: toIssueProblem(node, checked.error) }
   const aliases = readAliases(node)
   return {
     ok: true,
@@ -77,7 +77,7 @@ export function parseIssue(node: unknown, sizes: IssueListSizes): IssueReadResul
   }
 }
 
-/** Put away, or in a state of an end. */
+/** Archived, or in a closed state. */
 export function isClosed(node: unknown): boolean {
   if (typeof readField(node, 'archivedAt') === 'string') return true
   return CLOSED_TYPES.includes(readText(node, 'state', 'type') ?? '')
@@ -99,7 +99,7 @@ function toTicketFields(node: unknown, blockers: readonly { id: string }[]) {
       .flatMap((label) => readText(label, 'name') ?? [])
       .map(cutName)
       .slice(0, LABELS_MAX)
-      // They come in any order, and the same labels should be the same ticket.
+      // Linear's order varies, and equal labels should give equal tickets.
       .sort(),
     ...(assignee === undefined ? {} : { assignee: cutName(assignee) }),
     ...(project === undefined ? {} : { project: cutName(project) }),
@@ -112,13 +112,13 @@ function toTicketFields(node: unknown, blockers: readonly { id: string }[]) {
 
 const cutName = (text: string): string => truncateToChars(text, NAME_CHARS_MAX)
 
-/** 0 none, 1 urgent … 4 low, as here; it is a Float there. */
+/** 0 none, 1 urgent … 4 low, as in a ticket; Linear sends a float. */
 function toPriority(value: unknown): number {
   const rounded = typeof value === 'number' ? Math.round(value) : 0
   return rounded >= 0 && rounded <= 4 ? rounded : 0
 }
 
-/** Where a relation says that one issue blocks another, the blocker is its source. */
+/** In a relation of type `blocks`, the source is the blocker. */
 function readBlockers(node: unknown): { id: string; closed: boolean }[] {
   return readList(node, 'inverseRelations', 'nodes').flatMap((relation) => {
     const id = readText(relation, 'issue', 'id')
@@ -127,7 +127,7 @@ function readBlockers(node: unknown): { id: string; closed: boolean }[] {
   })
 }
 
-/** By these, too, a rule may name the person or the project that the ticket shows by one name. */
+/** Further names that a rule may use for the assignee or the project. */
 function readAliases(node: unknown): TrackedTicket['aliases'] {
   const assignee = ['name', 'email'].flatMap((key) => readText(node, 'assignee', key) ?? [])
   if (readField(node, 'assignee', 'isMe') === true) assignee.push('me')
@@ -140,5 +140,5 @@ function toIssueProblem(node: unknown, error: string): IssueProblem {
   const id = readText(node, 'id') ?? ''
   const shown = printable(readText(node, 'identifier') ?? id).slice(0, NAME_CHARS_MAX) || 'an issue'
   const updatedAt = readInstant(node, 'updatedAt') ?? ''
-  return { id, updatedAt, message: `${shown} is not as Linear's issues are: ${error}` }
+  return { id, updatedAt, message: `${shown} has an unexpected form: ${error}` }
 }

@@ -1,8 +1,8 @@
 /**
- * Moving issues, and hanging links on them.
+ * Moves issues and attaches links to them.
  *
- * A state is one of the issue's own team, by its name or its id. Which states a team has is asked seldom, and once more
- * before one is said not to be there.
+ * A target state belongs to the issue's team and is given by name or id. The states of a team are cached, and read
+ * again before a state counts as missing.
  */
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -73,7 +73,7 @@ export class LinearMutations {
     this.#clock = clock
   }
 
-  /** An answer that got lost is asked for again by moving it again: where it is then, it stays. */
+  /** Repeating a move is harmless: an issue already in the state stays there. */
   async move(ticketId: string, state: string, from?: readonly string[]): Promise<Result<MovedIssue>> {
     const found = await this.#readIssue(ticketId)
     if (!found.ok) return found
@@ -90,12 +90,12 @@ export class LinearMutations {
     })
     if (!reply.ok) return reply
     if (readField(reply.value.data, 'issueUpdate', 'success') !== true) {
-      return no('failed', `Linear did not move ${printable(identifier)}, and says no reason; try again`)
+      return no('failed', `Linear did not move ${printable(identifier)}and gave no reason; try again`)
     }
     return yes(toMovedIssue(id, target.value))
   }
 
-  /** The address is what the attachment is known by: a second one of it only changes the first one's title. */
+  /** Attachments are keyed by URL: attaching a link again only changes the title. */
   async attach(ticketId: string, url: string, title: string): Promise<Result<void>> {
     if (!isTicketId(ticketId)) return refuseUnknownIssue(ticketId)
     const reply = await this.#client.send({
@@ -106,7 +106,7 @@ export class LinearMutations {
     })
     if (!reply.ok) return reply
     if (readField(reply.value.data, 'attachmentCreate', 'success') === true) return yes(undefined)
-    return no('failed', 'Linear did not take the link to the pull request, and says no reason')
+    return no('failed', 'Linear did not accept the link to the pull request and gave no reason')
   }
 
   async #readIssue(ticketId: string): Promise<Result<IssueWithTeam>> {
@@ -121,7 +121,7 @@ export class LinearMutations {
     const [id, identifier] = [readText(issue, 'id'), readText(issue, 'identifier')]
     const [state, team] = [readIssueState(issue), readTeam(issue)]
     if (id === undefined || identifier === undefined || state === undefined || team === undefined) {
-      return no('failed', `Linear answered something else than the issue ${printable(ticketId)}`)
+      return no('failed', `Linear's reply does not hold the issue ${printable(ticketId)}`)
     }
     return yes({ id, identifier, state, team })
   }
@@ -159,7 +159,7 @@ export class LinearMutations {
 
 const isTicketId = (text: string): boolean => isUuid(text) || IDENTIFIER.test(text)
 
-/** Closed ones are left alone unless they are named. */
+/** A closed issue moves only when `from` names its state. */
 function isMovable(state: WorkflowState, from: readonly string[] | undefined): boolean {
   return from?.some((one) => matchesState(state, one)) ?? !CLOSED_TYPES.includes(state.type)
 }

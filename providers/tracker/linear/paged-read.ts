@@ -1,20 +1,20 @@
-/** The reading of all that could be eligible, page by page: how far it is. */
+/** Progress of a full read of all issues that may be eligible, page by page. */
 import { IssueCache } from './issue-cache.ts'
 import type { IssuesPage } from './reader.ts'
 
-/** Reading them costs some 60 points each. */
+/** Limit for issues of a full read, which cost about 60 points each. */
 export const LINEAR_TICKETS_MAX = 1_000
 
 export class PagedRead {
   readonly cache = new IssueCache()
   readonly problems: string[] = []
-  /** Where the next page begins. */
+  /** Start of the next page. */
   cursor: string | undefined
   pageCount = 0
   isDone = false
-  /** Errors kept something from us. */
+  /** Some pages held errors, so issues may be missing. */
   hasProblems = false
-  /** When anything had changed last as it began. */
+  /** Newest change in Linear when the read began. */
   newestChange: string | undefined
 
   addPage(page: IssuesPage): void {
@@ -30,7 +30,7 @@ export class PagedRead {
   }
 }
 
-const TRUNCATION_PROBLEM = `of the tickets that could be eligible only the ${LINEAR_TICKETS_MAX} that changed last are read; narrow tracker.eligible`
+const TRUNCATION_PROBLEM = `only the ${LINEAR_TICKETS_MAX} most recently changed of the tickets that may be eligible are read; narrow tracker.eligible`
 
 function newestUpdate({ issues }: IssuesPage): string | undefined {
   const instants = issues.map(({ tracked }) => tracked.ticket.updatedAt)

@@ -1,4 +1,4 @@
-/** How often something may be done: a few times in a row, and in the long run no oftener than so. */
+/** Token bucket: allows a short burst, and one action per `refillMs` in the long run. */
 export class PollRateLimiter {
   readonly #refillMs: number
   readonly #capacity: number
@@ -12,7 +12,7 @@ export class PollRateLimiter {
     this.#refilledAt = now
   }
 
-  /** Whether once more is allowed; it counts as done then. `now`: of a clock that never goes back. */
+  /** Answers whether one more action is allowed, and counts it. `now`: monotonic milliseconds. */
   tryConsume(now: number): boolean {
     const earned = Math.floor((now - this.#refilledAt) / this.#refillMs)
     this.#refilledAt += earned * this.#refillMs

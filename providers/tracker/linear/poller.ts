@@ -1,12 +1,10 @@
 /**
- * What is known of Linear's tickets, kept from one look to the next.
+ * Keeps a cache of Linear's tickets up to date from poll to poll.
  *
- * The first look reads all that could be eligible. The following ones ask only what has changed since, by the service's
- * own times, and read that; tickets that stopped being eligible change too, and are shown as they are then. Some
- * changes move no time: a new blocker is asked for each time, for the rest (a project's new name) all is read again once
- * in a while, the more seldom the dearer it is. A long reading that was interrupted goes on where it was.
- *
- * Shown besides are those that were wished for, and those that hold up one of the others.
+ * The first poll reads all issues that may be eligible; later polls read only what changed since, by Linear's clock.
+ * Issues that leave the filter change too, and stay visible. Some changes do not touch an issue's time. New blockers
+ * are therefore queried each time, and everything is read again at intervals that grow with its cost. An interrupted
+ * full read continues at its last page. The listing includes requested tickets and the blockers of all these.
  */
 import type { Clock, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
 import { type Refused, type Result, yes } from '../../../core/result.ts'
@@ -17,19 +15,19 @@ import { LINEAR_TICKETS_MAX, PagedRead } from './paged-read.ts'
 import { PollRateLimiter } from './poll-rate-limiter.ts'
 import type { IssueChanges, IssueReader } from './reader.ts'
 
-/** Known in all, before it is sorted out by reading everything again. */
+/** Limit for cached issues; beyond it, a full read replaces the cache. */
 const CACHED_ISSUES_MAX = 4 * LINEAR_TICKETS_MAX
-/** Single tickets that one look reads; the others are for the next. */
+/** Issues that one poll reads by id; the next poll reads further ones. */
 const READS_BY_ID_MAX = 250
-/** A change may become visible a little after its time. */
+/** Linear may show a change slightly after its time stamp. */
 const SINCE_MARGIN_MS = 60_000
 const FULL_READ_INTERVAL_MS_PER_PAGE = 10 * 60_000
 const FULL_READ_INTERVAL_MS_MAX = 4 * 3_600_000
 const FULL_READ_RETRY_MS = 2 * 60_000
-/** In the long run, half of the smallest quota of requests. Looks beyond that find what the one before found. */
+/** Uses half of the smallest request quota in the long run. Further polls answer from the cache. */
 const POLL_INTERVAL_MS = 6_000
 const POLL_BURST_MAX = 10
-/** Where nothing was ever changed. */
+/** Start of the changes when Linear holds no issue yet. */
 const EPOCH = new Date(0).toISOString()
 
 export class LinearPoller {
@@ -37,13 +35,13 @@ export class LinearPoller {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #rateLimiter: PollRateLimiter
   #cache = new IssueCache()
-  /** What the last reading of everything could not tell. */
+  /** Problems of the last full read. */
   #fullReadProblems: readonly string[] = []
-  /** What the last look could not tell. */
+  /** Problems of the last poll. */
   #pollProblems: readonly string[] = []
   #lastRefusal: Refused | undefined
   #scope = ''
-  /** Up to when every change is known; undefined when all is to be read. */
+  /** Instant up to which all changes are known; undefined when a full read is due. */
   #syncedUntil: string | undefined
   #fullReadDue = 0
   #pagedRead: PagedRead | undefined
@@ -64,7 +62,7 @@ export class LinearPoller {
     return polled.ok ? yes(this.#createListing()) : polled
   }
 
-  /** We moved it ourselves. It is read again all the same: somebody may have changed something else just before. */
+  /** Applies our own move to the cache. The issue is still read again, because it may have other changes. */
   applyMove(ticketId: string, state: string, closed: boolean): void {
     this.#cache.applyMove(ticketId, state, closed)
   }
@@ -81,7 +79,7 @@ export class LinearPoller {
     return { tickets: this.#cache.tickets(), problems: problems.slice(0, TICKET_PROBLEMS_MAX) }
   }
 
-  /** Other rules: what is known stays known, but what could be eligible has to be found anew. */
+  /** New rules keep the cache, but the listed issues have to be found again. */
   #startScope(scope: string): void {
     this.#scope = scope
     this.#syncedUntil = undefined
@@ -96,12 +94,12 @@ export class LinearPoller {
       if (!applied.ok || applied.value === 'applied') return applied
     }
     const read = await this.#readAll(scope, requested)
-    // Meanwhile the changes are followed.
+    // Until the retry, changes are still read.
     if (!read.ok) this.#fullReadDue = this.#clock.monotonic() + FULL_READ_RETRY_MS
     return read
   }
 
-  // ---- what changed --------------------------------------------------------------------------------------------------
+  // ---- changes ------------------------------------------------------------------------------------------------------
 
   async #applyChanges(
     scope: LinearFilter,
@@ -116,7 +114,7 @@ export class LinearPoller {
     const read = await this.#readChanged(changes, requested)
     if (!read.ok) return read
     this.#pollProblems = [...changes.problems, ...read.value]
-    // What an error kept from us is asked for again.
+    // After errors the same changes are requested again.
     if (this.#pollProblems.length === 0) this.#syncedUntil = newestChange(syncedUntil, changes)
     if (this.#cache.size > CACHED_ISSUES_MAX) this.#fullReadDue = 0
     return yes('applied')
@@ -141,7 +139,7 @@ export class LinearPoller {
     return read
   }
 
-  // ---- everything ----------------------------------------------------------------------------------------------------
+  // ---- full reads ---------------------------------------------------------------------------------------------------
 
   async #readAll(scope: LinearFilter, requested: ReadonlySet<string>): Promise<Result<void>> {
     const pagedRead = this.#pagedRead ?? new PagedRead()
@@ -165,7 +163,7 @@ export class LinearPoller {
   async #readPages(scope: LinearFilter, pagedRead: PagedRead): Promise<Result<void>> {
     while (!pagedRead.isDone) {
       const page = await this.#reader.readPage(scope, pagedRead.cursor)
-      // What it does not take may be where we left off.
+      // Linear may have refused the cursor, so start over.
       if (!page.ok && page.refusal.kind === 'invalid') this.#pagedRead = undefined
       if (!page.ok) return page
       pagedRead.addPage(page.value)
@@ -174,8 +172,8 @@ export class LinearPoller {
   }
 
   /**
-   * Wished for, or no longer listed: these are read one by one, so that it is seen what became of them. What was not
-   * listed before either, is forgotten.
+   * Reads requested issues, and listed issues that the full read lacks, to learn their state. Issues that were not
+   * listed before are dropped.
    */
   async #readUnlisted(pagedRead: PagedRead, requested: ReadonlySet<string>): Promise<Result<string[]>> {
     const unlistedIds = this.#cache.selectListedMissingFrom(pagedRead.cache)
@@ -184,9 +182,9 @@ export class LinearPoller {
     return this.#readByIds(ids.slice(0, READS_BY_ID_MAX), requested, pagedRead.cache, () => false)
   }
 
-  // ---- single ones ---------------------------------------------------------------------------------------------------
+  // ---- reads by id --------------------------------------------------------------------------------------------------
 
-  /** And then those that hold them up. Answers what could not be told. */
+  /** Reads the issues and then their blockers. Answers the problems. */
   async #readByIds(
     ids: readonly string[],
     requested: ReadonlySet<string>,
@@ -214,7 +212,7 @@ export class LinearPoller {
   }
 }
 
-/** Of one form, so they compare as texts. */
+/** Instants have one format, so they compare as texts. */
 function newestChange(syncedUntil: string, { touched }: IssueChanges): string {
   return [...touched.values()].reduce((latest, one) => (one > latest ? one : latest), syncedUntil)
 }

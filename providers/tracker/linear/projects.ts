@@ -1,4 +1,4 @@
-/** Linear's projects, for choosing which tickets are eligible. A person waits for them. */
+/** Lists Linear's projects for the choice of eligible tickets, while a person waits. */
 import { type Result, yes } from '../../../core/result.ts'
 import { LABELS_MAX, NAME_CHARS_MAX, TRACKER_PROJECTS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'
@@ -21,7 +21,7 @@ const PROJECTS_QUERY = `
 
 const checkProject = createChecker(TrackerProject)
 
-/** In order of their names; of very many, those that changed last. */
+/** Sorted by name. Beyond the limit only the most recently changed projects are listed. */
 export async function listLinearProjects(client: LinearClient): Promise<Result<readonly TrackerProject[]>> {
   const found = new Map<string, TrackerProject>()
   let after: string | undefined
@@ -39,7 +39,7 @@ export async function listLinearProjects(client: LinearClient): Promise<Result<r
   return yes([...found.values()].sort((a, b) => a.name.localeCompare(b.name, 'en')))
 }
 
-/** One that is not as they are is left out: there is nothing to choose about it. */
+/** A malformed project is left out: nobody could choose it. */
 function toProjects(node: unknown): TrackerProject[] {
   const [key, url, state] = [
     readText(node, 'slugId'),

@@ -1,12 +1,12 @@
 /**
- * The questions about issues, as Linear's schema has them.
+ * GraphQL queries for issues.
  *
- * A list counts as many times as it is asked to be long at most, whatever is in it, and so does all that is asked of its
- * items; page information, too. So what is asked often is short and flat.
+ * Linear charges the requested length of a list, whatever it holds, times the cost of its items; page information costs
+ * too. Frequent queries are therefore short and flat.
  */
 import { type IssueListSizes, issueFields } from './issue.ts'
 
-/** Of the tickets that something blocks or blocked; who blocks them, only their own reading tells. */
+/** Limit for tickets with blockers; only reading a ticket tells which issues block it. */
 export const BLOCKED_MAX = 50
 export const USUAL_SIZES: IssueListSizes = { labels: 16, relations: 10 }
 export const LARGEST_SIZES: IssueListSizes = { labels: 100, relations: 100 }

@@ -1,20 +1,20 @@
 /**
- * How Linear speaks of its limits.
+ * Rate limit rules of Linear.
  *
- * It counts requests and the points that their fields cost, and says both with every reply; each request draws on both.
- * That it has had enough, it says in the body; the status is one of several.
+ * Linear counts requests and complexity points, and each reply reports both. Exhaustion is reported in the body, with
+ * varying status.
  */
 import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, RateLimitRules } from '../../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../../http/http.ts'
 import { readField, readList } from './fields.ts'
 
-/** Each with headers of its name. */
+/** Each resource has headers of its own. */
 const COUNTED_RESOURCES = ['requests', 'complexity'] as const
 const CONCURRENT_REQUESTS_MAX = 4
-/** When it does not say for how long. */
+/** Pause when Linear names none. */
 const DEFAULT_PAUSE_MS = 60_000
-/** Its buckets are full again after an hour. */
+/** Linear's buckets refill within an hour. */
 const PAUSE_MS_MAX = 60 * 60_000
 const JSON_KEYS_MAX = 100_000
 
@@ -27,7 +27,7 @@ export const LINEAR_RATE_LIMITS: RateLimitRules = {
   writeIntervalMs: 0,
 }
 
-/** The kind of an error, in small letters: its code, and the word by which it was known before there were codes. */
+/** Code and former type of an error, in lower case. */
 export function errorKinds(error: unknown): readonly string[] {
   const kinds = [readField(error, 'extensions', 'code'), readField(error, 'extensions', 'type')]
   return kinds.flatMap((kind) => (typeof kind === 'string' ? [kind.toLowerCase()] : []))
@@ -35,11 +35,11 @@ export function errorKinds(error: unknown): readonly string[] {
 
 export const isRateLimitError = (error: unknown): boolean => errorKinds(error).includes('ratelimited')
 
-// ---- too often -----------------------------------------------------------------------------------------------------
+// ---- rate limit replies ---------------------------------------------------------------------------------------------
 
 function isRateLimited({ status, text }: HttpReply): boolean {
   if (status === 429) return true
-  // Few replies hold the word, and those that do may hold it in somebody's ticket.
+  // The text is rare, but a ticket may contain it; check the error kinds.
   if (!/ratelimited/i.test(text)) return false
   const parsed = parseJson(text, JSON_KEYS_MAX)
   return parsed.ok && readList(parsed.value, 'errors').some(isRateLimitError)
@@ -55,13 +55,13 @@ function rateLimitPauseMs(reply: HttpReply, now: number): number {
   return wait > 0 && Number.isFinite(wait) ? Math.min(wait, PAUSE_MS_MAX) : DEFAULT_PAUSE_MS
 }
 
-// ---- counters ------------------------------------------------------------------------------------------------------
+// ---- budgets --------------------------------------------------------------------------------------------------------
 
 function readCounters(reply: HttpReply): BudgetReport[] {
   return COUNTED_RESOURCES.flatMap((name) => readCounter(reply, name))
 }
 
-/** A few operations have a limit of their own; it is no budget of the others. */
+/** A few operations have a separate limit, which is no budget of other operations. */
 function readEndpointCounter(reply: HttpReply): BudgetReport[] {
   return readCounter(reply, 'endpoint-requests')
 }

@@ -1,9 +1,9 @@
 /**
- * What is asked of Linear about its issues, and in which portions.
+ * Reads issues from Linear in affordable portions.
  *
- * A question costs points by what it could answer, not by what it does: a list counts as many times as it is asked to
- * be long at most. So changes are asked for with two fields each, and only what changed is read whole. An issue with
- * more labels or relations than the usual is read once more, by itself, with longer lists.
+ * A query costs by what it could return: the requested length of a list counts, not its items. Changes are therefore
+ * listed with two fields each, and only changed issues are read in full. An issue with unusually many labels or
+ * relations is read again with longer lists.
  */
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
@@ -21,52 +21,52 @@ import {
   USUAL_SIZES,
 } from './queries.ts'
 
-/** Of the newest changes; more are asked for only when that many are not enough. */
+/** Newest changes of the first query; more are requested only when these do not suffice. */
 const CHANGES_FIRST_READ = 50
 const CHANGES_MAX = 250
-/** Somebody changed many at once: read back so far, then reading all that could be eligible is no dearer. */
+/** After many changes at once, reading further back costs as much as a full read. */
 const CHANGES_PAGES_MAX = 4
-/** Some 3,000 points; a question may cost 10,000. */
+/** A page costs about 3,000 points; a query may cost 10,000. */
 const ISSUES_PER_PAGE = 50
-/** Read once more for their long lists, of one page. */
+/** Issues of one page that are read again with longer lists. */
 const LONG_ISSUES_MAX = 20
 
 export interface IssuesRead {
   readonly issues: readonly LinearIssue[]
-  /** What an error kept from us; what was not told may be there all the same. */
+  /** Errors of the reply; issues missing because of them may still exist. */
   readonly problems: readonly string[]
-  /** What single issues have to be mended for. */
+  /** Problems of single issues. */
   readonly issueProblems: readonly IssueProblem[]
 }
 
 export interface IssuesPage extends IssuesRead {
-  /** Absent: it was the last. */
+  /** Absent after the last page. */
   readonly nextCursor?: string
-  /** When anything there changed last. */
+  /** Newest change of any issue. */
   readonly newestChange?: string
 }
 
 export interface IssuesById extends IssuesRead {
-  /** There are no such issues any more, or they may not be seen. */
+  /** Issues that do not exist or may not be read. */
   readonly missing: readonly string[]
 }
 
-/** It moves no issue's time when another one begins to block it. */
+/** Blocked issues are queried separately, because a new blocker does not touch an issue's time. */
 export interface BlockedIssues {
   readonly ids: ReadonlySet<string>
-  /** There are no others. */
+  /** The list holds all blocked issues. */
   readonly isComplete: boolean
 }
 
 export interface IssueChanges {
-  /** Changed, and of the scope: by id, when. */
+  /** Changed issues within the scope: instant by id. */
   readonly entered: ReadonlyMap<string, string>
-  /** Changed, whatever it is, archived ones too. */
+  /** All changed issues, archived ones included: instant by id. */
   readonly touched: ReadonlyMap<string, string>
-  /** Of the scope, the issues that have a blocker, be it done or not. */
+  /** Issues of the scope that have a blocker, open or closed. */
   readonly blocked: BlockedIssues
   readonly problems: readonly string[]
-  /** There are more than these, and they are newer than what was known. */
+  /** Further changes exist that are newer than `known`. */
   readonly isTruncated: boolean
 }
 
@@ -77,7 +77,7 @@ export class IssueReader {
     this.#client = client
   }
 
-  /** Of the scope, the newest changes first. */
+  /** Issues of the scope, newest change first. */
   async readPage(scope: LinearFilter, after: string | undefined): Promise<Result<IssuesPage>> {
     const variables = { scope, first: ISSUES_PER_PAGE, ...(after === undefined ? {} : { after }) }
     const reply = await this.#send(ELIGIBLE_QUERY, variables)
@@ -96,13 +96,13 @@ export class IssueReader {
     })
   }
 
-  /** Whatever changed since an instant. What is not newer than `known` may be missing from it. */
+  /** Lists changes since an instant. Changes up to `known` may be missing. */
   async readChanges(scope: LinearFilter, since: string, known: string): Promise<Result<IssueChanges>> {
     const few = await this.#readChangesPage(scope, { gte: since }, known, CHANGES_FIRST_READ)
     return few.ok && few.value.isTruncated ? this.#readOlderChanges(scope, since, known) : few
   }
 
-  /** The newest first, and further back as long as that leads anywhere. */
+  /** Reads further back while that yields more changes. */
   async #readOlderChanges(scope: LinearFilter, since: string, known: string): Promise<Result<IssueChanges>> {
     const newest = await this.#readChangesPage(scope, { gte: since }, known, CHANGES_MAX)
     let all = newest
@@ -145,7 +145,7 @@ export class IssueReader {
     const read = await this.#parseIssues(nodes, problems)
     if (!read.ok) return read
     const found = new Set(nodes.map((node) => readText(node, 'id')))
-    // What an error kept from us is not gone.
+    // After errors, an absent issue may still exist.
     const missingIds = problems.length > 0 ? [] : ids.filter((id) => !found.has(id))
     return yes({ ...read.value, missing: missingIds })
   }
@@ -181,14 +181,14 @@ export class IssueReader {
 
   async #parseIssues(nodes: readonly unknown[], problems: readonly string[]): Promise<Result<IssuesRead>> {
     const read = nodes.filter((node) => node !== null).map((node) => parseIssue(node, USUAL_SIZES))
-    const issueProblems = read.flatMap((one) => (one.ok ? [] : [one.note]))
+    const issueProblems = read.flatMap((one) => (one.ok ? [] : [one.problem]))
     const issues = read.flatMap((one) => (one.ok ? [one.issue] : []))
-    for (const issue of issues.filter(({ isTruncated: isCut }) => isCut).slice(0, LONG_ISSUES_MAX)) {
+    for (const issue of issues.filter(({ isTruncated }) => isTruncated).slice(0, LONG_ISSUES_MAX)) {
       const whole = await this.#readLongIssue(issue)
       if (!whole.ok) return whole
       issues[issues.indexOf(issue)] = whole.value
     }
-    issueProblems.push(...issues.filter(({ isTruncated: isCut }) => isCut).map(toTruncationProblem))
+    issueProblems.push(...issues.filter(({ isTruncated }) => isTruncated).map(toTruncationProblem))
     return yes({ issues, problems, issueProblems })
   }
 
@@ -199,7 +199,7 @@ export class IssueReader {
     return yes(read.ok ? read.issue : issue)
   }
 
-  /** Nobody waits for a look. */
+  /** Polls have low urgency. */
   #send(document: string, variables: object) {
     return this.#client.send({ document, variables, urgency: 'background' })
   }
@@ -207,12 +207,12 @@ export class IssueReader {
 
 const hasList = (data: unknown, list: string): boolean => Array.isArray(readField(data, list, 'nodes'))
 
-/** A list that is missing as a whole is no empty one. */
+/** A missing list is not an empty list. */
 function refuseMissingList(problems: readonly string[]): Refused {
   return no('failed', problems[0] ?? 'Linear answered without the issues that it was asked for')
 }
 
-/** What was seen first is the newer word, and ends where the older one begins. */
+/** The page read first is newer and takes precedence; the older page decides whether more follows. */
 function mergeChanges(newer: IssueChanges, older: IssueChanges): IssueChanges {
   return {
     entered: new Map([...older.entered, ...newer.entered]),
@@ -242,6 +242,6 @@ function toTruncationProblem({ tracked: { ticket } }: LinearIssue): IssueProblem
   return {
     id,
     updatedAt,
-    message: `${printable(identifier)} has too many labels or relations to read them all; remove some`,
+    message: `${printable(identifier)} has too many labels or relations to read all of them; remove some`,
   }
 }

@@ -181,7 +181,7 @@ describe('looking', () => {
     github.faults.down.add('ada/wires')
     github.addIssue(REMOTE, { title: 'Three', author: SOMEBODY })
     expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Open', 'ada/wires#1 Open'])
-    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: GitHub has trouble/))
+    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: GitHub failed/))
     github.repo('ada/wires').hasIssues = false
     github.faults.down.clear()
     expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: /))
@@ -307,7 +307,7 @@ describe('moving', () => {
     const { github, tracker } = await bench()
     const issue = github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['bug'] })
     expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
-      refusal: { message: expect.stringContaining('was put in Open meanwhile') },
+      refusal: { message: expect.stringContaining('was moved to Open meanwhile') },
     })
     expect(issue.labels).toEqual(['bug'])
     expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })

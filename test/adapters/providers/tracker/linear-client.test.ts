@@ -33,9 +33,9 @@ describe('a failure is told by its body', () => {
     [401, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /connect Linear again/],
     [400, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /tracker.apiKey/],
     [200, error('OTHER', 'authentication error'), 'unauthorized', /connect Linear again/],
-    [400, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
-    [200, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
-    [429, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
+    [400, error('RATELIMITED', 'ratelimited'), 'unavailable', /limits requests/],
+    [200, error('RATELIMITED', 'ratelimited'), 'unavailable', /limits requests/],
+    [429, error('RATELIMITED', 'ratelimited'), 'unavailable', /limits requests/],
     [
       200,
       error('INPUT_ERROR', 'invalid input', 'Entity not found: Issue', 'No issue.'),
@@ -52,7 +52,7 @@ describe('a failure is told by its body', () => {
     [200, { errors: [{}] }, 'failed', /no reason given/],
     [200, { errors: ['odd', 7, null] }, 'failed', /no reason given/],
     [200, { data: { a: null }, ...error('FORBIDDEN', 'forbidden') }, 'forbidden', /It says so/],
-    [200, { data: { a: 1 }, ...error('RATELIMITED', 'ratelimited') }, 'unavailable', /fewer requests/],
+    [200, { data: { a: 1 }, ...error('RATELIMITED', 'ratelimited') }, 'unavailable', /limits requests/],
   ])('%d %j: %s', async (status, body, kind, message) => {
     const answer = await deskFor(status, body).ask()
     expect(answer).toMatchObject({ ok: false, refusal: { kind } })

@@ -161,7 +161,7 @@ describe('what could be eligible', () => {
       const { tickets, problems } = await bench.look()
       expect(tickets).toHaveLength(1_000)
       expect(problems).toEqual([
-        expect.stringMatching(/only the 1000 that changed last.*narrow tracker.eligible/),
+        expect.stringMatching(/only the 1000 most recently changed.*narrow tracker.eligible/),
       ])
     }
     expect(linear.points).toBeLessThan(100_000)
@@ -499,7 +499,10 @@ describe('moving a ticket', () => {
   test('out of a state in which it is not expected is not done', async () => {
     const issue = linear.world.issue({ title: 'x', state: 'Backlog' })
     expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
-      refusal: { kind: 'gone', message: `${issue.identifier} was put in Backlog meanwhile, and stays there` },
+      refusal: {
+        kind: 'gone',
+        message: `${issue.identifier} was moved to Backlog meanwhile, and stays there`,
+      },
     })
     expect(issue.state.name).toBe('Backlog')
     expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
@@ -510,7 +513,7 @@ describe('moving a ticket', () => {
     expect(await bench.tracker.moveTicket(issue.id, 'In Review')).toMatchObject({
       refusal: {
         kind: 'gone',
-        message: `${issue.identifier} was put in ${state} meanwhile, and stays there`,
+        message: `${issue.identifier} was moved to ${state} meanwhile, and stays there`,
       },
     })
     expect(issue.state.name).toBe(state)

@@ -152,7 +152,7 @@ describe('looking', () => {
     for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
     const { problems } = await look(one)
     expect(problems).toHaveLength(TICKET_PROBLEMS_MAX + 1)
-    expect(problems.at(-1)).toBe('5 more files have problems; mend these first')
+    expect(problems.at(-1)).toBe('5 more files have problems; fix these first')
   })
 
   test('of hundreds of files only those that changed are read again', async () => {
@@ -278,7 +278,7 @@ describe('moving', () => {
     const one = hostApi()
     one.put('a.md', fileOf('Canceled'))
     expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
-      refusal: { kind: 'gone', message: 'a was put in Canceled meanwhile, and stays there' },
+      refusal: { kind: 'gone', message: 'a was moved to Canceled meanwhile, and stays there' },
     })
     expect(one.text('a.md')).toBe(fileOf('Canceled'))
     expect(await one.tracker.moveTicket('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
