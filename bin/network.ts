@@ -81,5 +81,5 @@ export function web(env: Environment): Result<Pick<HttpOptions, 'proxies' | 'cer
   if (!trusted.ok) return trusted
   if (!around.ok) return around
   const way = around.value === undefined ? {} : { proxies: around.value }
-  return yes({ authorities: trusted.value, ...way })
+  return yes({ certificateAuthorities: trusted.value, ...way })
 }
