@@ -117,7 +117,7 @@ export class TrackerConnection {
   }
 
   /**
-   * A person confirmed a credential. That credential may equal the refused one; then the configuration did not change.
+   * A person confirmed a credential. The credential may equal the refused one; then the configuration did not change.
    */
   onCredentialConfirmed(): void {
     if (this.#refusal?.refusal.kind !== 'unauthorized') return
