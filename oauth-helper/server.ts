@@ -44,18 +44,18 @@ export interface HelperServer {
   close(): Promise<void>
 }
 
-export function startHelperServer(ports: HelperServerOptions): Result<HelperServer> {
-  const { settings, http, clock, log, address } = ports
+export function startHelperServer(options: HelperServerOptions): Result<HelperServer> {
+  const { settings, http, clock, log, address } = options
   const app = createApp()
   if (!app.ok) return app
   const upstream = createUpstream(http, clock)
   const routes = createHelperRoutes({
-    ...ports,
+    ...options,
     tracker: createTrackerOauthApi(settings.tracker, upstream),
     codehost: createCodehostApi(settings.codehost, upstream),
   })
   const counter = createRequestCounter()
-  const listener = createHttpHandler({
+  const handler = createHttpHandler({
     admit,
     route: createRouter(routes),
     clock,
@@ -63,10 +63,10 @@ export function startHelperServer(ports: HelperServerOptions): Result<HelperServ
     counter,
     bodyBytesMax: HELPER_BODY_BYTES_MAX,
   })
-  app.value.any('/*', limitRequests(listener, counter, ports))
+  app.value.any('/*', limitRequests(handler, counter, options))
   const listening = listen(app.value, address)
   if (!listening.ok) return listening
-  const stopReporting = startReporting(counter, ports)
+  const stopReporting = startReporting(counter, options)
   const finish = (): void => {
     stopReporting()
     app.value.close()
@@ -76,7 +76,7 @@ export function startHelperServer(ports: HelperServerOptions): Result<HelperServ
     port: listening.value.port,
     close: () => {
       listening.value.stop()
-      closing ??= drain(listener, clock).then(finish)
+      closing ??= drain(handler, clock).then(finish)
       return closing
     },
   })
@@ -99,18 +99,18 @@ const admit: AdmissionCheck = (head, found) => {
 
 /** Applies the request limits before reading the request, so that a refusal costs almost nothing. */
 function limitRequests(
-  listener: HttpHandler,
+  handler: HttpHandler,
   counter: RequestCounter,
-  ports: HelperServerOptions,
+  options: HelperServerOptions,
 ): HttpHandler['handle'] {
-  const limits = createRequestLimiter(ports.clock, ports.requestsPerMinute)
+  const limits = createRequestLimiter(options.clock, options.requestsPerMinute)
   return (response, request) => {
     // Load balancers send all health checks from one address.
     const isHealthCheck = request.getUrl() === helperRoutes.health.path
     const reply = isHealthCheck
       ? undefined
-      : limitReply(limits, readClientAddress(response, request, ports.trustedProxies))
-    if (reply === undefined) return listener.handle(response, request)
+      : limitReply(limits, readClientAddress(response, request, options.trustedProxies))
+    if (reply === undefined) return handler.handle(response, request)
     counter.count(undefined, reply.status)
     if (request.getCaseSensitiveMethod() === 'HEAD') sendWithoutBody(response, reply)
     else send(response, reply)
@@ -168,10 +168,10 @@ function startReporting(counter: RequestCounter, { clock, log }: HelperServerOpt
 
 const DRAIN_POLL_MS = 20
 
-async function drain(listener: HttpHandler, clock: Clock): Promise<void> {
-  listener.refuseNew()
+async function drain(handler: HttpHandler, clock: Clock): Promise<void> {
+  handler.refuseNew()
   const until = clock.monotonic() + HELPER_DRAIN_MS_MAX
   // Wait at least once, so that the last reply leaves before its connection is closed.
   do await new Promise<void>((resolve) => clock.after(DRAIN_POLL_MS, resolve))
-  while (listener.pendingCount() > 0 && clock.monotonic() < until)
+  while (handler.pendingCount() > 0 && clock.monotonic() < until)
 }

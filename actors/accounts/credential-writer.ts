@@ -82,15 +82,15 @@ export class CredentialWriter {
     attempt: ConnectAttempt,
     change: CredentialChange,
     check: (config: ServiceConfig) => Promise<Result<string>>,
-    who: string,
+    provider: string,
   ): Promise<Result<string>> {
     const secrets = secretsIn(change)
     const unusable = headerSecretsIn(change)
       .map(credentialProblem)
       .find((problem) => problem !== undefined)
     if (unusable !== undefined)
-      return no('failed', `${who} returned an unusable credential: the value ${unusable}`)
-    const checked = await this.#requests.requestInFlow(who, () =>
+      return no('failed', `${provider} returned an unusable credential: the value ${unusable}`)
+    const checked = await this.#requests.requestInFlow(provider, () =>
       check(withChange(this.#ports.config(), change)),
     )
     if (!checked.ok) return no(checked.refusal.kind, safeText(checked.refusal.message, secrets))

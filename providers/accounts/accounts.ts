@@ -60,16 +60,16 @@ function trackerAccounts(ports: AccountsPorts): TrackerAccounts {
       return client.ok ? { ok: true, value: client.value.authorize(order) } : client
     },
     async exchangeTrackerCode(config, order) {
-      const folder = consentRefusal(config)
-      if (folder !== undefined) return folder
+      const refusal = consentRefusal(config)
+      if (refusal !== undefined) return refusal
       const http = createTokenClient(clients, 'Linear', 'person')
       if (hasOwnTrackerClient(config)) return exchangeLinear(http, clock, config, order)
       const client = helper(config, 'person')
       return client.ok ? client.value.exchange({ code: order.code, port: order.port }) : client
     },
     async refreshTrackerToken(config, refreshToken) {
-      const folder = consentRefusal(config)
-      if (folder !== undefined) return folder
+      const refusal = consentRefusal(config)
+      if (refusal !== undefined) return refusal
       const http = createTokenClient(clients, 'Linear', 'background')
       if (hasOwnTrackerClient(config)) return refreshLinear(http, clock, config, refreshToken)
       const client = helper(config, 'background')
@@ -103,10 +103,10 @@ async function checkTracker(config: ServiceConfig, { clients }: AccountsPorts): 
     const account = resolveGithubAccount(config)
     return account === undefined ? NO_TOKEN : checkGithub(clients, account)
   }
-  const place = parseLinearEndpoint(apiUrl)
-  if (!place.ok) return place
+  const endpoint = parseLinearEndpoint(apiUrl)
+  if (!endpoint.ok) return endpoint
   // The tracker driver uses the same client, so both share one budget.
-  const client = clients.clientFor(LINEAR_RATE_LIMITS, place.value.origin, apiKey)
+  const client = clients.clientFor(LINEAR_RATE_LIMITS, endpoint.value.origin, apiKey)
   return checkLinear(client, config)
 }
 

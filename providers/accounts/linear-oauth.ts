@@ -87,9 +87,13 @@ export async function checkLinear(client: RateLimitedClient, config: ServiceConf
   if (apiKey === undefined || apiKey === '') {
     return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
   }
-  const place = parseLinearEndpoint(apiUrl)
-  if (!place.ok) return place
-  const api = new LinearClient({ httpClient: client, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
+  const endpoint = parseLinearEndpoint(apiUrl)
+  if (!endpoint.ok) return endpoint
+  const api = new LinearClient({
+    httpClient: client,
+    graphqlUrl: endpoint.value.graphqlUrl,
+    credential: apiKey,
+  })
   const reply = await api.send({ document: VIEWER_QUERY, urgency: 'person' })
   if (!reply.ok) return reply
   const person =
@@ -117,9 +121,9 @@ function readOauthClient({ connect, tracker }: ServiceConfig): Result<OauthClien
   if (id === undefined || id === '') {
     return no('invalid', 'connect.trackerClientId is not set; set it, or give an API key of Linear by hand')
   }
-  const place = parseLinearEndpoint(tracker.apiUrl)
-  if (!place.ok) return place
-  const { authorizeUrl, tokenUrl } = place.value
+  const endpoint = parseLinearEndpoint(tracker.apiUrl)
+  if (!endpoint.ok) return endpoint
+  const { authorizeUrl, tokenUrl } = endpoint.value
   return yes({ id, authorizeUrl, tokenUrl, ...(secret === undefined || secret === '' ? {} : { secret }) })
 }
 

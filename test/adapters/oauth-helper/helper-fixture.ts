@@ -2,7 +2,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import {
   type HelperServer,
   type HelperServerOptions,
@@ -100,7 +100,7 @@ export async function startHelper(more: Partial<HelperServerOptions> = {}): Prom
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
   const log = keptLog()
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   const opened = startHelperServer({
     settings: settings.value,
     http,

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
 import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
@@ -150,7 +150,7 @@ test('its log lines are forwarded with their level, and so is other output', asy
 test('an open database of the host is not inherited', async () => {
   const parts = {
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,

@@ -5,7 +5,7 @@
  * Everything between the host's actors and the network is product code. The test advances one clock for all.
  */
 import type { Host } from '../../../actors/root/create-host.ts'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { createPullHost } from '../../../providers/codehost/pull-host.ts'
@@ -78,10 +78,10 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
     worker: { local: false },
   })
   const log = keptLog()
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
   clock.isBusy = () => meter.inFlight > 0
-  const pool = createClientPool({ http: meter, clock, random: realChance, log })
+  const pool = createClientPool({ http: meter, clock, random: realRandom, log })
   const store = createMemoryStore({ clock, config })
   const { host } = hostInMemory(config, {
     clock,

@@ -1,6 +1,6 @@
 /** The accounts port over real HTTP, with the test's own environment. */
 import { afterEach, expect } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { Accounts } from '../../../../core/provider-ports.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { type AccountsPorts, createAccounts } from '../../../../providers/accounts/accounts.ts'
@@ -18,8 +18,8 @@ export function closeAfterTest(close: () => unknown): void {
 }
 
 export function createTestAccounts(more: Partial<AccountsPorts> = {}): Accounts {
-  const http = createHttp({ clock: realClock, random: realChance })
-  const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+  const http = createHttp({ clock: realClock, random: realRandom })
+  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
   closeAfterTest(async () => {
     pool.close()
     await http.close()
@@ -28,7 +28,7 @@ export function createTestAccounts(more: Partial<AccountsPorts> = {}): Accounts 
     http,
     clients: pool,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     environment: { PATH: '/nowhere', HOME: '/nowhere' },
     uid: process.getuid?.() ?? 0,
     ...more,

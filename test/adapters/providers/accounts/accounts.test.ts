@@ -1,6 +1,6 @@
 /** Whole OAuth flows against fake trackers and code hosts, with and without a helper. */
 import { describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { startHelperServer } from '../../../../oauth-helper/server.ts'
 import { readHelperSettings } from '../../../../oauth-helper/settings.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
@@ -39,7 +39,7 @@ async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<
     codehostUrl: github.origin,
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   const helper = startHelperServer({
     settings: settings.value,
     http,
@@ -66,9 +66,9 @@ function unwrap<T>(answer: { ok: true; value: T } | { ok: false; refusal: { mess
 /** During a pause that the token service stated, all callers together send no further request. */
 async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLinear): Promise<void> {
   const clock = new ManualClock()
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   closeAfterTest(() => http.close())
-  const pool = createClientPool({ http, clock, random: realChance, log: keptLog() })
+  const pool = createClientPool({ http, clock, random: realRandom, log: keptLog() })
   const accounts = createTestAccounts({ http, clients: pool, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })

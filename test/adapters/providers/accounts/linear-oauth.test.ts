@@ -1,7 +1,7 @@
 /** Linear's OAuth with the person's own client id: addresses, replies and refusals. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import {
   authorizeLinear,
@@ -177,7 +177,7 @@ describe('against a fake Linear', () => {
 
   async function bench(secret?: string) {
     const linear = await startLinear({ app: { redirectUris: [CALLBACK] } })
-    const http = createHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realRandom })
     const { clientId, clientSecret } = linear.app
     const own = { trackerClientId: clientId, ...(secret && { trackerClientSecret: secret }) }
     const stop = async () => {
@@ -188,7 +188,7 @@ describe('against a fake Linear', () => {
   }
 
   async function connected({ linear, http, config }: Awaited<ReturnType<typeof bench>>) {
-    const authorization = authorizeLinear(config, { state: 's', port: 4400 }, realChance)
+    const authorization = authorizeLinear(config, { state: 's', port: 4400 }, realRandom)
     if (!authorization.ok) throw new Error(authorization.refusal.message)
     const back = linear.consent(authorization.value.url)
     const code = back.searchParams.get('code') ?? ''
@@ -206,7 +206,7 @@ describe('against a fake Linear', () => {
     const { pair, order } = await connected(one)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+    const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
     const client = pool.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(client, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
@@ -248,7 +248,7 @@ describe('against a fake Linear', () => {
 
   test('a verifier of another flow exchanges nothing', async () => {
     const one = await bench()
-    const authorization = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
+    const authorization = authorizeLinear(one.config, { state: 's', port: 4400 }, realRandom)
     const code =
       one.linear.consent(authorization.ok ? authorization.value.url : '').searchParams.get('code') ?? ''
     const answer = await exchangeLinear(one.http, realClock, one.config, {

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { EtagCache } from '../../../../providers/http/etag-cache.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
@@ -210,10 +210,10 @@ describe('over real connections', () => {
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const http = createHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realRandom })
     // Keeps the requests within the stated second, however long they take.
     const clock = handClock()
-    const pool = createClientPool({ http, clock, random: realChance, log: keptLog() })
+    const pool = createClientPool({ http, clock, random: realRandom, log: keptLog() })
     open.push(pool, http, server)
     const client = pool.clientFor(TEST_RULES, origin, 's3cret')
     const ask = (path: string) => client.send({ ...poll('/'), url: origin + path })

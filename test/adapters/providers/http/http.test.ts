@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createHttp, type Http, type HttpRequest } from '../../../../providers/http/http.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/real-files.ts'
@@ -40,7 +40,7 @@ async function startService(...handlers: readonly ReplyHandler[]) {
 }
 
 function createTestHttp(clock: ManualClock | typeof realClock = realClock): Http {
-  const http = createHttp({ clock, random: realChance })
+  const http = createHttp({ clock, random: realRandom })
   open.unshift(http)
   return http
 }

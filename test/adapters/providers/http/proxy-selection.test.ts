@@ -3,8 +3,8 @@ import { createServer, request, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
-import { proxies, web } from '../../../../bin/network.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { readNetwork, readProxies } from '../../../../bin/network.ts'
 import { createHttp, type ProxySettings } from '../../../../providers/http/http.ts'
 import { selectProxy } from '../../../../providers/http/proxy-selection.ts'
 import { type Certificate, makeCertificate } from '../../../agents-real/certificate.ts'
@@ -95,7 +95,7 @@ function sendThroughProxies(
   const settings = { http: '', https: '', noProxy: '', ...proxies }
   const http = createHttp({
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     proxies: settings,
     certificateAuthorities: authorities,
   })
@@ -277,17 +277,17 @@ describe('proxy selection', () => {
 
 describe('proxy variables', () => {
   test('a proxy without a scheme is an http proxy, and its login is made decodable', () => {
-    expect(proxies({ https_proxy: 'ada:100%@p.example:3128' })).toEqual({
+    expect(readProxies({ https_proxy: 'ada:100%@p.example:3128' })).toEqual({
       ok: true,
       value: { http: '', https: 'http://ada:100%25@p.example:3128', noProxy: '' },
     })
   })
 
   test('the network settings of this machine contain the proxies', () => {
-    const known = web({ HTTPS_PROXY: 'http://p:1' })
+    const known = readNetwork({ HTTPS_PROXY: 'http://p:1' })
     expect(known).toMatchObject({ ok: true, value: { proxies: { https: 'http://p:1' } } })
-    expect(web({ HTTPS_PROXY: 'gopher://p' })).toMatchObject({ ok: false })
-    const around = web({})
+    expect(readNetwork({ HTTPS_PROXY: 'gopher://p' })).toMatchObject({ ok: false })
+    const around = readNetwork({})
     expect(around.ok && Object.keys(around.value)).toEqual(['authorities'])
   })
 })

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { publicOnlyLookup } from '../../../../providers/http/public-address-guard.ts'
@@ -38,7 +38,7 @@ async function service() {
 }
 
 function createTestHttp(lookup: LookupFunction) {
-  const http = createHttp({ clock: realClock, random: realChance, lookup })
+  const http = createHttp({ clock: realClock, random: realRandom, lookup })
   open.unshift(() => http.close())
   return http
 }
@@ -82,7 +82,7 @@ test.each([
 test('the OAuth helper may be on a private network', async () => {
   const { port, asked } = await service()
   const http = createTestHttp(names('127.0.0.1'))
-  const pool = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
   open.unshift(() => pool.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = createTestAccounts({ http, clients: pool })
