@@ -15,7 +15,7 @@ export const realClock: Clock = {
 }
 
 /** The longest time for which an alarm may oversleep, and a clock may not know that the machine slept. */
-const LOOK_EVERY_MS = 1_000
+const CHECK_EVERY_MS = 1_000
 /** What the system's uptime and ours may differ by and mean nothing: it is told in hundredths of a second. */
 const SLEPT_MS_MIN = 500
 
@@ -25,18 +25,18 @@ const SLEPT_MS_MIN = 500
  *
  * @param uptimeMs since the machine was started, sleep included
  */
-export function wakefulClock(base: Clock, uptimeMs = () => uptime() * 1_000): Clock {
+export function createSleepCountingClock(base: Clock, uptimeMs = () => uptime() * 1_000): Clock {
   const began = uptimeMs() - base.monotonic()
-  let slept = 0
-  let looked = base.monotonic()
+  let sleptMs = 0
+  let checkedAt = base.monotonic()
   const monotonic = () => {
     const awake = base.monotonic()
-    if (awake - looked >= LOOK_EVERY_MS) {
-      looked = awake
+    if (awake - checkedAt >= CHECK_EVERY_MS) {
+      checkedAt = awake
       const away = uptimeMs() - awake - began
-      if (away - slept >= SLEPT_MS_MIN) slept = away
+      if (away - sleptMs >= SLEPT_MS_MIN) sleptMs = away
     }
-    return awake + slept
+    return awake + sleptMs
   }
   return {
     now: base.now,
@@ -46,7 +46,7 @@ export function wakefulClock(base: Clock, uptimeMs = () => uptime() * 1_000): Cl
       const due = monotonic() + ms
       const wait = (): Cancel => {
         const left = due - monotonic()
-        return left <= 0 ? base.after(0, run) : base.after(Math.min(left, LOOK_EVERY_MS), again)
+        return left <= 0 ? base.after(0, run) : base.after(Math.min(left, CHECK_EVERY_MS), again)
       }
       let cancel: Cancel = () => {}
       const again = () => {
@@ -59,7 +59,7 @@ export function wakefulClock(base: Clock, uptimeMs = () => uptime() * 1_000): Cl
   }
 }
 
-export const realChance: RandomSource = {
+export const realRandom: RandomSource = {
   bytes: (count) => randomBytes(count),
   fraction: () => Math.random(),
 }

@@ -5,7 +5,7 @@
 import type { Log } from '../core/ports.ts'
 import { EXIT } from './exit.ts'
 
-export function mindAccidents(log: Log): void {
+export function installCrashHandler(log: Log): void {
   const die = (error: unknown) => {
     log.error({ err: error }, 'an unexpected error; ending, to recover from what is on disk')
     process.exit(EXIT.broken)

@@ -25,11 +25,11 @@ import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { makeLauncher } from '../worker/sandbox/launch.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
-import { realChance } from './clock.ts'
+import { realRandom } from './clock.ts'
 import { homeFolder } from './data-dir.ts'
-import { Ending, EXIT } from './exit.ts'
+import { EXIT, ExitError } from './exit.ts'
 
-export interface HandsOptions {
+export interface CreateExecutorOptions {
   readonly dataDir: string
   readonly sandboxDir?: string
   /** What the probe found. */
@@ -41,17 +41,17 @@ export interface HandsOptions {
   readonly log: Log
 }
 
-export interface ReadyHands {
-  readonly hands: ClosableExecutor
+export interface CreatedExecutor {
+  readonly executor: ClosableExecutor
   /** What holds a run's memory and processes down here. */
   readonly limits: 'cgroup' | 'rlimit'
 }
 
-export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
+export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
   const { dataDir, sandboxDir, bwrap, stallMs, network, clock, log } = options
   const machine = thisMachine()
   const isRoot = machine.euid === 0
-  const ground = await groundHere({
+  const location = await chooseLocation({
     dataDir: await realpath(dataDir),
     insidePrograms: insidePrograms(),
     nodeProgram: process.execPath,
@@ -60,23 +60,23 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   })
   const launcher = makeLauncher({ bwrap, clock, machine })
   const limits = launcher.limitsEnforcedBy()
-  log.info({ folder: ground.folder, limits }, 'runs are executed here')
-  const http = createHttp({ clock, random: realChance, ...network })
+  log.info({ folder: location.folder, limits }, 'runs are executed here')
+  const http = createHttp({ clock, random: realRandom, ...network })
   const codehostFor = (job: Job) => createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
-  const hands = await openExecutor({
-    folder: ground.folder,
+  const executor = await openExecutor({
+    folder: location.folder,
     clock,
     log,
     uuid: () => randomUUID(),
     launcher,
     userFor: (number) => sandboxUserOf(number, machine),
-    firstNumber: Math.floor(realChance.fraction() * SANDBOX_USERS_MAX),
+    firstNumber: Math.floor(realRandom.fraction() * SANDBOX_USERS_MAX),
     isRoot,
     removeFolder: removeFolderTree,
     gitSources: createGitSources({
-      folder: join(ground.folder, 'sources'),
+      folder: join(location.folder, 'sources'),
       clock,
-      random: realChance,
+      random: realRandom,
       log,
       codehostFor,
       ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
@@ -85,21 +85,21 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     codehostFor,
     drivers: createAgentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), hasOwnUsers: isRoot }),
     openEgress: openSandboxEgress,
-    insidePrograms: ground.insidePrograms,
-    node: ground.node,
+    insidePrograms: location.insidePrograms,
+    node: location.node,
     gitconfig: GITCONFIG_TEXT,
     stallMs,
-    freeBytes: () => freeBytes(ground.folder),
+    freeBytes: () => freeBytes(location.folder),
     onClosed: () => http.close(),
   })
-  return { hands, limits }
+  return { executor, limits }
 }
 
-async function groundHere(parts: SandboxLocationOptions): Promise<SandboxLocation> {
+async function chooseLocation(parts: SandboxLocationOptions): Promise<SandboxLocation> {
   try {
     return await chooseSandboxLocation(parts)
   } catch (error) {
-    throw new Ending(
+    throw new ExitError(
       EXIT.broken,
       `there is no place for sandboxes: ${messageOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
     )

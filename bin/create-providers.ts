@@ -12,11 +12,11 @@ import { createClientPool } from '../providers/http/client-pool.ts'
 import { createHttp } from '../providers/http/http.ts'
 import { createWranglerBucket } from '../providers/storage.ts'
 import { createTracker } from '../providers/tracker/tracker.ts'
-import { realChance } from './clock.ts'
-import { Ending, EXIT } from './exit.ts'
-import { web } from './network.ts'
+import { realRandom } from './clock.ts'
+import { EXIT, ExitError } from './exit.ts'
+import { readNetwork } from './network.ts'
 
-export interface NeighbourParts {
+export interface HostProviderOptions {
   readonly dataDir: string
   readonly clock: Clock
   readonly log: Log
@@ -24,24 +24,24 @@ export interface NeighbourParts {
   readonly inheritable: () => readonly number[]
 }
 
-export type Neighbours = Pick<HostDependencies, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
+export type HostProviders = Pick<HostDependencies, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
   /** Nobody is asked any more, and what was started ends. */
   close(): Promise<void>
 }
 
-export function makeNeighbours({
+export function createHostProviders({
   dataDir,
   clock,
   log,
   environment,
   inheritable,
-}: NeighbourParts): Neighbours {
-  const network = web(environment)
-  if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
-  const random = realChance
+}: HostProviderOptions): HostProviders {
+  const network = readNetwork(environment)
+  if (!network.ok) throw new ExitError(EXIT.usage, network.refusal.message)
+  const random = realRandom
   const http = createHttp({ clock, random, ...network.value })
   const end = new AbortController()
-  const couriers = createClientPool({ http, clock, random, log })
+  const clients = createClientPool({ http, clock, random, log })
   const bucket = createWranglerBucket({
     environment,
     clock,
@@ -50,24 +50,24 @@ export function makeNeighbours({
     inheritable,
   })
   return {
-    tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients: couriers }),
-    pulls: (config: ServiceConfig) => createPullHost(config, { clients: couriers, clock, log }),
+    tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients }),
+    pulls: (config: ServiceConfig) => createPullHost(config, { clients, clock, log }),
     accounts: createAccounts({
       http,
-      clients: couriers,
+      clients,
       clock,
       random,
       environment,
       inheritable,
       stopSignal: end.signal,
       uid: process.geteuid?.() ?? 0,
-      baseUrls: basesIn(environment),
+      baseUrls: readBaseUrls(environment),
     }),
     bucket,
     async close() {
       end.abort()
       bucket.stop()
-      couriers.close()
+      clients.close()
       await http.close()
     },
   }
@@ -77,7 +77,9 @@ export function makeNeighbours({
  * Where agents' vendors are asked whether a key works. The vendors' own variables don't count: workers don't go by
  * them, and a key that somebody pastes must not be shown to a gateway.
  */
-function basesIn(environment: NeighbourParts['environment']): Partial<Record<AgentProvider, string>> {
+function readBaseUrls(
+  environment: HostProviderOptions['environment'],
+): Partial<Record<AgentProvider, string>> {
   const set = AGENT_PROVIDERS.flatMap((provider) => {
     const base = environment[`SWITCHYARD_AGENT_${provider.slice(-1)}_URL`] ?? ''
     return base === '' ? [] : [[provider, base.replace(/\/+$/, '')] as const]

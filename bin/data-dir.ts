@@ -4,13 +4,17 @@
 import { homedir, platform } from 'node:os'
 import { join, resolve } from 'node:path'
 
-export interface Surroundings {
+export interface DataDirEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly platform: NodeJS.Platform
   readonly home: string
 }
 
-const here = (): Surroundings => ({ env: process.env, platform: platform(), home: homeFolder() })
+const currentEnvironment = (): DataDirEnvironment => ({
+  env: process.env,
+  platform: platform(),
+  home: homeFolder(),
+})
 
 /** A user that the system knows nothing of, as in some containers, has none. */
 export function homeFolder(): string {
@@ -21,10 +25,10 @@ export function homeFolder(): string {
   }
 }
 
-export function dataDirectory(
+export function resolveDataDir(
   flag: string | undefined,
   name = 'switchyard',
-  { env, platform, home } = here(),
+  { env, platform, home } = currentEnvironment(),
 ): string {
   const said = flag ?? env.SWITCHYARD_DATA_DIR
   if (said !== undefined && said !== '') return resolve(said)

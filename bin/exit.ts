@@ -12,17 +12,17 @@ export const EXIT = {
   /** Something inside broke, or the disk did. */
   broken: 70,
   /** Another process works on this data directory, or with this credential. */
-  taken: 75,
+  inUse: 75,
   /** Host and worker don't understand each other. */
   protocol: 76,
   /** The host doesn't know this worker, or knows it no more. */
-  unwelcome: 77,
+  notAccepted: 77,
   /** The configuration does not validate. */
   config: 78,
 } as const
 
 /** An end that was foreseen: a sentence for the person, a number for the script. */
-export class Ending extends Error {
+export class ExitError extends Error {
   readonly code: number
 
   constructor(code: number, message: string) {

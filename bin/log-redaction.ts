@@ -4,7 +4,7 @@
  */
 
 /** Tokens by their makers' own prefixes, and whatever follows a Bearer. */
-const SHAPES = [
+const TOKEN_PATTERNS = [
   /\b(?:w[pc]-)[A-Za-z0-9_-]{20,}/g,
   /\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{16,}/g,
   /\blin_(?:api|oauth|wh)_[A-Za-z0-9]{16,}/g,
@@ -21,12 +21,12 @@ const SECRET_CHARS_MIN = 8
 /** The old ones are kept for a while: an error that was under way when a secret was changed may still quote it. */
 const SECRETS_KNOWN_MAX = 200
 
-export class Scrubber {
+export class LogRedactor {
   #secrets: readonly string[] = []
-  #forms: readonly string[] = []
+  #encodedSecrets: readonly string[] = []
 
   /** More secrets to strike out, in every form in which a line of JSON may show them. */
-  know(secrets: readonly string[]): void {
+  addSecrets(secrets: readonly string[]): void {
     const long = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN)
     this.#secrets = [...new Set([...long, ...this.#secrets])].slice(0, SECRETS_KNOWN_MAX)
     const forms = this.#secrets.flatMap((secret) => [
@@ -34,13 +34,13 @@ export class Scrubber {
       JSON.stringify(secret).slice(1, -1),
       encodeURIComponent(secret),
     ])
-    this.#forms = [...new Set(forms)].sort((a, b) => b.length - a.length)
+    this.#encodedSecrets = [...new Set(forms)].sort((a, b) => b.length - a.length)
   }
 
-  scrub(text: string): string {
+  redact(text: string): string {
     let clean = text
-    for (const form of this.#forms) if (clean.includes(form)) clean = clean.replaceAll(form, '***')
-    for (const shape of SHAPES) clean = clean.replace(shape, '***')
+    for (const form of this.#encodedSecrets) if (clean.includes(form)) clean = clean.replaceAll(form, '***')
+    for (const shape of TOKEN_PATTERNS) clean = clean.replace(shape, '***')
     return clean
   }
 }

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import type { Log } from '../core/ports.ts'
-import type { Scrubber } from './log-redaction.ts'
+import type { LogRedactor } from './log-redaction.ts'
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -15,14 +15,14 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 export interface LogOptions {
   readonly level: LogLevel
   readonly format: LogFormat
-  readonly scrubber: Scrubber
+  readonly redactor: LogRedactor
   readonly out?: NodeJS.WriteStream
 }
 
-export function openLog({ level, format, scrubber, out = process.stderr }: LogOptions): Log {
+export function openLog({ level, format, redactor, out = process.stderr }: LogOptions): Log {
   const human = format === 'human' || (format === 'auto' && out.isTTY)
-  const raw = { write: (line: string) => void out.write(scrubber.scrub(line)) }
-  const sink = human ? forPeople(out, scrubber) : raw
+  const raw = { write: (line: string) => void out.write(redactor.redact(line)) }
+  const sink = human ? createPrettyStream(out, redactor) : raw
   const logger = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, sink)
   return {
     debug: (fields, message) => logger.debug(fields, message),
@@ -33,10 +33,10 @@ export function openLog({ level, format, scrubber, out = process.stderr }: LogOp
 }
 
 /** Loaded only where somebody looks on: hosts and workers that write for machines start sooner without it. */
-function forPeople(out: NodeJS.WriteStream, scrubber: Scrubber) {
+function createPrettyStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
   const pretty: typeof import('pino-pretty') = createRequire(import.meta.url)('pino-pretty')
   return pretty({
-    destination: scrubbed(out, scrubber),
+    destination: createRedactingStream(out, redactor),
     sync: true,
     colorize: out.isTTY && !process.env.NO_COLOR,
     ignore: 'pid,hostname',
@@ -45,10 +45,10 @@ function forPeople(out: NodeJS.WriteStream, scrubber: Scrubber) {
 }
 
 /** pino-pretty wants a stream; this one cleans each chunk on its way. */
-function scrubbed(out: NodeJS.WriteStream, scrubber: Scrubber) {
+function createRedactingStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
   return new Writable({
     write(chunk, _encoding, done) {
-      out.write(scrubber.scrub(String(chunk)))
+      out.write(redactor.redact(String(chunk)))
       done()
     },
   })

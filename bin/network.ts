@@ -9,7 +9,7 @@ import type { HttpOptions, ProxySettings } from '../providers/http/http.ts'
 import { parseProxy } from '../providers/http/proxy-selection.ts'
 import { messageOf } from '../store/errors.ts'
 
-type Environment = Readonly<Record<string, string | undefined>>
+type NetworkEnvironment = Readonly<Record<string, string | undefined>>
 
 /** Where systems keep the authorities that their owner trusts; the first one that is there counts. */
 const SYSTEM_FILES = [
@@ -20,9 +20,12 @@ const SYSTEM_FILES = [
 ]
 
 /** Those that Node comes with, those of the system, and the ones that were named. */
-export function authorities(caFile: string | undefined, env: Environment): Result<readonly string[]> {
-  const known = [...rootCertificates, ...firstOf([env.SSL_CERT_FILE, ...SYSTEM_FILES])]
-  const extra = firstOf([env.NODE_EXTRA_CA_CERTS])
+export function readAuthorities(
+  caFile: string | undefined,
+  env: NetworkEnvironment,
+): Result<readonly string[]> {
+  const known = [...rootCertificates, ...readFirst([env.SSL_CERT_FILE, ...SYSTEM_FILES])]
+  const extra = readFirst([env.NODE_EXTRA_CA_CERTS])
   if (caFile === undefined) return yes([...known, ...extra])
   try {
     const named = readFileSync(caFile, 'utf8')
@@ -34,7 +37,7 @@ export function authorities(caFile: string | undefined, env: Environment): Resul
   }
 }
 
-function firstOf(files: readonly (string | undefined)[]): string[] {
+function readFirst(files: readonly (string | undefined)[]): string[] {
   for (const file of files) {
     const text = file === undefined || file === '' ? undefined : readText(file)
     if (text !== undefined) return [text]
@@ -51,20 +54,20 @@ function readText(file: string): string | undefined {
 }
 
 /** Undefined when no proxy is named. The small letters win, as everywhere. */
-export function proxies(env: Environment): Result<ProxySettings | undefined> {
+export function readProxies(env: NetworkEnvironment): Result<ProxySettings | undefined> {
   const all = env.all_proxy ?? env.ALL_PROXY ?? ''
   const http = env.http_proxy ?? env.HTTP_PROXY ?? all
   const https = env.https_proxy ?? env.HTTPS_PROXY ?? all
   if (http === '' && https === '') return yes(undefined)
-  const plain = spelt(http)
-  const encrypted = spelt(https)
+  const plain = normalizeProxy(http)
+  const encrypted = normalizeProxy(https)
   if (!plain.ok) return plain
   if (!encrypted.ok) return encrypted
   return yes({ http: plain.value, https: encrypted.value, noProxy: env.no_proxy ?? env.NO_PROXY ?? '' })
 }
 
 /** As every reader of it takes it: with a scheme, and with a login that can be decoded. */
-function spelt(text: string): Result<string> {
+function normalizeProxy(text: string): Result<string> {
   if (text === '') return yes('')
   const proxy = parseProxy(text)
   if (!proxy.ok) return proxy
@@ -75,9 +78,11 @@ function spelt(text: string): Result<string> {
 }
 
 /** What a door to the web is told of this machine. */
-export function web(env: Environment): Result<Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>> {
-  const trusted = authorities(undefined, env)
-  const around = proxies(env)
+export function readNetwork(
+  env: NetworkEnvironment,
+): Result<Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>> {
+  const trusted = readAuthorities(undefined, env)
+  const around = readProxies(env)
   if (!trusted.ok) return trusted
   if (!around.ok) return around
   const way = around.value === undefined ? {} : { proxies: around.value }

@@ -6,47 +6,47 @@
 import type { Log } from '../core/ports.ts'
 import { EXIT } from './exit.ts'
 
-const IMPATIENT_AFTER_MS = 1_000
+const REPEAT_AFTER_MS = 1_000
 
 export class StopSignals {
   readonly #log: Log
-  #asked: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
+  #received: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
   #stop: ((reason: string) => void) | undefined
-  #hurry: (() => void) | undefined
+  #stopNow: (() => void) | undefined
 
   constructor(log: Log) {
     this.#log = log
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-      process.on(signal, () => this.#heard(signal))
+      process.on(signal, () => this.#onSignal(signal))
   }
 
   /**
    * From now on there is something to stop; at once, when it was asked for already. `hurry`: what impatience asks for
    * first, where stopping may take its time.
    */
-  handTo(stop: (reason: string) => void, hurry?: () => void): void {
+  onStop(stop: (reason: string) => void, hurry?: () => void): void {
     this.#stop = stop
-    this.#hurry = hurry
-    if (this.#asked !== undefined) stop(`got ${this.#asked.signal}`)
+    this.#stopNow = hurry
+    if (this.#received !== undefined) stop(`got ${this.#received.signal}`)
   }
 
-  #heard(signal: NodeJS.Signals): void {
+  #onSignal(signal: NodeJS.Signals): void {
     const now = performance.now()
-    if (this.#asked === undefined) {
-      this.#asked = { signal, at: now }
+    if (this.#received === undefined) {
+      this.#received = { signal, at: now }
       this.#log.info({ signal }, 'stopping')
       this.#stop?.(`got ${signal}`)
-    } else if (now - this.#asked.at > IMPATIENT_AFTER_MS) {
+    } else if (now - this.#received.at > REPEAT_AFTER_MS) {
       this.#log.warn({ signal }, 'asked again to stop: stopping now')
-      this.#asked = { signal, at: now }
-      this.#hurryUp()
+      this.#received = { signal, at: now }
+      this.#stopAtOnce()
     }
   }
 
-  #hurryUp(): void {
-    const hurry = this.#hurry
+  #stopAtOnce(): void {
+    const hurry = this.#stopNow
     if (hurry === undefined) process.exit(EXIT.broken)
-    this.#hurry = undefined
+    this.#stopNow = undefined
     hurry()
   }
 }

@@ -12,10 +12,10 @@ import {
   WORKER_DRAIN_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../protocol/limits.ts'
-import { DETACH_KEYS_USUAL } from './client/detach-keys.ts'
-import { Ending, EXIT } from './exit.ts'
+import { DEFAULT_DETACH_KEYS } from './client/detach-keys.ts'
+import { EXIT, ExitError } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
-import { Scrubber } from './log-redaction.ts'
+import { LogRedactor } from './log-redaction.ts'
 import { VERSION } from './version.ts'
 
 // First thing: lmdb ignores file modes, and nothing of ours is for anybody else to read.
@@ -65,7 +65,7 @@ program
   .addOption(
     new Option('--concurrency <n>', 'runs at once')
       .default(2)
-      .argParser((text) => wholeNumber(text, 1, WORKER_CONCURRENCY_MAX)),
+      .argParser((text) => parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX)),
   )
   .option(
     '--data-dir <path>',
@@ -81,12 +81,12 @@ program
     new Option(
       '--drain-seconds <n>',
       'asked to stop, wait so long for running runs (default: until they are done)',
-    ).argParser((text) => wholeNumber(text, 0, WORKER_DRAIN_SECONDS_MAX)),
+    ).argParser((text) => parseWholeNumber(text, 0, WORKER_DRAIN_SECONDS_MAX)),
   )
   .addOption(
     new Option('--stall-minutes <n>', 'end an agent that says nothing for so long')
       .default(30)
-      .argParser((text) => wholeNumber(text, 1, WORKER_STALL_MINUTES_MAX)),
+      .argParser((text) => parseWholeNumber(text, 1, WORKER_STALL_MINUTES_MAX)),
   )
   .addOption(new Option('--end-with-stdin').hideHelp())
   .addOption(logLevel())
@@ -103,7 +103,7 @@ program
   .addOption(
     new Option('--port <n>', 'where to listen; 0 picks a free one')
       .default(HELPER_PORT)
-      .argParser((text) => wholeNumber(text, 0, PORT_MAX)),
+      .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
   )
   .addOption(
     new Option(
@@ -111,12 +111,12 @@ program
       'so many balancers stand before it, and the addresses that they put into X-Forwarded-For count',
     )
       .default(0)
-      .argParser((text) => wholeNumber(text, 0, HELPER_PROXIES_MAX)),
+      .argParser((text) => parseWholeNumber(text, 0, HELPER_PROXIES_MAX)),
   )
   .addOption(
     new Option('--requests-per-minute <n>', 'of one client address')
       .default(HELPER_REQUESTS_PER_MINUTE)
-      .argParser((text) => wholeNumber(text, 1, HELPER_REQUESTS_PER_MINUTE_MAX)),
+      .argParser((text) => parseWholeNumber(text, 1, HELPER_REQUESTS_PER_MINUTE_MAX)),
   )
   .option('--docs-url <url>', 'the link that its index gives to people who wonder what it is', '/')
   .addOption(logLevel())
@@ -143,7 +143,7 @@ program
     '--data-dir <path>',
     'whose host is asked (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
   )
-  .option('--detach-keys <keys>', 'what ends it, one key after the other', DETACH_KEYS_USUAL)
+  .option('--detach-keys <keys>', 'what ends it, one key after the other', DEFAULT_DETACH_KEYS)
   .option('--keep', 'on detaching, leave the sandbox running until nobody has looked at it for a while')
   .option(
     '--no-tty',
@@ -180,24 +180,24 @@ program
 try {
   await program.parseAsync()
 } catch (error) {
-  process.exitCode = end(error)
+  process.exitCode = reportError(error)
 }
 
-function wholeNumber(text: string, least: number, most: number): number {
+function parseWholeNumber(text: string, least: number, most: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (value >= least && value <= most) return value
   throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
 }
 
-function end(error: unknown): number {
-  if (error instanceof Ending) {
+function reportError(error: unknown): number {
+  if (error instanceof ExitError) {
     process.stderr.write(`switchyard: ${error.message}\n`)
     return error.code
   }
   // commander has printed its own message; its own code is 1 for everything, ours tells wrong use apart.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  process.stderr.write(`switchyard: ${new Scrubber().scrub(said)}\n`)
+  process.stderr.write(`switchyard: ${new LogRedactor().redact(said)}\n`)
   return EXIT.broken
 }
 

@@ -5,7 +5,7 @@
  * from a freshly opened database at the end, where it must say as many steps as were answered.
  */
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import type { ActorSnapshot, Store, Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { mute, noMeters } from '../silent-log.ts'
@@ -125,7 +125,7 @@ export const byHost: MakeStepper = async (folder, contexts) => {
 }
 
 function open(dataDir: string): Promise<Store> {
-  return openStore({ dataDir, clock: realClock, random: realChance, log: mute, meters: noMeters })
+  return openStore({ dataDir, clock: realClock, random: realRandom, log: mute, meters: noMeters })
 }
 
 async function closedAndCounted(

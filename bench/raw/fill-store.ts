@@ -6,7 +6,7 @@
  * seeding leaves in memory is nobody's business. Only the control database is filled: nobody looks at the event log of
  * a finished run until somebody asks for it.
  */
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import type { Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { mute, noMeters } from '../silent-log.ts'
@@ -20,7 +20,7 @@ const [finishedRuns = 0, heldRuns = 0, waitingRuns = 0] = counts.map(Number)
 const store = await openStore({
   dataDir: folder,
   clock: realClock,
-  random: realChance,
+  random: realRandom,
   log: mute,
   meters: noMeters,
 })

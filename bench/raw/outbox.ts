@@ -11,7 +11,7 @@
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import type {
   Dialer,
   Execution,
@@ -91,14 +91,14 @@ async function daemon(): Promise<Contestant> {
   const spool = await openWorkerStore({
     dataDir: folder,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: mute,
     meters: noMeters,
   })
   const hands = new Hands()
   createDaemon({
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: mute,
     meters: noMeters,
     database: spool,

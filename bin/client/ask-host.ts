@@ -5,18 +5,18 @@
  */
 import { ERROR_VALUE_CHARS_MAX, HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import { Ending, EXIT } from '../exit.ts'
-import { harmless } from '../quickstart/colors.ts'
-import type { HostAt } from './find-host.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { removeControls } from '../quickstart/colors.ts'
+import type { HostAddress } from './find-host.ts'
 
 const ANSWER_MS_MAX = 10_000
 const SENTENCE_CHARS_MAX = 2_000
 
-export interface Question {
+export interface HostRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
   /** What it may take to answer, all in all. */
-  readonly ms?: number
+  readonly timeoutMs?: number
 }
 
 /** As it came. */
@@ -26,28 +26,32 @@ export interface HostReply {
 }
 
 /** Answers what the host answers; fails with the sentence and the exit code for the person. */
-export async function askHost(at: HostAt, { method, path, ms = ANSWER_MS_MAX }: Question): Promise<unknown> {
-  const said = await reply(at, method, path, ms)
+export async function askHost(
+  at: HostAddress,
+  { method, path, timeoutMs: ms = ANSWER_MS_MAX }: HostRequest,
+): Promise<unknown> {
+  const said = await sendRequest(at, method, path, ms)
   const parsed = parseJson(said.text, Number.POSITIVE_INFINITY)
   if (said.status >= 200 && said.status < 300 && parsed.ok) return parsed.value
-  throw new Ending(EXIT.refused, refusalIn(at, said))
+  throw new ExitError(EXIT.refused, formatRefusal(at, said))
 }
 
 /** What a reply that is no good comes to, for the person. */
-export function refusalIn(at: HostAt, { status, text }: HostReply): string {
-  if (status === 401) return `the host at ${at.url} does not take the token of ${at.tokenFrom}; ${cureOf(at)}`
+export function formatRefusal(at: HostAddress, { status, text }: HostReply): string {
+  if (status === 401)
+    return `the host at ${at.url} does not take the token of ${at.tokenFrom}; ${adviceFor(at)}`
   const parsed = parseJson(text, Number.POSITIVE_INFINITY)
   const said: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
-  const sentence = typeof said === 'string' ? harmless(said).slice(0, SENTENCE_CHARS_MAX) : undefined
+  const sentence = typeof said === 'string' ? removeControls(said).slice(0, SENTENCE_CHARS_MAX) : undefined
   return sentence ?? `${at.url} answered ${status}, and not as a host does`
 }
 
-const cureOf = ({ isNamed }: HostAt): string =>
+const adviceFor = ({ isFromEnvironment: isNamed }: HostAddress): string =>
   isNamed === true
     ? 'it has another one since it was started again: the launch.json in its data directory has it'
     : 'another host may have its port: start this one again, or name the right one with --data-dir'
 
-async function reply(at: HostAt, method: string, path: string, ms: number): Promise<HostReply> {
+async function sendRequest(at: HostAddress, method: string, path: string, ms: number): Promise<HostReply> {
   try {
     const response = await fetch(`${at.url}${path}`, {
       method,
@@ -56,13 +60,13 @@ async function reply(at: HostAt, method: string, path: string, ms: number): Prom
       redirect: 'manual',
       signal: AbortSignal.timeout(ms),
     })
-    return { status: response.status, text: await bounded(response) }
+    return { status: response.status, text: await readLimited(response) }
   } catch (error) {
-    throw new Ending(EXIT.unavailable, `no host answers at ${at.url} (${reasonOf(error)})`)
+    throw new ExitError(EXIT.unavailable, `no host answers at ${at.url} (${errorReason(error)})`)
   }
 }
 
-async function bounded(response: Response): Promise<string> {
+async function readLimited(response: Response): Promise<string> {
   const pieces: Uint8Array[] = []
   let bytes = 0
   for await (const piece of response.body ?? []) {
@@ -74,7 +78,7 @@ async function bounded(response: Response): Promise<string> {
 }
 
 /** The interesting part of a failed fetch is its cause. */
-function reasonOf(error: unknown): string {
+function errorReason(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   if (code !== '') return code

@@ -10,14 +10,14 @@ import type { HostReply } from './ask-host.ts'
 /** A host's refusal is a sentence. */
 const BODY_BYTES_MAX = 16 * 1024
 
-type Handler = Dispatcher.DispatchHandler
+type DispatchHandler = Dispatcher.DispatchHandler
 
-export class Handshake extends Dispatcher {
+export class DialHandshake extends Dispatcher {
   readonly #agent = new Agent()
   readonly #body: Buffer[] = []
   #bytes = 0
   #status: number | undefined
-  #trouble: string | undefined
+  #failure: string | undefined
 
   /** What the host said in place of a line, as far as it has come. */
   get reply(): HostReply | undefined {
@@ -27,22 +27,22 @@ export class Handshake extends Dispatcher {
   }
 
   /** Why nothing was said at all. */
-  get trouble(): string | undefined {
-    return this.#trouble
+  get failure(): string | undefined {
+    return this.#failure
   }
 
-  override dispatch(options: Dispatcher.DispatchOptions, handler: Handler): boolean {
+  override dispatch(options: Dispatcher.DispatchOptions, handler: DispatchHandler): boolean {
     const fail = (error: Error) => handler.onError?.(error)
     // With everything else about the handler left as it is.
-    const watched: Handler = Object.create(handler, {
+    const watched: DispatchHandler = Object.create(handler, {
       onError: {
         value: (error: Error) => {
-          this.#trouble ??= reasonOf(error)
+          this.#failure ??= innermostReason(error)
           fail(error)
         },
       },
       onHeaders: {
-        value: (...headers: Parameters<NonNullable<Handler['onHeaders']>>) => {
+        value: (...headers: Parameters<NonNullable<DispatchHandler['onHeaders']>>) => {
           const [status] = headers
           if (status < 200) return handler.onHeaders?.(...headers) ?? true
           this.#status = status
@@ -51,7 +51,7 @@ export class Handshake extends Dispatcher {
       },
       onData: {
         value: (bytes: Buffer) => {
-          if (!this.#take(bytes)) fail(new Error('no line'))
+          if (!this.#keepBody(bytes)) fail(new Error('no line'))
           return true
         },
       },
@@ -62,11 +62,11 @@ export class Handshake extends Dispatcher {
   }
 
   /** A line that stands is none of its business any more. */
-  leave(): void {
+  stopWatching(): void {
     this.#agent.destroy().catch(() => {})
   }
 
-  #take(bytes: Buffer): boolean {
+  #keepBody(bytes: Buffer): boolean {
     this.#bytes += bytes.length
     if (this.#bytes > BODY_BYTES_MAX) return false
     this.#body.push(Buffer.from(bytes))
@@ -75,7 +75,7 @@ export class Handshake extends Dispatcher {
 }
 
 /** The innermost one: the outer ones say only that it failed. */
-function reasonOf(error: Error): string {
+function innermostReason(error: Error): string {
   let inner: unknown = error
   while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
   // Several addresses were tried; one of them speaks for all.

@@ -8,12 +8,12 @@ import { WebSocket } from 'undici'
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import { refusalIn } from './ask-host.ts'
-import { Handshake } from './dial-handshake.ts'
-import type { HostAt } from './find-host.ts'
+import { formatRefusal } from './ask-host.ts'
+import { DialHandshake } from './dial-handshake.ts'
+import type { HostAddress } from './find-host.ts'
 
 /** How a line ended. */
-export interface LineOver {
+export interface ConnectionEnd {
   /** The session's process has ended, with this. */
   readonly exit?: number
   /** The sentence why there is no session, or no line. */
@@ -24,13 +24,13 @@ export interface LineOver {
   readonly reason: string
 }
 
-export interface TerminalEar {
-  opened(): void
-  printed(data: string): void
-  over(over: LineOver): void
+export interface TerminalListener {
+  onOpen(): void
+  onOutput(data: string): void
+  onEnd(over: ConnectionEnd): void
 }
 
-export interface TerminalLine {
+export interface TerminalConnection {
   send(frame: AttachInput): void
   /** Bytes handed over and not yet on their way. */
   backlog(): number
@@ -43,43 +43,47 @@ const CONNECT_MS_MAX = 10_000
 const CLOSE_MS_MAX = 300
 const REASON_CHARS_MAX = 300
 /** The last word of a session; nothing that becomes of the line changes it. */
-const SAID = 'the host said so'
+const SESSION_ENDED = 'the host said so'
 
 export function dialTerminal(
-  at: HostAt,
+  at: HostAddress,
   runId: string,
   clock: Pick<Clock, 'after'>,
-  ear: TerminalEar,
-): TerminalLine {
-  return new Line(at, runId, clock, ear)
+  listener: TerminalListener,
+): TerminalConnection {
+  return new SocketTerminalConnection(at, runId, clock, listener)
 }
 
-type Verdict = Pick<LineOver, 'exit' | 'refusal' | 'status'>
+type EndDetails = Pick<ConnectionEnd, 'exit' | 'refusal' | 'status'>
 
-class Line implements TerminalLine {
-  readonly #at: HostAt
-  readonly #handshake = new Handshake()
+class SocketTerminalConnection implements TerminalConnection {
+  readonly #at: HostAddress
+  readonly #handshake = new DialHandshake()
   readonly #clock: Pick<Clock, 'after'>
-  readonly #ear: TerminalEar
+  readonly #listener: TerminalListener
   readonly #socket: WebSocket
   #timer: Cancel
   /** Nothing more is heard of the session. */
   #isDone = false
   #isOver = false
 
-  constructor(at: HostAt, runId: string, clock: Pick<Clock, 'after'>, ear: TerminalEar) {
+  constructor(at: HostAddress, runId: string, clock: Pick<Clock, 'after'>, listener: TerminalListener) {
     this.#at = at
     this.#clock = clock
-    this.#ear = ear
-    this.#timer = clock.after(CONNECT_MS_MAX, () => this.#give(`no answer within ${CONNECT_MS_MAX / 1000} s`))
+    this.#listener = listener
+    this.#timer = clock.after(CONNECT_MS_MAX, () =>
+      this.#finish(`no answer within ${CONNECT_MS_MAX / 1000} s`),
+    )
     const url = `${at.url.replace(/^http/, 'ws')}/ws/runs/${encodeURIComponent(runId)}/attach`
     const headers = { authorization: `Bearer ${at.token}` }
     const socket = new WebSocket(url, { headers, dispatcher: this.#handshake })
-    socket.addEventListener('open', () => this.#opened())
-    socket.addEventListener('message', ({ data }) => this.#heard(data))
+    socket.addEventListener('open', () => this.#onOpen())
+    socket.addEventListener('message', ({ data }) => this.#onMessage(data))
     // What went wrong is told with the close event, which always follows.
     socket.addEventListener('error', () => {})
-    socket.addEventListener('close', ({ code, reason }) => this.#give(why(code, reason, this.#handshake)))
+    socket.addEventListener('close', ({ code, reason }) =>
+      this.#finish(closeReason(code, reason, this.#handshake)),
+    )
     this.#socket = socket
   }
 
@@ -95,54 +99,54 @@ class Line implements TerminalLine {
     if (this.#isDone) return
     this.#isDone = true
     this.#timer()
-    this.#timer = this.#clock.after(CLOSE_MS_MAX, () => this.#give('closed'))
+    this.#timer = this.#clock.after(CLOSE_MS_MAX, () => this.#finish('closed'))
     this.#socket.close()
   }
 
-  #opened(): void {
+  #onOpen(): void {
     if (this.#isDone) return
     this.#timer()
-    this.#ear.opened()
+    this.#listener.onOpen()
   }
 
-  #heard(message: unknown): void {
+  #onMessage(message: unknown): void {
     if (this.#isDone) return
     const parsed = typeof message === 'string' ? parseJson(message) : undefined
     const frame: object = parsed?.ok === true ? Object(parsed.value) : {}
     const [data, code, sentence] = ['data', 'code', 'message'].map((field) => Reflect.get(frame, field))
     switch (Reflect.get(frame, 'type')) {
       case 'data':
-        if (typeof data === 'string') this.#ear.printed(data)
+        if (typeof data === 'string') this.#listener.onOutput(data)
         return
       case 'exit':
-        this.#give(SAID, { exit: typeof code === 'number' ? code : Number.NaN })
+        this.#finish(SESSION_ENDED, { exit: typeof code === 'number' ? code : Number.NaN })
         return
       case 'error':
-        this.#give(SAID, { refusal: typeof sentence === 'string' ? sentence : 'refused' })
+        this.#finish(SESSION_ENDED, { refusal: typeof sentence === 'string' ? sentence : 'refused' })
         return
       default:
       // A word of a newer host.
     }
   }
 
-  #give(reason: string, verdict: Verdict = this.#answered()): void {
+  #finish(reason: string, verdict: EndDetails = this.#refusedReply()): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#isDone = true
     this.#timer()
     if (this.#socket.readyState < WebSocket.CLOSING) this.#socket.close()
-    this.#handshake.leave()
-    this.#ear.over({ ...verdict, reason })
+    this.#handshake.stopWatching()
+    this.#listener.onEnd({ ...verdict, reason })
   }
 
   /** In place of a line. */
-  #answered(): Verdict {
+  #refusedReply(): EndDetails {
     const { reply } = this.#handshake
-    return reply === undefined ? {} : { refusal: refusalIn(this.#at, reply), status: reply.status }
+    return reply === undefined ? {} : { refusal: formatRefusal(this.#at, reply), status: reply.status }
   }
 }
 
-function why(code: number, reason: string, { trouble }: Handshake): string {
+function closeReason(code: number, reason: string, { failure: trouble }: DialHandshake): string {
   if (trouble !== undefined) return trouble
   if (reason !== '') return reason.slice(0, REASON_CHARS_MAX)
   return code === 1006 ? 'the line broke' : `the host closed the line (${code})`

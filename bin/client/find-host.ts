@@ -10,19 +10,19 @@ import { join } from 'node:path'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { LOOPBACK_IPV4 } from '../../protocol/schema-helpers.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { EXIT, ExitError } from '../exit.ts'
 
-export interface HostAt {
+export interface HostAddress {
   /** Without a slash at its end. */
   readonly url: string
   readonly token: string
   /** Where the token came from, for the sentence that says it is a wrong one. */
   readonly tokenFrom: string
   /** By the environment: whoever looks for it again finds the same. */
-  readonly isNamed?: true
+  readonly isFromEnvironment?: true
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+type HostEnvironment = Readonly<Record<string, string | undefined>>
 
 const LAUNCH_BYTES_MAX = 16 * 1024
 const LOOPBACK = new RegExp(`^(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])$`)
@@ -30,52 +30,52 @@ const TOKEN = new RegExp(`^[\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}}$`)
 const FORM = 'write it like http://127.0.0.1:4400'
 
 /** Fails with the sentence and the exit code for the person. */
-export async function findHost(dataDir: string, env: Environment): Promise<HostAt> {
+export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
-  return url === '' ? await hostOf(dataDir) : namedHost(url, env.SWITCHYARD_TOKEN ?? '')
+  return url === '' ? await hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
 }
 
 // ---- named by the environment --------------------------------------------------------------------------------------
 
-function namedHost(said: string, token: string): HostAt {
-  const wrong = (what: string) => new Ending(EXIT.usage, `SWITCHYARD_URL: ${what}`)
-  const url = addressOf(said)
+function hostFromEnvironment(said: string, token: string): HostAddress {
+  const wrong = (what: string) => new ExitError(EXIT.usage, `SWITCHYARD_URL: ${what}`)
+  const url = parseAddress(said)
   if (url === undefined) throw wrong(`not the address of a host; ${FORM}`)
   if (url.username !== '' || url.password !== '')
     throw wrong(`must not hold a user or a password; the token goes into SWITCHYARD_TOKEN`)
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname))
     throw wrong('the token would travel without encryption; use https://, or a tunnel that ends on 127.0.0.1')
   if (!TOKEN.test(token))
-    throw new Ending(
+    throw new ExitError(
       EXIT.usage,
       'SWITCHYARD_TOKEN: with SWITCHYARD_URL it must hold that host’s token; its launch.json has it',
     )
-  return { url: bare(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isNamed: true }
+  return { url: withoutSlash(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isFromEnvironment: true }
 }
 
-function addressOf(text: string): URL | undefined {
+function parseAddress(text: string): URL | undefined {
   const url = text.length <= URL_CHARS_MAX && URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) return undefined
   return url.search === '' && url.hash === '' ? url : undefined
 }
 
-const bare = (url: URL): string => `${url.origin}${url.pathname.replace(/\/+$/, '')}`
+const withoutSlash = (url: URL): string => `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 
 // ---- of a data directory -------------------------------------------------------------------------------------------
 
-async function hostOf(dataDir: string): Promise<HostAt> {
+async function hostFromDataDir(dataDir: string): Promise<HostAddress> {
   const path = join(dataDir, 'launch.json')
-  const text = await textIn(path, dataDir)
+  const text = await readLaunchText(path, dataDir)
   const parsed = parseJson(text)
   const launch = parsed.ok ? Object(parsed.value) : {}
   const [said, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
-  const url = typeof said === 'string' ? addressOf(said) : undefined
+  const url = typeof said === 'string' ? parseAddress(said) : undefined
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
-    throw new Ending(EXIT.unavailable, `${path} does not say where the host is; start the host again`)
-  return { url: bare(url), token, tokenFrom: path }
+    throw new ExitError(EXIT.unavailable, `${path} does not say where the host is; start the host again`)
+  return { url: withoutSlash(url), token, tokenFrom: path }
 }
 
-async function textIn(path: string, dataDir: string): Promise<string> {
+async function readLaunchText(path: string, dataDir: string): Promise<string> {
   try {
     const file = await open(path, 'r')
     try {
@@ -87,7 +87,7 @@ async function textIn(path: string, dataDir: string): Promise<string> {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const why = code === 'ENOENT' ? 'no host is running' : `its launch.json cannot be read (${code})`
-    throw new Ending(
+    throw new ExitError(
       EXIT.unavailable,
       `${dataDir}: ${why}; start one with switchyard serve, or name another with --data-dir or SWITCHYARD_URL`,
     )

@@ -8,9 +8,9 @@
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import type { TerminalLine } from './dial-terminal.ts'
+import type { TerminalConnection } from './dial-terminal.ts'
 
-export interface Size {
+export interface WindowSize {
   readonly cols: number
   readonly rows: number
 }
@@ -22,70 +22,70 @@ const FRAME_CHARS_MAX = 4 * 1024
  */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024
 /** Of what the host lets through, we take so much. */
-const SHARE = 0.7
-const TURN_MS = Math.ceil(1_000 / (SHARE * ATTACH_FRAMES_PER_SECOND))
-const BYTES_PER_MS = (SHARE * ATTACH_INPUT_BYTES_PER_SECOND) / 1_000
+const RATE_SHARE = 0.7
+const SEND_INTERVAL_MS = Math.ceil(1_000 / (RATE_SHARE * ATTACH_FRAMES_PER_SECOND))
+const BYTES_PER_MS = (RATE_SHARE * ATTACH_INPUT_BYTES_PER_SECOND) / 1_000
 /** Handed over and not yet on its way; more, and the line is waited for. */
 const BACKLOG_BYTES_MAX = 64 * 1024
 
-export class Typist {
+export class InputSender {
   readonly #clock: Pick<Clock, 'after'>
-  readonly #pause: (isFull: boolean) => void
-  #line: TerminalLine | undefined
+  readonly #onFull: (isFull: boolean) => void
+  #connection: TerminalConnection | undefined
   #waiting = ''
-  #size: Size | undefined
-  #turn: Cancel | undefined
+  #size: WindowSize | undefined
+  #cancelWait: Cancel | undefined
   #isFull = false
 
   /** `pause`: told when too much waits, and when there is room again. */
   constructor(clock: Pick<Clock, 'after'>, pause: (isFull: boolean) => void) {
     this.#clock = clock
-    this.#pause = pause
+    this.#onFull = pause
   }
 
   get isIdle(): boolean {
     return this.#waiting === ''
   }
 
-  type(text: string): void {
+  send(text: string): void {
     this.#waiting += text
-    this.#go()
+    this.#trySend()
   }
 
   /** Of several that wait, the last counts. */
-  resize(size: Size): void {
+  resize(size: WindowSize): void {
     this.#size = size
-    this.#go()
+    this.#trySend()
   }
 
   /** A new line is told the size first. */
-  connect(line: TerminalLine, size: Size): void {
-    this.#line = line
+  connect(line: TerminalConnection, size: WindowSize): void {
+    this.#connection = line
     this.#size = size
-    this.#go()
+    this.#trySend()
   }
 
   disconnect(): void {
-    this.#line = undefined
-    this.#turn?.()
-    this.#turn = undefined
+    this.#connection = undefined
+    this.#cancelWait?.()
+    this.#cancelWait = undefined
   }
 
-  #go(): void {
-    if (this.#turn === undefined && this.#line !== undefined) this.#send(this.#line)
-    this.#heed()
+  #trySend(): void {
+    if (this.#cancelWait === undefined && this.#connection !== undefined) this.#sendFrames(this.#connection)
+    this.#reportFull()
   }
 
   /** One frame, or two when the size is one of them; the rest has to wait for its turn. */
-  #send(line: TerminalLine): void {
+  #sendFrames(line: TerminalConnection): void {
     const frames = line.backlog() > BACKLOG_BYTES_MAX ? [] : this.#frames()
     for (const frame of frames) line.send(frame)
     if (frames.length === 0 && this.#waiting === '' && this.#size === undefined) return
     const bytes = frames.reduce((sum, frame) => sum + Buffer.byteLength(JSON.stringify(frame)), 0)
-    const ms = Math.max(TURN_MS * Math.max(1, frames.length), Math.ceil(bytes / BYTES_PER_MS))
-    this.#turn = this.#clock.after(ms, () => {
-      this.#turn = undefined
-      this.#go()
+    const ms = Math.max(SEND_INTERVAL_MS * Math.max(1, frames.length), Math.ceil(bytes / BYTES_PER_MS))
+    this.#cancelWait = this.#clock.after(ms, () => {
+      this.#cancelWait = undefined
+      this.#trySend()
     })
   }
 
@@ -93,12 +93,12 @@ export class Typist {
     const frames: AttachInput[] = []
     if (this.#size !== undefined) frames.push({ type: 'resize', ...this.#size })
     this.#size = undefined
-    const data = this.#take()
+    const data = this.#takeChunk()
     if (data !== '') frames.push({ type: 'input', data })
     return frames
   }
 
-  #take(): string {
+  #takeChunk(): string {
     let end = Math.min(FRAME_CHARS_MAX, this.#waiting.length)
     // Never between the two halves of a character.
     if (end < this.#waiting.length && /[\ud800-\udbff]/.test(this.#waiting[end - 1] ?? '')) end -= 1
@@ -107,10 +107,10 @@ export class Typist {
     return data
   }
 
-  #heed(): void {
+  #reportFull(): void {
     const isFull = this.#waiting.length > WAITING_CHARS_MAX
     if (isFull === this.#isFull) return
     this.#isFull = isFull
-    this.#pause(isFull)
+    this.#onFull(isFull)
   }
 }

@@ -8,13 +8,13 @@
 import { spawnSync } from 'node:child_process'
 import type { ReadStream, WriteStream } from 'node:tty'
 import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../protocol/limits.ts'
-import type { Size } from './input-sender.ts'
+import type { WindowSize } from './input-sender.ts'
 
 /**
  * Back to what a shell expects. The other screen is left with the cursor's place kept first, for where there was none
  * in use some terminals move the cursor all the same.
  */
-const AS_USUAL = [
+const RESET_SEQUENCE = [
   '\x1b[?2026l', //     what is drawn shows at once
   '\x1b7\x1b[?1049l', // the ordinary screen
   '\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l', // no mouse
@@ -26,88 +26,94 @@ const AS_USUAL = [
   '\x1b[?25h\x1b[0 q', // a cursor
 ].join('')
 /** On a line of its own below everything that is there. */
-const BELOW = `\x1b[${TERMINAL_ROWS_MAX};1H\r\n`
-const KEEP_TITLE = '\x1b[22;2t'
-const OLD_TITLE = '\x1b[23;2t'
+const CURSOR_BELOW = `\x1b[${TERMINAL_ROWS_MAX};1H\r\n`
+const SAVE_TITLE = '\x1b[22;2t'
+const RESTORE_TITLE = '\x1b[23;2t'
 const STTY_MS_MAX = 1_000
 
-export interface Streams {
+export interface TerminalStreams {
   readonly input: ReadStream
   readonly output: WriteStream
 }
 
-export class OwnTerminal {
-  readonly #streams: Streams
-  #isLent = false
+export class LocalTerminal {
+  readonly #streams: TerminalStreams
+  #isTakenOver = false
   /** Something of the session was shown. */
-  #isDrawn = false
+  #hasOutput = false
 
-  constructor(streams: Streams) {
+  constructor(streams: TerminalStreams) {
     this.#streams = streams
-    process.on('exit', () => this.giveBack())
+    process.on('exit', () => this.restore())
   }
 
   /**
    * `title`: shown at the window's top meanwhile, where the terminal has one. Once more is right when this process was
    * stopped: its shell has set the terminal to its own liking since.
    */
-  lend(title: string): void {
+  takeOver(title: string): void {
     const { input, output } = this.#streams
-    if (this.#isLent) input.setRawMode(false)
-    else output.write(KEEP_TITLE)
-    this.#isLent = true
-    this.#raw()
+    if (this.#isTakenOver) input.setRawMode(false)
+    else output.write(SAVE_TITLE)
+    this.#isTakenOver = true
+    this.#setRaw()
     output.write(`\x1b]2;${title}\x1b\\`)
   }
 
   draw(text: string): void {
-    this.#isDrawn = true
+    this.#hasOutput = true
     this.#streams.output.write(text)
   }
 
   /** A line of ours between what a session drew and what it will draw anew. */
   note(text: string): void {
-    this.quieten()
+    this.resetModes()
     this.#streams.output.write(`\x1b[2m${text}\x1b[0m\r\n`)
   }
 
   /** All that a program in the session may have switched on is off, and keys still mean nothing here. */
-  quieten(): void {
-    if (this.#isDrawn) this.#streams.output.write(AS_USUAL + BELOW)
-    this.#isDrawn = false
+  resetModes(): void {
+    if (this.#hasOutput) this.#streams.output.write(RESET_SEQUENCE + CURSOR_BELOW)
+    this.#hasOutput = false
   }
 
   /** Twice is once. It may be gone already; that is no reason to fail. */
-  giveBack(): void {
-    if (!this.#isLent) return
-    this.#isLent = false
-    this.quieten()
-    this.#streams.output.write(OLD_TITLE)
+  restore(): void {
+    if (!this.#isTakenOver) return
+    this.#isTakenOver = false
+    this.resetModes()
+    this.#streams.output.write(RESTORE_TITLE)
     this.#streams.input.setRawMode(false)
   }
 
-  size(): Size {
-    return sizeOf(this.#streams.output)
+  size(): WindowSize {
+    return windowSizeOf(this.#streams.output)
   }
 
   /**
    * Node leaves it to the system to begin each new line at its left edge. A session's own terminal has done that
    * already where it was wanted, and a program that moves straight down by one must not end up at the left.
    */
-  #raw(): void {
+  #setRaw(): void {
     this.#streams.input.setRawMode(true)
     spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'], timeout: STTY_MS_MAX })
   }
 }
 
 /** What is no terminal is taken for an ordinary one. */
-export function sizeOf({ columns, rows }: { readonly columns?: number; readonly rows?: number }): Size {
+export function windowSizeOf({
+  columns,
+  rows,
+}: {
+  readonly columns?: number
+  readonly rows?: number
+}): WindowSize {
   return {
-    cols: within(columns, TERMINAL_COLUMNS_MAX) ?? 80,
-    rows: within(rows, TERMINAL_ROWS_MAX) ?? 24,
+    cols: limited(columns, TERMINAL_COLUMNS_MAX) ?? 80,
+    rows: limited(rows, TERMINAL_ROWS_MAX) ?? 24,
   }
 }
 
 /** A terminal that does not know its size says 0. */
-const within = (count: number | undefined, most: number): number | undefined =>
+const limited = (count: number | undefined, most: number): number | undefined =>
   count !== undefined && count >= 1 ? Math.min(count, most) : undefined

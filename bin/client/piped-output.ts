@@ -10,18 +10,18 @@ import type { Cancel } from '../../core/ports.ts'
 
 const WAITING_BYTES_MAX = 8 * 1024 * 1024
 const BEHIND = 'whatever reads along is too slow; a part was left out'
-const ANEW = `${BEHIND}, and the picture follows anew`
+const BEHIND_WITH_REDRAW = `${BEHIND}, and the picture follows anew`
 
 export class PipedOutput {
   readonly #stream: Writable
   readonly #note: (text: string) => void
-  readonly #wishes = new Set<() => void>()
+  readonly #redrawListeners = new Set<() => void>()
   #isFull = false
 
   constructor(stream: Writable, note: (text: string) => void) {
     this.#stream = stream
     this.#note = note
-    stream.on('drain', () => this.#drained())
+    stream.on('drain', () => this.#onDrained())
   }
 
   draw(text: string): void {
@@ -31,21 +31,21 @@ export class PipedOutput {
   }
 
   /** `wish`: called when something was left out, and there is room again. */
-  onAnew(wish: () => void): Cancel {
-    this.#wishes.add(wish)
-    return () => void this.#wishes.delete(wish)
+  onRedrawNeeded(wish: () => void): Cancel {
+    this.#redrawListeners.add(wish)
+    return () => void this.#redrawListeners.delete(wish)
   }
 
   /** Resolves when all that was taken is passed on, or nobody is there to take it. */
-  flushed(): Promise<void> {
+  flush(): Promise<void> {
     return new Promise((resolve) => void this.#stream.write('', () => resolve()))
   }
 
-  #drained(): void {
+  #onDrained(): void {
     if (!this.#isFull) return
     this.#isFull = false
     // Nobody is there to be asked for it once the session has ended.
-    this.#note(this.#wishes.size === 0 ? BEHIND : ANEW)
-    for (const wish of [...this.#wishes]) wish()
+    this.#note(this.#redrawListeners.size === 0 ? BEHIND : BEHIND_WITH_REDRAW)
+    for (const wish of [...this.#redrawListeners]) wish()
   }
 }

@@ -4,27 +4,27 @@
  * None of them may leave the person's terminal as the session had it.
  */
 import { EXIT } from '../exit.ts'
-import { Scrubber } from '../log-redaction.ts'
-import type { OwnTerminal } from './local-terminal.ts'
+import { LogRedactor } from '../log-redaction.ts'
+import type { LocalTerminal } from './local-terminal.ts'
 
 /** What a shell says of a program that a signal ended. */
 const EXIT_OF_SIGNAL = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const
 export const EXIT_HUNG_UP = EXIT_OF_SIGNAL.SIGHUP
 
 /** Stopped, it leaves the terminal to its shell; continued, it has it again, and whoever wishes to know is told. */
-export function mindStops(terminal: OwnTerminal, title: string, wishes: Iterable<() => void>): void {
+export function handleSuspension(terminal: LocalTerminal, title: string, wishes: Iterable<() => void>): void {
   process.on('SIGTSTP', () => {
-    terminal.giveBack()
+    terminal.restore()
     process.kill(process.pid, 'SIGSTOP')
   })
   process.on('SIGCONT', () => {
-    terminal.lend(title)
+    terminal.takeOver(title)
     for (const wish of [...wishes]) wish()
   })
 }
 
 /** However this process ends, what was lent is given back first. */
-export function mindEnds(giveBack: () => void): void {
+export function handleProcessEnd(giveBack: () => void): void {
   for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL))
     process.on(signal, () => {
       giveBack()
@@ -33,7 +33,7 @@ export function mindEnds(giveBack: () => void): void {
   const die = (error: unknown) => {
     giveBack()
     const said = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    process.stderr.write(`switchyard: ${new Scrubber().scrub(said)}\n`)
+    process.stderr.write(`switchyard: ${new LogRedactor().redact(said)}\n`)
     process.exit(EXIT.broken)
   }
   process.on('uncaughtException', die)

@@ -6,12 +6,12 @@
  * ends it: the session's own end, a refusal that no waiting changes, a host that stays away, or the person.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { Ending, EXIT } from '../exit.ts'
-import { harmless } from '../quickstart/colors.ts'
-import { dialTerminal, type LineOver, type TerminalEar } from './dial-terminal.ts'
-import type { HostAt } from './find-host.ts'
-import type { Size, Typist } from './input-sender.ts'
-import { Curtain } from './terminal-output-filter.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { removeControls } from '../quickstart/colors.ts'
+import { type ConnectionEnd, dialTerminal, type TerminalListener } from './dial-terminal.ts'
+import type { HostAddress } from './find-host.ts'
+import type { InputSender, WindowSize } from './input-sender.ts'
+import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =
   /** The session's process ended, with this. */
@@ -20,63 +20,63 @@ export type AttachmentEnd =
   | { readonly is: 'unreachable'; readonly message: string }
   | { readonly is: 'left' }
 
-export interface AttachmentParts {
+export interface AttachmentOptions {
   readonly runId: string
   /** Anew for each line. Fails with an `Ending`. */
-  readonly find: () => Promise<HostAt>
+  readonly findHost: () => Promise<HostAddress>
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
-  readonly typist: Typist
-  readonly size: () => Size
+  readonly inputSender: InputSender
+  readonly size: () => WindowSize
   readonly draw: (text: string) => void
   /** For the person, beside what the session draws. */
   readonly note: (text: string) => void
   /** The person goes. */
   readonly leave: AbortSignal
   /** Has `wish` called whenever the picture is wanted anew; it comes with a new line. */
-  readonly onAnew: (wish: () => void) => Cancel
+  readonly onRedrawNeeded: (wish: () => void) => Cancel
 }
 
 /** Between one line and the next, so long as none of them stands; together longer than a host takes to be started again. */
-const AGAIN_MS = [200, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]
+const RETRY_PAUSES_MS = [200, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]
 /** A line that stood for so long was a good one. */
-const STEADY_MS = 5_000
+const STABLE_MS = 5_000
 
 /** What became of one line. */
-interface Stood {
-  readonly over: LineOver
+interface ConnectionResult {
+  readonly end: ConnectionEnd
   readonly ms: number
   /** The session, or something of it, was seen. */
-  readonly isShown: boolean
+  readonly hasOutput: boolean
   /** Nothing is wrong with it. */
-  readonly isWished: boolean
+  readonly isRedraw: boolean
   /** Its host is the same, with the same token, whenever it is looked for. */
-  readonly isNamed: boolean
+  readonly isFromEnvironment: boolean
 }
 
-export async function stayAttached(parts: AttachmentParts): Promise<AttachmentEnd> {
+export async function stayAttached(parts: AttachmentOptions): Promise<AttachmentEnd> {
   let failures = 0
   let wasShown = false
-  let told: string | undefined
+  let lastRefusal: string | undefined
   for (;;) {
-    const stood = await oneLine(parts)
+    const result = await connectOnce(parts)
     if (parts.leave.aborted) return { is: 'left' }
-    const isAfterBreak = wasShown && !stood.isShown
-    wasShown ||= stood.isShown
-    if (stood.isWished) continue
-    failures = stood.isShown && stood.ms >= STEADY_MS ? 1 : failures + 1
-    const ms = AGAIN_MS[failures - 1]
-    const end = endOf(stood, { isAfterBreak, isLast: ms === undefined })
+    const isAfterBreak = wasShown && !result.hasOutput
+    wasShown ||= result.hasOutput
+    if (result.isRedraw) continue
+    failures = result.hasOutput && result.ms >= STABLE_MS ? 1 : failures + 1
+    const ms = RETRY_PAUSES_MS[failures - 1]
+    const end = attachmentEndOf(result, { isAfterBreak, isLast: ms === undefined })
     if (end !== undefined) return end
-    const message = messageOf(stood.over)
+    const message = describeEnd(result.end)
     if (ms === undefined) return { is: 'unreachable', message }
-    const isNews = stood.isShown || failures === 1 || stood.over.refusal !== told
-    told = stood.over.refusal
-    if (isNews) parts.note(`${message}; dialling again`)
-    await passed(ms, parts)
+    const isNew = result.hasOutput || failures === 1 || result.end.refusal !== lastRefusal
+    lastRefusal = result.end.refusal
+    if (isNew) parts.note(`${message}; dialling again`)
+    await waitOrLeave(ms, parts)
   }
 }
 
-interface Turn {
+interface RetryProgress {
   /** The session was seen, and this line did not come so far. */
   readonly isAfterBreak: boolean
   /** It is not dialled again. */
@@ -84,60 +84,75 @@ interface Turn {
 }
 
 /** `undefined`: it may be dialled again, or the host did not say anything that would end it. */
-function endOf({ over, isNamed }: Stood, { isAfterBreak, isLast }: Turn): AttachmentEnd | undefined {
+function attachmentEndOf(
+  { end: over, isFromEnvironment: isNamed }: ConnectionResult,
+  { isAfterBreak, isLast }: RetryProgress,
+): AttachmentEnd | undefined {
   const { exit, refusal, status } = over
   if (exit !== undefined) return { is: 'exited', code: exit }
-  if (refusal === undefined || isPassing(status)) return undefined
-  if (!isLast && isAfterBreak && maySettle(status, isNamed)) return undefined
-  return { is: 'refused', message: harmless(refusal) }
+  if (refusal === undefined || isTemporary(status)) return undefined
+  if (!isLast && isAfterBreak && mayRecover(status, isNamed)) return undefined
+  return { is: 'refused', message: removeControls(refusal) }
 }
 
 /** Too much at once, or nobody at home behind a proxy: in a moment it may be otherwise. */
-const isPassing = (status: number | undefined): boolean =>
+const isTemporary = (status: number | undefined): boolean =>
   status !== undefined && (status >= 500 || [408, 425, 429].includes(status))
 
 /**
  * Right after a break: the worker, too, has to find the host again, and a host that was started again has a new token
  * where the old one was.
  */
-function maySettle(status: number | undefined, isNamed: boolean): boolean {
+function mayRecover(status: number | undefined, isNamed: boolean): boolean {
   return status === undefined || status === 409 || (status === 401 && !isNamed)
 }
 
-const messageOf = ({ refusal, reason }: LineOver): string =>
-  harmless(refusal ?? `the line to the host is gone (${reason})`)
+const describeEnd = ({ refusal, reason }: ConnectionEnd): string =>
+  removeControls(refusal ?? `the line to the host is gone (${reason})`)
 
-async function oneLine(parts: AttachmentParts): Promise<Stood> {
+async function connectOnce(parts: AttachmentOptions): Promise<ConnectionResult> {
   try {
-    return await seen(parts, await parts.find())
+    return await runConnection(parts, await parts.findHost())
   } catch (error) {
-    if (!(error instanceof Ending) || error.code !== EXIT.unavailable) throw error
-    return { over: { reason: error.message }, ms: 0, isShown: false, isWished: false, isNamed: false }
+    if (!(error instanceof ExitError) || error.code !== EXIT.unavailable) throw error
+    return {
+      end: { reason: error.message },
+      ms: 0,
+      hasOutput: false,
+      isRedraw: false,
+      isFromEnvironment: false,
+    }
   }
 }
 
-function seen(parts: AttachmentParts, at: HostAt): Promise<Stood> {
-  const { runId, clock, typist, size, draw, leave, onAnew } = parts
+function runConnection(parts: AttachmentOptions, at: HostAddress): Promise<ConnectionResult> {
+  const { runId, clock, inputSender, size, draw, leave, onRedrawNeeded: onAnew } = parts
   const began = clock.monotonic()
   // A sequence that the last line left half done is none of this one's.
-  const curtain = new Curtain()
+  const filter = new LocalTerminalFilter()
   let [isShown, isWished] = [false, false]
   return new Promise((resolve) => {
-    const ear: TerminalEar = {
-      opened: () => typist.connect(line, size()),
-      printed(data) {
+    const listener: TerminalListener = {
+      onOpen: () => inputSender.connect(line, size()),
+      onOutput(data) {
         isShown = true
-        draw(curtain.pass(data))
+        draw(filter.filter(data))
       },
-      over(over) {
+      onEnd(over) {
         leave.removeEventListener('abort', hangUp)
         forget()
-        typist.disconnect()
+        inputSender.disconnect()
         const ms = clock.monotonic() - began
-        resolve({ over, ms, isShown, isWished: isWished && isBare(over), isNamed: at.isNamed === true })
+        resolve({
+          end: over,
+          ms,
+          hasOutput: isShown,
+          isRedraw: isWished && hasNoVerdict(over),
+          isFromEnvironment: at.isFromEnvironment === true,
+        })
       },
     }
-    const line = dialTerminal(at, runId, clock, ear)
+    const line = dialTerminal(at, runId, clock, listener)
     const hangUp = () => line.close()
     const forget = onAnew(() => {
       isWished = true
@@ -148,10 +163,11 @@ function seen(parts: AttachmentParts, at: HostAt): Promise<Stood> {
   })
 }
 
-const isBare = ({ exit, refusal }: LineOver): boolean => exit === undefined && refusal === undefined
+const hasNoVerdict = ({ exit, refusal }: ConnectionEnd): boolean =>
+  exit === undefined && refusal === undefined
 
 /** Or until the person goes. */
-function passed(ms: number, { clock, leave }: AttachmentParts): Promise<void> {
+function waitOrLeave(ms: number, { clock, leave }: AttachmentOptions): Promise<void> {
   return new Promise((resolve) => {
     if (leave.aborted) return resolve()
     const cancel = clock.after(ms, done)

@@ -12,7 +12,7 @@ const SEQUENCE_CHARS_MAX = 256
 const LINK_CHARS_MAX = 4_096
 
 /** Questions and orders, by what follows the bracket: `p` for the private sign, then the final letter. */
-const REFUSED: Readonly<Record<string, string>> = {
+const REFUSED_FINALS: Readonly<Record<string, string>> = {
   '': 'cintx',
   '?': 'imnSu',
   '>': 'cqtT',
@@ -20,13 +20,13 @@ const REFUSED: Readonly<Record<string, string>> = {
   '<': '',
 }
 /** Of those with a sign before the letter most are questions; these draw, or set what is seen. */
-const SIGNED = new Set([' q', ' @', ' A', '!p', '"q', "'}", "'~", '#{', '#}', '#p', '#q'])
+const DRAWING_WITH_INTERMEDIATE = new Set([' q', ' @', ' A', '!p', '"q', "'}", "'~", '#{', '#}', '#p', '#q'])
 
 // biome-ignore-start lint/suspicious/noControlCharactersInRegex: control characters are what this is about
 /** Where plain text stops: an escape, an enquiry, or an 8-bit control, which some terminals still obey. */
 const SPECIAL = /[\x05\x1b\x80-\x9f]/g
 /** What most of a full screen is made of, told at one glance where it came whole. */
-const USUAL = /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-hlmrsu]|\?[\d;]{0,200}[hl])/y
+const COMMON_SEQUENCE = /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-hlmrsu]|\?[\d;]{0,200}[hl])/y
 const CSI = /^\x1b\[(?<private>[<-?]?)[\x30-\x3f]*(?<sign>[\x20-\x2f]*)(?<final>[\x40-\x7e])$/
 /** A link, which names an address and nothing else. */
 const LINK = /^\x1b\]8;[^;]*;[\x20-\x7e]*$/
@@ -34,17 +34,17 @@ const LINK = /^\x1b\]8;[^;]*;[\x20-\x7e]*$/
 
 const ESC = '\x1b'
 /** The oldest question of all, and the end of a string that has ended already. */
-const IDLE = [`${ESC}Z`, `${ESC}\\`]
+const REFUSED_ESCAPES = [`${ESC}Z`, `${ESC}\\`]
 const BEL = '\x07'
 const CANCEL = '\x18'
 const SUBSTITUTE = '\x1a'
 
-export class Curtain {
+export class LocalTerminalFilter {
   #state: 'plain' | 'escape' | 'sequence' | 'string' | 'string end' = 'plain'
   #held = ''
   #isTooLong = false
 
-  pass(text: string): string {
+  filter(text: string): string {
     let out = ''
     for (let at = 0; at < text.length; ) {
       if (this.#state !== 'plain') {
@@ -52,7 +52,7 @@ export class Curtain {
         at += 1
         continue
       }
-      const end = endOfUsual(text, at)
+      const end = endOfCommon(text, at)
       out += text.slice(at, end)
       if (text[end] === ESC) this.#begin()
       at = end + 1
@@ -85,7 +85,8 @@ export class Curtain {
     const isFirst = this.#held.length === 2
     if (isFirst && sign === '[') this.#state = 'sequence'
     else if (isFirst && ']PX^_k'.includes(sign)) this.#state = 'string'
-    else if (sign >= '0') return this.#end(this.#isTooLong || IDLE.includes(this.#held) ? '' : this.#held)
+    else if (sign >= '0')
+      return this.#end(this.#isTooLong || REFUSED_ESCAPES.includes(this.#held) ? '' : this.#held)
     return ''
   }
 
@@ -95,7 +96,7 @@ export class Curtain {
   }
 
   #inString(sign: string): string {
-    if (this.#state === 'string end') return this.#stringOver(sign)
+    if (this.#state === 'string end') return this.#afterStringEscape(sign)
     if (sign === '\x9c' || (sign === BEL && this.#held[1] === ']')) return this.#end(this.#link())
     if (sign === CANCEL || sign === SUBSTITUTE) return this.#end('')
     if (sign === ESC) this.#state = 'string end'
@@ -104,7 +105,7 @@ export class Curtain {
   }
 
   /** An escape ends a string; with a backslash properly, and otherwise it begins something of its own. */
-  #stringOver(sign: string): string {
+  #afterStringEscape(sign: string): string {
     if (sign === '\\') return this.#end(this.#link())
     this.#begin()
     return this.#next(sign)
@@ -127,17 +128,19 @@ export class Curtain {
 }
 
 /** Where something begins, from `from` on, that has to be looked at sign by sign. */
-function endOfUsual(text: string, from: number): number {
-  for (let at = from; ; at = USUAL.lastIndex) {
+function endOfCommon(text: string, from: number): number {
+  for (let at = from; ; at = COMMON_SEQUENCE.lastIndex) {
     SPECIAL.lastIndex = at
     const found = SPECIAL.exec(text)?.index ?? text.length
-    USUAL.lastIndex = found
-    if (!USUAL.test(text)) return found
+    COMMON_SEQUENCE.lastIndex = found
+    if (!COMMON_SEQUENCE.test(text)) return found
   }
 }
 
 function isDrawing(sequence: string): boolean {
   const { private: kind = '', sign = '', final = '' } = CSI.exec(sequence)?.groups ?? {}
   if (final === '') return false
-  return sign === '' ? !(REFUSED[kind] ?? '').includes(final) : SIGNED.has(`${sign}${final}`)
+  return sign === ''
+    ? !(REFUSED_FINALS[kind] ?? '').includes(final)
+    : DRAWING_WITH_INTERMEDIATE.has(`${sign}${final}`)
 }

@@ -16,12 +16,12 @@ import {
 } from '../../oauth-helper/settings.ts'
 import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { createHttp, type Http } from '../../providers/http/http.ts'
-import { realChance, realClock } from '../clock.ts'
-import { mindAccidents } from '../crash-handler.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { realClock, realRandom } from '../clock.ts'
+import { installCrashHandler } from '../crash-handler.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
-import { Scrubber } from '../log-redaction.ts'
-import { web } from '../network.ts'
+import { LogRedactor } from '../log-redaction.ts'
+import { readNetwork } from '../network.ts'
 import { StopSignals } from '../signals.ts'
 
 export interface OauthHelperOptions {
@@ -34,23 +34,23 @@ export interface OauthHelperOptions {
   readonly logFormat: LogFormat
 }
 
-type Environment = Record<string, string | undefined>
+type HelperEnvironment = Record<string, string | undefined>
 
 export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
-  const scrubber = new Scrubber()
-  const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const redactor = new LogRedactor()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const signals = new StopSignals(log)
-  mindAccidents(log)
-  const settings = settingsIn(process.env)
-  scrubber.know([settings.tracker.clientSecret])
-  const http = httpHere(process.env)
-  const helper = opened({ options, settings, http, log })
+  installCrashHandler(log)
+  const settings = readSettings(process.env)
+  redactor.addSecrets([settings.tracker.clientSecret])
+  const http = createHelperHttp(process.env)
+  const helper = startServer({ options, settings, http, log })
   const url = urlOf(options.host, helper.port)
   log.info({ url, requestsPerMinute: options.requestsPerMinute }, 'the OAuth helper is serving')
   await new Promise<void>((ended) => {
-    signals.handTo((reason) => {
+    signals.onStop((reason) => {
       // An upstream that hangs cannot hold up the end.
-      realClock.after(HELPER_DRAIN_MS_MAX + LAST_MS, () => process.exit(EXIT.done))
+      realClock.after(HELPER_DRAIN_MS_MAX + CLOSE_MARGIN_MS, () => process.exit(EXIT.done))
       void helper
         .close()
         .then(() => http.close())
@@ -61,9 +61,9 @@ export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
   process.exit(EXIT.done)
 }
 
-const LAST_MS = 1_000
+const CLOSE_MARGIN_MS = 1_000
 
-function opened(parts: {
+function startServer(parts: {
   readonly options: OauthHelperOptions
   readonly settings: HelperSettings
   readonly http: Http
@@ -80,17 +80,21 @@ function opened(parts: {
     requestsPerMinute: options.requestsPerMinute,
     trustedProxies: options.trustProxy,
   })
-  return wanted(helper, EXIT.unavailable)
+  return unwrapOrExit(helper, EXIT.unavailable)
 }
 
 /** Through the proxy of the network that it stands in, trusting whom the machine trusts. */
-function httpHere(environment: Environment): Http {
-  return createHttp({ clock: realClock, random: realChance, ...wanted(web(environment), EXIT.config) })
+function createHelperHttp(environment: HelperEnvironment): Http {
+  return createHttp({
+    clock: realClock,
+    random: realRandom,
+    ...unwrapOrExit(readNetwork(environment), EXIT.config),
+  })
 }
 
-function wanted<T>(answer: Result<T>, code: number): T {
+function unwrapOrExit<T>(answer: Result<T>, code: number): T {
   if (answer.ok) return answer.value
-  throw new Ending(code, answer.refusal.message)
+  throw new ExitError(code, answer.refusal.message)
 }
 
 function urlOf(host: string, port: number): string {
@@ -100,27 +104,27 @@ function urlOf(host: string, port: number): string {
 
 // ---- the environment -----------------------------------------------------------------------------------------------
 
-function settingsIn(environment: Environment): HelperSettings {
-  const secrets = Object.fromEntries(SECRET_NAMES.map((name) => [name, secretIn(environment, name)]))
+function readSettings(environment: HelperEnvironment): HelperSettings {
+  const secrets = Object.fromEntries(SECRET_NAMES.map((name) => [name, readSecret(environment, name)]))
   const { SWITCHYARD_TRACKER_URL = '', SWITCHYARD_CODEHOST_URL = '' } = environment
   const settings = readHelperSettings({
     secrets,
     trackerUrl: SWITCHYARD_TRACKER_URL,
     codehostUrl: SWITCHYARD_CODEHOST_URL,
   })
-  return wanted(settings, EXIT.config)
+  return unwrapOrExit(settings, EXIT.config)
 }
 
 /** Whoever deploys it may rather mount a file. */
-function secretIn(environment: Environment, name: SecretName): string {
+function readSecret(environment: HelperEnvironment, name: SecretName): string {
   const [given, file] = [environment[name], environment[`${name}_FILE`]]
   delete environment[name]
   delete environment[`${name}_FILE`]
   if (given !== undefined && given !== '') return given.trim()
-  return file === undefined || file === '' ? '' : secretOf(file, name)
+  return file === undefined || file === '' ? '' : readSecretFile(file, name)
 }
 
-function secretOf(path: string, name: SecretName): string {
+function readSecretFile(path: string, name: SecretName): string {
   try {
     // A pipe of that name would keep us waiting for ever otherwise.
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -133,6 +137,6 @@ function secretOf(path: string, name: SecretName): string {
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new Ending(EXIT.config, `${name}_FILE: cannot be read: ${why}`)
+    throw new ExitError(EXIT.config, `${name}_FILE: cannot be read: ${why}`)
   }
 }

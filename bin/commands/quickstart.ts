@@ -6,16 +6,21 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
-import { dataDirectory } from '../data-dir.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
-import { type Paint, paintFor } from '../quickstart/colors.ts'
-import { type Place, placeIn, prepare, writeTickets } from '../quickstart/data-folder.ts'
+import { type Colors, createColors } from '../quickstart/colors.ts'
+import { type ExampleFolder, exampleFolder, prepareFolder, writeTickets } from '../quickstart/data-folder.ts'
 import { dialDashboard } from '../quickstart/dial-dashboard.ts'
 import { ExampleHost } from '../quickstart/host.ts'
-import { ending, failure, isPublished, Story } from '../quickstart/progress-output.ts'
-import { changesOf } from '../quickstart/sample-repository.ts'
-import { commandLine } from '../shell-command.ts'
+import {
+  describeFailure,
+  describeResult,
+  isPublished,
+  ProgressOutput,
+} from '../quickstart/progress-output.ts'
+import { diffOfBranch } from '../quickstart/sample-repository.ts'
+import { shellCommand } from '../shell-command.ts'
 
 export interface QuickstartOptions {
   readonly dataDir?: string
@@ -31,32 +36,32 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** What a shell says of a program that a signal ended. */
 const EXIT_OF_SIGNAL = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 
-interface Scene {
-  readonly place: Place
+interface QuickstartContext {
+  readonly folder: ExampleFolder
   readonly host: ExampleHost
-  readonly paint: Paint
-  readonly say: (text: string) => void
+  readonly colors: Colors
+  readonly print: (text: string) => void
   /** Rejects when it is to end before it is done. */
-  readonly cut: Promise<never>
+  readonly aborted: Promise<never>
 }
 
 export async function quickstart(options: QuickstartOptions): Promise<void> {
   const out = options.json === true ? process.stderr : process.stdout
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
-  const paint = paintFor(out, process.env)
-  const say = (text: string) => void out.write(`${text}\n`)
-  const asked = stopAsked()
-  const place = placeIn(dataDirectory(options.dataDir, 'switchyard-quickstart'))
-  await prepare(place)
-  const host = new ExampleHost(process.argv[1] ?? '', place)
-  const cut = Promise.race([asked.then(interrupted), host.ended.then(() => died(host))])
-  cut.catch(() => {})
+  const colors = createColors(out, process.env)
+  const print = (text: string) => void out.write(`${text}\n`)
+  const asked = awaitStopSignal()
+  const folder = exampleFolder(resolveDataDir(options.dataDir, 'switchyard-quickstart'))
+  await prepareFolder(folder)
+  const host = new ExampleHost(process.argv[1] ?? '', folder)
+  const aborted = Promise.race([asked.then(interrupted), host.ended.then(() => hostEnded(host))])
+  aborted.catch(() => {})
   try {
-    const launch = await Promise.race([host.launched(), cut])
-    const runs = await play({ place, host, paint, say, cut }, launch)
+    const launch = await Promise.race([host.waitForLaunch(), aborted])
+    const runs = await runExample({ folder, host, colors, print, aborted }, launch)
     if (options.json === true) process.stdout.write(`${JSON.stringify(runs, undefined, 2)}\n`)
-    say(whatNext(place, launch, options.keep === true, paint))
-    if (options.keep === true) await Promise.race([asked, cut])
+    print(nextSteps(folder, launch, options.keep === true, colors))
+    if (options.keep === true) await Promise.race([asked, aborted])
   } finally {
     await host.stop()
   }
@@ -64,73 +69,78 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
 
 // ---- the example -------------------------------------------------------------------------------------------------
 
-async function play(scene: Scene, launch: Launch): Promise<readonly Run[]> {
-  const { host, say, cut } = scene
+async function runExample(scene: QuickstartContext, launch: Launch): Promise<readonly Run[]> {
+  const { host, print, aborted } = scene
   const { hostExecution } = await host.health()
   if (hostExecution?.kind === 'none')
-    throw new Ending(
+    throw new ExitError(
       EXIT.unavailable,
-      `no run can be executed on this machine (${hostExecution.reason}). The host says:\n${await host.tail()}`,
+      `no run can be executed on this machine (${hostExecution.reason}). The host says:\n${await host.readLogTail()}`,
     )
-  const story = new Story(scene.paint)
+  const progress = new ProgressOutput(scene.colors)
   const patience = new AbortController()
   try {
     const late = pause(EXAMPLE_SECONDS_MAX * 1000, undefined, { signal: patience.signal })
-    const tooLate = late.then(() => lateEnding(host, story))
-    await Promise.race([follow(scene, launch, story), tooLate, cut])
+    const tooLate = late.then(() => timedOut(host, progress))
+    await Promise.race([follow(scene, launch, progress), tooLate, aborted])
   } finally {
     patience.abort()
   }
-  const runs = story.runs()
-  for (const run of runs) say(`\n${await told(run, scene)}`)
+  const runs = progress.runs()
+  for (const run of runs) print(`\n${await describeRun(run, scene)}`)
   const failed = runs.filter((run) => !isPublished(run))
   if (failed.length === 0) return runs
-  throw new Ending(EXIT.refused, `${failed.length} of ${runs.length} tickets have no pull request`)
+  throw new ExitError(EXIT.refused, `${failed.length} of ${runs.length} tickets have no pull request`)
 }
 
 /** Resolves when every run is over. The tickets come once somebody looks on. */
-function follow({ place, host, say }: Scene, launch: Launch, story: Story): Promise<void> {
+function follow(
+  { folder, host, print }: QuickstartContext,
+  launch: Launch,
+  progress: ProgressOutput,
+): Promise<void> {
   const began = performance.now()
   return new Promise((resolve, reject) => {
     const line = dialDashboard(launch.url, launch.token, {
-      heard: (frame) => {
+      onFrame: (frame) => {
         if (frame.type === 'hello') present().catch(reject)
         if (frame.type !== 'run-updated') return
-        const news = story.hear(frame.run, performance.now() - began)
-        if (news !== undefined) say(news)
-        if (!story.isOver()) return
+        const news = progress.onRunUpdate(frame.run, performance.now() - began)
+        if (news !== undefined) print(news)
+        if (!progress.isOver()) return
         resolve()
         line.close()
       },
-      closed: (reason) => void host.gone(`the host's dashboard socket is gone: ${reason}`).then(reject),
+      onClosed: (reason) =>
+        void host.explainEnd(`the host's dashboard socket is gone: ${reason}`).then(reject),
     })
     const present = () =>
-      writeTickets(place, (tickets) => {
-        story.about(tickets.map(({ identifier }) => identifier))
-        for (const { identifier, title } of tickets) say(`a ticket: ${identifier}  ${title}`)
+      writeTickets(folder, (tickets) => {
+        progress.setTickets(tickets.map(({ identifier }) => identifier))
+        for (const { identifier, title } of tickets) print(`a ticket: ${identifier}  ${title}`)
       })
   })
 }
 
-async function told(run: Run, { place, host, paint }: Scene): Promise<string> {
-  if (!isPublished(run)) return failure(run, await host.events(run.id).catch(() => []), paint)
-  const diff = run.result?.branch === undefined ? '' : await changesOf(place.code, run.result.branch)
-  return ending(run, diff, paint)
+async function describeRun(run: Run, { folder, host, colors }: QuickstartContext): Promise<string> {
+  if (!isPublished(run)) return describeFailure(run, await host.events(run.id).catch(() => []), colors)
+  const diff = run.result?.branch === undefined ? '' : await diffOfBranch(folder.code, run.result.branch)
+  return describeResult(run, diff, colors)
 }
 
-function whatNext(
-  { dataDir, tickets, config }: Place,
+function nextSteps(
+  { dataDir, tickets, config }: ExampleFolder,
   { url }: Launch,
   stays: boolean,
-  paint: Paint,
+  colors: Colors,
 ): string {
-  const serve = commandLine(process.argv[1] ?? '', 'serve', '--data-dir', dataDir)
+  const serve = shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', dataDir)
   const now = stays
     ? [`  the host stays, at ${url}; its token is in ${dataDir}/launch.json. Ctrl-C ends it.`]
     : [`  the host has done its part and ends. Keep one: ${serve}`]
   return [
     '',
-    paint.bold('What next'),
+    colors.bold('What next'),
     ...now,
     `  more tickets: write Markdown files to ${tickets}; each with a switchyard block is carried out`,
     `  a dashboard: while a host runs, its socket is /ws; address and token are in ${dataDir}/launch.json`,
@@ -143,24 +153,24 @@ function whatNext(
 
 // ---- ends before the end -----------------------------------------------------------------------------------------
 
-function stopAsked(): Promise<(typeof SIGNALS)[number]> {
+function awaitStopSignal(): Promise<(typeof SIGNALS)[number]> {
   return new Promise((resolve) => {
     for (const signal of SIGNALS) process.on(signal, () => resolve(signal))
   })
 }
 
 function interrupted(signal: (typeof SIGNALS)[number]): never {
-  throw new Ending(EXIT_OF_SIGNAL[signal], `stopped by ${signal}`)
+  throw new ExitError(EXIT_OF_SIGNAL[signal], `stopped by ${signal}`)
 }
 
-async function died(host: ExampleHost): Promise<never> {
-  throw await host.gone('the host ended')
+async function hostEnded(host: ExampleHost): Promise<never> {
+  throw await host.explainEnd('the host ended')
 }
 
-async function lateEnding(host: ExampleHost, story: Story): Promise<never> {
-  const log = await host.tail()
-  throw new Ending(
+async function timedOut(host: ExampleHost, progress: ProgressOutput): Promise<never> {
+  const log = await host.readLogTail()
+  throw new ExitError(
     EXIT.refused,
-    `not done within ${EXAMPLE_SECONDS_MAX} s:\n${story.standing()}\nThe end of the host's log:\n${log}`,
+    `not done within ${EXAMPLE_SECONDS_MAX} s:\n${progress.describeState()}\nThe end of the host's log:\n${log}`,
   )
 }

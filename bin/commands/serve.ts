@@ -21,16 +21,16 @@ import { openStore } from '../../store/store.ts'
 import { createPrometheusMetrics, type Metrics } from '../../transport/metrics.ts'
 import { openHostServer } from '../../transport/server.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
-import { realChance, realClock } from '../clock.ts'
-import { mindAccidents } from '../crash-handler.ts'
-import { makeNeighbours, type Neighbours } from '../create-providers.ts'
-import { dataDirectory } from '../data-dir.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { realClock, realRandom } from '../clock.ts'
+import { installCrashHandler } from '../crash-handler.ts'
+import { createHostProviders, type HostProviders } from '../create-providers.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { removeLaunch, writeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
-import { Scrubber } from '../log-redaction.ts'
+import { LogRedactor } from '../log-redaction.ts'
 import { StopSignals } from '../signals.ts'
-import { storeEnding } from '../store-exit-code.ts'
+import { storeExitError } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
 
@@ -43,29 +43,29 @@ export interface ServeOptions {
 }
 
 export async function serve(options: ServeOptions): Promise<void> {
-  const dataDir = dataDirectory(options.dataDir)
-  const scrubber = new Scrubber()
-  const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const dataDir = resolveDataDir(options.dataDir)
+  const redactor = new LogRedactor()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const signals = new StopSignals(log)
-  mindAccidents(log)
-  const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realChance)
+  installCrashHandler(log)
+  const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realRandom)
   // It is for this process, not for those it starts.
   delete process.env.SWITCHYARD_TOKEN
-  scrubber.know([token])
+  redactor.addSecrets([token])
   if (warning !== undefined) log.warn({}, warning)
 
   // Trying the sandbox takes a process of its own, so it runs beside everything else.
-  const sandbox = hostExecution(log)
+  const sandbox = probeHostExecution(log)
   const metrics = createPrometheusMetrics()
-  const store = await open(dataDir, log, metrics)
+  const store = await openHostStore(dataDir, log, metrics)
   await removeLaunch(dataDir)
-  const { configText, configuration } = await configured(store)
-  const know = (effective: ServiceConfig) => scrubber.know(secretsOf(effective))
+  const { configText, configuration } = await loadConfig(store)
+  const know = (effective: ServiceConfig) => redactor.addSecrets(secretsOf(effective))
   know(configuration.effective)
   const startedAt = new Date(realClock.now()).toISOString()
   const execution = await sandbox
 
-  const neighbours = makeNeighbours({
+  const providers = createHostProviders({
     dataDir,
     clock: realClock,
     log,
@@ -76,7 +76,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   await new Promise<void>((ended) => {
     const host = createHost({
       clock: realClock,
-      random: realChance,
+      random: realRandom,
       log,
       meters: metrics,
       store,
@@ -84,9 +84,9 @@ export async function serve(options: ServeOptions): Promise<void> {
       configText,
       onConfigChange: know,
       ...(execution.kind === 'local-worker'
-        ? { localWorker: workerHere(options, { dataDir, url: () => url, log }) }
+        ? { localWorker: createLocalWorkerLauncher(options, { dataDir, url: () => url, log }) }
         : {}),
-      ...neighbours,
+      ...providers,
       port: () => (url === undefined ? undefined : Number(new URL(url).port)),
       health: {
         ok: true,
@@ -97,17 +97,17 @@ export async function serve(options: ServeOptions): Promise<void> {
       },
       openListeners: async (hostApi) => {
         const launching = { dataDir, token, startedAt, configuration, log, metrics }
-        return openAll(hostApi, launching, (bound) => {
+        return openServer(hostApi, launching, (bound) => {
           url = bound
         })
       },
       finish: (exitCode, reason) =>
-        void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log, neighbours }).then(
+        void finish({ exitCode, reason: redactor.redact(reason), dataDir, store, log, providers }).then(
           ended,
         ),
     })
     host.start()
-    signals.handTo((reason) => host.stop(reason))
+    signals.onStop((reason) => host.stop(reason))
     if (options.endWithStdin === true) whenStdinEnds(() => host.stop('whoever started this host is gone'))
   })
 }
@@ -120,20 +120,20 @@ function whenStdinEnds(stop: () => void): void {
 
 // ---- before the doors ------------------------------------------------------------------------------------------
 
-async function open(dataDir: string, log: Log, meters: Meters): Promise<Store> {
+async function openHostStore(dataDir: string, log: Log, meters: Meters): Promise<Store> {
   try {
-    return await openStore({ dataDir, clock: realClock, random: realChance, log, meters })
+    return await openStore({ dataDir, clock: realClock, random: realRandom, log, meters })
   } catch (error) {
-    throw storeEnding(error, dataDir)
+    throw storeExitError(error, dataDir)
   }
 }
 
-interface Configured {
+interface LoadedConfig {
   readonly configText: string | undefined
   readonly configuration: CompletedConfig
 }
 
-async function configured(store: Store): Promise<Configured> {
+async function loadConfig(store: Store): Promise<LoadedConfig> {
   try {
     const configText = await store.config.read()
     const read = readConfig(configText)
@@ -141,11 +141,11 @@ async function configured(store: Store): Promise<Configured> {
     throw new Error(`does not validate: ${read.refusal.message}`)
   } catch (error) {
     await store.close()
-    throw new Ending(EXIT.config, `${store.config.path} ${messageOf(error)}`)
+    throw new ExitError(EXIT.config, `${store.config.path} ${messageOf(error)}`)
   }
 }
 
-async function hostExecution(log: Log): Promise<HostExecution> {
+async function probeHostExecution(log: Log): Promise<HostExecution> {
   // Whatever is wrong with this machine, it can still be a host.
   const probed = await probeSandbox().catch((error: unknown) => ({
     ok: false as const,
@@ -158,7 +158,7 @@ async function hostExecution(log: Log): Promise<HostExecution> {
 }
 
 /** It dials like any other worker, and has a folder of its own below ours. */
-function workerHere(
+function createLocalWorkerLauncher(
   { logLevel }: ServeOptions,
   {
     dataDir,
@@ -181,7 +181,7 @@ function workerHere(
 
 // ---- doors -----------------------------------------------------------------------------------------------------
 
-interface Launching {
+interface LaunchOptions {
   readonly dataDir: string
   readonly token: string
   readonly startedAt: string
@@ -190,16 +190,16 @@ interface Launching {
   readonly metrics: Metrics
 }
 
-interface Opened {
+interface OpenServer {
   close(): Promise<void>
 }
 
-/** @param tell hears the address before anybody outside does: whoever reads it may ask at once for what depends on it */
-async function openAll(
+/** @param onUrl hears the address before anybody outside does: whoever reads it may ask at once for what depends on it */
+async function openServer(
   hostApi: HostApi,
-  launching: Launching,
-  tell: (url: string) => void,
-): Promise<Result<Opened>> {
+  launching: LaunchOptions,
+  onUrl: (url: string) => void,
+): Promise<Result<OpenServer>> {
   const { dataDir, token, startedAt, configuration, log, metrics } = launching
   const { server, fleet } = configuration.effective
   const opened = await openHostServer({
@@ -229,7 +229,7 @@ async function openAll(
     doors.fleetPort === undefined || fleet.host === undefined
       ? undefined
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
-  tell(url)
+  onUrl(url)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
   try {
     await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
@@ -257,11 +257,11 @@ async function finish(ending: {
   dataDir: string
   store: Store
   log: Log
-  neighbours: Neighbours
+  providers: HostProviders
 }): Promise<void> {
-  const { exitCode, reason, dataDir, store, log, neighbours } = ending
+  const { exitCode, reason, dataDir, store, log, providers } = ending
   realClock.after(CLOSE_STORE_MS_MAX, () => process.exit(exitCode === EXIT.done ? EXIT.broken : exitCode))
-  const inOrder = [() => removeLaunch(dataDir), () => neighbours.close(), () => store.close()]
+  const inOrder = [() => removeLaunch(dataDir), () => providers.close(), () => store.close()]
   for (const step of inOrder)
     await step().catch((error) => log.error({ err: error }, 'not everything closed in order'))
   if (exitCode === EXIT.done) log.info({ reason }, 'stopped')

@@ -20,16 +20,16 @@ import { type HostUrl, parseHostUrl } from '../../worker/host-url.ts'
 import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
-import { realChance, realClock, wakefulClock } from '../clock.ts'
-import { mindAccidents } from '../crash-handler.ts'
-import { makeHands } from '../create-executor.ts'
-import { dataDirectory } from '../data-dir.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
+import { installCrashHandler } from '../crash-handler.ts'
+import { createExecutor } from '../create-executor.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
-import { Scrubber } from '../log-redaction.ts'
-import { authorities, proxies, web } from '../network.ts'
+import { LogRedactor } from '../log-redaction.ts'
+import { readAuthorities, readNetwork, readProxies } from '../network.ts'
 import { StopSignals } from '../signals.ts'
-import { storeEnding } from '../store-exit-code.ts'
+import { storeExitError } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
 
 export interface WorkerOptions {
@@ -52,12 +52,12 @@ export interface WorkerOptions {
 
 const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
   stopped: EXIT.done,
-  revoked: EXIT.unwelcome,
-  unauthorized: EXIT.unwelcome,
-  'no-credential': EXIT.unwelcome,
+  revoked: EXIT.notAccepted,
+  unauthorized: EXIT.notAccepted,
+  'no-credential': EXIT.notAccepted,
   protocol: EXIT.protocol,
   malformed: EXIT.protocol,
-  replaced: EXIT.taken,
+  replaced: EXIT.inUse,
   broken: EXIT.broken,
 }
 
@@ -67,83 +67,85 @@ const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
 const STOP_NOW_MS_MAX = 10_000
 
 export async function worker(options: WorkerOptions): Promise<void> {
-  const scrubber = new Scrubber()
-  const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const redactor = new LogRedactor()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const signals = new StopSignals(log)
-  mindAccidents(log)
+  installCrashHandler(log)
   // Meant for a host, should it be there: not for what runs here.
   delete process.env.SWITCHYARD_TOKEN
-  const name = named(options.name)
-  const { url, dialer } = lineTo(options, log)
-  const bwrap = await sandboxHere()
-  const dataDir = dataDirectory(options.dataDir, 'switchyard-worker')
-  const spool = await open(dataDir, log)
+  const name = chooseName(options.name)
+  const { url, dialer } = resolveHost(options, log)
+  const bwrap = await requireSandbox()
+  const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
+  const store = await openStore(dataDir, log)
   try {
-    const identity = await identityIn(dataDir, url, options, log)
-    const end = await work({ options, name, dialer, identity, spool, dataDir, bwrap, url, log, signals })
-    await finish(end, spool, log, scrubber)
+    const identity = await openWorkerIdentity(dataDir, url, options, log)
+    const end = await runDaemon({ options, name, dialer, identity, store, dataDir, bwrap, url, log, signals })
+    await finish(end, store, log, redactor)
   } catch (error) {
-    await spool.close()
+    await store.close()
     throw error
   }
 }
 
 // ---- before the line -----------------------------------------------------------------------------------------------
 
-function named(asked: string | undefined): string {
+function chooseName(asked: string | undefined): string {
   const name = normalizeWorkerName(asked ?? hostname())
   if (name === '' && asked !== undefined)
-    throw new Ending(
+    throw new ExitError(
       EXIT.usage,
       '--name: must have a visible character; leave it out for the name of this machine',
     )
   return name || 'worker'
 }
 
-function lineTo(options: WorkerOptions, log: Log): { readonly url: string; readonly dialer: Dialer } {
+function resolveHost(options: WorkerOptions, log: Log): { readonly url: string; readonly dialer: Dialer } {
   if (options.host === undefined) {
-    throw new Ending(
+    throw new ExitError(
       EXIT.usage,
       '--host is missing: the address of the host, like https://host.example:4401, or http://127.0.0.1:4400 for this machine',
     )
   }
-  const host = wanted(parseHostUrl(options.host, options.insecure === true))
+  const host = unwrapOrExit(parseHostUrl(options.host, options.insecure === true))
   if (host.exposed)
     log.warn(
       { url: host.url },
       'the line to the host is NOT encrypted: whoever is on the way reads the credentials of every run; use https:// as soon as you can',
     )
-  return { url: host.url, dialer: dialerTo(host, options, log) }
+  return { url: host.url, dialer: createHostDialer(host, options, log) }
 }
 
-function dialerTo({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Log): Dialer {
-  const trusted = url.startsWith('wss:') ? { authorities: wanted(authorities(caFile, process.env)) } : {}
-  const around = loopback ? undefined : wanted(proxies(process.env))
+function createHostDialer({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Log): Dialer {
+  const trusted = url.startsWith('wss:')
+    ? { authorities: unwrapOrExit(readAuthorities(caFile, process.env)) }
+    : {}
+  const around = loopback ? undefined : unwrapOrExit(readProxies(process.env))
   const way = around === undefined ? {} : { proxies: around }
   return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
 }
 
-function wanted<T>(answer: Result<T>): T {
+function unwrapOrExit<T>(answer: Result<T>): T {
   if (answer.ok) return answer.value
-  throw new Ending(EXIT.usage, answer.refusal.message)
+  throw new ExitError(EXIT.usage, answer.refusal.message)
 }
 
 /** Answers the program that makes sandboxes. */
-async function sandboxHere(): Promise<string> {
+async function requireSandbox(): Promise<string> {
   const probed = await probeSandbox()
   if (probed.ok) return probed.bwrap
-  throw new Ending(EXIT.unavailable, `no run can be executed on this machine: ${probed.detail}`)
+  throw new ExitError(EXIT.unavailable, `no run can be executed on this machine: ${probed.detail}`)
 }
 
-async function open(dataDir: string, log: Log): Promise<OpenWorkerStore> {
+async function openStore(dataDir: string, log: Log): Promise<OpenWorkerStore> {
   try {
-    return await openWorkerStore({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
+    return await openWorkerStore({ dataDir, clock: realClock, random: realRandom, log, meters: noMeters })
   } catch (error) {
-    throw storeEnding(error, dataDir)
+    throw storeExitError(error, dataDir)
   }
 }
 
-async function identityIn(
+async function openWorkerIdentity(
   dataDir: string,
   url: string,
   options: WorkerOptions,
@@ -160,17 +162,17 @@ async function identityIn(
   })
   if (opened.ok) return opened.value
   const { kind, message } = opened.refusal
-  throw new Ending(kind === 'invalid' ? EXIT.usage : EXIT.unwelcome, message)
+  throw new ExitError(kind === 'invalid' ? EXIT.usage : EXIT.notAccepted, message)
 }
 
 // ---- at work -------------------------------------------------------------------------------------------------------
 
-interface Workplace {
+interface WorkerCommandContext {
   readonly options: WorkerOptions
   readonly name: string
   readonly dialer: Dialer
   readonly identity: StoredIdentity
-  readonly spool: OpenWorkerStore
+  readonly store: OpenWorkerStore
   readonly dataDir: string
   readonly bwrap: string
   readonly url: string
@@ -178,31 +180,31 @@ interface Workplace {
   readonly signals: StopSignals
 }
 
-async function work(place: Workplace): Promise<DaemonEnd> {
+async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   const { options, log, url, dataDir, name } = place
-  const clock = wakefulClock(realClock)
+  const clock = createSleepCountingClock(realClock)
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
   const where = sandboxDir === undefined || sandboxDir === '' ? {} : { sandboxDir }
-  const { hands, limits } = await makeHands({
+  const { executor, limits } = await createExecutor({
     dataDir,
     ...where,
     bwrap: place.bwrap,
     stallMs,
-    network: wanted(web(process.env)),
+    network: unwrapOrExit(readNetwork(process.env)),
     clock,
     log,
   })
   const end = await new Promise<DaemonEnd>((ended) => {
     const daemon = createDaemon({
       clock,
-      random: realChance,
+      random: realRandom,
       log,
       meters: noMeters,
-      database: place.spool,
+      database: place.store,
       dialer: place.dialer,
       identity: place.identity,
-      executor: hands,
+      executor,
       makeScreen,
       capabilities: { os: platform(), arch: arch(), provider: 'bwrap', limits },
       name,
@@ -213,22 +215,22 @@ async function work(place: Workplace): Promise<DaemonEnd> {
     })
     log.info({ url, dataDir, name, concurrency: options.concurrency }, 'switchyard is working')
     const started = daemon.start()
-    if (started.ok) obey(daemon, place)
+    if (started.ok) handleStopSignals(daemon, place)
     else ended({ is: 'broken', detail: started.refusal.message })
   })
-  await hands.close()
+  await executor.close()
   // It may have been stopped in the very moment in which it was enrolled.
   await place.identity.waitUntilSettled()
   return end
 }
 
-function obey(daemon: Daemon, { options, signals, log }: Workplace): void {
+function handleStopSignals(daemon: Daemon, { options, signals, log }: WorkerCommandContext): void {
   const inTime = () => realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
   const stopNow = () => {
     inTime()
     daemon.stopNow()
   }
-  signals.handTo(() => daemon.drain(), stopNow)
+  signals.onStop(() => daemon.drain(), stopNow)
   if (options.endWithStdin !== true) return
   process.stdin.on('error', () => {})
   process.stdin.once('close', () => {
@@ -241,10 +243,15 @@ function obey(daemon: Daemon, { options, signals, log }: Workplace): void {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-async function finish(end: DaemonEnd, spool: OpenWorkerStore, log: Log, scrubber: Scrubber): Promise<void> {
+async function finish(
+  end: DaemonEnd,
+  store: OpenWorkerStore,
+  log: Log,
+  redactor: LogRedactor,
+): Promise<void> {
   const code = EXIT_OF[end.is]
-  const reason = scrubber.scrub(end.detail)
-  await spool.close().catch((error) => log.error({ err: error }, 'not everything closed in order'))
+  const reason = redactor.redact(end.detail)
+  await store.close().catch((error) => log.error({ err: error }, 'not everything closed in order'))
   if (code === EXIT.done) log.info({ reason }, 'stopped')
   else {
     log.error({ exitCode: code, end: end.is, reason }, 'stopped')

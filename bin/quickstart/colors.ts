@@ -1,19 +1,19 @@
 /** Colours, where there is a terminal that wants them; and texts of others made harmless for it. */
 
-export interface Paint {
+export interface Colors {
   readonly bold: (text: string) => string
   readonly dim: (text: string) => string
   readonly good: (text: string) => string
   readonly bad: (text: string) => string
 }
 
-export function paintFor(out: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): Paint {
+export function createColors(out: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): Colors {
   const isColoured = out.isTTY === true && (env.NO_COLOR ?? '') === '' && env.TERM !== 'dumb'
   const with_ = (code: number) => (text: string) => (isColoured ? `\x1b[${code}m${text}\x1b[0m` : text)
   return { bold: with_(1), dim: with_(2), good: with_(32), bad: with_(31) }
 }
 
 /** What agents, tickets and diffs say must not move the cursor or change the title. */
-export function harmless(text: string): string {
+export function removeControls(text: string): string {
   return text.replace(/\r\n/g, '\n').replace(/[^\P{C}\n\t]/gu, '\u{fffd}')
 }

@@ -8,12 +8,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readConfig } from '../../core/settings/read.ts'
 import { createFile, makeFolder, replaceFile } from '../../store/files/atomic.ts'
-import { Ending, EXIT } from '../exit.ts'
-import { commandLine } from '../shell-command.ts'
-import { fileOnBase, makeGreeter, REMOTE } from './sample-repository.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { shellCommand } from '../shell-command.ts'
+import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
 
-export interface Place {
+export interface ExampleFolder {
   readonly dataDir: string
   readonly config: string
   readonly tickets: string
@@ -21,7 +21,7 @@ export interface Place {
   readonly hostLog: string
 }
 
-export function placeIn(dataDir: string): Place {
+export function exampleFolder(dataDir: string): ExampleFolder {
   const inside = (name: string) => join(dataDir, name)
   return {
     dataDir,
@@ -33,28 +33,28 @@ export function placeIn(dataDir: string): Place {
 }
 
 /** Everything but the tickets, which are for a host that is there to see them. */
-export async function prepare(place: Place): Promise<void> {
-  for (const folder of [place.dataDir, place.tickets, place.code]) await makeFolder(folder)
-  const text = await readFile(place.config, 'utf8').catch(() => undefined)
+export async function prepareFolder(folder: ExampleFolder): Promise<void> {
+  for (const path of [folder.dataDir, folder.tickets, folder.code]) await makeFolder(path)
+  const text = await readFile(folder.config, 'utf8').catch(() => undefined)
   if (text === undefined)
-    await createFile(place.config, `${JSON.stringify(configFor(place), undefined, 2)}\n`)
-  else refuseStrangers(place, text)
-  await makeGreeter(place.code)
+    await createFile(folder.config, `${JSON.stringify(configFor(folder), undefined, 2)}\n`)
+  else refuseForeignConfig(folder, text)
+  await createSampleRepository(folder.code)
 }
 
 /** `announced` hears of them before the first is there to be found. Each file appears whole. */
 export async function writeTickets(
-  { tickets, code }: Place,
+  { tickets, code }: ExampleFolder,
   announced: (tickets: readonly ExampleTicket[]) => void,
 ): Promise<void> {
-  const next = await nextTickets(await readdir(tickets), (path) => fileOnBase(code, path))
+  const next = await nextTickets(await readdir(tickets), (path) => readBaseFile(code, path))
   announced(next)
   for (const ticket of next) {
     await replaceFile(join(tickets, `${ticket.identifier}.md`), ticketFile(ticket))
   }
 }
 
-function configFor({ tickets, code }: Place) {
+function configFor({ tickets, code }: ExampleFolder) {
   return {
     // Any free port: two checkouts must not stand in each other's way.
     server: { port: 0 },
@@ -66,19 +66,20 @@ function configFor({ tickets, code }: Place) {
   }
 }
 
-function refuseStrangers(place: Place, text: string): void {
+function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   const read = readConfig(text)
-  if (!read.ok) throw new Ending(EXIT.config, `${place.config} does not validate: ${read.refusal.message}`)
+  if (!read.ok)
+    throw new ExitError(EXIT.config, `${folder.config} does not validate: ${read.refusal.message}`)
   const { tracker, codehost, repos, agent } = read.value.effective
-  const own = configFor(place)
+  const own = configFor(folder)
   const isOwn =
     tracker.path === own.tracker.path &&
     codehost.path === own.codehost.path &&
     repos.example?.remote === REMOTE &&
     agent.commands.agentA === own.agent.commands.agentA
   if (isOwn) return
-  throw new Ending(
+  throw new ExitError(
     EXIT.config,
-    `${place.config} is no longer that of the example, so the example leaves it alone. Serve it as it is with "${commandLine(process.argv[1] ?? '', 'serve', '--data-dir', place.dataDir)}", or name another folder with --data-dir.`,
+    `${folder.config} is no longer that of the example, so the example leaves it alone. Serve it as it is with "${shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', folder.dataDir)}", or name another folder with --data-dir.`,
   )
 }

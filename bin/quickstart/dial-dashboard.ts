@@ -4,28 +4,28 @@
 import { WebSocket } from 'undici'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
 
-export interface DashboardEar {
-  heard(frame: DashboardFrame): void
+export interface DashboardListener {
+  onFrame(frame: DashboardFrame): void
   /** Once; also when it never opened. */
-  closed(reason: string): void
+  onClosed(reason: string): void
 }
 
-export interface DashboardLine {
+export interface DashboardConnection {
   close(): void
 }
 
-export function dialDashboard(url: string, token: string, ear: DashboardEar): DashboardLine {
+export function dialDashboard(url: string, token: string, listener: DashboardListener): DashboardConnection {
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/ws`, {
     headers: { authorization: `Bearer ${token}` },
   })
   socket.addEventListener('message', ({ data }) => {
     // Our own host's words; it checks what it sends.
-    ear.heard(JSON.parse(String(data)) as DashboardFrame)
+    listener.onFrame(JSON.parse(String(data)) as DashboardFrame)
   })
   // What went wrong is told by the close that follows.
   socket.addEventListener('error', () => {})
   socket.addEventListener('close', ({ code, reason }) =>
-    ear.closed(reason === '' ? `the line was closed (${code})` : reason),
+    listener.onClosed(reason === '' ? `the line was closed (${code})` : reason),
   )
   return { close: () => socket.close() }
 }

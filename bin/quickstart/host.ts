@@ -11,23 +11,23 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { RunEvent } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
-import { Ending, EXIT } from '../exit.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
-import type { Place } from './data-folder.ts'
+import type { ExampleFolder } from './data-folder.ts'
 
 const LISTENING_MS_MAX = 20_000
-const LOOK_EVERY_MS = 25
+const POLL_MS = 25
 const STOP_MS_MAX = 8_000
 const ANSWER_MS_MAX = 10_000
 /** Between the end of its connections and its own. */
-const LAST_WORDS_MS = 1_000
+const EXIT_WAIT_MS = 1_000
 const TAIL_BYTES = 4 * 1024
 /** Of all its earlier lives together. */
 const LOG_BYTES_MAX = 4 * 1024 * 1024
 
 export class ExampleHost {
   readonly #child: ChildProcess
-  readonly #place: Place
+  readonly #folder: ExampleFolder
   /** Its exit code; a signal that ended it counts as 70. */
   readonly ended: Promise<number>
   #launch: Launch | undefined
@@ -36,14 +36,14 @@ export class ExampleHost {
   readonly #logFrom: number
 
   /** `program`: the switchyard command's file. */
-  constructor(program: string, place: Place) {
-    this.#place = place
+  constructor(program: string, folder: ExampleFolder) {
+    this.#folder = folder
     // Added to, for another host may be at work here, and be writing to it.
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW
-    const log = openSync(place.hostLog, flags, 0o600)
+    const log = openSync(folder.hostLog, flags, 0o600)
     if (fstatSync(log).size > LOG_BYTES_MAX) ftruncateSync(log)
     this.#logFrom = fstatSync(log).size
-    const args = [program, 'serve', '--data-dir', place.dataDir, '--log-format', 'human', '--end-with-stdin']
+    const args = [program, 'serve', '--data-dir', folder.dataDir, '--log-format', 'human', '--end-with-stdin']
     this.#child = spawn(process.execPath, args, { stdio: ['pipe', log, log], detached: true })
     this.#child.stdin?.on('error', () => {})
     closeSync(log)
@@ -57,42 +57,45 @@ export class ExampleHost {
   }
 
   /** Waits for its doors. Its own end before that is ours, with its own words. */
-  async launched(): Promise<Launch> {
+  async waitForLaunch(): Promise<Launch> {
     const until = performance.now() + LISTENING_MS_MAX
     while (!this.#isEnded && performance.now() < until) {
-      const launch = await readLaunch(this.#place.dataDir)
+      const launch = await readLaunch(this.#folder.dataDir)
       if (launch?.pid === this.#child.pid) {
         this.#launch = launch
         return launch as Launch
       }
-      await pause(LOOK_EVERY_MS)
+      await pause(POLL_MS)
     }
     const code = this.#isEnded ? await this.ended : EXIT.broken
-    throw new Ending(
+    throw new ExitError(
       code === 0 ? EXIT.broken : code,
-      `the host did not open its doors:\n${await this.tail()}`,
+      `the host did not open its doors:\n${await this.readLogTail()}`,
     )
   }
 
   health(): Promise<HealthResponse> {
-    return this.#ask('/api/health') as Promise<HealthResponse>
+    return this.#request('/api/health') as Promise<HealthResponse>
   }
 
   events(runId: string): Promise<readonly RunEvent[]> {
-    return this.#ask(`/api/runs/${encodeURIComponent(runId)}/events`) as Promise<readonly RunEvent[]>
+    return this.#request(`/api/runs/${encodeURIComponent(runId)}/events`) as Promise<readonly RunEvent[]>
   }
 
   /** Why it is not to be reached. One that died says more, in its log, than whoever lost it. */
-  async gone(otherwise: string): Promise<Ending> {
-    const soon = pause(LAST_WORDS_MS, undefined, { ref: false })
+  async explainEnd(otherwise: string): Promise<ExitError> {
+    const soon = pause(EXIT_WAIT_MS, undefined, { ref: false })
     const code = await Promise.race([this.ended, soon])
-    if (code === undefined) return new Ending(EXIT.broken, otherwise)
-    return new Ending(code === 0 ? EXIT.broken : code, `the host ended by itself:\n${await this.tail()}`)
+    if (code === undefined) return new ExitError(EXIT.broken, otherwise)
+    return new ExitError(
+      code === 0 ? EXIT.broken : code,
+      `the host ended by itself:\n${await this.readLogTail()}`,
+    )
   }
 
   /** The last lines of its log. */
-  async tail(): Promise<string> {
-    const file = await open(this.#place.hostLog, 'r').catch(() => undefined)
+  async readLogTail(): Promise<string> {
+    const file = await open(this.#folder.hostLog, 'r').catch(() => undefined)
     if (file === undefined) return ''
     try {
       const { size } = await file.stat()
@@ -120,7 +123,7 @@ export class ExampleHost {
     return code
   }
 
-  async #ask(path: string): Promise<unknown> {
+  async #request(path: string): Promise<unknown> {
     if (this.#launch === undefined) throw new Error('the host is asked before its doors are open')
     const { url, token } = this.#launch
     const asked = fetch(`${url}${path}`, {
@@ -128,9 +131,11 @@ export class ExampleHost {
       signal: AbortSignal.timeout(ANSWER_MS_MAX),
     })
     const response = await asked.catch(async (error: unknown) => {
-      throw await this.gone(`the host does not answer (${error instanceof Error ? error.message : error})`)
+      throw await this.explainEnd(
+        `the host does not answer (${error instanceof Error ? error.message : error})`,
+      )
     })
-    if (!response.ok) throw new Ending(EXIT.refused, `the host answered ${response.status} to ${path}`)
+    if (!response.ok) throw new ExitError(EXIT.refused, `the host answered ${response.status} to ${path}`)
     return await response.json()
   }
 }

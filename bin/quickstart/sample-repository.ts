@@ -11,14 +11,14 @@ import { promisify } from 'node:util'
 export const REMOTE = 'acme/greeter'
 export const BASE = 'main'
 
-export type Files = Readonly<Record<string, string>>
+export type SampleFiles = Readonly<Record<string, string>>
 
 const FIRST_AT = Date.UTC(2025, 0, 6, 9)
 const HOUR_MS = 3_600_000
 const GIT_MS_MAX = 30_000
 const GIT_BYTES_MAX = 4 * 1024 * 1024
 
-const HISTORY: readonly { readonly message: string; readonly files: Files }[] = [
+const HISTORY: readonly { readonly message: string; readonly files: SampleFiles }[] = [
   {
     message: 'Greet people',
     files: {
@@ -60,8 +60,8 @@ const HISTORY: readonly { readonly message: string; readonly files: Files }[] = 
 ]
 
 /** `folder` is the code host's. Nothing happens when the repository is there. */
-export async function makeGreeter(folder: string): Promise<void> {
-  const bare = bareIn(folder)
+export async function createSampleRepository(folder: string): Promise<void> {
+  const bare = bareRepositoryPath(folder)
   if (await isThere(bare)) return
   await mkdir(dirname(bare), { recursive: true, mode: 0o700 })
   const draft = await mkdtemp(join(dirname(bare), '.greeter-'))
@@ -75,16 +75,16 @@ export async function makeGreeter(folder: string): Promise<void> {
   }
 }
 
-export const bareIn = (folder: string): string => join(folder, `${REMOTE}.git`)
+export const bareRepositoryPath = (folder: string): string => join(folder, `${REMOTE}.git`)
 
 /** What a file holds on the branch that work starts from; undefined when it is not there. */
-export function fileOnBase(folder: string, path: string): Promise<string | undefined> {
-  return git(bareIn(folder), ['show', `${BASE}:${path}`]).catch(() => undefined)
+export function readBaseFile(folder: string, path: string): Promise<string | undefined> {
+  return git(bareRepositoryPath(folder), ['show', `${BASE}:${path}`]).catch(() => undefined)
 }
 
 /** What a branch changes, as people read it. */
-export function changesOf(folder: string, branch: string): Promise<string> {
-  return git(bareIn(folder), [
+export function diffOfBranch(folder: string, branch: string): Promise<string> {
+  return git(bareRepositoryPath(folder), [
     'diff',
     '--no-color',
     '--no-ext-diff',

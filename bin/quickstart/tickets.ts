@@ -13,10 +13,10 @@ export interface ExampleTicket {
 }
 
 /** undefined: there is no such file. */
-export type Asking = (path: string) => Promise<string | undefined>
+export type ReadBaseFile = (path: string) => Promise<string | undefined>
 
 export const PREFIX = 'GREET-'
-export const AT_ONCE = 3
+export const TICKETS_PER_ROUND = 3
 /** The state in which the example's tickets are ready. */
 export const READY_STATE = 'Todo'
 
@@ -44,19 +44,19 @@ const MISTAKES: readonly Mistake[] = [
       'Hello, stranger!',
     ),
   },
-  misspelt('German', 'de', 'Gutten Tag', 'Guten Tag'),
-  misspelt('French', 'fr', 'Bonjuor', 'Bonjour'),
-  misspelt('Italian', 'it', 'Boungiorno', 'Buongiorno'),
-  misspelt('Dutch', 'nl', 'Godendag', 'Goedendag'),
+  spellingMistake('German', 'de', 'Gutten Tag', 'Guten Tag'),
+  spellingMistake('French', 'fr', 'Bonjuor', 'Bonjour'),
+  spellingMistake('Italian', 'it', 'Boungiorno', 'Buongiorno'),
+  spellingMistake('Dutch', 'nl', 'Godendag', 'Goedendag'),
 ]
 
 /** The next three, after those of which these are the identifiers or file names. */
-export async function nextTickets(known: readonly string[], onBase: Asking): Promise<ExampleTicket[]> {
+export async function nextTickets(known: readonly string[], onBase: ReadBaseFile): Promise<ExampleTicket[]> {
   const first = 1 + Math.max(0, ...known.map(numberOf))
-  const round = Math.floor((first - 1) / AT_ONCE)
-  const mistake = await mistakeFor(round, onBase)
-  const mend = mistake === undefined ? adding(first) : mending(first, mistake)
-  return [mend, adding(first + 1), remembering(first + 2)]
+  const round = Math.floor((first - 1) / TICKETS_PER_ROUND)
+  const mistake = await chooseMistake(round, onBase)
+  const mend = mistake === undefined ? featureTicket(first) : fixTicket(first, mistake)
+  return [mend, featureTicket(first + 1), noteTicket(first + 2)]
 }
 
 /** A file of the tickets' folder. */
@@ -69,7 +69,7 @@ function numberOf(name: string): number {
 }
 
 /** Another one each round, of those that are still to be found. */
-async function mistakeFor(round: number, onBase: Asking): Promise<Mistake | undefined> {
+async function chooseMistake(round: number, onBase: ReadBaseFile): Promise<Mistake | undefined> {
   const there = await Promise.all(
     MISTAKES.map(async (mistake) => ((await onBase(mistake.path)) ?? '').includes(mistake.before)),
   )
@@ -80,7 +80,7 @@ async function mistakeFor(round: number, onBase: Asking): Promise<Mistake | unde
 
 // ---- the three kinds ---------------------------------------------------------------------------------------------
 
-function mending(number: number, { title, why, path, before, after, test }: Mistake): ExampleTicket {
+function fixTicket(number: number, { title, why, path, before, after, test }: Mistake): ExampleTicket {
   const identifier = `${PREFIX}${number}`
   return ticket(identifier, title, why, [
     `say I look at ${path} and mend it.`,
@@ -95,7 +95,7 @@ function mending(number: number, { title, why, path, before, after, test }: Mist
   ])
 }
 
-function adding(number: number): ExampleTicket {
+function featureTicket(number: number): ExampleTicket {
   const identifier = `${PREFIX}${number}`
   const name = `farewell${number}`
   const title = `Say goodbye, ${ordinal(number)} way`
@@ -136,7 +136,7 @@ function adding(number: number): ExampleTicket {
   )
 }
 
-function remembering(number: number): ExampleTicket {
+function noteTicket(number: number): ExampleTicket {
   const identifier = `${PREFIX}${number}`
   const title = 'Write down how the tests are run'
   return ticket(identifier, title, 'Whoever comes next should not have to find out again.', [
@@ -160,7 +160,7 @@ function ticket(identifier: string, title: string, why: string, script: readonly
 
 // ---- their parts -------------------------------------------------------------------------------------------------
 
-function misspelt(language: string, code: string, wrong: string, right: string): Mistake {
+function spellingMistake(language: string, code: string, wrong: string, right: string): Mistake {
   return {
     title: `Spell the ${language} greeting right`,
     why: `We write "${wrong}". It is "${right}".`,

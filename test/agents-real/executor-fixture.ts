@@ -8,7 +8,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import type {
   AgentOutcome,
   Execution,
@@ -132,7 +132,7 @@ async function handsParts(
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
     nodeProgram: process.execPath,
   })
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   const codehostFor = ({ codehost, credentials }: Job) =>
     createCodeHost(codehost, credentials.codehost, { http, clock: realClock })
   const sources = join(ground.folder, 'sources')
@@ -146,7 +146,7 @@ async function handsParts(
     firstNumber: 0,
     isRoot,
     removeFolder: removeFolderTree,
-    gitSources: createGitSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
+    gitSources: createGitSources({ folder: sources, clock: realClock, random: realRandom, codehostFor }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
     openEgress: (order) => openSandboxEgress(leadingHere(order)),

@@ -10,7 +10,7 @@ import { writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHost } from '../../actors/root/create-host.ts'
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
@@ -32,7 +32,7 @@ const fail = (reason: string): never => {
 process.on('unhandledRejection', (error) => fail(String(error)))
 
 const log = keptLog()
-const store = await openStore({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
+const store = await openStore({ dataDir, clock: realClock, random: realRandom, log, meters: noMeters })
 const configText = await store.config.read()
 const configuration = readConfig(configText)
 if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
@@ -40,7 +40,7 @@ if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
 const actorStore = await openStore({
   dataDir: join(dataDir, 'counting'),
   clock: realClock,
-  random: realChance,
+  random: realRandom,
   log,
   meters: noMeters,
 })
@@ -62,7 +62,7 @@ const actorSystem: ActorSystem = new ActorSystem({
 
 const host = createHost({
   clock: realClock,
-  random: realChance,
+  random: realRandom,
   log,
   meters: noMeters,
   store,
@@ -98,7 +98,7 @@ for (const [key, { c }] of actorStore.database.snapshots.all('tally'))
 host.start()
 for (let life = 0; life < ACTORS; life++) actorSystem.spawn('tally', `life-${life}`, { name: `life-${life}` })
 
-/** The same run over and over, its title saying how often. */
+/** Rewrites the same run again and again; its title counts the writes. */
 async function rewrite(n: number): Promise<void> {
   const found = store.database.runs.get(sampleRun(n).id)?.ticket.title ?? '0'
   print(`found run-${n} ${found}`)

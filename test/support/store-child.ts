@@ -14,7 +14,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { realClock as clock, realChance as random } from '../../bin/clock.ts'
+import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { codeOf } from '../../store/errors.ts'
 import { LmdbControlDatabase } from '../../store/lmdb/control-database.ts'
@@ -26,7 +26,7 @@ import { keptLog, noMeters as meters } from './recording-log.ts'
 
 const log = keptLog()
 
-/** Written at once: what was said before a kill was said. */
+/** Written synchronously, so a line that was printed before a kill is visible. */
 const print = (line: string) => writeSync(1, `${line}\n`)
 process.on('unhandledRejection', (error) => print(`unhandled ${String(error)}`))
 
@@ -41,7 +41,7 @@ const WAVES = 45
 async function faults(folder: string, what: string, errno: string, lasts: string, from: number, to: number) {
   for (let n = from; n <= to; n++) await oneFault(folder, what, errno, lasts, n)
   print('done')
-  // A heap that lmdb has overrun may fail while it is cleared up; all that matters was said.
+  // A heap that lmdb has overrun may fail during exit; all results are printed already.
   process.kill(process.pid, 'SIGKILL')
 }
 
@@ -51,7 +51,7 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   const full = join(folder, `full-${n}`)
   mkdirSync(own)
   print(`begin ${n}`)
-  // An elder that was aborted leaves its fault armed, and opening writes too.
+  // An aborted earlier process leaves its fault armed, and opening a store writes too.
   rmSync(control, { force: true })
   const database = openDatabase(own)
   const states: string[] = []
@@ -80,7 +80,7 @@ async function writeWaves(database: LmdbControlDatabase, n: number, bytes: numbe
         const key = `k-${wave}-${i}`
         const kind = wave === 20 ? 'late-kind' : 'lease'
         try {
-          // What is broken cannot be read any more, and refuses whatever comes.
+          // A broken database cannot be read, and refuses every commit.
           const isBroken = database.state().is === 'broken'
           const event = logEvent(runId(i), isBroken ? 0 : database.eventBuffer.nextIndex(runId(i)))
           await database.commit([
@@ -121,7 +121,7 @@ async function events(dataDir: string, processNumber: number) {
   await Promise.all(
     Array.from({ length: 12 }, async (_, caller) => {
       for (let round = 0; ; round++) {
-        // The first run of a caller is the same in every life, and some grow large.
+        // Some runs of a caller continue in every process, and some grow large.
         const id = runId(round % 4 === 0 ? caller : 1_000 * (1 + processNumber * 12 + caller) + round)
         for (let n = 0; n < 8; n++) {
           const first = store.events.nextIndex(id)
@@ -138,7 +138,7 @@ async function events(dataDir: string, processNumber: number) {
   )
 }
 
-/** Frame n of a lease, as long as its number says; the longest are as long as a frame may be. */
+/** Frame n of a lease, with a length that depends on n, up to the longest allowed frame. */
 const sampleFrameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
 
 async function frames(dataDir: string, processNumber: number) {
@@ -171,7 +171,7 @@ async function frames(dataDir: string, processNumber: number) {
 async function lock(folder: string, rounds: number, start: number) {
   for (let round = 0; round < rounds; round++) {
     while (Date.now() < start + round * 12) {
-      // Nothing but the same instant in all processes makes a race.
+      // Busy waiting: only the same instant in all processes makes a race.
     }
     try {
       acquireLock(join(folder, `${round}`), random)
@@ -181,7 +181,7 @@ async function lock(folder: string, rounds: number, start: number) {
     }
   }
   print('done')
-  // Stays alive, and so holds what it won, until the parent has seen all.
+  // Stays alive, and so keeps its locks, until the parent has read everything.
   setInterval(() => {}, 1_000)
 }
 

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
-import { realChance, realClock } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/clock.ts'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
@@ -400,7 +400,7 @@ async function leftOver(dataDir: string): Promise<string[]> {
   const store = await openStore({
     dataDir,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
   })

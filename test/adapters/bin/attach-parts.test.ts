@@ -4,12 +4,12 @@ import { Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { DETACH_KEYS_USUAL, DetachWatch, readDetachKeys } from '../../../bin/client/detach-keys.ts'
-import { findHost, type HostAt } from '../../../bin/client/find-host.ts'
-import { Typist } from '../../../bin/client/input-sender.ts'
+import { DEFAULT_DETACH_KEYS, DetachKeyWatcher, readDetachKeys } from '../../../bin/client/detach-keys.ts'
+import { findHost, type HostAddress } from '../../../bin/client/find-host.ts'
+import { InputSender } from '../../../bin/client/input-sender.ts'
 import { PipedOutput } from '../../../bin/client/piped-output.ts'
-import { type AttachmentParts, stayAttached } from '../../../bin/client/terminal-client.ts'
-import { Curtain } from '../../../bin/client/terminal-output-filter.ts'
+import { type AttachmentOptions, stayAttached } from '../../../bin/client/terminal-client.ts'
+import { LocalTerminalFilter } from '../../../bin/client/terminal-output-filter.ts'
 import { realClock } from '../../../bin/clock.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
@@ -42,10 +42,10 @@ const cuts = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength:
 // ---- the detach keys -----------------------------------------------------------------------------------------------
 
 describe('the detach keys', () => {
-  const watch = (said = DETACH_KEYS_USUAL): DetachWatch => {
+  const watch = (said = DEFAULT_DETACH_KEYS): DetachKeyWatcher => {
     const keys = readDetachKeys(said)
     if (!keys.ok) throw new Error(keys.refusal.message)
-    return new DetachWatch(keys.value)
+    return new DetachKeyWatcher(keys.value)
   }
 
   test.each([
@@ -74,20 +74,20 @@ describe('the detach keys', () => {
     ['\x1b[93::93;5:1u\x1b[100;1u', '', 'every key in the long form'],
     ['ab\x1d\x1dd', 'ab\x1d', 'after having been struck once in vain'],
   ])('%j detaches', (typed, text) => {
-    expect(watch().hear(`${typed}never seen`)).toEqual({ text, detach: true })
+    expect(watch().filter(`${typed}never seen`)).toEqual({ text, detach: true })
   })
 
   test.each(['\x1b[93;6ud', '\x1b[93;5:3ud', '\x1dx', ']d', '\x1b]d', '\x1b[93;1ud'])(
     '%j does not, and passes',
     (typed) => {
-      expect(watch().hear(typed)).toEqual({ text: typed, detach: false })
+      expect(watch().filter(typed)).toEqual({ text: typed, detach: false })
     },
   )
 
   test('a sequence that begins like itself is found in every place', () => {
     const one = watch('ctrl-a,ctrl-a,b')
-    expect(one.hear('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
-    expect(one.hear('b')).toEqual({ text: '', detach: true })
+    expect(one.filter('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
+    expect(one.filter('b')).toEqual({ text: '', detach: true })
   })
 
   test('whatever is typed passes untouched but for its last keys', () => {
@@ -97,7 +97,7 @@ describe('the detach keys', () => {
         const one = watch()
         const heard: string[] = []
         for (const typed of keys) {
-          const { text, detach } = one.hear(typed)
+          const { text, detach } = one.filter(typed)
           heard.push(text)
           if (detach) return
         }
@@ -140,8 +140,8 @@ describe('what passes to the terminal', () => {
     '\x1b]8;;javascript:\u{202e}evil\x1b\\',
   ]
   const all = (pieces: readonly string[]): string => {
-    const curtain = new Curtain()
-    return pieces.map((piece) => curtain.pass(piece)).join('')
+    const curtain = new LocalTerminalFilter()
+    return pieces.map((piece) => curtain.filter(piece)).join('')
   }
 
   test.each(DRAWING)('%j draws, and passes as it is, however it is cut', (text) => {
@@ -223,34 +223,34 @@ describe('what is typed', () => {
       backlog: () => 0,
       close: () => {},
     }
-    const typist = new Typist(clock, (isFull) => void pauses.push(isFull))
+    const inputSender = new InputSender(clock, (isFull) => void pauses.push(isFull))
     const text = () => sent.map(({ frame }) => (frame.type === 'input' ? frame.data : '')).join('')
-    return { clock, sent, pauses, line, typist, text }
+    return { clock, sent, pauses, line, inputSender, text }
   }
 
   test('goes out the moment it is struck', () => {
-    const { clock, sent, line, typist } = typing()
-    typist.connect(line, { cols: 80, rows: 24 })
+    const { clock, sent, line, inputSender } = typing()
+    inputSender.connect(line, { cols: 80, rows: 24 })
     expect(sent.map(({ frame }) => frame)).toEqual([{ type: 'resize', cols: 80, rows: 24 }])
     clock.wind(100)
     for (const sign of 'ls') {
-      typist.type(sign)
+      inputSender.send(sign)
       expect(sent.at(-1)).toEqual({ at: clock.now(), frame: { type: 'input', data: sign } })
       clock.wind(30)
     }
   })
 
   test('waits for a line, in order, and whoever types is asked to pause', () => {
-    const { clock, pauses, line, typist, text } = typing()
+    const { clock, pauses, line, inputSender, text } = typing()
     const long = 'word 🙂 '.repeat(700_000)
-    typist.type('a')
-    typist.type(long)
+    inputSender.send('a')
+    inputSender.send(long)
     expect(pauses).toEqual([true])
-    typist.connect(line, { cols: 80, rows: 24 })
-    typist.disconnect()
+    inputSender.connect(line, { cols: 80, rows: 24 })
+    inputSender.disconnect()
     clock.wind(60_000)
     expect(text().length).toBeLessThan(5_000)
-    typist.connect(line, { cols: 80, rows: 24 })
+    inputSender.connect(line, { cols: 80, rows: 24 })
     for (let ms = 0; ms < 60_000; ms += 1) clock.wind(1)
     // Millions of characters say nothing on a failure.
     expect(text() === `a${long}`).toBe(true)
@@ -258,12 +258,12 @@ describe('what is typed', () => {
   })
 
   test('whatever it is, it stays within what the host lets through', () => {
-    const { clock, sent, line, typist, text } = typing()
+    const { clock, sent, line, inputSender, text } = typing()
     const wild = '\x00漢\u{7f}"\\'.repeat(30_000)
-    typist.connect(line, { cols: 80, rows: 24 })
-    typist.type(wild)
+    inputSender.connect(line, { cols: 80, rows: 24 })
+    inputSender.send(wild)
     for (let ms = 0; text().length < wild.length; ms += 1) {
-      if (ms % 3 === 0) typist.resize({ cols: 80 + (ms % 7), rows: 24 })
+      if (ms % 3 === 0) inputSender.resize({ cols: 80 + (ms % 7), rows: 24 })
       clock.wind(1)
     }
     const seconds = clock.now() / 1_000
@@ -276,27 +276,30 @@ describe('what is typed', () => {
 
 // ---- leaving and giving up -----------------------------------------------------------------------------------------
 
-function partsAt(find: AttachmentParts['find'], changes: Partial<AttachmentParts> = {}): AttachmentParts {
+function partsAt(
+  find: AttachmentOptions['findHost'],
+  changes: Partial<AttachmentOptions> = {},
+): AttachmentOptions {
   const { clock = realClock } = changes
   return {
     runId: 'r1',
-    find,
+    findHost: find,
     clock,
-    typist: new Typist(clock, () => {}),
+    inputSender: new InputSender(clock, () => {}),
     size: () => ({ cols: 80, rows: 24 }),
     draw: () => {},
     note: () => {},
     leave: new AbortController().signal,
-    onAnew: () => () => {},
+    onRedrawNeeded: () => () => {},
     ...changes,
   }
 }
 
-const at = (url: string): HostAt => ({ url, token: TOKEN, tokenFrom: 'this test' })
+const at = (url: string): HostAddress => ({ url, token: TOKEN, tokenFrom: 'this test' })
 
 describe('one can leave', () => {
   /** Answers a line's host, and what has to be so before one leaves. */
-  type Scene = () => Promise<{ readonly find: () => Promise<HostAt>; readonly isSo: () => boolean }>
+  type Scene = () => Promise<{ readonly find: () => Promise<HostAddress>; readonly isSo: () => boolean }>
 
   const scenes: readonly (readonly [string, Scene])[] = [
     ['before the host is found', async () => ({ find: () => pause(50, at(NOWHERE)), isSo: () => true })],
@@ -364,11 +367,11 @@ describe('one can leave', () => {
     expect(await stayAttached(partsAt(find, { leave: AbortSignal.abort() }))).toEqual({ is: 'left' })
     const leave = new AbortController()
     let wish = () => {}
-    const onAnew: AttachmentParts['onAnew'] = (one) => {
+    const onAnew: AttachmentOptions['onRedrawNeeded'] = (one) => {
       wish = one
       return () => {}
     }
-    const attached = stayAttached(partsAt(find, { leave: leave.signal, onAnew }))
+    const attached = stayAttached(partsAt(find, { leave: leave.signal, onRedrawNeeded: onAnew }))
     await until('the line', () => (host.views.at(-1)?.sizes().length ?? 0) > 0)
     wish()
     leave.abort()
@@ -404,7 +407,7 @@ describe('a line that is refused', () => {
   }
   const sentence = (error: string) => JSON.stringify({ error })
 
-  async function refused(reply: string, changes: Partial<AttachmentParts> = {}, isNamed?: true) {
+  async function refused(reply: string, changes: Partial<AttachmentOptions> = {}, isNamed?: true) {
     const host = await terminalHost()
     host.refusal = reply
     const notes: string[] = []
@@ -577,7 +580,7 @@ describe('what is passed on', () => {
     const { output, taken, takeAll } = piping()
     for (const text of ['one ', 'two ', 'three']) output.draw(text)
     let isDone = false
-    const flushed = output.flushed().then(() => {
+    const flushed = output.flush().then(() => {
       isDone = true
     })
     await pause(0)
@@ -590,7 +593,7 @@ describe('what is passed on', () => {
   test('waits for a slow reader within bounds; who was left behind is told, and gets the picture anew', async () => {
     const { stream, output, taken, notes, takeAll } = piping()
     let wishes = 0
-    const forget = output.onAnew(() => {
+    const forget = output.onRedrawNeeded(() => {
       wishes += 1
     })
     const piece = 'x'.repeat(64 * 1024)
@@ -614,6 +617,6 @@ describe('what is passed on', () => {
     stream.on('error', () => {})
     output.draw('one')
     stream.destroy(new Error('EPIPE'))
-    await output.flushed()
+    await output.flush()
   })
 })

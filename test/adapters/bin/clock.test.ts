@@ -1,6 +1,6 @@
 /** A clock that knows when the machine slept. */
 import { expect, test } from '@jest/globals'
-import { realClock, wakefulClock } from '../../../bin/clock.ts'
+import { createSleepCountingClock, realClock } from '../../../bin/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 function machine() {
@@ -8,7 +8,7 @@ function machine() {
   let asleep = 0
   // As systems tell it: in hundredths of a second.
   const uptime = () => Math.floor((base.monotonic() + asleep + 12_345.6) / 10) * 10
-  const clock = wakefulClock(base, uptime)
+  const clock = createSleepCountingClock(base, uptime)
   return { base, clock, sleep: (ms: number) => (asleep += ms) }
 }
 
@@ -54,7 +54,7 @@ test('an alarm rings when its time is over, slept or awake', async () => {
 })
 
 test('on this machine it runs like any other', async () => {
-  const clock = wakefulClock(realClock)
+  const clock = createSleepCountingClock(realClock)
   const began = clock.monotonic()
   await new Promise<void>((resolve) => clock.after(30, resolve))
   expect(clock.monotonic() - began).toBeGreaterThanOrEqual(29)

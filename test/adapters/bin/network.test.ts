@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { authorities, proxies } from '../../../bin/network.ts'
+import { readAuthorities, readProxies } from '../../../bin/network.ts'
 import { tempFolder } from '../../support/real-files.ts'
 
 describe('whose certificates are trusted', () => {
@@ -11,9 +11,9 @@ describe('whose certificates are trusted', () => {
     const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
     const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=x']
     execFileSync('openssl', [...made, '-keyout', key, '-out', cert], { stdio: 'ignore' })
-    const without = authorities(undefined, {})
-    const named = authorities(cert, {})
-    const around = authorities(undefined, { NODE_EXTRA_CA_CERTS: cert })
+    const without = readAuthorities(undefined, {})
+    const named = readAuthorities(cert, {})
+    const around = readAuthorities(undefined, { NODE_EXTRA_CA_CERTS: cert })
     if (!without.ok || !named.ok || !around.ok) throw new Error('refused')
     expect(without.value.length).toBeGreaterThan(100)
     expect(named.value).toHaveLength(without.value.length + 1)
@@ -25,7 +25,7 @@ describe('whose certificates are trusted', () => {
     ['is no certificate', join(tempFolder(), 'ca.pem')],
   ])('one that %s is refused by name', (_what, path) => {
     if (!path.startsWith('/nowhere')) writeFileSync(path, 'hello')
-    const answer = authorities(path, {})
+    const answer = readAuthorities(path, {})
     expect(answer.ok ? '' : answer.refusal.message).toContain(`--ca-file: ${path} is no certificate`)
   })
 })
@@ -50,11 +50,11 @@ describe('the way out of this network', () => {
       { http: 'http://p:1', https: 'http://p:1', except: 'a' },
     ],
   ])('%s', (_what, env, way) => {
-    expect(proxies(env)).toEqual({ ok: true, value: way })
+    expect(readProxies(env)).toEqual({ ok: true, value: way })
   })
 
   test('one that is no URL is refused, and not repeated: it may hold a password', () => {
-    const answer = proxies({ https_proxy: 'me:secret@:::' })
+    const answer = readProxies({ https_proxy: 'me:secret@:::' })
     expect(answer.ok).toBe(false)
     expect(JSON.stringify(answer)).not.toContain('secret')
   })

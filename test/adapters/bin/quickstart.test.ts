@@ -4,12 +4,22 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { EXIT } from '../../../bin/exit.ts'
-import { harmless, paintFor } from '../../../bin/quickstart/colors.ts'
-import { placeIn, prepare, writeTickets } from '../../../bin/quickstart/data-folder.ts'
-import { ending, failure, isPublished, Story } from '../../../bin/quickstart/progress-output.ts'
-import { bareIn, changesOf, fileOnBase, makeGreeter } from '../../../bin/quickstart/sample-repository.ts'
+import { createColors, removeControls } from '../../../bin/quickstart/colors.ts'
+import { exampleFolder, prepareFolder, writeTickets } from '../../../bin/quickstart/data-folder.ts'
+import {
+  describeFailure,
+  describeResult,
+  isPublished,
+  ProgressOutput,
+} from '../../../bin/quickstart/progress-output.ts'
+import {
+  bareRepositoryPath,
+  createSampleRepository,
+  diffOfBranch,
+  readBaseFile,
+} from '../../../bin/quickstart/sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/quickstart/tickets.ts'
-import { commandLine } from '../../../bin/shell-command.ts'
+import { shellCommand } from '../../../bin/shell-command.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/ticket-file.ts'
@@ -17,7 +27,7 @@ import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { HEADLESS, play, playground } from '../../support/scripted-agent.ts'
 
-const plain = paintFor({}, {})
+const plain = createColors({}, {})
 const git = (cwd: string, ...args: string[]): string =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], {
     cwd,
@@ -27,31 +37,31 @@ const git = (cwd: string, ...args: string[]): string =>
     .trim()
 
 test('what is said to be run can be run, from a checkout too, and wherever that is', () => {
-  expect(commandLine('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
+  expect(shellCommand('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
   const program = join(tempFolder(), "it's mine", 'switchyard.js')
   mkdirSync(dirname(program))
   writeFileSync(program, 'console.log(process.argv.slice(2).join(" "))')
-  const line = commandLine(program, 'serve', '--data-dir', '/a b')
+  const line = shellCommand(program, 'serve', '--data-dir', '/a b')
   expect(execFileSync('sh', ['-c', line]).toString()).toBe('serve --data-dir /a b\n')
 })
 
 describe('the repository', () => {
   test('is the same everywhere, and is made once', async () => {
     const [one, other] = [tempFolder(), tempFolder()]
-    await Promise.all([makeGreeter(one), makeGreeter(other)])
-    const head = git(bareIn(one), 'rev-parse', 'main')
-    expect(git(bareIn(other), 'rev-parse', 'main')).toBe(head)
-    expect(Number(git(bareIn(one), 'rev-list', '--count', 'main'))).toBeGreaterThan(1)
-    git(bareIn(one), 'branch', 'somebody')
-    await makeGreeter(one)
-    expect(git(bareIn(one), 'branch', '--list', 'somebody')).toBe('somebody')
+    await Promise.all([createSampleRepository(one), createSampleRepository(other)])
+    const head = git(bareRepositoryPath(one), 'rev-parse', 'main')
+    expect(git(bareRepositoryPath(other), 'rev-parse', 'main')).toBe(head)
+    expect(Number(git(bareRepositoryPath(one), 'rev-list', '--count', 'main'))).toBeGreaterThan(1)
+    git(bareRepositoryPath(one), 'branch', 'somebody')
+    await createSampleRepository(one)
+    expect(git(bareRepositoryPath(one), 'branch', '--list', 'somebody')).toBe('somebody')
     expect(readdirSync(join(one, 'acme'))).toEqual(['greeter.git'])
   })
 
   test('its own tests pass', async () => {
     const folder = tempFolder()
-    await makeGreeter(folder)
-    git(folder, 'clone', '--quiet', bareIn(folder), 'clone')
+    await createSampleRepository(folder)
+    git(folder, 'clone', '--quiet', bareRepositoryPath(folder), 'clone')
     execFileSync(process.execPath, ['--test'], {
       cwd: join(folder, 'clone'),
       env: { PATH: process.env.PATH },
@@ -62,7 +72,7 @@ describe('the repository', () => {
 /** Carries a ticket out in a clone, as a run does, and leaves its branch in the repository. */
 async function carryOut(code: string, { identifier, text }: ExampleTicket): Promise<void> {
   const ground = playground()
-  git(ground.cwd, 'clone', '--quiet', bareIn(code), '.')
+  git(ground.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
   git(ground.cwd, 'checkout', '--quiet', '-b', identifier)
   const played = play(ground, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
   const code_ = await played.ended
@@ -78,17 +88,17 @@ describe('the tickets', () => {
     'each can be carried out, also when the earlier ones were %s',
     async (_, isMerged, rounds) => {
       const code = tempFolder()
-      await makeGreeter(code)
+      await createSampleRepository(code)
       const known: string[] = []
       for (let round = 0; round < rounds; round += 1) {
-        const tickets = await nextTickets(known, (path) => fileOnBase(code, path))
+        const tickets = await nextTickets(known, (path) => readBaseFile(code, path))
         expect(tickets.map(({ identifier }) => identifier)).toEqual(
           [1, 2, 3].map((n) => `GREET-${3 * round + n}`),
         )
         known.push(...tickets.map(({ identifier }) => `${identifier}.md`))
         await Promise.all(tickets.map((ticket) => carryOut(code, ticket)))
         for (const { identifier } of tickets) {
-          expect((await changesOf(code, identifier)).startsWith('diff --git')).toBe(true)
+          expect((await diffOfBranch(code, identifier)).startsWith('diff --git')).toBe(true)
           if (isMerged) merge(code, identifier)
         }
       }
@@ -109,15 +119,15 @@ describe('the tickets', () => {
 /** As a person would: by the pull request's button. */
 function merge(code: string, branch: string): void {
   const clone = tempFolder()
-  git(clone, 'clone', '--quiet', bareIn(code), '.')
+  git(clone, 'clone', '--quiet', bareRepositoryPath(code), '.')
   git(clone, 'merge', '--quiet', '--no-ff', '-m', `Merge ${branch}`, `origin/${branch}`)
   git(clone, 'push', '--quiet', 'origin', 'main')
 }
 
 describe('the folder', () => {
   test('gets a configuration that is good, once; and is for its owner only', async () => {
-    const place = placeIn(join(tempFolder(), 'data'))
-    await prepare(place)
+    const place = exampleFolder(join(tempFolder(), 'data'))
+    await prepareFolder(place)
     const text = readFileSync(place.config, 'utf8')
     expect(readConfig(text)).toMatchObject({ ok: true, value: { effective: { server: { port: 0 } } } })
     for (const path of [place.dataDir, place.tickets, place.code])
@@ -125,7 +135,7 @@ describe('the folder', () => {
     expect(statSync(place.config).mode & 0o777).toBe(0o600)
     const edited = text.replace('"port": 0', '"port": 4455')
     writeFileSync(place.config, edited)
-    await prepare(place)
+    await prepareFolder(place)
     expect(readFileSync(place.config, 'utf8')).toBe(edited)
   })
 
@@ -133,9 +143,9 @@ describe('the folder', () => {
     ['another tracker', '{"tracker": {"driver": "linear"}}', 'is no longer that of the example'],
     ['nonsense', '{', 'does not validate'],
   ])('with %s it is left alone', async (_, text, says) => {
-    const place = placeIn(tempFolder())
+    const place = exampleFolder(tempFolder())
     writeFileSync(place.config, text)
-    await expect(prepare(place)).rejects.toMatchObject({
+    await expect(prepareFolder(place)).rejects.toMatchObject({
       code: EXIT.config,
       message: expect.stringContaining(says),
     })
@@ -143,8 +153,8 @@ describe('the folder', () => {
   })
 
   test('tickets are announced before they can be found, and go on counting', async () => {
-    const place = placeIn(tempFolder())
-    await prepare(place)
+    const place = exampleFolder(tempFolder())
+    await prepareFolder(place)
     writeFileSync(join(place.tickets, 'GREET-7.md'), '')
     mkdirSync(join(place.tickets, 'old'))
     let before: string[] = []
@@ -199,8 +209,8 @@ const done: Partial<Run> = {
 
 describe('what a person reads', () => {
   test('a line for each change of each of its runs, and none for others', () => {
-    const story = new Story(plain)
-    story.about(['GREET-1', 'GREET-2'])
+    const story = new ProgressOutput(plain)
+    story.setTickets(['GREET-1', 'GREET-2'])
     const heard = [
       runOf('OTHER-1'),
       runOf('GREET-1', { queueReason: 'no workers connected' }),
@@ -208,7 +218,7 @@ describe('what a person reads', () => {
       runOf('GREET-1', { status: 'preparing' }),
       runOf('GREET-2', { status: 'failed', error: 'no\u001b[2J luck' }),
       runOf('GREET-1', done),
-    ].map((run, at) => [story.hear(run, at * 1500), story.isOver()])
+    ].map((run, at) => [story.onRunUpdate(run, at * 1500), story.isOver()])
     expect(heard).toEqual([
       [undefined, false],
       ['   1.5 s  GREET-1   queued: no workers connected', false],
@@ -218,14 +228,14 @@ describe('what a person reads', () => {
       ['   7.5 s  GREET-1   completed, with a pull request', true],
     ])
     expect(story.runs().map(isPublished)).toEqual([true, false])
-    expect(story.standing()).toBe(
+    expect(story.describeState()).toBe(
       '  GREET-1: completed, with a pull request\n  GREET-2: failed: no\u{fffd}[2J luck',
     )
   })
 
   test('what a run came to', () => {
     const diff = 'diff --git a/x b/x\n@@ -1 +1 @@\n-old\n+new\n'
-    expect(ending(runOf('GREET-1', done), diff, plain)).toBe(
+    expect(describeResult(runOf('GREET-1', done), diff, plain)).toBe(
       [
         'GREET-1  Mend the gate',
         '  said          Mended. All of it.',
@@ -239,7 +249,7 @@ describe('what a person reads', () => {
       ].join('\n'),
     )
     const long = Array.from({ length: 1_000 }, (_, n) => `+${n}`).join('\n')
-    expect(ending(runOf('GREET-1', done), long, plain)).toMatch(/… 940 more lines$/)
+    expect(describeResult(runOf('GREET-1', done), long, plain)).toMatch(/… 940 more lines$/)
   })
 
   test('why one did not come to anything, with the last it said', () => {
@@ -257,7 +267,7 @@ describe('what a person reads', () => {
       },
       { ...stored, index: 2, type: 'agent', provider: 'agentA', message: { message: 'odd' } },
     ]
-    expect(failure(runOf('GREET-1', { status: 'failed', error: 'it broke' }), events, plain)).toBe(
+    expect(describeFailure(runOf('GREET-1', { status: 'failed', error: 'it broke' }), events, plain)).toBe(
       [
         'GREET-1 failed: it broke',
         '  the end of its log:',
@@ -267,23 +277,23 @@ describe('what a person reads', () => {
         '    no',
       ].join('\n'),
     )
-    expect(failure(runOf('GREET-1', { status: 'completed' }), [], plain)).toContain(
+    expect(describeFailure(runOf('GREET-1', { status: 'completed' }), [], plain)).toContain(
       'no pull request was opened',
     )
   })
 
   test('colours only where a terminal wants them', () => {
-    expect(paintFor({ isTTY: true }, {}).good('x')).toBe('\u001b[32mx\u001b[0m')
+    expect(createColors({ isTTY: true }, {}).good('x')).toBe('\u001b[32mx\u001b[0m')
     for (const dull of [
-      paintFor({ isTTY: true }, { NO_COLOR: '1' }),
-      paintFor({}, {}),
-      paintFor({ isTTY: true }, { TERM: 'dumb' }),
+      createColors({ isTTY: true }, { NO_COLOR: '1' }),
+      createColors({}, {}),
+      createColors({ isTTY: true }, { TERM: 'dumb' }),
     ])
       expect(dull.good('x')).toBe('x')
   })
 
   test('what others wrote moves no cursor', () => {
-    expect(harmless('a\u001b]0;title\u0007\r\nb\tc\u202e\u0000')).toBe(
+    expect(removeControls('a\u001b]0;title\u0007\r\nb\tc\u202e\u0000')).toBe(
       'a\u{fffd}]0;title\u{fffd}\nb\tc\u{fffd}\u{fffd}',
     )
   })

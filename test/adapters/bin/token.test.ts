@@ -1,11 +1,11 @@
 /** Which given launch tokens are taken, and what is said about the others. */
 import { expect, test } from '@jest/globals'
-import { realChance } from '../../../bin/clock.ts'
+import { realRandom } from '../../../bin/clock.ts'
 import { launchToken } from '../../../bin/token.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../../../protocol/limits.ts'
 import { readBearer } from '../../../transport/authentication.ts'
 
-const given = (token: string | undefined) => launchToken(token, realChance)
+const given = (token: string | undefined) => launchToken(token, realRandom)
 
 test('a token of a length within the bounds is taken, and the door can read it', () => {
   for (const length of [LAUNCH_TOKEN_CHARS_MIN, LAUNCH_TOKEN_CHARS_MAX]) {

@@ -1,4 +1,4 @@
-/** How events get from the ledger into their files, and what crashes, hands and full disks do to that. */
+/** Tests how events move from the database to their files, and the effect of crashes, hand edits and full disks. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
@@ -72,7 +72,7 @@ function openEvents(
   return made
 }
 
-/** A world where a second is soon over: for tests that only await what comes in the end. */
+/** A store with a fast clock, for tests that only await the final state. */
 const openFastEvents = (folder?: string, runs?: string) => openEvents(folder, runs, undefined, hastyClock(20))
 
 afterEach(async () => {
@@ -82,11 +82,11 @@ afterEach(async () => {
 const fileOf = ({ runs }: EventStore, id = runId(1)) => join(runs, id, 'events.jsonl')
 const linesOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
 const untilFlushed = ({ database }: EventStore) =>
-  until('the tail is empty', () => database.eventBuffer.runs.size === 0)
+  until('the buffer is empty', () => database.eventBuffer.runs.size === 0)
 const put = ({ database }: EventStore, from: number, to: number, id = runId(1)) =>
   database.commit([putEvents(id, logEvents(id, from, to))])
 
-/** A world whose first run has three events in its file, closed. */
+/** A closed store whose first run has three events in its file. */
 async function withThreeEvents(): Promise<EventStore> {
   const first = openFastEvents()
   await put(first, 0, 3)
@@ -95,7 +95,7 @@ async function withThreeEvents(): Promise<EventStore> {
   return first
 }
 
-test('events are in the database first, and in the file of their run once it is quiet', async () => {
+test('events are in the database first, and in the file of their run once the run is quiet', async () => {
   const here = openEvents()
   await put(here, 0, 2)
   expect(existsSync(fileOf(here))).toBe(false)
@@ -114,7 +114,7 @@ test('events are in the database first, and in the file of their run once it is 
   expect(await again.events.read(runId(1), { after: 1, limit: 2 })).toEqual(logEvents(runId(1), 2, 4))
 })
 
-test('what a life leaves in the tail is moved by the next one', async () => {
+test('events that a process leaves in the buffer are flushed by the next one', async () => {
   const first = openEvents()
   await put(first, 0, 4)
   await first.close()
@@ -127,9 +127,9 @@ test('what a life leaves in the tail is moved by the next one', async () => {
 
 test.each([
   ['half a line', '{"runId":"x","index":3,"ty'],
-  ['a chunk that is still in the tail', linesOf(logEvents(runId(1), 3, 5))],
+  ['a chunk that is still in the buffer', linesOf(logEvents(runId(1), 3, 5))],
   ['zeros', '\0'.repeat(5_000)],
-])('%s behind what counts of a file is cut off before more is written', async (_name, behind) => {
+])('%s after the valid part of a file is cut off before the next write', async (_name, behind) => {
   const { folder } = await withThreeEvents()
   const here = openFastEvents(folder)
   appendFileSync(fileOf(here), behind)
@@ -145,7 +145,7 @@ test.each<[string, (path: string) => void, number[]]>([
   ['that is empty', (path) => truncateSync(path, 0), [2]],
   ['that is gone', (path) => rmSync(path), [2]],
 ])(
-  'a file %s: its log says how much is missing, and no later event changes its index',
+  'a file %s: the log states how much is missing, and later events keep their index',
   async (_name, harm, indexes) => {
     for (const how of ['read first', 'written first']) {
       const { folder } = await withThreeEvents()
@@ -171,7 +171,7 @@ test.each<[string, (path: string) => void, number[]]>([
   },
 )
 
-test('a tail that is large is moved while it grows, and any index is found in a large log', async () => {
+test('a large buffer is flushed while it grows, and any index is found in a large log', async () => {
   const here = openEvents()
   const random = new Random(5)
   const all = Array.from({ length: 4_000 }, (_, n) =>
@@ -179,7 +179,7 @@ test('a tail that is large is moved while it grows, and any index is found in a 
   )
   for (let from = 0; from < all.length; from += 100) {
     await here.database.commit([putEvents(runId(1), all.slice(from, from + 100))])
-    if (from % 1_000 === 0) await until('some of it moved', () => existsSync(fileOf(here)))
+    if (from % 1_000 === 0) await until('some events are in the file', () => existsSync(fileOf(here)))
   }
   for (const after of [
     -1,
@@ -196,7 +196,7 @@ test('a tail that is large is moved while it grows, and any index is found in a 
   expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(all))
 })
 
-test('many runs at once all move, a few files at a time, also when the tail is beyond its bound', async () => {
+test('many runs are all flushed, a few files at a time, also when the buffer is above its limit', async () => {
   for (const bufferBytesMax of [undefined, 1_000]) {
     const here = openEvents(tempFolder(), undefined, bufferBytesMax)
     const ids = Array.from({ length: 400 }, (_, n) => runId(n))
@@ -206,7 +206,7 @@ test('many runs at once all move, a few files at a time, also when the tail is b
       most = Math.max(most, filesOpenIn(here.runs))
     }
     await until(
-      'the tail is empty',
+      'the buffer is empty',
       () => {
         most = Math.max(most, filesOpenIn(here.runs))
         return here.database.eventBuffer.runs.size === 0
@@ -219,12 +219,12 @@ test('many runs at once all move, a few files at a time, also when the tail is b
   }
 }, 240_000)
 
-test('a file that cannot be written holds nobody up, and is written once it can be', async () => {
+test('a file that cannot be written delays no other run, and is written once possible', async () => {
   const here = openFastEvents()
   mkdirSync(fileOf(here), { recursive: true })
   await put(here, 0, 2)
   await put(here, 0, 2, runId(2))
-  await until('the other one moved', () => existsSync(fileOf(here, runId(2))))
+  await until('the other run is flushed', () => existsSync(fileOf(here, runId(2))))
   await until('it is told', () =>
     here.log.lines.some(({ message }) => message.includes('could not be moved')),
   )
@@ -235,9 +235,9 @@ test('a file that cannot be written holds nobody up, and is written once it can 
   expect(here.database.state()).toEqual({ is: 'ready' })
 })
 
-test('a disk without room for files: events stay in the database, and move once there is some', async () => {
+test('a disk without space for files: events stay in the database, and move once there is space', async () => {
   const mounted = tempFolder()
-  // Only root may mount; for others there is nothing to see.
+  // Only root may mount a disk; for other users the test does nothing.
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', mounted]).status !== 0) return
   const here = openFastEvents(tempFolder(), mounted)
   try {
@@ -246,8 +246,8 @@ test('a disk without room for files: events stay in the database, and move once 
     const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
     await here.database.commit([putEvents(runId(1), all)])
     await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no disk space')))
-    await until('what was half written is cut off', () => statSync(fileOf(here)).size === 0)
-    // It is tried every second meanwhile, and told once.
+    await until('the partial write is cut off', () => statSync(fileOf(here)).size === 0)
+    // The flush is retried every second, and logged once.
     await sleep(500)
     expect(here.log.lines.filter(({ message }) => message.includes('no disk space'))).toHaveLength(1)
     expect(await here.events.read(runId(1))).toEqual(all)
@@ -261,11 +261,11 @@ test('a disk without room for files: events stay in the database, and move once 
   }
 })
 
-test('a run is removed from tail, record and folder, also while it is moved', async () => {
+test('a run is removed from buffer, record and folder, also during a flush', async () => {
   const here = openFastEvents()
   const ids = Array.from({ length: 40 }, (_, n) => runId(n))
   await Promise.all(ids.map((id) => put(here, 0, 2, id)))
-  await until('some moved', () => readdirSync(here.runs).length > 0)
+  await until('some runs are flushed', () => readdirSync(here.runs).length > 0)
   await Promise.all(ids.map((id) => here.events.remove(id)))
   expect(readdirSync(here.runs)).toEqual([])
   expect(here.database.eventBuffer.bytes).toBe(0)
@@ -277,7 +277,7 @@ test('a run is removed from tail, record and folder, also while it is moved', as
   expect(openEvents(here.folder).database.eventBuffer.runs.size).toBe(0)
 })
 
-test('names that are no run ids reach no disk', async () => {
+test('texts that are no run ids never reach the disk', async () => {
   const { events } = openEvents()
   for (const id of ['..', '../x', 'a/b', '']) {
     await expect(events.read(id)).rejects.toThrow(TypeError)
@@ -285,12 +285,12 @@ test('names that are no run ids reach no disk', async () => {
   }
 })
 
-test('files from before the ledger knew of them are adopted up to their last whole event', async () => {
+test('files of the old format are migrated up to their last whole event', async () => {
   const dataDir = tempFolder()
   const options = {
     dataDir,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
@@ -311,7 +311,10 @@ test('files from before the ledger knew of them are adopted up to their last who
   expect(store.events.nextIndex(runId(2))).toBe(0)
   await store.database.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
   expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 4))
-  await until('it moved', () => readFileSync(path, 'utf8') === linesOf(logEvents(runId(1), 0, 4)))
+  await until(
+    'the event is in the file',
+    () => readFileSync(path, 'utf8') === linesOf(logEvents(runId(1), 0, 4)),
+  )
   await store.close()
   const again = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
   expect(again.openDB<string, string>({ name: 'meta', encoding: 'string' }).get('format')).toBe(`${FORMAT}`)

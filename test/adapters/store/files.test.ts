@@ -1,4 +1,4 @@
-/** Files that crash, hands and hostile agents leave in the way of the store. */
+/** Tests of files that crashes, hand edits and hostile agents leave in the folders of the store. */
 import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import { ArtifactsOnDisk } from '../../../store/files/artifacts.ts'
 import { replaceFile, sweepDrafts } from '../../../store/files/atomic.ts'
@@ -46,7 +46,7 @@ test('a replaced file is owner-only, and no draft is left', async () => {
   expect(readdirSync(folder)).toEqual(['a', 'b'])
 })
 
-test('a sweep takes no draft that is being written', async () => {
+test('a sweep removes no draft that is being written', async () => {
   const folder = tempFolder()
   for (let round = 0; round < 20; round++) {
     const replacing = replaceFile(join(folder, 'a'), `${round} ${'x'.repeat(100_000)}`)
@@ -55,7 +55,7 @@ test('a sweep takes no draft that is being written', async () => {
   }
 })
 
-test('whoever replaces a file may call it off when the draft is already whole', async () => {
+test('a replacement can be cancelled when the draft is already complete', async () => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'a'), 'old')
   const seen: string[] = []
@@ -71,7 +71,7 @@ test('whoever replaces a file may call it off when the draft is already whole', 
 
 // ---- configuration ---------------------------------------------------------------------------------------------
 
-test('a configuration file that is a link stays one; what it points at is replaced and owner-only', async () => {
+test('a configuration file that is a link stays one; its target is replaced and owner-only', async () => {
   const folder = tempFolder()
   const elsewhere = join(tempFolder(), 'dotfile.json')
   writeFileSync(elsewhere, '1', { mode: 0o644 })
@@ -86,12 +86,12 @@ test('a configuration file that is a link stays one; what it points at is replac
   expect(modeOf(elsewhere)).toBe('600')
 })
 
-test('a hand edit that comes while the replacement is being written is not lost', async () => {
+test('a hand edit during a replacement is not lost', async () => {
   const folder = tempFolder()
   const path = join(folder, 'config.json')
   writeFileSync(path, 'old')
   const replacing = configIn(folder).replace('old', 'x'.repeat(1_000_000))
-  // Seen in the turn in which it is made, long before it is written and synced.
+  // The draft is noticed in the turn that creates it, long before it is written and synced.
   while (readdirSync(folder).length === 1) await new Promise((resolve) => setImmediate(resolve))
   writeFileSync(path, 'by hand')
   expect(await replacing).toEqual({ is: 'changed', text: 'by hand' })
@@ -99,7 +99,7 @@ test('a hand edit that comes while the replacement is being written is not lost'
   expect(readFileSync(path, 'utf8')).toBe('by hand')
 })
 
-test('only drafts of the configuration file itself are swept, whatever else lies beside it', async () => {
+test('only drafts of the configuration file itself are removed, whatever else is in the folder', async () => {
   const folder = tempFolder()
   const others = tempFolder()
   writeFileSync(join(others, 'dotfile.json'), '1', { mode: 0o600 })
@@ -116,16 +116,16 @@ test('only drafts of the configuration file itself are swept, whatever else lies
   ])
 })
 
-test('a linked configuration file that is not ours to change is warned of', async () => {
+test('a linked configuration file that cannot be changed causes a warning', async () => {
   const folder = tempFolder()
-  // The kernel lets nobody change the mode of this one.
+  // The kernel forbids changing the mode of this file.
   symlinkSync('/proc/self/status', join(folder, 'config.json'))
   const log = keptLog()
   await new ConfigFileOnDisk(join(folder, 'config.json'), realClock, log).tidy()
   expect(JSON.stringify(log.lines)).toMatch(/may not change its mode to 0600/)
 })
 
-test('of copies set aside the newest few are kept', async () => {
+test('only the newest rejected copies are kept', async () => {
   const folder = tempFolder()
   const config = configIn(folder)
   writeFileSync(join(folder, 'config.json'), 'mine')
@@ -146,7 +146,7 @@ test('a configuration file that is too large is refused by name', async () => {
   await expect(configIn(folder).read()).rejects.toThrow(/config\.json is larger than/)
 })
 
-test('every way of editing is heard, again and again', async () => {
+test('every way of editing is noticed, repeatedly', async () => {
   const folder = tempFolder()
   const path = join(folder, 'config.json')
   const config = configIn(folder)
@@ -164,7 +164,7 @@ test('every way of editing is heard, again and again', async () => {
   for (const edit of edits) {
     const before = heard
     edit()
-    await until('the edit is heard', () => heard > before)
+    await until('the edit is noticed', () => heard > before)
   }
   stop()
   const after = heard
@@ -175,7 +175,7 @@ test('every way of editing is heard, again and again', async () => {
 
 // ---- artifacts -------------------------------------------------------------------------------------------------
 
-test('what is not a plain file of ours is not handed out', async () => {
+test('only plain files of the store are returned', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)
   await artifacts.write(runId(1), 'good', 0, Buffer.from('x'), true)
@@ -199,13 +199,13 @@ test('what is not a plain file of ours is not handed out', async () => {
   expect(existsSync(join(folder, 'good'))).toBe(true)
 })
 
-test('an artifact goes on after a restart at any point of a part', async () => {
+test('an artifact continues after a restart at any point of a part', async () => {
   const runs = tempFolder()
   const write = (part: number, text: string, final = false) =>
     new ArtifactsOnDisk(runs).write(runId(1), 'a', part, Buffer.from(text), final)
   await write(0, 'zero ')
   const parts = join(runs, runId(1), 'parts')
-  // The crash came after the bytes of part 1, before it counted.
+  // Simulates a crash after the bytes of part 1, before the part counted.
   appendFileSync(join(parts, readdirSync(parts)[0] ?? ''), 'one and mo')
   expect(await write(1, 'one ')).toBe('kept')
   expect(await write(0, 'zero ')).toBe('kept')
@@ -215,7 +215,7 @@ test('an artifact goes on after a restart at any point of a part', async () => {
   expect(readdirSync(parts)).toEqual([])
 })
 
-test('an artifact that grows too large is refused and leaves nothing', async () => {
+test('an artifact that grows too large is refused and leaves no file', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs, 10)
   expect(await artifacts.write(runId(1), 'a', 0, Buffer.from('12345678'), false)).toBe('kept')
@@ -225,9 +225,9 @@ test('an artifact that grows too large is refused and leaves nothing', async () 
   expect(readdirSync(join(runs, runId(1), 'parts'))).toEqual([])
 })
 
-test('a failure of the system is not taken for an odd file', async () => {
+test('a system error is not mistaken for an unusual file', async () => {
   let runs = tempFolder()
-  // So deep that the artifact folder can just be named, and nothing in it.
+  // The path is so long that the artifact folder can exist, but no file in it.
   while (runs.length < 3_700) runs = join(runs, 'd'.repeat(200))
   runs = join(runs, 'd'.repeat(4_000 - runs.length))
   const folder = join(runs, runId(1), 'artifacts')
@@ -237,7 +237,7 @@ test('a failure of the system is not taken for an odd file', async () => {
   })
 })
 
-test('artifacts that were begun count against how many a run may have', async () => {
+test('unfinished artifacts count towards the limit of a run', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)
   const twin = new MemoryArtifacts()
@@ -258,9 +258,9 @@ test('artifacts that were begun count against how many a run may have', async ()
   }
 })
 
-// ---- the whole -------------------------------------------------------------------------------------------------
+// ---- usage and the whole store ---------------------------------------------------------------------------------
 
-test('usage snapshots lie where they should, and a link in the way is refused', async () => {
+test('usage snapshots have the expected paths, and a link in the path is refused', async () => {
   const folder = tempFolder()
   const usage = new UsageOnDisk(join(folder, 'usage'))
   await usage.replace({ projectKey: 'p', sessionId: 's' }, '{}')
@@ -271,7 +271,7 @@ test('usage snapshots lie where they should, and a link in the way is refused', 
   await expect(usage.replace({ projectKey: 'q', sessionId: 's' }, '{}')).rejects.toThrow(/not a plain folder/)
 })
 
-test('first writes of one project at once do not lose each other, and a removed folder is made anew', async () => {
+test('concurrent first writes of a project are all kept, and a removed folder is created again', async () => {
   const folder = join(tempFolder(), 'usage')
   mkdirSync(join(folder, 'p'), { recursive: true })
   writeFileSync(join(folder, 'p', '.s.json.k3.draft'), 'half')
@@ -286,13 +286,13 @@ test('first writes of one project at once do not lose each other, and a removed 
   expect(await usage.list('p')).toEqual(keys)
 })
 
-test('a store makes its data directory owner-only, refuses a second, and lets go when closed', async () => {
+test('a store makes its data directory owner-only, refuses a second process, and releases the directory when closed', async () => {
   const dataDir = join(tempFolder(), 'data')
   mkdirSync(dataDir, { mode: 0o755 })
   const options = {
     dataDir,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: 4096,

@@ -1,6 +1,6 @@
-/** A process killed while it writes, at any instant: what it was told is on disk, and the store opens again. */
+/** Kills a writing process at any instant: acknowledged data is on disk, and the store opens again. */
 import { expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
@@ -43,10 +43,10 @@ test(
     const known = new Map<string, number>()
     for (let life = 0; life < CYCLES; life++) {
       const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${life}`])
-      // By how far it has come, so that a slow machine comes as far.
+      // Waits for a number of lines instead of a time, so that a slow machine gets as far.
       const lines = 1 + random.below(800)
       await until('the child writes', () => child.lines.length > lines)
-      // Long enough, often, for runs to have become quiet and to move.
+      // Often long enough for runs to become quiet and be flushed.
       await new Promise((resolve) => setTimeout(resolve, random.below(900)))
       child.process.kill('SIGKILL')
       expect([await child.ended, ...child.errors]).toEqual(['SIGKILL'])
@@ -61,12 +61,12 @@ test(
   30_000 + CYCLES * 20_000,
 )
 
-/** Events that were not acknowledged may be there, if all of their commit is. */
+/** Unacknowledged events may be there if their whole commit is. */
 async function findWrongEvents(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const store = await openStore({
     dataDir,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: 64 * 1024,
@@ -85,14 +85,14 @@ async function findWrongEvents(dataDir: string, known: ReadonlyMap<string, numbe
 }
 
 function recordAcks(known: Map<string, number>, lines: readonly string[]): void {
-  // Every life counts on from above its elder's numbers, so a later write is never the smaller one.
+  // Each process continues with higher numbers, so a later write never has a smaller value.
   for (const line of lines) {
     const [what, kind, caller, n] = line.split(' ')
     if (what === 'ack') known.set(`${kind} ${caller}`, Number(n))
   }
 }
 
-/** A later write that was not acknowledged may be there too; an older value may not. Both halves of a commit agree. */
+/** An unacknowledged later write may be there; an older value may not. Both halves of a commit agree. */
 async function findLost(folder: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const database = new LmdbControlDatabase({
     folder,

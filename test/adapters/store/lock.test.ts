@@ -1,8 +1,8 @@
-/** One live host a data directory, whoever was killed before and however many try at once. */
+/** Only one live host uses a data directory, whatever process was killed before and however many start at once. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realChance } from '../../../bin/clock.ts'
+import { realRandom } from '../../../bin/clock.ts'
 import { DataDirInUse } from '../../../store/errors.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { runTypeScript } from '../../support/child-process.ts'
@@ -12,13 +12,13 @@ const ROUNDS = 100
 const RACERS = 4
 const dead = { pid: 4_194_303, began: '1', boot: 'unknown', nonce: '00' }
 
-test('a second one is refused while the first lives, and told its process', () => {
+test('a second holder is refused while the first lives, and learns its process id', () => {
   const folder = tempFolder()
-  const lock = acquireLock(folder, realChance)
-  expect(() => acquireLock(folder, realChance)).toThrow(DataDirInUse)
-  expect(() => acquireLock(folder, realChance)).toThrow(new RegExp(`process ${process.pid}\\)`))
+  const lock = acquireLock(folder, realRandom)
+  expect(() => acquireLock(folder, realRandom)).toThrow(DataDirInUse)
+  expect(() => acquireLock(folder, realRandom)).toThrow(new RegExp(`process ${process.pid}\\)`))
   lock.release()
-  const again = acquireLock(folder, realChance)
+  const again = acquireLock(folder, realRandom)
   again.release()
 })
 
@@ -32,28 +32,28 @@ test.each([
   writeFileSync(join(folder, 'lock.7'), text)
   writeFileSync(join(folder, 'lock.3'), text)
   writeFileSync(join(folder, `lock.draft.${dead.pid}.ab`), '')
-  acquireLock(folder, realChance)
+  acquireLock(folder, realRandom)
   expect(readdirSync(folder)).toEqual(['lock.8'])
 })
 
-test('a lock that cannot be read is not taken for nobody’s', () => {
+test('an unreadable lock counts as held', () => {
   const folder = tempFolder()
-  // Root may read every file, so a folder stands in for one that is somebody else's.
+  // Root may read every file, so a folder stands in for a file of another user.
   mkdirSync(join(folder, 'lock.1'))
-  expect(() => acquireLock(folder, realChance)).toThrow(/lock\.1 cannot be read .* another switchyard/)
+  expect(() => acquireLock(folder, realRandom)).toThrow(/lock\.1 cannot be read .* another switchyard/)
   expect(readdirSync(folder)).toEqual(['lock.1'])
 })
 
-test('letting go never throws, even where nothing can be written', () => {
+test('releasing never throws, even where nothing can be written', () => {
   const folder = join(tempFolder(), 'data')
   mkdirSync(folder)
-  const lock = acquireLock(folder, realChance)
+  const lock = acquireLock(folder, realRandom)
   rmSync(folder, { recursive: true })
   writeFileSync(folder, '')
   expect(() => lock.release()).not.toThrow()
 })
 
-test('of many processes that find a stale lock at the same instant, one gets it', async () => {
+test('one of many processes that find a stale lock at the same instant gets it', async () => {
   const folder = tempFolder()
   for (let round = 0; round < ROUNDS; round++) {
     mkdirSync(join(folder, `${round}`))
@@ -63,7 +63,7 @@ test('of many processes that find a stale lock at the same instant, one gets it'
   const racers = Array.from({ length: RACERS }, () =>
     runTypeScript('test/support/store-child.ts', ['lock', folder, `${ROUNDS}`, `${start}`]),
   )
-  await until('all have raced', () => racers.every(({ lines }) => lines.includes('done')))
+  await until('all processes have finished', () => racers.every(({ lines }) => lines.includes('done')))
   for (const { process } of racers) process.kill('SIGKILL')
   await Promise.all(racers.map(({ ended }) => ended))
   const lines = racers.flatMap((racer) => racer.lines)
@@ -77,9 +77,9 @@ test('of many processes that find a stale lock at the same instant, one gets it'
   expect(lost).toHaveLength(ROUNDS * (RACERS - 1))
 })
 
-/** What a lock of this very process says of it. */
+/** Returns the content of a lock of this process. */
 function ownHolder(): object {
   const folder = tempFolder()
-  acquireLock(folder, realChance)
+  acquireLock(folder, realRandom)
   return JSON.parse(readFileSync(join(folder, 'lock.1'), 'utf8'))
 }

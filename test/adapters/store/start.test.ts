@@ -1,10 +1,10 @@
-/** Opening a store where it is not welcome: folders of others, and disks without room. */
+/** Tests of opening a store in folders of others and on full disks. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open } from 'lmdb'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { Store } from '../../../core/ports.ts'
 import { NotADataDir, StoreFull, StoreTooNew } from '../../../store/errors.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
@@ -19,7 +19,7 @@ const openAt = (dataDir: string): Promise<Store> =>
   openStore({
     dataDir,
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: EMERGENCY_SPACE_BYTES,
@@ -27,7 +27,7 @@ const openAt = (dataDir: string): Promise<Store> =>
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
-/** Runs with a small disk of its own. Only root may mount; for others there is nothing to see. */
+/** Runs the test on a small disk of its own. Only root may mount a disk; for other users the test does nothing. */
 async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> {
   const disk = tempFolder()
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).status !== 0) return
@@ -40,7 +40,7 @@ async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> 
 
 const fill = (disk: string) => spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'])
 
-test('a folder that holds other things is not closed to those who use it', async () => {
+test('a folder with other content keeps its mode', async () => {
   const folder = join(tempFolder(), 'home')
   mkdirSync(folder, { mode: 0o755 })
   writeFileSync(join(folder, 'thesis.txt'), '')
@@ -52,13 +52,13 @@ test('a folder that holds other things is not closed to those who use it', async
   expect(modeOf(folder)).toBe('700')
 })
 
-test('a full disk at the start costs the ballast, not the start', () =>
+test('a full disk at the start costs the emergency space, not the start', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
     const ballast = join(dataDir, 'state', 'ballast')
     const first = await openAt(dataDir)
     await first.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
-    await until('the ballast is there', () => existsSync(ballast))
+    await until('the emergency space exists', () => existsSync(ballast))
     await first.close()
     fill(disk)
     const second = await openAt(dataDir)
@@ -67,7 +67,7 @@ test('a full disk at the start costs the ballast, not the start', () =>
     await second.close()
   }))
 
-test('a disk without room for a first database is refused, and served once there is some', () =>
+test('a disk without space for a new database is refused, and accepted once there is space', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
     mkdirSync(dataDir)
@@ -79,7 +79,7 @@ test('a disk without room for a first database is refused, and served once there
     await (await openAt(dataDir)).close()
   }))
 
-test('why a store did not open is told, even when its lock cannot be let go', () =>
+test('the reason why a store did not open is reported, even when its lock cannot be released', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
     const first = await openAt(dataDir)

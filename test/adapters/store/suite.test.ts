@@ -1,6 +1,6 @@
-/** What every store promises, asked of each: the one on disk, and its volatile twin. */
+/** Tests of the guarantees that the store on disk and the in-memory store share. */
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { ArtifactLookup, Clock, Store } from '../../../core/ports.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
@@ -22,7 +22,7 @@ import {
 
 const factories: [string, (clock?: Clock) => Promise<Store>][] = [
   ['lmdb and files', (clock) => openOnDisk(tempFolder(), clock)],
-  ['volatile', async (clock = realClock) => createMemoryStore({ clock })],
+  ['memory', async (clock = realClock) => createMemoryStore({ clock })],
 ]
 
 const opened: Store[] = []
@@ -31,7 +31,7 @@ function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
   return openStore({
     dataDir,
     clock,
-    random: realChance,
+    random: realRandom,
     log: keptLog(),
     meters: noMeters,
     emergencySpaceBytes: 4096,
@@ -49,7 +49,7 @@ describe.each(factories)('%s', (_name, make) => {
     return store
   }
 
-  test('a commit cannot be read before it has landed, and is whole then', async () => {
+  test('a commit is invisible before it is durable, and complete afterwards', async () => {
     const { database } = await open()
     const landing = database.commit([putSnapshot('lease', 'a', sampleSnapshot(1)), putRun(sampleRun(1))])
     expect(database.snapshots.get('lease', 'a')).toBeUndefined()
@@ -59,7 +59,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.runs.get(runId(1))).toEqual(sampleRun(1))
   })
 
-  test('commits of one turn land in the order of the calls', async () => {
+  test('commits of one turn are applied in the order of the calls', async () => {
     const { database } = await open()
     const order: number[] = []
     await Promise.all(
@@ -73,7 +73,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(order.filter((n) => n !== 3)).toEqual([1, 2, 4])
   })
 
-  test('what is changed after the call is not what was committed', async () => {
+  test('later changes of an object do not affect its commit', async () => {
     const { database } = await open()
     const fields = { n: 1 }
     const first = database.commit([putSnapshot('lease', 'a', { v: 1, s: 'held', c: fields })])
@@ -82,7 +82,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.snapshots.get('lease', 'a')?.c).toEqual({ n: 1 })
   })
 
-  test('lives are listed by kind in key order; removed ones are gone', async () => {
+  test('snapshots are listed by kind in key order; removed ones are gone', async () => {
     const { database } = await open()
     await database.commit(['c', 'a', 'b'].map((key, n) => putSnapshot('worker', key, sampleSnapshot(n))))
     await database.commit([putSnapshot('lease', 'x', sampleSnapshot(9)), putSnapshot('worker', 'b', null)])
@@ -91,7 +91,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.snapshots.kinds()).toEqual(['lease', 'worker'])
   })
 
-  test('many lives are all listed', async () => {
+  test('many snapshots are all listed', async () => {
     const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
     await Promise.all(keys.map((key, n) => database.commit([putSnapshot('lease', key, sampleSnapshot(n))])))
@@ -126,7 +126,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.runs.count('failed')).toBe(0)
   })
 
-  test('after any history of changes, indexes and counts say what the records say', async () => {
+  test('after any sequence of changes, indexes and counts agree with the records', async () => {
     const { database } = await open()
     const random = new Random(11)
     const statuses = ['queued', 'running', 'failed', 'cancelled'] as const
@@ -159,7 +159,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.runs.count()).toBe(all.length)
   })
 
-  test('after closing, a commit is refused; what was under way has landed', async () => {
+  test('after closing, a commit is refused; pending commits are durable', async () => {
     const store = await open()
     const under = store.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
     await store.close()
@@ -171,7 +171,7 @@ describe.each(factories)('%s', (_name, make) => {
     )
   })
 
-  test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
+  test('key-values are read by key and listed between two keys, per collection', async () => {
     const { database } = await open()
     const { keyValues } = database
     expect(keyValues.get('mark', 'a')).toBeUndefined()
@@ -201,7 +201,7 @@ describe.each(factories)('%s', (_name, make) => {
     ])
   })
 
-  test('many facts are all listed', async () => {
+  test('many key-values are all listed', async () => {
     const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
     await database.commit(keys.map((key, n) => putKeyValue('ended-lease', key, { n })))
@@ -209,7 +209,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect([...database.keyValues.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
   })
 
-  test('events come back as they went in, from any index, in any portion', async () => {
+  test('events are read back unchanged, from any index, in any portion', async () => {
     const { database, events } = await open()
     const id = runId(1)
     expect(events.nextIndex(id)).toBe(0)
@@ -231,7 +231,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await events.read(id)).toEqual(all.slice(0, 2))
   })
 
-  test('events land with all else of their commit, and not before', async () => {
+  test('events become visible with the rest of their commit, and not before', async () => {
     const { database, events } = await open()
     const id = runId(1)
     const landing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
@@ -245,7 +245,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
   })
 
-  test('events with a hole, a fall or a repetition in their indexes cost their commit only', async () => {
+  test('events with a gap, a step back or a repetition in their indexes fail only their commit', async () => {
     const { database, events } = await open()
     const id = runId(1)
     await database.commit([putEvents(id, logEvents(id, 0, 2))])
@@ -261,7 +261,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.state()).toEqual({ is: 'ready' })
   })
 
-  test('events that are not the whole lines they are said to be are refused', async () => {
+  test('chunks of events that do not match their description are refused', async () => {
     const { database } = await open()
     const write = { table: 'events', runId: runId(1), first: 0, count: 1, lines: '{}\n' } as const
     const wrong = [
@@ -277,7 +277,7 @@ describe.each(factories)('%s', (_name, make) => {
     await database.commit([write])
   })
 
-  test('a reader sees one log while events come, move and are read', async () => {
+  test('a reader sees one log while events are written, flushed and read', async () => {
     const { database, events } = await open()
     const ids = Array.from({ length: 5 }, (_, n) => runId(n))
     let done = false
@@ -292,7 +292,7 @@ describe.each(factories)('%s', (_name, make) => {
       done = true
     })()
     while (!done) {
-      // Reading a volatile store never leaves the turn of the loop by itself.
+      // Reads of the in-memory store never leave the turn of the event loop by themselves.
       await new Promise((resolve) => setImmediate(resolve))
       for (const id of ids) {
         const next = events.nextIndex(id)
@@ -306,7 +306,7 @@ describe.each(factories)('%s', (_name, make) => {
     for (const id of ids) expect(await events.read(id)).toHaveLength(events.nextIndex(id))
   })
 
-  test('after closing, nothing is written any more', async () => {
+  test('after closing, all writes are refused', async () => {
     const store = await open()
     const id = runId(1)
     const under = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
@@ -327,7 +327,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await store.usage.read({ projectKey: 'p', sessionId: 's' })).toBe('1')
   })
 
-  test('an artifact appears when its last part is there; repeated parts change nothing', async () => {
+  test('an artifact appears with its last part; repeated parts change nothing', async () => {
     const { artifacts } = await open()
     const id = runId(1)
     const parts = ['one', 'two', 'three'].map((text) => Buffer.from(text))
@@ -355,7 +355,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
   })
 
-  test('a new attempt replaces what an earlier one left, finished or not', async () => {
+  test('a new attempt replaces an earlier artifact, finished or not', async () => {
     const { artifacts } = await open()
     const id = runId(1)
     const write = (part: number, text: string, final: boolean) =>
@@ -386,7 +386,7 @@ describe.each(factories)('%s', (_name, make) => {
     '\u007f',
     '\ud800',
     'x'.repeat(256),
-  ])('the artifact name %j leads nowhere', async (name) => {
+  ])('the artifact name %j is refused', async (name) => {
     const { artifacts } = await open()
     expect(await artifacts.find(runId(1), name)).toMatchObject({ is: 'escape' })
     expect(await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)).toMatchObject({
@@ -394,7 +394,7 @@ describe.each(factories)('%s', (_name, make) => {
     })
   })
 
-  test('pages that could run script are downloads', async () => {
+  test('files that could run scripts are downloads', async () => {
     const { artifacts } = await open()
     for (const name of ['a.html', 'a.SVG', 'a.xml', 'a.xhtml', 'noending']) {
       await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)
@@ -402,7 +402,7 @@ describe.each(factories)('%s', (_name, make) => {
     }
   })
 
-  test('a part, or a whole, that is too large is refused', async () => {
+  test('an oversized part or artifact is refused', async () => {
     const { artifacts } = await open()
     expect(await artifacts.write(runId(1), 'a', 0, Buffer.alloc(256 * 1024 + 1), true)).toMatchObject({
       refused: expect.any(String),
@@ -439,8 +439,8 @@ describe.each(factories)('%s', (_name, make) => {
     await expect(config.replace('{"a":1}', ' '.repeat(1024 * 1024 + 1))).rejects.toThrow(RangeError)
   })
 
-  test('whoever watches the configuration file hears of a change, once for many', async () => {
-    // However slow the disk is, no time passes between the two.
+  test('a watcher of the configuration file is called once for several changes', async () => {
+    // With this clock no time passes between the two writes, however slow the disk is.
     const clock = new ManualClock()
     const { config } = await open(clock)
     let heard = 0
@@ -448,7 +448,7 @@ describe.each(factories)('%s', (_name, make) => {
     await config.replace(undefined, '1')
     await config.replace('1', '2')
     for (let turns = 0; turns < 5; turns++) await clock.turn()
-    await until('the change is heard', async () => {
+    await until('the change is noticed', async () => {
       await clock.advance(150)
       return heard > 0
     })

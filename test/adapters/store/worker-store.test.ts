@@ -1,8 +1,8 @@
-/** A worker's own disk: whole commits whatever kills it, frames of full length, nobody else beside it. */
+/** Tests of a worker's store: whole commits after any kill, frames of full length, a single user. */
 import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { DataDirInUse, NotADataDir } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'
@@ -16,7 +16,7 @@ const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawnSeed()
 const storeOptions = {
   clock: realClock,
-  random: realChance,
+  random: realRandom,
   log: keptLog(),
   meters: noMeters,
   emergencySpaceBytes: 64 * 1024,
@@ -24,7 +24,7 @@ const storeOptions = {
 const open = (dataDir: string) => openWorkerStore({ dataDir, ...storeOptions })
 const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`
 
-test('what was committed is there again, frames of full length included', async () => {
+test('committed data is there after reopening, frames of full length included', async () => {
   const dataDir = join(tempFolder(), 'worker')
   const spool = await open(dataDir)
   const text = 'é'.repeat(WORKER_FRAME_BYTES_MAX / 2)
@@ -42,7 +42,7 @@ test('what was committed is there again, frames of full length included', async 
   await again.close()
 })
 
-test('walking many long frames holds few of them in memory at a time', async () => {
+test('iterating many long frames holds few of them in memory at a time', async () => {
   const spool = await open(tempFolder())
   const count = 96
   for (let n = 0; n < count; n++)
@@ -70,7 +70,7 @@ test('walking many long frames holds few of them in memory at a time', async () 
   await spool.close()
 })
 
-test('is for its owner alone, and one daemon works there at a time', async () => {
+test('the directory is owner-only, and one daemon at a time uses it', async () => {
   const dataDir = join(tempFolder(), 'worker')
   const spool = await open(dataDir)
   expect(statSync(dataDir).mode & 0o777).toBe(0o700)
@@ -80,7 +80,7 @@ test('is for its owner alone, and one daemon works there at a time', async () =>
   await again.close()
 })
 
-test('a folder of somebody else’s is left alone', async () => {
+test('a folder with other content is left unchanged', async () => {
   const shared = join(tempFolder(), 'home')
   mkdirSync(shared)
   chmodSync(shared, 0o755)
@@ -89,14 +89,14 @@ test('a folder of somebody else’s is left alone', async () => {
   expect(readdirSync(shared)).toEqual(['letter.txt'])
 })
 
-test('the data directory of a host is none for a worker', async () => {
+test('a worker refuses the data directory of a host', async () => {
   const dataDir = tempFolder()
   const store = await openStore({ dataDir, ...storeOptions })
   await store.close()
   await expect(open(dataDir)).rejects.toThrow(/of a host/)
 })
 
-test('drafts that a crash left are swept', async () => {
+test('drafts of a crash are removed', async () => {
   const dataDir = tempFolder()
   writeFileSync(join(dataDir, '.credential.json.1a2b.draft'), 'half')
   const spool = await open(dataDir)
@@ -127,7 +127,10 @@ test(
   30_000 + CYCLES * 15_000,
 )
 
-/** Of each lease: its last twenty frames, whole, and a mark that fits; more than acknowledged only as a whole commit. */
+/**
+ * Expects, for each lease, its last twenty whole frames and a matching acknowledgement; more than acknowledged only
+ * as a whole commit.
+ */
 async function findWrongFrames(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
   const spool = await open(dataDir)
   const wrong: string[] = []

@@ -2,7 +2,7 @@
  * A driver of ours on the fake GitHub, with everything between them that there is between a host and the real one,
  * on a clock that goes a hundred times as fast: GitHub wants a second between two writes.
  */
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { Clock } from '../../../../core/ports.ts'
 import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
@@ -53,8 +53,8 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const members = { [ME]: 'push', [SOMEBODY]: 'push' } as const
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
-  const http = createHttp({ clock: realClock, random: realChance })
-  const clients = createClientPool({ http, clock, random: realChance, log: keptLog() })
+  const http = createHttp({ clock: realClock, random: realRandom })
+  const clients = createClientPool({ http, clock, random: realRandom, log: keptLog() })
   const close = async () => {
     clients.close()
     await http.close()

@@ -2,21 +2,21 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp, retryAfterMs } from '../../../../providers/http/http.ts'
 
 const TOKEN = 'ghp_secret'
 
-interface Said {
+interface RecordedRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingMessage['headers']
   readonly body: string
 }
 
-interface Reply {
+interface ScriptedReply {
   readonly status: number
   readonly json?: unknown
   readonly text?: string
@@ -29,26 +29,26 @@ afterEach(async () => {
 })
 
 /** The replies in their order; the last one again and again. */
-async function github(replies: readonly Reply[], token: string | undefined = TOKEN) {
-  const said: Said[] = []
+async function github(replies: readonly ScriptedReply[], token: string | undefined = TOKEN) {
+  const requests: RecordedRequest[] = []
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (part) => (body += part))
     request.on('end', () => {
-      said.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers, body })
-      const reply = replies[Math.min(said.length, replies.length) - 1]
+      requests.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers, body })
+      const reply = replies[Math.min(requests.length, replies.length) - 1]
       response.writeHead(reply?.status ?? 500, { 'content-type': 'application/json', ...reply?.headers })
       response.end(reply?.text ?? JSON.stringify(reply?.json ?? {}))
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
   open.push(http, { close })
   const made = createCodeHost({ driver: 'github', apiUrl: origin }, token, { http, clock: realClock })
   if (!made.ok) throw new Error(made.refusal.message)
-  return { host: made.value, said, origin }
+  return { host: made.value, requests, origin }
 }
 
 const repo = { full_name: 'ada/lamps' }
@@ -65,7 +65,7 @@ const order = { remote: 'ada/lamps', head: 'mend', base: 'main', title: 'Mend', 
 
 describe('addresses', () => {
   const address = (apiUrl?: string) => {
-    const http = createHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realRandom })
     open.push(http)
     const codehost = { driver: 'github' as const, ...(apiUrl === undefined ? {} : { apiUrl }) }
     const made = createCodeHost(codehost, TOKEN, { http, clock: realClock })
@@ -95,12 +95,12 @@ describe('finding', () => {
       null,
       5,
     ]
-    const { host, said } = await github([{ status: 200, json: [fork, ...others, pull({ draft: true })] }])
+    const { host, requests } = await github([{ status: 200, json: [fork, ...others, pull({ draft: true })] }])
     expect(await find(host)).toEqual({
       ok: true,
       value: { number: 12, url: 'https://github.com/ada/lamps/pull/12', state: 'draft' },
     })
-    expect(said[0]).toMatchObject({
+    expect(requests[0]).toMatchObject({
       method: 'GET',
       url: '/repos/ada/lamps/pulls?state=open&head=ada%3Amend&base=main&per_page=10',
       headers: {
@@ -116,12 +116,12 @@ describe('finding', () => {
   })
 
   test('a renamed repository leads on within its origin, and nowhere else', async () => {
-    const { host, said } = await github([
+    const { host, requests } = await github([
       { status: 301, headers: { location: '/repositories/7/pulls' } },
       { status: 200, json: [pull()] },
     ])
     expect(await find(host)).toMatchObject({ ok: true, value: { number: 12 } })
-    expect(said[1]).toMatchObject({
+    expect(requests[1]).toMatchObject({
       url: '/repositories/7/pulls',
       headers: { authorization: `Bearer ${TOKEN}` },
     })
@@ -130,14 +130,14 @@ describe('finding', () => {
       { status: 302, headers: { location: `${other.origin}/repos/ada/lamps/pulls` } },
     ])
     expect(await find(away.host)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
-    expect(other.said).toEqual([])
+    expect(other.requests).toEqual([])
     const round = await github([{ status: 301, headers: { location: '/again' } }])
     expect(await find(round.host)).toMatchObject({
       refusal: { message: expect.stringMatching(/in circles/) },
     })
   })
 
-  test.each<[Reply, string, RegExp]>([
+  test.each<[ScriptedReply, string, RegExp]>([
     [{ status: 401, json: { message: 'Bad credentials' } }, 'unauthorized', /refused the token; connect/],
     [{ status: 403, json: { message: 'Resource not accessible' } }, 'forbidden', /Resource not accessible/],
     [
@@ -186,16 +186,16 @@ describe('finding', () => {
   })
 
   test('an outage that passes is waited out; one that lasts is told of', async () => {
-    const { host, said } = await github([
+    const { host, requests } = await github([
       { status: 502 },
       { status: 429, headers: { 'retry-after': '0' } },
       { status: 200, json: [pull()] },
     ])
     expect(await find(host)).toMatchObject({ ok: true, value: { number: 12 } })
-    expect(said).toHaveLength(3)
+    expect(requests).toHaveLength(3)
     const down = await github([{ status: 503 }])
     expect(await find(down.host)).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(down.said).toHaveLength(3)
+    expect(down.requests).toHaveLength(3)
   })
 
   test('nobody there, and an answer without end', async () => {
@@ -212,18 +212,18 @@ describe('finding', () => {
   })
 
   test('a name that is none is not asked for', async () => {
-    const { host, said } = await github([{ status: 200, json: [] }])
+    const { host, requests } = await github([{ status: 200, json: [] }])
     expect(await host.findPull('../user', 'x', 'main')).toMatchObject({ refusal: { kind: 'invalid' } })
-    expect(said).toEqual([])
+    expect(requests).toEqual([])
   })
 })
 
 describe('opening', () => {
   test('says all of it', async () => {
-    const { host, said } = await github([{ status: 201, json: pull({ draft: true }) }])
+    const { host, requests } = await github([{ status: 201, json: pull({ draft: true }) }])
     expect(await host.openPull(order)).toMatchObject({ ok: true, value: { number: 12, state: 'draft' } })
-    expect(said[0]).toMatchObject({ method: 'POST', url: '/repos/ada/lamps/pulls' })
-    expect(JSON.parse(said[0]?.body ?? '')).toEqual({
+    expect(requests[0]).toMatchObject({ method: 'POST', url: '/repos/ada/lamps/pulls' })
+    expect(JSON.parse(requests[0]?.body ?? '')).toEqual({
       title: 'Mend',
       head: 'mend',
       base: 'main',
@@ -242,9 +242,9 @@ describe('opening', () => {
   })
 
   test('is not said twice when the first may have been heard', async () => {
-    const { host, said } = await github([{ status: 502 }, { status: 201, json: pull() }])
+    const { host, requests } = await github([{ status: 502 }, { status: 201, json: pull() }])
     expect(await host.openPull(order)).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(said).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 })
 

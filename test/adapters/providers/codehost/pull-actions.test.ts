@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
@@ -111,7 +111,7 @@ describe('GitHub', () => {
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const http = createHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realRandom })
     open.push(() => http.close())
     open.push(() => new Promise((resolve) => server.close(() => resolve())))
     const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

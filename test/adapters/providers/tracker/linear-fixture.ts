@@ -1,5 +1,5 @@
 /** A Linear of the test's own, the driver in front of it, and a clock for both that the test winds. */
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
@@ -12,10 +12,10 @@ import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
 import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
 
-export type Rules = TrackerQuery['rules']
+export type EligibleRules = TrackerQuery['rules']
 
-export const NO_RULES: Rules = { states: [], labels: [], projects: [], assignees: [] }
-export const TODO: Rules = configDefaults.tracker.eligible
+export const NO_RULES: EligibleRules = { states: [], labels: [], projects: [], assignees: [] }
+export const TODO: EligibleRules = configDefaults.tracker.eligible
 
 const checkTicket = createChecker(Ticket)
 
@@ -29,8 +29,8 @@ export class LinearBench {
 
   constructor(linear: FakeLinear) {
     this.linear = linear
-    this.http = createHttp({ clock: realClock, random: realChance })
-    this.clients = createClientPool({ http: this.http, clock: realClock, random: realChance, log: this.log })
+    this.http = createHttp({ clock: realClock, random: realRandom })
+    this.clients = createClientPool({ http: this.http, clock: realClock, random: realRandom, log: this.log })
     this.tracker = this.open()
   }
 
@@ -58,7 +58,7 @@ export class LinearBench {
     return deed(this.linear.world)
   }
 
-  async look(wish: Partial<TrackerQuery> = {}): Promise<TrackerListing> {
+  async listTickets(wish: Partial<TrackerQuery> = {}): Promise<TrackerListing> {
     this.pass(30_000)
     const looked = await this.tracker.listTickets({ rules: TODO, tickets: [], ...wish })
     if (!looked.ok) throw new Error(`${looked.refusal.kind}: ${looked.refusal.message}`)
@@ -75,8 +75,8 @@ export class LinearBench {
   }
 
   /** Identifiers of the eligible, as the host finds them in what is shown. */
-  async eligible(rules: Rules = TODO): Promise<string[]> {
-    const { tickets } = await this.look({ rules })
+  async eligible(rules: EligibleRules = TODO): Promise<string[]> {
+    const { tickets } = await this.listTickets({ rules })
     return namesOf(tickets.filter((tracked) => isEligible(tracked, rules)))
   }
 

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
@@ -98,7 +98,7 @@ export function ground(more: Partial<GitSourcesOptions> & { readonly codehost?: 
   const sources = createGitSources({
     folder: join(folder, 'worker'),
     clock: realClock,
-    random: realChance,
+    random: realRandom,
     codehostFor: (): Result<CodeHost> => yes(codehost),
     ...parts,
   })

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { openWorkerStore } from '../../../../store/worker-store.ts'
 import { isSameHost, passwordPromptFor, protocolOf, withoutUser } from '../../../../worker/git/address.ts'
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
@@ -49,7 +49,7 @@ describe('its surroundings', () => {
     const spool = await openWorkerStore({
       dataDir,
       clock: realClock,
-      random: realChance,
+      random: realRandom,
       log: keptLog(),
       meters: noMeters,
       emergencySpaceBytes: 64 * 1024,

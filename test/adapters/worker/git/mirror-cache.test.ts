@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { yes } from '../../../../core/result.ts'
 import { createGit, type Git, type GitCall } from '../../../../worker/git/git.ts'
 import { KeyedQueue } from '../../../../worker/git/keyed-queue.ts'
@@ -48,7 +48,7 @@ function hostApi(): Desk {
     },
   }
   const folder = join(root, 'repositories')
-  const cache = createMirrorCache({ folder, git: watched, clock: realClock, random: realChance })
+  const cache = createMirrorCache({ folder, git: watched, clock: realClock, random: realRandom })
   return { cache, folder, calls, person, remote, wanted: { name: 'ada/lamps', remote: { address: remote } } }
 }
 

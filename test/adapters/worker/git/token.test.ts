@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
@@ -41,7 +41,7 @@ async function site(
     token: TOKEN,
     ...(before === undefined ? {} : { before }),
   })
-  const http = createHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realRandom })
   open.push(server, http)
   codehost = got(
     createCodeHost({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }),
@@ -163,7 +163,7 @@ test('a fork that it may not push to is refused before any work is done', async 
   }
   const job = { ...withToken(), kind: 'follow-up' as const, followUp: { id: 'fu-1', number: 1 }, pull }
   const run = g.run()
-  const order = { job, folders: run.folders, sandbox: run.sandbox, kept: false }
+  const order = { job, folders: run.folders, sandbox: run.sandbox, isRetained: false }
   expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(
     /^forbidden: bo\/lamps is a fork .* allow edits by maintainers/,
   )

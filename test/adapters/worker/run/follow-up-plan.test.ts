@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realChance, realClock } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { deriveOutcome } from '../../../../core/daemon/outcome.ts'
 import type { AgentOutcome, Execution, ExecutionReport, Progress } from '../../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
@@ -71,7 +71,7 @@ function yard(): Yard {
       const sources = createGitSources({
         folder: join(folder, 'sources'),
         clock,
-        random: realChance,
+        random: realRandom,
         codehostFor,
         git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock }), fault),
       })
