@@ -1,0 +1,94 @@
+/**
+ * Data directories of earlier versions open with the code of today: what was finished is as it was, what was queued
+ * runs, and what was under way when host and worker were killed comes to its end.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from '@jest/globals'
+import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
+import type { FleetResponse } from '../../protocol/worker.ts'
+import { freePort } from '../support/free-ports.ts'
+import { tempFolder, until } from '../support/real-files.ts'
+import { run as runCommand, type Served, serve } from '../support/serve.ts'
+
+const ARCHIVES = join(dirname(fileURLToPath(import.meta.url)), 'golden')
+const OVER = ['completed', 'failed', 'cancelled']
+const END_MS_MAX = 60_000
+
+interface Answers {
+  /** Where the directories lay; the configuration names it. */
+  readonly folder: string
+  readonly all: readonly Run[]
+  readonly memories: MemoriesResponse
+  readonly workers: FleetResponse
+  /** Of the completed run. */
+  readonly events: readonly RunEvent[]
+}
+
+async function unpack(archive: string): Promise<{ folder: string; answers: Answers; fleetPort: number }> {
+  const folder = tempFolder()
+  execFileSync('tar', ['xzf', join(ARCHIVES, archive), '-C', folder])
+  const answers: Answers = JSON.parse(readFileSync(join(folder, 'answers.json'), 'utf8'))
+  const path = join(folder, 'host', 'config.json')
+  const config = JSON.parse(readFileSync(path, 'utf8').replaceAll(answers.folder, folder))
+  const fleetPort = await freePort()
+  config.server.port = 0
+  config.fleet.port = fleetPort
+  writeFileSync(path, JSON.stringify(config))
+  return { folder, answers, fleetPort }
+}
+
+const runsOf = async (host: Served): Promise<Run[]> => (await host.ask('/api/runs')).body as Run[]
+
+const find = (runs: readonly Run[], identifier: string): Run => {
+  const found = runs.find(({ ticket }) => ticket.identifier === identifier)
+  if (found === undefined) throw new Error(`there is no run of ${identifier}`)
+  return found
+}
+
+test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
+  'the directory of %s opens, and its runs come to their end',
+  async (archive) => {
+    const { folder, answers, fleetPort } = await unpack(archive)
+    const host = serve(join(folder, 'host'))
+    await host.launched()
+
+    const runs = await runsOf(host)
+    expect(runs.map(({ id }) => id).sort()).toEqual(answers.all.map(({ id }) => id).sort())
+    for (const identifier of ['GOLD-1', 'GOLD-2']) {
+      const { prState: _, ...before } = find(answers.all, identifier)
+      expect(find(runs, identifier)).toMatchObject(before)
+    }
+    expect(find(runs, 'GOLD-3').status).toBe('running')
+    expect(find(runs, 'GOLD-4')).toMatchObject({ status: 'queued' })
+    expect((await host.ask('/api/memories')).body).toEqual(answers.memories)
+    const completed = find(runs, 'GOLD-1')
+    expect((await host.ask(`/api/runs/${completed.id}/events`)).body).toEqual(answers.events)
+    const artifact = join(folder, 'host', 'runs', completed.id, 'artifacts', 'proof.txt')
+    expect(existsSync(artifact)).toBe(true)
+
+    runCommand(
+      [
+        'worker',
+        '--host',
+        `http://127.0.0.1:${fleetPort}`,
+        '--data-dir',
+        join(folder, 'worker1'),
+        '--concurrency',
+        '1',
+      ],
+      join(folder, 'worker1'),
+    )
+    const isOver = async () => (await runsOf(host)).every(({ status }) => OVER.includes(status))
+    await until('every run is over', isOver, END_MS_MAX)
+    const ends = await runsOf(host)
+    expect(find(ends, 'GOLD-3')).toMatchObject({
+      status: 'failed',
+      error: expect.stringMatching(/^interrupted: /),
+    })
+    expect(find(ends, 'GOLD-4')).toMatchObject({ status: 'completed', costs: [{ label: 'run' }] })
+  },
+  END_MS_MAX + 30_000,
+)
