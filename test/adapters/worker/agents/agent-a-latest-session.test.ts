@@ -1,4 +1,4 @@
-/** Which session a person finds again: the one in which he was last, whatever else lies beside it. */
+/** Tests that a returning person continues the session used last. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -11,7 +11,7 @@ const [OWN, SECOND, THIRD] = [id('a'), id('b'), id('c')]
 
 const minute = (at: number): string => new Date(Date.UTC(2026, 2, 1, 10, at)).toISOString()
 
-/** An answer at that minute; by an agent without a person, unless it says otherwise. */
+/** An answer at that minute in a headless session, unless `changes` say otherwise. */
 const answer = (at: number, changes: object = {}): object => ({
   type: 'assistant',
   timestamp: minute(at),
@@ -40,19 +40,19 @@ const latestOf = (sessions: Sessions, own = OWN): Promise<string> =>
 
 const worked = { [OWN]: [answer(1), answer(2)] }
 
-describe('the session that is found again', () => {
-  test('is the run’s own, where there is no other, or nothing at all', async () => {
+describe('the latest session', () => {
+  test('is the run’s own when no other session exists', async () => {
     expect(await latestOf(worked)).toBe(OWN)
     expect(await latestOf({})).toBe(OWN)
     expect(await latestOf({ [SECOND]: [terminalAnswer(5)] })).toBe(OWN)
     expect(await findLatestSession(openAgentFiles('/nowhere/at/all'), OWN)).toBe(OWN)
   })
 
-  test('is the one in which something was answered last', async () => {
+  test('is the one with the latest answer', async () => {
     const cleared = { ...worked, [SECOND]: [terminalAnswer(3)] }
     expect(await latestOf(cleared)).toBe(SECOND)
     expect(await latestOf({ ...cleared, [THIRD]: [terminalAnswer(4)] })).toBe(THIRD)
-    // Gone back to it, or gone on with by a follow-up.
+    // The person returned to it, or a follow-up continued it.
     expect(await latestOf({ ...cleared, [OWN]: [answer(1), terminalAnswer(5)] })).toBe(OWN)
     expect(await latestOf({ ...cleared, [OWN]: [answer(1), answer(5)] })).toBe(OWN)
     expect(await latestOf({ ...cleared, [THIRD]: [terminalAnswer(2)] })).toBe(SECOND)
@@ -63,7 +63,7 @@ describe('the session that is found again', () => {
     ['that an agent began for its work', [answer(9)]],
     ['that is a nested agent’s', [terminalAnswer(9, { isSidechain: true })]],
     ['that is only a copy', [terminalAnswer(9, { forkedFrom: { sessionId: OWN } })]],
-    ['in which only a failure was told', [terminalAnswer(9, { message: { model: '<synthetic>' } })]],
+    ['in which only a failure was reported', [terminalAnswer(9, { message: { model: '<synthetic>' } })]],
     [
       'that does not say when',
       [terminalAnswer(9, { timestamp: 'soon' }), terminalAnswer(9, { timestamp: 7 })],
@@ -71,16 +71,16 @@ describe('the session that is found again', () => {
     ['that is no such file', ['assistant', null, ['assistant'], { type: 'assistant' }]],
     ['with nothing in it', []],
   ]
-  test.each(silent)('is none %s', async (_, lines) => {
+  test.each(silent)('is not a session %s', async (_, lines) => {
     expect(await latestOf({ ...worked, [SECOND]: lines })).toBe(OWN)
   })
 
-  test('is a branch as soon as something was answered there', async () => {
+  test('is a branch as soon as it has an answer', async () => {
     const branch = [terminalAnswer(3, { forkedFrom: { sessionId: SECOND } }), terminalAnswer(4)]
     expect(await latestOf({ ...worked, [SECOND]: [terminalAnswer(3)], [THIRD]: branch })).toBe(THIRD)
   })
 
-  test('has the name of a session, and is a file of its own', async () => {
+  test('has a session id as its name, and is a regular file', async () => {
     const strange = {
       '--resume': [terminalAnswer(9)],
       [`-${SECOND}`]: [terminalAnswer(9)],
@@ -98,7 +98,7 @@ describe('the session that is found again', () => {
     expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
 
-  test('is looked for only where the run’s own is', async () => {
+  test('is searched only in the project folder of the run’s own', async () => {
     const home = homeWith(worked)
     const other = join(home, '.claude', 'projects', '-elsewhere')
     mkdirSync(other)

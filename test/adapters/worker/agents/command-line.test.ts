@@ -1,4 +1,4 @@
-/** How agents are started: the command lines as they are, and what becomes of them in a real sandbox. */
+/** Tests of the agents' command lines: their text, and their effect in a real sandbox. */
 
 import { execFileSync } from 'node:child_process'
 import {
@@ -41,7 +41,7 @@ const login = { kind: 'login', value: `{"auth_mode":"chatgpt","tokens":{"access_
 
 const agentOf = (more: Partial<AgentTask['agent']>): AgentTask['agent'] => ({ ...taskOf().agent, ...more })
 
-/** What shows of a command: its script, its arguments, its files without what is in them. */
+/** The visible parts of a command: its script, its arguments, and its files without their contents. */
 const visibleParts = ({ command, files, stdin, ...rest }: AgentCommand) => ({
   script: command[2]?.split('\n'),
   args: command.slice(4).join(' '),
@@ -110,13 +110,13 @@ describe('the command line', () => {
     )
   })
 
-  test('agentA continues a session instead of beginning one', () => {
+  test('agentA continues a session instead of starting one', () => {
     const { args } = visibleParts(drivers.agentA.buildCommand(taskOf({ resume: 'aaaa' }), found))
     expect(args).toMatch(/ --resume aaaa$/)
     expect(args).not.toContain('--session-id')
   })
 
-  test('a person goes on with agentA and nobody else; the end of the key is in memory alone', () => {
+  test('a person can continue only agentA; the end of the key is in memory only', () => {
     const task = { agent: { model: 'opus' }, credential: key, environment: {}, resume: 'aaaa' }
     const made = drivers.agentA.buildTerminalCommand?.(task, found)
     if (made === undefined) throw new Error('nobody goes on with agentA')
@@ -185,7 +185,7 @@ describe('the command line', () => {
     expect(made.files[1]?.text).toContain('"selectedType":"gemini-api-key"')
   })
 
-  test("a person's own command line stands in the program's place and keeps the arguments", () => {
+  test('a configured command replaces the program and keeps the arguments', () => {
     const agent = agentOf({ provider: 'agentA', command: 'scripted-agent --slow' })
     const made = drivers.agentA.buildCommand(taskOf({ agent }), { is: 'missing', reason: 'not installed' })
     expect(made.command[2]).toMatch(/\nexec scripted-agent --slow "\$@"$/)
@@ -194,7 +194,7 @@ describe('the command line', () => {
     expect(made.environment).not.toHaveProperty('PATH')
   })
 
-  test.each(kinds)('of %s has no secret and no word of a ticket in it', (kind) => {
+  test.each(kinds)('of %s contains no secret and no ticket text', (kind) => {
     for (const credential of [key, login]) {
       const prompt = 'WORDS OF A TICKET; $(touch /tmp/x)'
       const { files, stdin, ...visible } = drivers[kind].buildCommand(taskOf({ credential, prompt }), found)
@@ -205,7 +205,7 @@ describe('the command line', () => {
     }
   })
 
-  test.each(kinds)('of %s leaves whatever a model is called to one argument', (kind) => {
+  test.each(kinds)('of %s passes any model name as one argument', (kind) => {
     const plainly = drivers[kind].buildCommand(
       taskOf({ agent: { ...taskOf().agent, model: 'm' } }),
       found,
@@ -302,7 +302,7 @@ describe('inside', () => {
     },
   )
 
-  test('what an earlier execution left for agentA is gone, but not its transcripts', async () => {
+  test('leftovers of an earlier agentA execution are removed, except its transcripts', async () => {
     const plant = [
       'mkdir -p $HOME/.claude/projects/-work/memory $HOME/.claude/agents/locked',
       'echo "{}" > $HOME/.claude/projects/-work/s.jsonl',
@@ -328,7 +328,7 @@ describe('inside', () => {
     ])
   })
 
-  test("a link in the place of agentA's folder leads nowhere", async () => {
+  test("a link in place of agentA's folder is not followed", async () => {
     mkdirSync(join(work, 'elsewhere'))
     writeFileSync(join(work, 'elsewhere', 'kept'), '')
     symlinkSync('/work/elsewhere', join(home, '.claude'))

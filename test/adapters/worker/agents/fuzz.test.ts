@@ -1,4 +1,4 @@
-/** Listeners hear anything at all, in any order, and lose none of it. */
+/** Tests that listeners accept any input in any order, and lose none of it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createChecker } from '../../../../protocol/parse.ts'
@@ -25,7 +25,7 @@ function checkObservations(observations: readonly AgentObservation[]): void {
   }
 }
 
-/** What of a line must come out again: its object as an event, or its characters as log text. */
+/** The content of a line that must be reported: its object as an event, or its characters as log text. */
 const textOf = (observations: readonly AgentObservation[]): string =>
   observations
     .flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : []))
@@ -74,7 +74,7 @@ const FIELDS = [
   'total_cost_usd',
 ]
 
-/** Objects that look like the agent's, with the wrong things in them, `type` at any place. */
+/** Objects that resemble the agent's, with wrong values, and `type` at any position. */
 const lookalike = fc
   .tuple(
     fc.dictionary(
@@ -85,7 +85,7 @@ const lookalike = fc
   )
   .map(([fields, type]) => JSON.stringify({ ...fields, type }))
 
-describe.each(kinds)('what %s may say', (kind) => {
+describe.each(kinds)('any output of %s', (kind) => {
   const line = fc.oneof(
     anything,
     lookalike,
@@ -94,7 +94,7 @@ describe.each(kinds)('what %s may say', (kind) => {
     fc.constantFrom(...samples[kind].flatMap(sample)).map((text) => text.slice(0, text.length / 2)),
   )
 
-  test('is accounted for line by line, and never more than events can hold', () => {
+  test('is reported line by line, within the limits of events', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 30 }), fc.integer({ min: 0, max: 255 }), (lines, code) => {
         const listener = listeners[kind](taskOf())
@@ -118,7 +118,7 @@ describe.each(kinds)('what %s may say', (kind) => {
     )
   })
 
-  test('is heard the same however its bytes come', () => {
+  test('gives the same result however its bytes are split', () => {
     const stream = Buffer.from(`${samples[kind].flatMap(sample).join('\n')}\nplain\n`)
     const hear = (chunks: readonly Uint8Array[]) => {
       const reader = createLineReader()
@@ -140,7 +140,7 @@ describe.each(kinds)('what %s may say', (kind) => {
     )
   })
 
-  test('of garbage, every visible character comes out', () => {
+  test('that is garbage is reported with every visible character', () => {
     const visible = fc
       .string({ unit: 'grapheme', minLength: 1 })
       .filter((text) => /\S/.test(text) && !text.includes('\n') && objectOf(text) === undefined)
@@ -152,7 +152,7 @@ describe.each(kinds)('what %s may say', (kind) => {
     )
   })
 
-  test('of megabytes in one line comes out in pieces that fit', () => {
+  test('with megabytes in one line is split into events that fit', () => {
     const text = 'x\u00e9'.repeat(500_000)
     const observations = listeners[kind](taskOf()).onOutputLine(text, AT)
     checkObservations(observations)

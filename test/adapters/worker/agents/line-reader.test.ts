@@ -1,4 +1,4 @@
-/** Bytes into lines, and lines made fit to show: by example, and for whatever comes. */
+/** Tests of the line reader and of printable text: by example, and for random input. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -17,17 +17,17 @@ function linesOf(chunks: readonly Uint8Array[]): string[] {
 const bytes = (text: string): Buffer => Buffer.from(text)
 
 describe('lines', () => {
-  test('end with a newline, or with the stream, and lose the carriage return', () => {
+  test('end with a newline or with the stream, and lose the carriage return', () => {
     expect(linesOf([bytes('a\nb\r\n\r\n\nc')])).toEqual(['a', 'b', '', '', 'c'])
     expect(linesOf([bytes('a\n')])).toEqual(['a'])
     expect(linesOf([])).toEqual([])
   })
 
-  test('keep what is no text as a sign that something was there', () => {
+  test('replace invalid UTF-8 by a visible sign', () => {
     expect(linesOf([Buffer.from([0xff, 0x41, 0x00, 0x0a])])).toEqual(['\ufffdA\0'])
   })
 
-  test('are the same however their bytes were cut', () => {
+  test('are the same however their bytes are split', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ maxLength: 400 }),
@@ -47,12 +47,12 @@ describe('lines', () => {
     )
   })
 
-  test('of megabytes come out whole', () => {
+  test('of megabytes stay complete', () => {
     const long = 'é'.repeat(LINE_BYTES_MAX / 2)
     expect(linesOf([bytes(`${long}\nnext`)])).toEqual([long, 'next'])
   })
 
-  test('that are too long keep their beginning, a mark, and their place', () => {
+  test('that are too long keep their beginning, a note, and their position', () => {
     const chunk = Buffer.alloc(1024 * 1024, 'x')
     const chunks = [bytes('first\n'), ...Array.from({ length: 20 }, () => chunk), bytes('\nlast')]
     const lines = linesOf(chunks)
@@ -61,7 +61,7 @@ describe('lines', () => {
     expect(lines[1]).toMatch(/^x{65536}… \[cut: 20905984 more bytes in this line\]$/)
   })
 
-  test('do not change when the reader of the bytes uses its buffer again', () => {
+  test('do not change when the caller reuses its buffer', () => {
     const reader = createLineReader()
     const buffer = Buffer.from('abc')
     reader.push(buffer)
@@ -70,11 +70,11 @@ describe('lines', () => {
   })
 })
 
-/** What a terminal would obey. Tab and newline are all that is left of it. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about
+/** Characters that a terminal interprets, except tab and newline. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const RAW = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
 
-describe('what is shown', () => {
+describe('printable text', () => {
   test.each([
     ['\u001b[1;31mred\u001b[0m', 'red'],
     ['\u001b]0;title\u0007text', 'text'],
@@ -92,7 +92,7 @@ describe('what is shown', () => {
     expect(toPrintable(text)).toBe(expected)
   })
 
-  test('never has anything in it that a terminal obeys, and is not changed by being shown again', () => {
+  test('contains no characters that a terminal interprets, and does not change when converted again', () => {
     const wild = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.string({

@@ -1,4 +1,4 @@
-/** What each captured stream comes to, with the figures read off the streams themselves. */
+/** Tests of the outcome of each recorded stream, with figures taken from the streams themselves. */
 import { describe, expect, test } from '@jest/globals'
 import type { AgentExit, AgentTask } from '../../../../worker/agents/agent.ts'
 import { AT, listeners, runListener, sample, summarize, taskOf, withModel } from './recorded-events.ts'
@@ -7,7 +7,7 @@ const summaryOf = (name: string, exit: AgentExit, more: Partial<AgentTask> = {})
   summarize(runListener(name.split('-')[0] as keyof typeof listeners, sample(name), exit, more))
 
 describe('agentA', () => {
-  test('a run that ends well has its last words, its bill and its session', () => {
+  test('a successful run has its last text, cost and session', () => {
     expect(summaryOf('claude-success', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
@@ -18,7 +18,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('lines that repeat an answer are one turn', () => {
+  test('lines that repeat an answer count as one turn', () => {
     expect(summaryOf('claude-tool-use', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
@@ -29,7 +29,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('the bill has nested agents in it, the turns have not', () => {
+  test('the cost includes nested agents, the turns do not', () => {
     expect(summaryOf('claude-subagent', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
@@ -40,7 +40,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('a resumed session is billed for what is new', () => {
+  test('a resumed session costs only its new usage', () => {
     expect(
       summaryOf('claude-resume', { code: 0 }, { resume: '11111111-2222-4333-8444-555555555555' }),
     ).toEqual([
@@ -53,17 +53,17 @@ describe('agentA', () => {
     ])
   })
 
-  test('with a subscription the dollars are an estimate', () => {
+  test('with a subscription the cost is an estimate', () => {
     expect(summaryOf('claude-oauth-allowed', { code: 0 })).toContain(
       'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099 estimated',
     )
   })
 
-  test('a denied tool is not a failed run', () => {
+  test('a denied tool does not fail the run', () => {
     expect(summaryOf('claude-permission-denied', { code: 0 })[0]).toBe('done')
   })
 
-  test('a limit of the subscription says when it ends', () => {
+  test('a subscription limit reports when it ends', () => {
     expect(summaryOf('claude-usage-limit-oauth', { code: 1 })).toEqual([
       "limit: You've hit your 5-hour limit · resets 2:17am (UTC)",
       'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0 estimated',
@@ -74,7 +74,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('too many requests for a key are a limit without an end', () => {
+  test('rate limiting of a key is a limit without an end', () => {
     const text =
       "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later."
     expect(summaryOf('claude-429-api-key', { code: 1 })).toEqual([
@@ -101,7 +101,7 @@ describe('agentA', () => {
     expect(summaryOf(name, { code: 1 })[0]).toBe(first)
   })
 
-  test('a session that is not there is reported as no session', () => {
+  test('a missing session is not reported as a session', () => {
     expect(summaryOf('claude-resume-unknown', { code: 1 }, { resume: '9' })).toEqual([
       'failed: No conversation found with session ID: 99999999-2222-4333-8444-555555555555',
       'no model: 0 in, 0 out, 0 read, 0 written, $0 estimated',
@@ -110,7 +110,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('interrupted, it still says what it has spent', () => {
+  test('an interrupted agent still reports its cost', () => {
     expect(summaryOf('claude-sigint', { code: 0 })).toEqual([
       'interrupted: the agent was interrupted',
       'summary: w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10',
@@ -130,7 +130,7 @@ describe('agentA', () => {
     ],
     [{ code: 0 }, 'failed: the agent ended with exit code 0 before it reported a result'],
     [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result'],
-  ])('without a result, %j is told by how it ended, with what is known of its use', (exit, first) => {
+  ])('without a result, %j decides the verdict, with the observed usage', (exit, first) => {
     const lines = sample('claude-tool-use').slice(0, -1)
     expect(summarize(runListener('claude', lines, exit))).toEqual([
       first,
@@ -143,14 +143,14 @@ describe('agentA', () => {
     ])
   })
 
-  test('killed after it has said that it is done, it is done', () => {
+  test('an agent killed after its result is done', () => {
     expect(summaryOf('claude-success', { signal: 'SIGKILL' })[0]).toBe('done')
     expect(summaryOf('claude-success', { code: 1 })[0]).toBe(
       'failed: the agent ended with exit code 1 after it had reported a result',
     )
   })
 
-  test('what goes on after a result is not done until the next one', () => {
+  test('work after a result makes the run undone until the next result', () => {
     const [init = '', words = '', result = ''] = sample('claude-success')
     const other = words.replaceAll('msg_1', 'msg_2')
     expect(summarize(runListener('claude', [init, words, result, other], { code: 137 }))[0]).toMatch(
@@ -164,7 +164,7 @@ describe('agentA', () => {
     ])
   })
 
-  test('several models are rows of a breakdown, and their sum is the entry', () => {
+  test('several models become a breakdown, and their sum the entry', () => {
     const usage = { inputTokens: 10, outputTokens: 1, cacheReadInputTokens: 5, cacheCreationInputTokens: 2 }
     const result = {
       session_id: 's',
@@ -188,14 +188,14 @@ describe('agentA', () => {
     ])
   })
 
-  test('a model that it prices by guess makes the bill an estimate', () => {
+  test('a model of unknown price makes the cost an estimate', () => {
     const lines = sample('claude-success').map((line) =>
       line.replaceAll('"costBasis":"list"', '"costBasis":"unknown"'),
     )
     expect(runListener('claude', lines, { code: 0 }).report.cost?.estimated).toBe(true)
   })
 
-  test('an older release, which does not say what is new, is believed for a new session only', () => {
+  test('the total of an older release is used for a new session only', () => {
     const lines = sample('claude-resume').map((line) =>
       line.replace('"model_usage_since_last_result"', '"something_else"'),
     )
@@ -209,7 +209,7 @@ describe('agentA', () => {
 })
 
 describe('agentB', () => {
-  test('errors that it gets over are no failure, and the sum is split as everybody else splits it', () => {
+  test('recovered errors are no failure, and tokens are split as for other agents', () => {
     expect(summaryOf('codex-tool-use', { code: 0 }, withModel('gpt-6-sol'))).toEqual([
       'done',
       'summary: All done.',
@@ -220,7 +220,7 @@ describe('agentB', () => {
     ])
   })
 
-  test('a model that nobody named has no price', () => {
+  test('an unnamed model has no price', () => {
     expect(summaryOf('codex-resume', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
@@ -230,7 +230,7 @@ describe('agentB', () => {
     ])
   })
 
-  test('a plan that is used up says until when', () => {
+  test('an exhausted plan reports when it resets', () => {
     const text =
       'You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit https://chatgpt.com/settings/usage to purchase more credits or try again at 2:22 AM.'
     expect(summaryOf('codex-usage-limit', { code: 1 })).toEqual([
@@ -258,14 +258,14 @@ describe('agentB', () => {
   test.each([
     [{ code: 143 }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
     [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result: no such model'],
-  ])('cut off, %j is told by how it ended', (exit, first) => {
+  ])('without a result, the exit %j decides the verdict', (exit, first) => {
     const lines = sample('codex-tool-use').slice(0, -1)
     expect(summarize(runListener('codex', lines, exit, {}, ['no such model', '']))[0]).toBe(first)
   })
 })
 
 describe('agentC', () => {
-  test('thinking is output, and what is cached is not input', () => {
+  test('thinking counts as output, and cached tokens do not count as input', () => {
     expect(summaryOf('gemini-tool-use', { code: 0 })).toEqual([
       'done',
       'summary: All done.',
@@ -279,7 +279,7 @@ describe('agentC', () => {
     )
   })
 
-  test('a quota that is used up is a limit, and a refused key a failure', () => {
+  test('an exhausted quota is a limit, a refused key a failure', () => {
     expect(summaryOf('gemini-quota', { code: 1 })).toEqual([
       'limit: You have exhausted your daily quota on this model.',
       'gemini-3.8-flash: 0 in, 0 out, 0 read, 0 written, $0 estimated',
@@ -300,18 +300,18 @@ describe('agentC', () => {
     [{ code: 53 }, 'failed: the agent reached its limit of turns'],
     [{ code: 130 }, 'interrupted: the agent was ended by SIGINT before it reported a result'],
     [{ code: 173 }, 'limit: the agent ended with exit code 173 before it reported a result'],
-  ])('without a result, %j is told by its exit code', (exit, first) => {
+  ])('without a result, the exit code %j gives the reason', (exit, first) => {
     expect(summarize(runListener('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toBe(first)
   })
 
-  test('words that come in pieces are one answer', () => {
+  test('text in several chunks is one answer', () => {
     const [init = '', , words = '', result = ''] = sample('gemini-success')
     const lines = [init, words.replace('All done.', 'All '), words.replace('All done.', 'is well.'), result]
     expect(runListener('gemini', lines, { code: 0 }).report.summary).toBe('All is well.')
   })
 })
 
-test('what is no JSON is a log line, on the stream it came from', () => {
+test('output that is not JSON becomes a log line of its stream', () => {
   const listener = listeners.claude(taskOf())
   expect([
     ...listener.onOutputLine('npm warn x', AT),

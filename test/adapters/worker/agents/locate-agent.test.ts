@@ -1,11 +1,11 @@
-/** Programs found where people install them, and what is shown of them; on a real disk. */
+/** Tests of locating programs where people install them, and of the mounted paths, on a real disk. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import { locateProgram, type SearchPlace } from '../../../../worker/agents/locate-agent.ts'
 
 const WANTED = { program: 'agent', installCommand: 'npm install agent' }
-/** Not below /tmp, which a sandbox has for itself. */
+/** Not below /tmp, which a sandbox mounts itself. */
 let home = ''
 
 beforeEach(() => {
@@ -34,7 +34,7 @@ const where = (...folders: string[]): SearchPlace => ({
   hasOwnUsers: false,
 })
 
-test('a package of nvm is shown with its interpreter, and nothing else of the home', async () => {
+test('a package of nvm is mounted with its interpreter, and nothing else of the home folder', async () => {
   const version = '.nvm/versions/node/v20.1.0'
   const program = file(`${version}/lib/node_modules/@x/agent/cli.js`, '#!/usr/bin/env node\nrun()')
   const node = file(`${version}/bin/node`)
@@ -47,7 +47,7 @@ test('a package of nvm is shown with its interpreter, and nothing else of the ho
   })
 })
 
-test('one file of its own is shown as that file', async () => {
+test('a single file is mounted as that file', async () => {
   const program = file('.local/share/agent/versions/2.1')
   link('.local/bin/agent', '../share/agent/versions/2.1')
   expect(await locateProgram(WANTED, where('.local/bin'))).toEqual({
@@ -57,7 +57,7 @@ test('one file of its own is shown as that file', async () => {
   })
 })
 
-test('a package whose parts lie in a store of their own is shown with the store', async () => {
+test('a package with parts in a package store is mounted with the store', async () => {
   file('pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js', '#!/bin/sh\n')
   link('bin/agent', '../pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js')
   expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
@@ -65,7 +65,7 @@ test('a package whose parts lie in a store of their own is shown with the store'
   })
 })
 
-test('what is in /usr needs nothing', async () => {
+test('a program in /usr needs no mounts', async () => {
   expect(await locateProgram({ ...WANTED, program: 'env' }, where())).toEqual({
     is: 'found',
     program: '/usr/bin/env',
@@ -73,7 +73,7 @@ test('what is in /usr needs nothing', async () => {
   })
 })
 
-test('what is not there, not executable or no file is not found, and the answer has the cure', async () => {
+test('a missing, non-executable or irregular file is not found, and the reason names the install command', async () => {
   file('a/agent', 'x', 0o644)
   mkdirSync(join(home, 'b/agent'), { recursive: true })
   link('c/agent', 'nowhere')
@@ -86,7 +86,7 @@ test('what is not there, not executable or no file is not found, and the answer 
 test.each([
   ['#!/usr/bin/env nowhere-at-all', /needs nowhere-at-all, which is not on the worker's PATH/],
   ['#!/nowhere/node', /needs \/nowhere\/node/],
-])('a script written for %s is missing it', async (line, reason) => {
+])('a script for %s is missing its interpreter', async (line, reason) => {
   file('bin/agent', `${line}\n`)
   expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
     is: 'missing',
@@ -94,7 +94,7 @@ test.each([
   })
 })
 
-test('a program that only starts others by their name is refused', async () => {
+test('a version manager is refused', async () => {
   file('.volta/bin/volta-shim')
   link('.volta/bin/agent', 'volta-shim')
   expect(await locateProgram(WANTED, where('.volta/bin'))).toMatchObject({
@@ -103,7 +103,7 @@ test('a program that only starts others by their name is refused', async () => {
   })
 })
 
-test('a home folder is never shown, however a package lies in it', async () => {
+test('a home folder is never mounted, wherever a package lies in it', async () => {
   file('.pnpm/agent@1/node_modules/agent/cli', 'ELF')
   link('bin/agent', '../.pnpm/agent@1/node_modules/agent/cli')
   expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
@@ -112,7 +112,7 @@ test('a home folder is never shown, however a package lies in it', async () => {
   })
 })
 
-test('what other users may not enter is refused where sandboxes run as one, with the folder', async () => {
+test('a folder closed to other users is refused by name where sandboxes run as other users', async () => {
   file('closed/bin/agent')
   chmodSync(join(home, 'closed'), 0o700)
   expect(await locateProgram(WANTED, where('closed/bin'))).toMatchObject({ is: 'found' })

@@ -1,4 +1,4 @@
-/** Agents' captured output, listened to, and what came of it in a form that one can read. */
+/** Runs listeners over recorded agent output, and summarizes the result as readable lines. */
 import { readFileSync } from 'node:fs'
 import { PRICES } from '../../../../core/run/price-table.ts'
 import type {
@@ -58,7 +58,7 @@ export function runListener(
   return { observations, report: listener.onExit(exit, AT) }
 }
 
-/** A line for the verdict and one for each other thing that is known. */
+/** Returns a line for the verdict and one for each other known fact. */
 export function summarize({ observations, report }: ListenerRun): string[] {
   const { verdict, reason, summary, cost, costIsPartial, events } = report
   return [

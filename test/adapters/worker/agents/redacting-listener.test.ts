@@ -1,4 +1,4 @@
-/** What an agent says of its own secret, and when a limit ends in its words. */
+/** Tests of the redaction of secrets, and of parsing the end of a usage limit. */
 import { describe, expect, test } from '@jest/globals'
 import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
 import { parseResetTime } from '../../../../worker/agents/reset-time.ts'
@@ -6,7 +6,7 @@ import { AT, taskOf } from './recorded-events.ts'
 
 const drivers = createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false })
 
-test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its secret', (kind) => {
+test.each(['agentA', 'agentB', 'agentC'] as const)('the secret of %s is redacted from its output', (kind) => {
   const credentials = [
     { kind: 'api-key', value: 'sk-planted-secret-1\n' },
     {
@@ -30,7 +30,7 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its s
   }
 })
 
-test('what else it was given it is not heard saying either', () => {
+test('further secrets are redacted too', () => {
   const listener = drivers.agentA.createListener(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
   const said = [listener.onOutputLine('GH_TOKEN=ghp_planted_token_1', AT), listener.onExit({ code: 1 }, AT)]
   expect(JSON.stringify(said)).not.toContain('planted')

@@ -1,4 +1,4 @@
-/** Usage out of transcripts: every token once, and not one word. */
+/** Tests of usage from transcripts: every token once, and no conversation text. */
 import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -45,7 +45,7 @@ interface RecordedAnswer {
   readonly words?: string
 }
 
-/** As agentA writes it, with more in it than anybody asks for. */
+/** An answer as agentA records it, with additional fields. */
 const answer = ({ id, out = 40, model = 'claude-sonnet-4-5', at = AT, words = '' }: RecordedAnswer) => ({
   type: 'assistant',
   timestamp: at,
@@ -71,7 +71,7 @@ const answer = ({ id, out = 40, model = 'claude-sonnet-4-5', at = AT, words = ''
 describe('agentA', () => {
   const main = `.claude/projects/-work/${SESSION}.jsonl`
 
-  test('an answer counts once, as it was told last, and nested agents have snapshots of their own', async () => {
+  test('an answer counts once, with its latest figures, and nested agents have snapshots of their own', async () => {
     put(main, [
       { type: 'user', message: { role: 'user', content: 'Please.' } },
       answer({ id: 'msg_1', out: 1 }),
@@ -109,7 +109,7 @@ describe('agentA', () => {
     }
   })
 
-  describe('when a person was at it', () => {
+  describe('after a person took over', () => {
     const CAME = '2026-11-21T02:00:00.000Z'
     const LATER = '2026-11-21T02:30:00.000Z'
     const [CLEARED, BRANCH] = ['66666666-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555']
@@ -122,12 +122,12 @@ describe('agentA', () => {
         ],
       )
 
-    test('what other sessions have used since counts as its own, each answer once', async () => {
+    test('later usage of other sessions is added, each answer once', async () => {
       put(main, [answer({ id: 'msg_1' }), answer({ id: 'msg_2', at: LATER })])
       put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, [
         answer({ id: 'msg_3', at: LATER }),
       ])
-      // Cleared: begun anew. What an execution of the run has used elsewhere was told with it.
+      // A cleared session. Usage of earlier executions of the run elsewhere is already reported with those.
       put(`.claude/projects/-work/${CLEARED}.jsonl`, [
         answer({ id: 'msg_0' }),
         answer({ id: 'msg_4', at: LATER, out: 1 }),
@@ -136,7 +136,7 @@ describe('agentA', () => {
       put(`.claude/projects/-work/${CLEARED}/subagents/agent-bea77.jsonl`, [
         answer({ id: 'msg_5', at: LATER }),
       ])
-      // Branched: it begins as a copy.
+      // A branch starts as a copy.
       put(`.claude/projects/-work/${BRANCH}.jsonl`, [
         ...['msg_1', 'msg_2', 'msg_3', 'msg_4'].map((id) => answer({ id, at: LATER })),
         answer({ id: 'msg_6', at: CAME }),
@@ -155,14 +155,14 @@ describe('agentA', () => {
       ])
     })
 
-    test('a session that was cleared before its first answer has the others’ use all the same', async () => {
+    test('a session cleared before its first answer still gets the usage of other sessions', async () => {
       put(main, [{ type: 'user', message: { role: 'user', content: '/clear' } }])
       put(`.claude/projects/-work/${CLEARED}.jsonl`, [answer({ id: 'msg_4', at: LATER })])
       expect(await used(CAME)).toEqual([[SESSION, undefined, ['msg_4']]])
       expect(await used()).toEqual([])
     })
 
-    test('more transcripts than people make are not read', async () => {
+    test('the number of transcripts read is limited', async () => {
       const names = Array.from({ length: 2_100 }, (_, n) => `s${n}.jsonl`)
       const many: AgentFiles = {
         list: async (folder) =>
@@ -176,9 +176,9 @@ describe('agentA', () => {
     })
   })
 
-  describe('what it has used without an answer', () => {
+  describe('unreported usage', () => {
     const PLAIN = 'claude-sonnet-4-5'
-    /** So many calls, each of which uses what an answer does. */
+    /** The usage of several calls, each like that of an answer. */
     const account = (calls: number, model = PLAIN) => ({
       type: 'cost-state',
       sessionId: SESSION,
@@ -203,7 +203,7 @@ describe('agentA', () => {
     const calls = (entries: readonly { readonly inputTokens: number; readonly outputTokens: number }[]) =>
       entries.map(({ inputTokens, outputTokens }) => [inputTokens / 100, outputTokens / 40])
 
-    test('is in its accounts of the whole, and counts once, when it was', async () => {
+    test('is found in session totals, and counts once, at its instant', async () => {
       const lines: unknown[] = [
         answer({ id: 'msg_1', at: instant(1), model: `${PLAIN}-20250929` }),
         account(1),
@@ -225,12 +225,12 @@ describe('agentA', () => {
       ])
     })
 
-    test('is none of what nested agents have answered, nor of what a branch has copied', async () => {
+    test('excludes answers of nested agents and copied answers of a branch', async () => {
       const nested = `.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`
       put(nested, [answer({ id: 'msg_2', at: instant(5) })])
-      // Left before the nested agent was done with its answer.
+      // The total was written before the nested agent completed its answer.
       put(main, [answer({ id: 'msg_1', at: instant(1) }), account(2)])
-      // Its name comes first, and it has what it was begun with first.
+      // The branch's name sorts first, and its copied lines come first.
       const branch = '.claude/projects/-work/0aaaaaaa-2222-4333-8444-555555555555.jsonl'
       const cleared = '.claude/projects/-work/1aaaaaaa-2222-4333-8444-555555555555.jsonl'
       put(cleared, [answer({ id: 'msg_4', at: instant(1) }), account(1)])
@@ -240,11 +240,11 @@ describe('agentA', () => {
         summedUp(7),
         account(2),
       ])
-      // Two of its own, three of the others, of which one was for summing up.
+      // Two of its own, three of other sessions, one of them for summarizing.
       expect(calls(await used(instant(0)))).toEqual(Array(5).fill([1, 1]))
     })
 
-    test('is none of what the session has answered in another project before', async () => {
+    test('excludes earlier answers of the session in another project', async () => {
       put(main, [
         answer({ id: 'msg_1', at: instant(1) }),
         answer({ id: 'msg_2', at: instant(2) }),
@@ -257,14 +257,14 @@ describe('agentA', () => {
       expect(calls(await used())).toEqual(Array(3).fill([1, 1]))
     })
 
-    test('is nothing where an account cannot be compared', async () => {
+    test('is ignored when a total cannot be compared', async () => {
       for (const wrong of [account(3, 'claude-opus-4-5'), { ...account(3), modelUsage: [] }, account(0)]) {
         put(main, [account(9), answer({ id: 'msg_1', at: instant(1) }), wrong])
         expect(calls(await used())).toEqual([[1, 1]])
       }
     })
 
-    test('is nothing where there are more answers than are remembered, however many transcripts they are in', async () => {
+    test('is ignored above the limit of answers, in however many transcripts they are', async () => {
       const begin = createAnswersFactory()
       const use = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 }
       const transcripts = Array.from({ length: 3 }, (_, nth) => {
@@ -284,7 +284,7 @@ describe('agentA', () => {
       expect(own?.entries.map(({ id }) => id)).toEqual(['msg_1:req_011fake'])
     })
 
-    test('leaves nothing out and brings nothing up twice, whenever it is asked', async () => {
+    test('is complete and never counted twice, whenever it is read', async () => {
       const deed = fc.constantFrom('answers', 'sums up', 'nested agent answers', 'accounts')
       await fc.assert(
         fc.asyncProperty(fc.array(deed, { maxLength: 25 }), async (deeds) => {
@@ -311,7 +311,7 @@ describe('agentA', () => {
     })
   })
 
-  test('an answer from far ahead was told when the one before it was, and later ones are younger', async () => {
+  test('an answer with a far future instant gets the instant of the one before it', async () => {
     const read = Date.parse(AT) + 60_000
     const wrong = ['9999-12-31T23:59:59.999Z', new Date(read + 2 * 86_400_000).toISOString(), 'tomorrow']
     const [before, after] = [AT, new Date(read).toISOString()]
@@ -326,7 +326,7 @@ describe('agentA', () => {
     }
   })
 
-  test('no word of a transcript comes out, wherever it stands', async () => {
+  test('no text of a transcript is reported, wherever it occurs', async () => {
     const WORD = 'PLANTED'
     const words = fc.string({ maxLength: 8 }).map((text) => `${text} ${WORD} ${text}`)
     const wild = fc.anything({ values: [words, fc.nat()], key: words, maxDepth: 3 })
@@ -361,7 +361,7 @@ describe('agentA', () => {
     )
   })
 
-  test('more answers than a snapshot holds lose their order, and no token', async () => {
+  test('answers above the limit of a snapshot are merged without losing a token', async () => {
     const count = USAGE_ENTRIES_MAX + 500
     put(
       main,
@@ -372,7 +372,7 @@ describe('agentA', () => {
     expect(snapshot?.entries.reduce((sum, entry) => sum + entry.outputTokens, 0)).toBe(count)
   })
 
-  test('links, second names and ways out lead to nothing', async () => {
+  test('links, hard links and paths outside are not followed', async () => {
     const secret = put('elsewhere/file', [answer({ id: 'msg_1' })])
     mkdirSync(join(home, '.claude/projects/-work'), { recursive: true })
     const place = join(home, main)
@@ -391,14 +391,14 @@ describe('agentA', () => {
   })
 })
 
-describe('an agent that leaves more than anybody reads', () => {
+describe('limits of reading', () => {
   const linesOf = async (files: ReturnType<typeof openAgentFiles>, path: string): Promise<number> => {
     let count = 0
     for await (const _ of files.lines(path)) count += 1
     return count
   }
 
-  test('of files that are large and empty, no more is read than a session leaves', async () => {
+  test('bound the bytes read from large sparse files', async () => {
     const names = ['first', 'second', 'third']
     for (const name of names) truncateSync(put(name, ['']), 512 * 1024 * 1024)
     const files = openAgentFiles(home)
@@ -407,13 +407,13 @@ describe('an agent that leaves more than anybody reads', () => {
     expect(counts).toEqual([1, 1, 0])
   })
 
-  test('of names, no more is remembered than there may be', async () => {
+  test('bound the number of names', async () => {
     mkdirSync(join(home, 'many'), { recursive: true })
     for (let n = 0; n < 10_100; n += 1) mkdirSync(join(home, 'many', `${n}`))
     expect(await openAgentFiles(home).list('many')).toHaveLength(10_000)
   })
 
-  test('nothing is read any more when nobody waits for it', async () => {
+  test('stop reading when the result is no longer wanted', async () => {
     put('lines', ['one', 'two'])
     expect(await linesOf(openAgentFiles(home), 'lines')).toBe(2)
     expect(
@@ -428,7 +428,7 @@ describe('an agent that leaves more than anybody reads', () => {
   })
 })
 
-test('of a session no more responses are remembered than it may have, however many files tell of them', async () => {
+test('the responses of a session are limited, in however many files they are recorded', async () => {
   async function* told(name: string, count: number) {
     for (let n = 0; n < count; n += 1) yield JSON.stringify(answer({ id: `msg_${name}${n}` }))
   }
@@ -464,7 +464,7 @@ describe('agentB', () => {
     },
   })
 
-  test('each response is an entry under the model of its turn, and a copied one is not counted again', async () => {
+  test('each response is an entry with the model of its turn, and a copied one is not counted again', async () => {
     put(`${folder}/rollout-2026-11-21T16-30-31-${THREAD}.jsonl`, [
       { type: 'session_meta', payload: { base_instructions: { text: 'Words.' } } },
       context('gpt-6-sol'),
@@ -531,7 +531,7 @@ test('agentC keeps no records', async () => {
   expect(await agentC.readUsage(openAgentFiles(home), SESSION)).toEqual([])
 })
 
-describe('the bill from transcripts', () => {
+describe('the cost from transcripts', () => {
   const entry = {
     id: 'a',
     at: AT,
@@ -547,19 +547,19 @@ describe('the bill from transcripts', () => {
     entries: [entry, { ...entry, id: 'b', at: '2026-11-21T02:00:00.000Z' }],
   }
 
-  test('knows a long request for what it is', () => {
+  test('includes the surcharge for a long request', () => {
     const cost = costFromUsage('agentB', [{ ...snapshot, entries: [entry] }], PRICES)
     expect(cost).toMatchObject({ model: 'gpt-6-sol', costUsd: 1.20015, estimated: true })
   })
 
-  test('leaves out what was used before', () => {
+  test('excludes earlier usage', () => {
     expect(costFromUsage('agentB', [snapshot], PRICES, '2026-11-21T01:45:00.000Z')).toMatchObject({
       inputTokens: 300_000,
     })
     expect(costFromUsage('agentB', [snapshot], PRICES, '2026-11-22T00:00:00.000Z')).toBeUndefined()
   })
 
-  test('is preferred to what was seen on the way, and not to an agent’s own', () => {
+  test('is preferred to observed usage, but not to the agent’s own report', () => {
     const cost = {
       label: 'run',
       provider: 'agentA',

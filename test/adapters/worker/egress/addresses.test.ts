@@ -1,10 +1,10 @@
-/** Which addresses a sandbox may reach, by table, and against another reader of the same blocks. */
+/** Tests of public addresses: by table, and against an independent implementation. */
 import { BlockList } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isPublic, isPublicAndRemote } from '../../../../worker/sandbox/egress/addresses.ts'
 
-describe('what is out in the world', () => {
+describe('public addresses', () => {
   test.each([
     '1.1.1.1',
     '9.255.255.255',
@@ -36,7 +36,7 @@ describe('what is out in the world', () => {
   })
 })
 
-describe('what is not', () => {
+describe('addresses that are not public', () => {
   test.each([
     ['this network', ['0.0.0.0', '0.1.2.3']],
     ['loopback', ['127.0.0.1', '127.255.255.254', '::1']],
@@ -93,7 +93,7 @@ describe('what is not', () => {
   })
 })
 
-test('a machine does not reach itself by its public name, however that is written', () => {
+test('a machine cannot reach its own public address, however it is written', () => {
   const own = ['127.0.0.1', '198.41.0.4', '2a01:4f8:0:1::2', 'fe80::1']
   expect(isPublicAndRemote('198.41.0.4', own)).toBe(false)
   expect(isPublicAndRemote('2a01:4f8::1:0:0:0:2', own)).toBe(false)
@@ -102,7 +102,7 @@ test('a machine does not reach itself by its public name, however that is writte
   expect(isPublicAndRemote('2a01:4f8:0:1::3', own)).toBe(true)
 })
 
-describe('against another reader', () => {
+describe('compared with an independent implementation', () => {
   const listed = new BlockList()
   for (const block of [
     '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24',
@@ -111,7 +111,7 @@ describe('against another reader', () => {
     const [net = '', prefix] = block.split('/')
     listed.addSubnet(net, Number(prefix), 'ipv4')
   }
-  /** Half of them near the edges of blocks, where mistakes are. */
+  /** Half of the samples are near the edges of blocks, where mistakes are likely. */
   const ipv4 = fc.oneof(
     fc.ipV4(),
     fc
@@ -124,14 +124,14 @@ describe('against another reader', () => {
       .map((parts) => parts.join('.')),
   )
 
-  test('IPv4 is public unless a block holds it', () => {
+  test('IPv4 addresses are public unless a block contains them', () => {
     fc.assert(
       fc.property(ipv4, (address) => isPublic(address) === !listed.check(address, 'ipv4')),
       { numRuns: 5_000 },
     )
   })
 
-  test('what carries an IPv4 address is as public as that; what maps one never is', () => {
+  test('an address that embeds an IPv4 address is as public as that; a mapped one is never public', () => {
     fc.assert(
       fc.property(ipv4, (address) => {
         const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
@@ -143,7 +143,7 @@ describe('against another reader', () => {
     )
   })
 
-  test('an IPv6 address outside the one block that is handed out is not public', () => {
+  test('an IPv6 address outside the allocated block is not public', () => {
     fc.assert(
       fc.property(fc.ipV6(), (address) => {
         const first = Number.parseInt(address.startsWith('::') ? '0' : (address.split(':')[0] ?? '0'), 16)

@@ -1,4 +1,4 @@
-/** Looking names up at a real name server of the test's own, and what becomes of its answers. */
+/** Tests of name resolution with a real name server, and of the checks of its answers. */
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -14,7 +14,7 @@ const TYPE_A = 1
 const NO_SUCH_NAME = 3
 const BROKEN = 2
 
-/** What the server says, by name: for A, and for AAAA (as eight groups, written out). */
+/** The server's answers by name: for A, and for AAAA (as eight groups, written out). */
 const ZONE: Readonly<Record<string, readonly [a: ServerAnswer, aaaa: ServerAnswer]>> = {
   'both.example': [['93.184.216.34', '93.184.216.35'], ['2606:2800:220:1:248:1893:25c8:1946']],
   'old.example': [['93.184.216.34'], []],
@@ -29,7 +29,7 @@ const ZONE: Readonly<Record<string, readonly [a: ServerAnswer, aaaa: ServerAnswe
 
 const server = createSocket('udp4')
 let resolve: ReturnType<typeof makeResolver>
-/** Soon tired of waiting: for what never answers. Whatever does may take its time. */
+/** A resolver with a short timeout, for names that get no answer. */
 let impatientResolve: ReturnType<typeof makeResolver>
 
 beforeAll(async () => {
@@ -61,18 +61,18 @@ describe('a name', () => {
   })
 
   test.each(['broken.example', 'silent.example'])(
-    '%s could not be looked up, which is not to say it is not there',
+    '%s could not be resolved, which is not reported as missing',
     async (host) => {
       await expect(impatientResolve(host)).rejects.toThrow('no name server answered')
     },
   )
 })
 
-describe('what its addresses come to', () => {
+describe('resolved addresses', () => {
   const judged = (host: string) =>
     resolveTarget({ host, port: 443, isLiteral: false }, resolve, isRemotePublicAddress)
 
-  test('all are public: they may be tried', async () => {
+  test('are returned when all are public', async () => {
     expect(await judged('both.example')).toMatchObject({ ok: true, value: { length: 3 } })
   })
 
@@ -90,7 +90,7 @@ describe('what its addresses come to', () => {
     expect(await judged(host)).toEqual({ ok: false, refusal: { kind: 'unavailable', message } })
   })
 
-  test('a literal is not looked up, and judged all the same', async () => {
+  test('a literal address is not resolved, but checked too', async () => {
     const nobody = async () => Promise.reject(new Error('asked'))
     const literal = (host: string) =>
       resolveTarget({ host, port: 443, isLiteral: true }, nobody, isRemotePublicAddress)
@@ -99,7 +99,7 @@ describe('what its addresses come to', () => {
   })
 })
 
-// ---- a name server in small --------------------------------------------------------------------------------------------
+// ---- a minimal name server --------------------------------------------------------------------------------------------
 
 function replyTo(question: Buffer): Buffer | undefined {
   const labels: string[] = []

@@ -1,4 +1,4 @@
-/** How many lines a sandbox gets into the log, whatever it does. */
+/** Tests of the rate limit of the connection log. */
 import { expect, test } from '@jest/globals'
 import { makeConnectionLog } from '../../../../worker/sandbox/egress/connection-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -13,7 +13,7 @@ function createLog() {
   return { clock, lines, journal, write }
 }
 
-test('a hundred at once, then one a second, and never more than a hundred at once again', async () => {
+test('a burst of a hundred lines, then one per second, and never more than a hundred at once again', async () => {
   const { clock, lines, write } = createLog()
   write(150)
   expect(lines).toHaveLength(100)
@@ -29,7 +29,7 @@ test('a hundred at once, then one a second, and never more than a hundred at onc
   expect(lines).toHaveLength(101)
 })
 
-test('one that asks a little too often still gets a line a second', async () => {
+test('slightly too frequent connections still get one line per second', async () => {
   const { clock, lines, write } = createLog()
   write(100)
   lines.length = 0
@@ -40,7 +40,7 @@ test('one that asks a little too often still gets a line a second', async () => 
   expect(lines.filter((line) => line.endsWith('refused'))).toHaveLength(6)
 })
 
-test('at the end it is said what was left out, once', () => {
+test('the end reports the omitted lines once', () => {
   const { lines, journal, write } = createLog()
   write(101)
   journal.reportOmitted()

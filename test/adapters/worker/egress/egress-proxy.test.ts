@@ -1,8 +1,8 @@
 /**
- * The proxy on a real Unix socket, with real servers behind it.
+ * Tests of the egress proxy on a real Unix socket, with real servers behind it.
  *
- * Servers of a test are on this machine's loopback, which no sandbox may reach: tests that want traffic say so with
- * `mayReach`, and the others see that it is refused.
+ * The servers listen on this machine's loopback, which no sandbox may reach. Tests with traffic allow it by `mayReach`;
+ * the others check that it is refused.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, statSync } from 'node:fs'
@@ -26,9 +26,9 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-// ---- the parts -----------------------------------------------------------------------------------------------------
+// ---- helpers -----------------------------------------------------------------------------------------------------
 
-/** A server on loopback; answers its port. */
+/** Starts a server on loopback and returns its port. */
 async function startServer(serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
   const sockets = new Set<Socket>()
   const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -67,15 +67,15 @@ async function openProxy(order: Partial<EgressProxyOptions> = {}): Promise<Opene
   return { ...egress, path, lines }
 }
 
-/** Traffic to this machine's loopback is wanted. */
+/** Allows traffic to this machine's loopback. */
 const loopbackAllowed = { mayReach: (address: string) => address === '127.0.0.1' }
 
 interface TestClient {
   readonly socket: Socket
   text(): string
-  /** The first line of the answer. */
+  /** The first line of the reply. */
   status(): Promise<string>
-  /** All that was said, once it is closed. */
+  /** Everything received, once the connection is closed. */
   whole(): Promise<string>
 }
 
@@ -100,10 +100,10 @@ function connectClient(path: string, request?: string): TestClient {
 const requestConnect = (path: string, authority: string, more = '') =>
   connectClient(path, `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${more}`)
 
-// ---- the tests -------------------------------------------------------------------------------------------------------
+// ---- tests -------------------------------------------------------------------------------------------------------
 
 describe('a tunnel', () => {
-  test('carries bytes both ways, those that came with the request first', async () => {
+  test('forwards bytes both ways, starting with those sent along with the request', async () => {
     const egress = await openProxy(loopbackAllowed)
     const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`, 'first ')
     expect(await client.status()).toBe('HTTP/1.1 200 Connection Established')
@@ -111,7 +111,7 @@ describe('a tunnel', () => {
     expect(await client.whole()).toMatch(/\r\n\r\nfirst second$/)
   })
 
-  test('each half closes on its own', async () => {
+  test('closes each half separately', async () => {
     const egress = await openProxy(loopbackAllowed)
     const port = await startServer((socket) => {
       let heard = ''
@@ -125,7 +125,7 @@ describe('a tunnel', () => {
     expect(await client.whole()).toMatch(/heard all$/)
   })
 
-  test('megabytes pass unharmed, and a reader that stops stops the writer', async () => {
+  test('forwards megabytes unchanged, and a stalled reader stalls the writer', async () => {
     const total = 48 * 1024 * 1024
     let sent = 0
     const piece = Buffer.alloc(64 * 1024, 7)
@@ -163,7 +163,7 @@ describe('a tunnel', () => {
     expect(egress.totals()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
   })
 
-  test('one that a server breaks off ends, and so does one that a client does', async () => {
+  test('ends when the server or the client fails', async () => {
     const egress = await openProxy(loopbackAllowed)
     const accepted: Socket[] = []
     const port = await startServer((socket) => void accepted.push(socket))
@@ -181,7 +181,7 @@ describe('a tunnel', () => {
     await until('no connections', () => egress.totals().connections === 0)
   })
 
-  test('one in which nothing moves for thirty seconds is closed; any byte begins them anew', async () => {
+  test('is closed after thirty idle seconds; any byte restarts the time', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`)
@@ -197,7 +197,7 @@ describe('a tunnel', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('closing the proxy cuts everything, takes the socket away, and can be done twice', async () => {
+  test('ends when the proxy closes, which also removes the socket and may be repeated', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const port = await startEchoServer()
@@ -216,10 +216,10 @@ describe('a tunnel', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   const allowlist = { network: 'allowlist', allowedHosts: ['example.org'] } as const
 
-  test('a name that is not listed: the answer says what to add, and nobody is asked about it', async () => {
+  test('an unlisted name: the reply says what to add, and the name is not resolved', async () => {
     const asked: string[] = []
     const resolve = async (host: string) => {
       asked.push(host)
@@ -312,7 +312,7 @@ describe('what is refused', () => {
     })
   })
 
-  test('a literal is judged like the answer to a name, also where the network is open', async () => {
+  test('a literal address is checked like a resolved one, also with an open network', async () => {
     const egress = await openProxy()
     for (const authority of [
       '127.0.0.1:80',
@@ -325,7 +325,7 @@ describe('what is refused', () => {
     }
   })
 
-  test('a name is looked up once: a second answer has nobody to give it to', async () => {
+  test('a name is resolved only once, so a second answer has no effect', async () => {
     const answers = [['127.0.0.1'], ['10.0.0.1']]
     const egress = await openProxy({ ...loopbackAllowed, resolve: async () => answers.shift() ?? [] })
     const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`)
@@ -333,7 +333,7 @@ describe('what is refused', () => {
     expect(answers).toEqual([['10.0.0.1']])
   })
 
-  test('entries that can match nothing are told when it opens', async () => {
+  test('useless entries are logged when the proxy opens', async () => {
     const egress = await openProxy({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
     expect(egress.lines).toEqual([
       expect.stringMatching(/^egress: sandbox.allowedHosts has "localhost", which/),
@@ -341,8 +341,8 @@ describe('what is refused', () => {
   })
 })
 
-describe('what fails', () => {
-  test('a server that is not there, a name that does not exist, name servers that do not answer', async () => {
+describe('failed connections', () => {
+  test('a missing server, an unknown name, unreachable name servers', async () => {
     const answers: Record<string, () => Promise<string[]>> = {
       'none.example': async () => [],
       'lost.example': async () => Promise.reject(new Error('no name server answered')),
@@ -362,7 +362,7 @@ describe('what fails', () => {
     expect(egress.totals()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
   })
 
-  test('where one address is dead the next is tried', async () => {
+  test('after a dead address the next is tried', async () => {
     const egress = await openProxy({
       mayReach: () => true,
       resolve: async () => ['::1', '127.0.0.1'],
@@ -375,7 +375,7 @@ describe('what fails', () => {
   })
 })
 
-test('of many addresses three are tried, and those of IPv4 first', async () => {
+test('at most three addresses are tried, IPv4 first', async () => {
   const addresses = ['::1', '::1', '::1', '127.0.0.1']
   const egress = await openProxy({ mayReach: () => true, resolve: async () => addresses })
   const port = await startEchoServer()
@@ -384,8 +384,8 @@ test('of many addresses three are tried, and those of IPv4 first', async () => {
   expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 502 /)
 })
 
-describe('a server that says nothing at all', () => {
-  /** Stopped, with its queue full: what the kernel gets for it is dropped. */
+describe('a server that never answers', () => {
+  /** A stopped server with a full accept queue: the kernel drops further connections. */
   async function deaf(): Promise<number> {
     const program =
       "const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))"
@@ -399,7 +399,7 @@ describe('a server that says nothing at all', () => {
     return port
   }
 
-  /** Connected, or in vain for as long as a loopback never takes. */
+  /** Resolves when connected, or after longer than loopback ever takes. */
   function waitedFor(port: number): Promise<void> {
     return new Promise((resolve) => {
       const socket = connect(port, '127.0.0.1', resolve)
@@ -408,7 +408,7 @@ describe('a server that says nothing at all', () => {
     })
   }
 
-  test('is given up after seven seconds', async () => {
+  test('is abandoned after seven seconds', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const port = await deaf()
@@ -423,7 +423,7 @@ describe('a server that says nothing at all', () => {
     expect(clock.monotonic()).toBeGreaterThanOrEqual(7_000)
   })
 
-  test('holds nothing up when the proxy closes; nor does a name server that never answers', async () => {
+  test('does not delay the closing of the proxy; nor does a silent name server', async () => {
     const clock = new ManualClock()
     const port = await deaf()
     const egress = await openProxy({ ...loopbackAllowed, clock })
@@ -441,8 +441,8 @@ describe('a server that says nothing at all', () => {
   })
 })
 
-describe('what would tie it up', () => {
-  test('a request that is not whole within ten seconds, however it trickles', async () => {
+describe('hostile clients', () => {
+  test('a request that is not complete within ten seconds is refused, even if bytes keep arriving', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const client = connectClient(egress.path, 'CONNECT exa')
@@ -454,7 +454,7 @@ describe('what would tie it up', () => {
     await client.whole()
   })
 
-  test('a head that does not end', async () => {
+  test('an endless head is refused', async () => {
     const egress = await openProxy(loopbackAllowed)
     const client = connectClient(
       egress.path,
@@ -468,7 +468,7 @@ describe('what would tie it up', () => {
     expect(await whole.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
   })
 
-  test('a client that closes its half before it has asked is let go', async () => {
+  test('a client that closes its half before the request is disconnected', async () => {
     const egress = await openProxy(loopbackAllowed)
     const client = connectClient(egress.path, 'CONNECT exam')
     client.socket.end()
@@ -477,7 +477,7 @@ describe('what would tie it up', () => {
     expect(egress.lines).toEqual([])
   })
 
-  test('a refused client that never reads nor closes is let go after a second', async () => {
+  test('a refused client that neither reads nor closes is disconnected after a second', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ clock })
     const socket = connect({ path: egress.path, allowHalfOpen: true })
@@ -489,7 +489,7 @@ describe('what would tie it up', () => {
     await until('none left', () => egress.totals().connections === 0)
   })
 
-  test('a refused client that was still sending is heard out, and reads why', async () => {
+  test('a refused client that is still sending can read the reason', async () => {
     const egress = await openProxy({ clock: new ManualClock() })
     const client = connectClient(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
     client.socket.end(Buffer.alloc(4 * 1024 * 1024))
@@ -497,7 +497,7 @@ describe('what would tie it up', () => {
     expect(client.socket.bytesWritten).toBeGreaterThan(4 * 1024 * 1024)
   })
 
-  test('more connections than there may be: those beyond are told, and the others go on', async () => {
+  test('connections above the limit are refused, and the others continue', async () => {
     const egress = await openProxy(loopbackAllowed)
     const port = await startEchoServer()
     const clients = Array.from({ length: CONNECTIONS_MAX }, () =>
@@ -514,7 +514,7 @@ describe('what would tie it up', () => {
     await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
   })
 
-  test('a loop of refused requests fills no log', async () => {
+  test('a loop of refused requests does not fill the log', async () => {
     const clock = new ManualClock()
     const egress = await openProxy({ clock })
     for (let batch = 0; batch < 5; batch += 1) {
@@ -530,7 +530,7 @@ describe('what would tie it up', () => {
     ])
   })
 
-  test('what a sandbox says reaches the log as plain short text', async () => {
+  test('targets are logged as short printable text', async () => {
     const egress = await openProxy()
     await requestConnect(egress.path, `\x1b[31m\u202e${'a'.repeat(3_000)}:443`).whole()
     expect(egress.lines).toHaveLength(1)
@@ -539,7 +539,7 @@ describe('what would tie it up', () => {
 })
 
 describe('the socket', () => {
-  test('it may be in a folder whose path is longer than a socket address', async () => {
+  test('may be in a folder whose path is longer than a socket address', async () => {
     const folder = join(tempFolder(), 'x'.repeat(120), 'y'.repeat(120))
     mkdirSync(folder, { recursive: true })
     const path = join(folder, 'egress.sock')
@@ -551,7 +551,7 @@ describe('the socket', () => {
       log: () => {},
     })
     expect(statSync(path).isSocket()).toBe(true)
-    // Bound again over what a killed worker would have left.
+    // Opens again over a socket that a killed worker would leave.
     const again = await openEgressProxy({
       network: 'open',
       allowedHosts: [],
@@ -564,7 +564,7 @@ describe('the socket', () => {
     expect(() => statSync(path)).toThrow('ENOENT')
   })
 
-  test('with an owner nobody else may connect', async () => {
+  test('with an owner accepts no other user', async () => {
     if (process.geteuid?.() !== 0) return console.log('skipped: only root can give a socket away')
     const folder = tempFolder()
     execFileSync('chmod', ['755', folder])
@@ -588,12 +588,12 @@ describe('the socket', () => {
         ],
         { encoding: 'utf8', env: {} },
       )
-    // The proxy is in this very process, which stands still meanwhile: the kernel alone lets in or keeps out.
+    // The proxy runs in this process, which is blocked meanwhile, so only the kernel accepts or refuses.
     expect(tried(61_001)).toBe('in\n')
     expect(tried(61_002)).toBe('EACCES\n')
   })
 
-  test('a folder that is not there is said so', async () => {
+  test('in a missing folder is an error', async () => {
     const socketPath = join(tempFolder(), 'missing', 'egress.sock')
     const order = { network: 'open', allowedHosts: [], socketPath, clock: realClock, log: () => {} } as const
     await expect(openEgressProxy(order)).rejects.toThrow(/ENOENT.*missing/)

@@ -1,9 +1,9 @@
-/** What a run may ask for: how a target is written, and which entries cover it. */
+/** Tests of the network policy: accepted target forms, and which entries allow a target. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { makeNetworkPolicy, parseTarget } from '../../../../worker/sandbox/egress/policy.ts'
 
-describe('how a target is written', () => {
+describe('accepted forms of a target', () => {
   test.each([
     ['example.org:443', { host: 'example.org', port: 443, isLiteral: false }],
     ['a-b.c9.xn--p1ai:1', { host: 'a-b.c9.xn--p1ai', port: 1, isLiteral: false }],
@@ -67,7 +67,7 @@ describe('how a target is written', () => {
     expect(authorities.filter((authority) => parseTarget(authority).ok)).toEqual([])
   })
 
-  test('whatever is accepted is spelt exactly so, and has nothing in it but letters, digits, dots and dashes', () => {
+  test('accepted targets keep their exact spelling, and contain only letters, digits, dots and dashes', () => {
     const piece = fc.constantFrom(
       'a',
       'example',
@@ -100,7 +100,7 @@ describe('how a target is written', () => {
   })
 })
 
-describe('which entries cover it', () => {
+describe('entries that allow a target', () => {
   function allows(entry: string, authority: string): boolean {
     const target = parseTarget(authority)
     return (
@@ -144,7 +144,7 @@ describe('which entries cover it', () => {
     expect(allows(entry, authority)).toBe(false)
   })
 
-  test('the refusal says what to add, and where', () => {
+  test('a refusal says which entry to add, and where', () => {
     const { checkTarget: mayAsk } = makeNetworkPolicy({ network: 'allowlist', allowedHosts: [] })
     const cure = (host: string, port: number) => {
       const answer = mayAsk({ host, port, isLiteral: false })
@@ -193,7 +193,7 @@ describe('which entries cover it', () => {
     'user@example.org',
     '[2620:fe::fe]:443',
     '',
-  ])('the entry %j allows nothing, and is told', (entry) => {
+  ])('the entry %j allows nothing, and is reported', (entry) => {
     const { uselessEntries: useless } = makeNetworkPolicy({
       network: 'allowlist',
       allowedHosts: ['example.org', entry],
@@ -203,7 +203,7 @@ describe('which entries cover it', () => {
     ])
   })
 
-  test('an open network asks for no entries', () => {
+  test('an open network needs no entries', () => {
     const { checkTarget: mayAsk, uselessEntries: useless } = makeNetworkPolicy({
       network: 'open',
       allowedHosts: ['localhost'],
@@ -212,7 +212,7 @@ describe('which entries cover it', () => {
     expect(useless).toEqual([])
   })
 
-  test('a listed name covers exactly itself', () => {
+  test('a listed name allows exactly itself', () => {
     const label = fc.stringMatching(/^[a-z]([a-z0-9-]{0,4}[a-z0-9])?$/)
     const name = fc.array(label, { minLength: 2, maxLength: 4 }).map((labels) => labels.join('.'))
     fc.assert(

@@ -1,6 +1,6 @@
 /**
- * The way out from inside a real sandbox: bubblewrap with a network namespace of its own, the bridge as it is shipped,
- * the proxy outside. As root the sandbox runs as somebody else, as it does in a worker.
+ * Tests of network access from inside a real sandbox: bubblewrap with its own network namespace, the bundled bridge, and
+ * the proxy outside. Under root the sandbox runs as another user, as in a worker.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -38,7 +38,7 @@ afterAll(async () => {
 let tools = ''
 let shippedEgress: SandboxEgress
 const lines: string[] = []
-/** As the launcher's list, as far as the network goes. */
+/** The network-related part of the launcher's argument list. */
 const ISOLATION_OPTIONS =
   '--unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup --disable-userns --die-with-parent ' +
   '--cap-drop ALL --new-session --uid 1000 --gid 1000 --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --ro-bind /usr /usr ' +
@@ -90,7 +90,7 @@ function collectText(stream: NodeJS.ReadableStream | null): () => string {
   return () => text
 }
 
-/** In the sandbox, with the way out in front and only public addresses beyond it. */
+/** Runs a command in the sandbox with network access to public addresses only. */
 const runInside = (command: readonly string[], stdin?: string | Buffer) =>
   awaitEnd(startInSandbox(shippedEgress.wrapCommand(command), openParts()), stdin)
 
@@ -119,10 +119,10 @@ beforeAll(async () => {
   cleanups.push(() => shippedEgress.close())
 })
 
-// ---- the tests -------------------------------------------------------------------------------------------------------
+// ---- tests -------------------------------------------------------------------------------------------------------
 
 describe('the command behind the bridge', () => {
-  test('ends as it ends: code, signal, and one that is not there', async () => {
+  test('keeps its exit code or signal, also when it does not exist', async () => {
     const [seven, killed, missing] = await Promise.all([
       runInside(['sh', '-c', 'echo out; echo err >&2; exit 7']),
       runInside(['sh', '-c', 'kill -TERM $$']),
@@ -133,7 +133,7 @@ describe('the command behind the bridge', () => {
     expect(missing).toMatchObject({ code: 127, complaint: expect.stringContaining('/no/such/program') })
   })
 
-  test('gets its words and its input as they are', async () => {
+  test('gets its arguments and input unchanged', async () => {
     const words = ['', 'a b', "it's", '$HOME `id`', '*', '-n', 'ü\n']
     const program = 'process.stdout.write(JSON.stringify(process.argv.slice(1)))'
     expect(JSON.parse((await runInside(['node', '-e', program, '--', ...words])).output)).toEqual(words)
@@ -142,7 +142,7 @@ describe('the command behind the bridge', () => {
     expect(output).toContain(createHash('sha256').update(input).digest('hex'))
   })
 
-  test('is the process that was started, without children, descriptors or variables of the bridge', async () => {
+  test('is the started process, without children, descriptors or variables of the bridge', async () => {
     const program = `
       const fs = require('fs')
       const children = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim()
@@ -157,7 +157,7 @@ describe('the command behind the bridge', () => {
     )
   })
 
-  test('is interrupted as if there were no bridge, and the bridge lives on', async () => {
+  test('is interrupted as without a bridge, and the bridge keeps running', async () => {
     const program = `
       process.on('SIGINT', () => require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('interrupted, bridged'); process.exit(5) }))
       setInterval(() => {}, 1000); console.log('ready')`
@@ -175,13 +175,13 @@ describe('the command behind the bridge', () => {
     expect(output()).toBe('ready\ninterrupted, bridged\n')
   })
 
-  test('may signal its whole group without losing the way out', async () => {
+  test('may signal its whole process group without losing the network', async () => {
     const script = `trap '' INT TERM HUP QUIT; kill -INT 0; kill -TERM 0; kill -HUP 0; kill -QUIT 0; exec node -e "
       require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('bridged'); process.exit() })"`
     expect(await runInside(['sh', '-c', script])).toMatchObject({ code: 0, output: 'bridged\n' })
   })
 
-  test('does not start when the bridge cannot, and why is said', async () => {
+  test('does not start when the bridge fails, and the reason is printed', async () => {
     const { socket = '', environment = {} } = openParts()
     const done = await awaitEnd(
       startInSandbox(shippedEgress.wrapCommand(['echo', 'started']), { socket, environment, bridge: false }),
@@ -200,7 +200,7 @@ describe('the command behind the bridge', () => {
     expect(second).toMatchObject({ code: 69, output: '', complaint: expect.stringContaining('EADDRINUSE') })
   })
 
-  test('without a network there is nothing: no socket, no variables, the command alone', async () => {
+  test('without a network has no socket, no variables, and no wrapper', async () => {
     const none = await openSandboxEgress({
       network: 'none',
       allowedHosts: [],
@@ -225,7 +225,7 @@ describe('the bridge by itself', () => {
     return port
   }
 
-  test('what was said before a clean end reaches a program that reads slowly', async () => {
+  test('after a clean close, a slow reader still gets all bytes', async () => {
     const total = 8 * 1024 * 1024 + 1_000
     const path = join(tempFolder(), 'socket')
     const far = createServer({ allowHalfOpen: true }, (socket) => {
@@ -244,7 +244,7 @@ describe('the bridge by itself', () => {
     expect(got).toBe(total)
   })
 
-  test('a program that breaks off takes its own connection along and nobody else', async () => {
+  test('a failing program ends only its own connection', async () => {
     const path = join(tempFolder(), 'socket')
     let cut = 0
     await listenOn(
@@ -265,7 +265,7 @@ describe('the bridge by itself', () => {
     }
   })
 
-  test('a program notices when there is nobody at the other end', async () => {
+  test('a program notices when the proxy is unreachable', async () => {
     const client = connect(await bridged(join(tempFolder(), 'nobody')), '127.0.0.1')
     const error = await new Promise((resolve) =>
       client
@@ -277,7 +277,7 @@ describe('the bridge by itself', () => {
   })
 })
 
-test('when it closes, what passed and what did not is summed up', async () => {
+test('closing logs the totals', async () => {
   const told: string[] = []
   const order = { network: 'open', allowedHosts: [], folder: tempFolder(), clock: realClock } as const
   const way = await openSandboxEgress({ ...order, log: (line) => void told.push(line) })
@@ -291,7 +291,7 @@ test('when it closes, what passed and what did not is summed up', async () => {
 })
 
 describe('programs inside', () => {
-  // Where there is no curl, the probes below still show the same with Node.
+  // Without curl, the Node probes below still test the same.
   const withCurl = existsSync('/usr/bin/curl') ? test : test.skip
   const served = { bodies: 0 }
   let site = 0
@@ -349,7 +349,7 @@ describe('programs inside', () => {
   })
 
   describe('the network probes', () => {
-    /** Said to the proxy as it is; what it answers to, first line only. */
+    /** Raw requests to the proxy, of which the first line of the reply is checked. */
     const attempts: Readonly<Record<string, () => string>> = {
       control: () => `CONNECT example.org:${site} HTTP/1.1`,
       'other name': () => `CONNECT other.example:${site} HTTP/1.1`,
@@ -372,11 +372,11 @@ describe('programs inside', () => {
       'absolute GET': () => `GET http://example.org:${site}/ HTTP/1.1`,
     }
 
-    /** Both ways, by one program: outside it is the control. */
+    /** The same program runs inside and, as the control, outside. */
     const direct = `
       const net = require('net'), dgram = require('dgram')
       const [tcp, own, ownPort, udp, abstract, patience] = process.argv.slice(1)
-      // Of what is out in the world nobody waits for an answer.
+      // Public targets are not awaited.
       const reach = (options, ms = Number(patience)) => new Promise((resolve) => {
         const socket = net.connect(options, () => { socket.destroy(); resolve('reached') })
         socket.setTimeout(ms, () => { socket.destroy(); resolve('silence') }).on('error', (error) => resolve(error.code))
@@ -400,7 +400,7 @@ describe('programs inside', () => {
       const found = async ([name, how]) => [name, await how]
       Promise.all(Object.entries(attempts).map(found)).then((all) => console.log(JSON.stringify(Object.fromEntries(all))))`
 
-    /** Says each line to the proxy; prints the status it got, by name. */
+    /** Sends each line to the proxy, and prints the status by name. */
     const asker = `
       const net = require('net'), attempts = JSON.parse(process.argv[1])
       const say = (line) => new Promise((resolve) => {
@@ -416,7 +416,7 @@ describe('programs inside', () => {
       }
       main()`
 
-    test('through the proxy: only the listed name at its port, spelt as listed', async () => {
+    test('through the proxy reach only the listed name at its port, spelt as listed', async () => {
       const before = served.bodies
       const said = Object.fromEntries(Object.entries(attempts).map(([name, line]) => [name, line()]))
       const { output, complaint } = await asked(['node', '-e', asker, JSON.stringify(said)])
@@ -428,7 +428,7 @@ describe('programs inside', () => {
       expect(served.bodies).toBe(before)
     })
 
-    test('a name that resolves to this machine is refused by what is shipped, whatever is listed', async () => {
+    test('cannot reach a name that resolves to this machine, whatever is listed', async () => {
       const folder = socketPath()
       const strict = await openEgressProxy({
         network: 'open',
@@ -448,7 +448,7 @@ describe('programs inside', () => {
       expect(JSON.parse(done.output)).toEqual({ name: '403' })
     })
 
-    test('around the proxy: nothing, where outside everything of this machine answers', async () => {
+    test('around the proxy reach nothing, although everything on this machine answers outside', async () => {
       const abstract = `switchyard-test-${process.pid}`
       const tcp = await listenOn(createServer((socket) => socket.end()))
       const ownAddress = Object.values(networkInterfaces())
@@ -498,7 +498,7 @@ describe('programs inside', () => {
   })
 })
 
-/** One that systems do not give out by themselves: nobody else gets it between this look and its use. */
+/** Finds a free port outside the ephemeral range, so that no other process gets it before its use. */
 async function freePort(): Promise<number> {
   for (let port = 20_000 + (process.pid % 10_000); ; port += 1) {
     const server = createServer()

@@ -1,4 +1,4 @@
-/** Two joined sockets, where the order of their endings matters. */
+/** Tests of the order in which two joined sockets close. */
 
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy()
 })
 
-/** The two ends of one connection; through a Unix socket, as a sandbox has it, there is little room in between. */
+/** The two ends of a connection over a Unix socket, whose buffers are small. */
 async function pair(): Promise<[near: Socket, far: Socket]> {
   const path = join(tempFolder(), 'socket')
   const server = createServer({ allowHalfOpen: true })
@@ -33,9 +33,9 @@ async function joinedSockets() {
   return { client, server, clock, over: runTunnel(inner, outer, clock) }
 }
 
-test('what a server said before it closed reaches a client that reads slowly', async () => {
+test('bytes that a server sent before it closed reach a slow client', async () => {
   const { client, server, clock, over } = await joinedSockets()
-  // The last piece is small enough to wait beside a full buffer.
+  // The last piece is small enough to fit beside a full buffer.
   const total = 8 * 1024 * 1024 + 1_000
   client.end()
   server.resume().on('end', () => server.end(Buffer.alloc(total)))
@@ -50,7 +50,7 @@ test('what a server said before it closed reaches a client that reads slowly', a
   expect(clock.timers).toBe(0)
 })
 
-test('a side that had closed before they were joined takes the other along', async () => {
+test('a side that closed before the join closes the other', async () => {
   const [, inner] = await pair()
   const [outer, server] = await pair()
   const closed = new Promise((resolve) => inner.on('close', resolve))

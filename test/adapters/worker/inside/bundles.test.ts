@@ -1,4 +1,4 @@
-/** What the build leaves for sandboxes: whole programs, for whoever a sandbox runs as. */
+/** Tests of the bundled programs for sandboxes: complete, and usable by any user. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,7 @@ const inside = join(
 )
 const PROMPT = 'Do it.\n```switchyard\nsay from afar\n```\n'
 
-test('everything in there may be read and run by everybody', () => {
+test('every file is readable and executable by all users', () => {
   expect(readdirSync(inside)).toEqual(
     expect.arrayContaining(['pty.node', 'scripted-agent', 'scripted-agent.js', 'terminal']),
   )
@@ -21,7 +21,7 @@ test('everything in there may be read and run by everybody', () => {
     expect([path, statSync(path).mode & 0o777]).toEqual([path, 0o755])
 })
 
-test('a command works alone, wherever it is shown, with the Node it is given', () => {
+test('a command works alone, wherever it is mounted, with the given Node', () => {
   const elsewhere = tempFolder()
   cpSync(join(inside, 'scripted-agent'), join(elsewhere, 'scripted-agent'))
   cpSync(join(inside, 'scripted-agent.js'), join(elsewhere, 'scripted-agent.js'))

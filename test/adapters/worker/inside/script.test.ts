@@ -1,4 +1,4 @@
-/** The scripted agent's language: what a block says, and what is wrong with one. */
+/** Tests of the scripted agent's language: parsing and error messages. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { parsePrompt, parseScript } from '../../../../worker/inside/scripted/script.ts'
@@ -11,25 +11,25 @@ const stepsOf = (...lines: string[]) => {
 }
 
 describe('the block in a prompt', () => {
-  test('is fenced and marked; the words around it are nobody’s business', () => {
+  test('is fenced and marked; the text around it is ignored', () => {
     const prompt = 'say no\n\n```switchyard\nsay yes\n```\nsay no'
     expect(parsePrompt(prompt)).toEqual({ is: 'script', steps: [{ does: 'say', text: 'yes', line: 1 }] })
     expect(parsePrompt(prompt.replaceAll('\n', '\r\n'))).toEqual(parsePrompt(prompt))
     expect(parsePrompt('```sh\nsay no\n```')).toEqual({ is: 'none' })
   })
 
-  test('is the last one, where there are several', () => {
+  test('is the last one of several', () => {
     const prompt = '```switchyard\nsay first\n```\n~~~ switchyard\nsay second\n~~~\n'
     expect(parsePrompt(prompt)).toMatchObject({ steps: [{ text: 'second' }] })
   })
 
-  test('may hold fences when its own is longer', () => {
+  test('may contain fences when its own is longer', () => {
     expect(parsePrompt('````switchyard\nwrite a.md\n  ```\n  x\n  ```\n````')).toMatchObject({
       steps: [{ does: 'write', body: '```\nx\n```\n' }],
     })
   })
 
-  test('has an end', () => {
+  test('must have an end', () => {
     expect(parsePrompt('```switchyard\nsay hi\n')).toMatchObject({
       is: 'bad',
       error: expect.stringContaining('```'),
@@ -38,35 +38,35 @@ describe('the block in a prompt', () => {
 })
 
 describe('steps', () => {
-  test('blank lines and comments are none', () => {
+  test('do not include blank lines and comments', () => {
     expect(stepsOf('', '# say no', '   ')).toEqual([])
   })
 
-  test('a body is what is indented, blank lines in its midst included', () => {
+  test('have a body of indented lines, including blank lines in between', () => {
     expect(stepsOf('write a/b.txt', '  one', '', '    two', '', 'say end')).toEqual([
       { does: 'write', path: 'a/b.txt', body: 'one\n\n  two\n', line: 1 },
       { does: 'say', text: 'end', line: 6 },
     ])
   })
 
-  test('or stands before a word of its own', () => {
+  test('may have a body that ends with a given word', () => {
     expect(stepsOf('append log <<END', 'not indented', '  indented', 'END')).toEqual([
       { does: 'append', path: 'log', body: 'not indented\n  indented\n', line: 1 },
     ])
   })
 
-  test('an edit says old, new and both', () => {
+  test('edit with old, new and unchanged lines', () => {
     expect(
       stepsOf('edit x.js', '    const a = 1', '  - const b = 2', '  + const b = 3', '  +', '    '),
     ).toMatchObject([{ before: 'const a = 1\nconst b = 2', after: 'const a = 1\nconst b = 3\n' }])
   })
 
-  test('texts go on in a body', () => {
+  test('continue a text in a body', () => {
     expect(stepsOf('commit Subject', '  body')).toMatchObject([{ text: 'Subject\nbody' }])
     expect(stepsOf('run', '  cd sub', '  ls')).toMatchObject([{ command: 'cd sub\nls' }])
   })
 
-  test('a command may have such texts of its own', () => {
+  test('leave here-documents of shell commands alone', () => {
     expect(stepsOf('run cat > x <<EOF', '  one', '  EOF')).toMatchObject([
       { command: 'cat > x <<EOF\none\nEOF' },
     ])
@@ -88,7 +88,7 @@ describe('steps', () => {
   })
 })
 
-describe('what is wrong is named with its line and its cure', () => {
+describe('errors name the line and the fix', () => {
   test.each<[string, string[], string]>([
     ['an unknown step', ['say hi', 'dance'], '"dance" is no step; use one of say, write'],
     ['a name that every object has', ['constructor x'], '"constructor" is no step'],
@@ -108,12 +108,12 @@ describe('what is wrong is named with its line and its cure', () => {
     expect(read(...lines)).toMatchObject({ is: 'bad', error: expect.stringContaining(says) })
   })
 
-  test('the line is counted in the block', () => {
+  test('lines are counted within the block', () => {
     expect(parsePrompt('a\nb\n```switchyard\nsay x\n\nwrong\n```')).toMatchObject({ is: 'bad', line: 3 })
   })
 })
 
-test('any text is read, and a body comes out as it went in', () => {
+test('any text can be parsed, and a body is preserved exactly', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       parsePrompt(text)

@@ -1,4 +1,4 @@
-/** What the scripted agent says is understood by the worker's own listener for agentA, as its stream is. */
+/** Tests that the worker's listener for agentA understands the scripted agent's stream. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -59,7 +59,7 @@ function filesOf({ home }: Playground): AgentFiles {
 const runScript = (folders: Playground, ...script: string[]) =>
   play(folders, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
 
-test('done: its session, its last words, what both models cost, and the same in its transcripts', async () => {
+test('done: session, last text, cost of both models, and the same usage in the transcripts', async () => {
   const folders = playground()
   const { observations, ending } = await runListener(
     runScript(folders, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
@@ -75,7 +75,7 @@ test('done: its session, its last words, what both models cost, and the same in 
   expect(entries.reduce((sum, { inputTokens }) => sum + inputTokens, 0)).toBe(ending.cost?.inputTokens)
 })
 
-test('resumed: only what is new is counted', async () => {
+test('resumed: only new usage is counted', async () => {
   const folders = playground()
   const first = await runListener(runScript(folders, 'say a'))
   const second = await runListener(play(folders, promptOf('say a'), [...HEADLESS, '--resume', SESSION]), {

@@ -1,4 +1,4 @@
-/** The scripted agent as a process: what it does to a folder, what it tells in agentA's dialect, how it ends. */
+/** Tests of the scripted agent as a process: its changes to a folder, its output lines, its ends. */
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -55,7 +55,7 @@ interface TokenSums {
 const sum = (spent: unknown, key: keyof TokenSums): number =>
   Object.values<TokenSums>(Object(spent)).reduce((total, usage) => total + usage[key], 0)
 
-describe('a script is carried out', () => {
+describe('running a script', () => {
   test('files, commands, commits', async () => {
     const folders = playground()
     execFileSync('git', ['init', '--quiet'], { cwd: folders.cwd })
@@ -89,14 +89,14 @@ describe('a script is carried out', () => {
     expect(subject).toBe('All of it\n')
   })
 
-  test('artifacts and memories go where the worker collects them', async () => {
+  test('artifacts and memories are written where the worker collects them', async () => {
     const folders = playground()
     await runToEnd(folders, ['artifact r.txt', '  report', 'remember one', '  fact', 'remember another'])
     expect(readFileSync(join(folders.artifacts, 'r.txt'), 'utf8')).toBe('report\n')
     expect(readFileSync(folders.memories, 'utf8')).toBe('one fact\nanother\n')
   })
 
-  test('a step that goes wrong ends it, with its line and its words', async () => {
+  test('a failing step ends the script, with its line and message', async () => {
     const folders = playground()
     const { code, result } = await runToEnd(folders, ['say x', 'run echo why; exit 3', 'write never.txt'])
     expect(code).toBe(1)
@@ -108,7 +108,7 @@ describe('a script is carried out', () => {
     expect(existsSync(join(folders.cwd, 'never.txt'))).toBe(false)
   })
 
-  test('nothing is touched outside the working directory', async () => {
+  test('files outside the working directory are not touched', async () => {
     const folders = playground()
     mkdirSync(join(folders.cwd, 'in'))
     symlinkSync(folders.home, join(folders.cwd, 'out'))
@@ -126,7 +126,7 @@ describe('a script is carried out', () => {
     expect(readdirSync(folders.cwd).sort()).toEqual(['in', 'link', 'out'])
   }, 180_000)
 
-  test('a command’s output is bounded, and what it leaves running is ended', async () => {
+  test('a command’s output is limited, and its background processes are killed', async () => {
     const folders = playground()
     const { lines, code } = await runToEnd(folders, [
       'run sleep 300 & echo $! > pid; head -c 1000000 /dev/zero | tr "\\0" x; echo; echo end',
@@ -139,7 +139,7 @@ describe('a script is carried out', () => {
     await until('the background process is gone', () => !isAlive(pid))
   })
 
-  test('a look at the network says what it found', async () => {
+  test('a network check reports its result', async () => {
     const folders = playground()
     const server = createServer((socket) => socket.end())
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -155,8 +155,8 @@ describe('a script is carried out', () => {
   })
 })
 
-describe('the dialect', () => {
-  test('each kind of line has what readers of agentA’s stream rely on', async () => {
+describe('the output', () => {
+  test('each kind of line has the fields that readers of agentA’s stream rely on', async () => {
     const { lines } = await runToEnd(
       playground(),
       ['say a', 'run echo hi', 'subagent b', 'say c'],
@@ -186,7 +186,7 @@ describe('the dialect', () => {
       'result success',
     ])
     const [said, used, , asked, nested] = assistants(lines).map(message)
-    // One line for each block of a message, all with its id and its usage.
+    // Each block of a message has its own line, with the message's id and usage.
     expect(used).toEqual({ ...said, content: used.content })
     expect(said.content).toEqual([{ type: 'text', text: 'a' }])
     expect(used.content).toEqual([
@@ -199,7 +199,7 @@ describe('the dialect', () => {
     expect([asked.model, nested.model]).toEqual(['scripted-1-mini', 'scripted-1'])
   })
 
-  test('the sums are consistent: stream, result, transcript, subagents', async () => {
+  test('usage sums agree in stream, result, transcript and subagents', async () => {
     const folders = playground()
     const { result } = await runToEnd(
       folders,
@@ -240,7 +240,7 @@ describe('the dialect', () => {
     expect(one.result.modelUsage).toEqual(other.result.modelUsage)
   })
 
-  test('a session that is resumed goes on counting, and its name is taken', async () => {
+  test('a resumed session continues counting, and its id is in use', async () => {
     const folders = playground()
     const first = await runToEnd(folders, ['say a'], withSession)
     const second = await runToEnd(folders, ['say b'], withResume)
@@ -261,7 +261,7 @@ describe('the dialect', () => {
     ])
   })
 
-  test('a session nobody knows is not resumed', async () => {
+  test('an unknown session is not resumed', async () => {
     const { code, lines } = await runToEnd(playground(), ['say a'], withResume)
     expect(code).toBe(1)
     expect(lines).toEqual([
@@ -285,14 +285,14 @@ describe('the dialect', () => {
     expect(err).toContain(says)
   })
 
-  test('flags it does not know are ignored, with their values', async () => {
+  test('unknown flags are ignored with their values', async () => {
     const args = [...HEADLESS, '--permission-mode', 'bypassPermissions', '--new-flag=x', '--effort', 'high']
     expect((await runToEnd(playground(), ['say a'], args)).result.result).toBe('a')
   })
 })
 
 describe('ends', () => {
-  test('the turns are used up before the next message', async () => {
+  test('at the turn limit, before the next message', async () => {
     const folders = playground()
     const { code, result } = await runToEnd(
       folders,
@@ -309,7 +309,7 @@ describe('ends', () => {
     expect(readdirSync(folders.cwd)).toEqual(['a'])
   })
 
-  test('the budget is used up before the tool is used', async () => {
+  test('at the budget limit, before a tool runs', async () => {
     const folders = playground()
     const { code, result } = await runToEnd(
       folders,
@@ -322,7 +322,7 @@ describe('ends', () => {
     expect(readdirSync(folders.cwd)).toEqual([])
   })
 
-  test('the usage limit is told as agentA tells it', async () => {
+  test('at the usage limit, reported as agentA does', async () => {
     const before = Date.now() / 1000
     const { code, lines, result } = await runToEnd(playground(), ['say a', 'limit 5'])
     expect(code).toBe(1)
@@ -353,19 +353,19 @@ describe('ends', () => {
     expect((await runToEnd(playground(), ['crash 7'])).code).toBe(7)
   })
 
-  test('no block, no deed: it says how to write one', async () => {
+  test('without a block, explaining how to write one', async () => {
     const played = play(playground(), 'Please mend the gate.')
     expect(await played.ended).toBe(1)
     expect(String(Object(resultOf(played).errors)[0])).toContain('```switchyard\n')
   })
 
-  test('a bad block is named by its line', async () => {
+  test('with the line of an invalid block', async () => {
     const { code, result } = await runToEnd(playground(), ['say a', 'dance'])
     expect(code).toBe(1)
     expect(String(Object(result.errors)[0])).toMatch(/^line 2 of the switchyard block: "dance" is no step/)
   })
 
-  test('lines that are no JSON, many of them', async () => {
+  test('after many lines that are not JSON', async () => {
     const { out, code } = await runToEnd(playground(), ['spam 20000', 'say a'])
     expect(code).toBe(0)
     expect(out.filter((line) => line.startsWith('line '))).toHaveLength(20_000)
@@ -375,7 +375,7 @@ describe('ends', () => {
     ['is done', ['spam 50000', 'say a'], 0],
     ['crashes', ['spam 50000', 'crash 7'], 7],
     ['is killed', ['spam 50000', 'crash'], 'SIGKILL'],
-  ])('to a slow reader it has said everything before it %s', async (_, script, end) => {
+  ])('after a slow reader has received everything, before it %s', async (_, script, end) => {
     const played = play(playground(), promptOf(...script))
     const pause = () => {
       played.process.stdout.pause()
@@ -404,7 +404,7 @@ describe('ends', () => {
     expect(sum(result?.modelUsage, 'outputTokens')).toBeGreaterThan(0)
   })
 
-  test('SIGTERM ends it at once, commands and all', async () => {
+  test('at once on SIGTERM, together with its commands', async () => {
     const folders = playground()
     const played = play(folders, promptOf('run echo $$ > pid; sleep 600'))
     await until('the command runs', () => existsSync(join(folders.cwd, 'pid')) && read(folders, 'pid') !== '')
@@ -414,7 +414,7 @@ describe('ends', () => {
     await until('the command is gone', () => !isAlive(Number(read(folders, 'pid'))))
   })
 
-  test('a deaf one hears nothing', async () => {
+  test('not on signals after `hang deaf`', async () => {
     const played = play(playground(), promptOf('say a', 'hang deaf'))
     await until('it speaks', () => assistants(played.lines()).length > 0)
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -427,8 +427,8 @@ describe('ends', () => {
   })
 })
 
-describe('with a person before it', () => {
-  test('it shows the session, carries out steps, answers, and leaves on /exit', async () => {
+describe('interactive mode', () => {
+  test('shows the session, runs steps, answers, and leaves on /exit', async () => {
     const folders = playground()
     await runToEnd(folders, ['say earlier words'], withSession)
     const kept = readJsonLines(transcriptOf(folders)).length
@@ -449,7 +449,7 @@ describe('with a person before it', () => {
     expect(read(folders, 'a.txt')).toBe('body\n')
   })
 
-  test('leaves with the code it is asked for, and floods when it is asked to', async () => {
+  test('leaves with a given exit code, and floods on request', async () => {
     const folders = playground()
     const played = play(folders, undefined, [])
     played.process.stdin.write('flood 640000\nexit 9\n')
@@ -461,7 +461,7 @@ describe('with a person before it', () => {
     expect(played.out()).toContain('640000 bytes')
   })
 
-  test('its input’s end is its end', async () => {
+  test('ends with its input', async () => {
     const played = play(playground(), '', [])
     expect(await played.ended).toBe(0)
   })

@@ -1,4 +1,4 @@
-/** The program that makes a terminal inside a sandbox, and the frames it speaks in. */
+/** Tests of the terminal program inside a sandbox, and of its frames. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -67,7 +67,7 @@ describe('frames', () => {
     maxLength: 20,
   })
 
-  test('come out as they went in, wherever the pipe cuts them', () => {
+  test('are decoded unchanged, wherever the pipe splits them', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.nat(40), { minLength: 1, maxLength: 50 }), (sent, cuts) => {
         const all = Buffer.concat(sent.map(({ kind, bytes }) => encodeFrame(kind, bytes)))
@@ -86,13 +86,13 @@ describe('frames', () => {
     )
   })
 
-  test('of no kind, or without measure, are broken', () => {
+  test('of unknown kind or excessive size are broken', () => {
     expect(new PtyFrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
     expect(new PtyFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX + 1))).toBe('broken')
     expect(new PtyFrameReader().push(encodeFrameHead('output', FRAME_BYTES_MAX))).toEqual([])
   })
 
-  test('hold sizes and codes, and know those that are none', () => {
+  test('carry sizes and exit codes, and reject invalid ones', () => {
     const inside = (frame: Buffer) => frame.subarray(5)
     expect(decodeSize(inside(encodeResize({ cols: 100, rows: 30 })))).toEqual({ cols: 100, rows: 30 })
     expect(decodeSize(inside(encodeResize({ cols: 0, rows: 1e9 })))).toEqual({ cols: 1, rows: 65_535 })
@@ -106,7 +106,7 @@ describe('frames', () => {
 })
 
 describe('the terminal', () => {
-  test('is one: it has a size, and echoes, and follows', async () => {
+  test('has a size, echoes, and follows resizes', async () => {
     const { types, sees, child, code, gone } = terminal('/bin/sh', '-i')
     types('stty size; tty\n')
     await sees('25 90\r\n/dev/pts/')
@@ -117,7 +117,7 @@ describe('the terminal', () => {
     expect(code()).toBe(9)
   })
 
-  test('takes frames and letters byte by byte', async () => {
+  test('accepts frames and characters byte by byte', async () => {
     const { child, sees } = terminal('/bin/cat')
     for (const byte of encodeFrame('input', Buffer.from('Grüße, 世界 🌍\n'))) {
       child.stdin.write(Uint8Array.of(byte))
@@ -126,7 +126,7 @@ describe('the terminal', () => {
     await sees(Buffer.from('Grüße, 世界 🌍\r\nGrüße, 世界 🌍\r\n').toString('latin1'))
   })
 
-  test('takes a long paste for a command that reads late, in order and whole', async () => {
+  test('delivers a long paste completely and in order to a command that reads late', async () => {
     const lines = Array.from({ length: 20_000 }, (_, n) => `line ${n} of a paste\n`)
     const { types, gone, text } = terminal(
       '/bin/sh',
@@ -140,14 +140,14 @@ describe('the terminal', () => {
     expect(text()).toContain(createHash('md5').update(lines.join('')).digest('hex'))
   })
 
-  test('tells everything that was printed before the end, and by which signal it came', async () => {
+  test('reports all output before the end, and the signal that ended the command', async () => {
     const { gone, text, code } = terminal('/bin/sh', '-c', 'seq 1 50000; kill -TERM $$')
     await gone
     expect(text().trimEnd().split('\r\n')).toHaveLength(50_000)
     expect(code()).toBe(128 + 15)
   })
 
-  test('ends with its command, whatever that has left on it', async () => {
+  test('ends with its command, whatever background processes still use it', async () => {
     const { gone, code } = terminal('/bin/bash', '-c', 'trap "" HUP; sleep 30 & exit 2')
     await gone
     expect(code()).toBe(2)
@@ -167,7 +167,7 @@ describe('the terminal', () => {
     },
   )
 
-  test('hangs up when nobody is there any more, and waits for last words', async () => {
+  test('sends SIGHUP when the worker is gone, and waits for the last output', async () => {
     const { child, gone, text, sees } = terminal(
       '/bin/sh',
       '-c',
@@ -179,7 +179,7 @@ describe('the terminal', () => {
     expect(text()).toContain('last words')
   })
 
-  test('prints no faster than it is read, and still takes what is typed', async () => {
+  test('prints no faster than it is read, and still accepts input', async () => {
     const { child, types, gone, text, code } = terminal(
       '/bin/sh',
       '-c',
@@ -194,13 +194,13 @@ describe('the terminal', () => {
     expect(code()).toBe(3)
   })
 
-  test('of a command that is not there says so', async () => {
+  test('reports a missing command', async () => {
     const { gone, text, code } = terminal('/no/such')
     await gone
     expect([code() === 0, text().includes('No such file')]).toEqual([false, true])
   })
 
-  test('is over when it is spoken to in another language', async () => {
+  test('ends on an invalid frame', async () => {
     const { child, gone } = terminal('/bin/cat')
     child.stdin.write('hello there')
     await gone

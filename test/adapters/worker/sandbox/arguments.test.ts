@@ -1,4 +1,4 @@
-/** The list that is the sandbox, compared with what was proven. */
+/** Tests of the bubblewrap argument list, which defines the sandbox. */
 import { describe, expect, test } from '@jest/globals'
 import {
   buildSandboxArguments,
@@ -9,7 +9,7 @@ import {
 
 const lines = (plan: SandboxPlan): string[] => buildSandboxOptions(plan).map((option) => option.join(' '))
 
-describe('whatever the plan', () => {
+describe('for every plan', () => {
   const plans: SandboxPlan[] = [
     {},
     { workFolder: '/srv/w', homeFolder: '/srv/h', readOnlyPaths: ['/opt/agent'], environment: { A: 'b' } },
@@ -22,7 +22,7 @@ describe('whatever the plan', () => {
     },
   ]
 
-  test.each(plans)('every namespace is left, every capability dropped: %j', (plan) => {
+  test.each(plans)('every namespace is unshared and every capability dropped: %j', (plan) => {
     expect(lines(plan)).toEqual(
       expect.arrayContaining([
         '--unshare-user',
@@ -43,17 +43,20 @@ describe('whatever the plan', () => {
     )
   })
 
-  test.each(plans)('the last thing is to seal /proc, /dev, /run and the root, in this order: %j', (plan) => {
-    expect(lines(plan).slice(-5)).toEqual([
-      '--remount-ro /proc',
-      '--remount-ro /dev',
-      '--remount-ro /run',
-      '--remount-ro /',
-      '--chdir /work',
-    ])
-  })
+  test.each(plans)(
+    'the list ends with making /proc, /dev, /run and the root read-only, in this order: %j',
+    (plan) => {
+      expect(lines(plan).slice(-5)).toEqual([
+        '--remount-ro /proc',
+        '--remount-ro /dev',
+        '--remount-ro /run',
+        '--remount-ro /',
+        '--chdir /work',
+      ])
+    },
+  )
 
-  test.each(plans)('only the work and home folders can be written through to the host: %j', (plan) => {
+  test.each(plans)('only the work and home folders are mounted writable: %j', (plan) => {
     const writable = lines(plan).filter((line) => /^--(dev-)?bind/.test(line))
     expect(writable).toEqual(
       plan.workFolder === undefined ? [] : ['--bind /srv/h /home/agent', '--bind /srv/w /work'],
@@ -61,7 +64,7 @@ describe('whatever the plan', () => {
   })
 })
 
-describe('cut short at any place', () => {
+describe('truncated at any position', () => {
   const all = buildSandboxOptions({
     workFolder: '/srv/w',
     homeFolder: '/srv/h',
@@ -86,7 +89,7 @@ describe('cut short at any place', () => {
   )
 })
 
-test('folders under other names are read-only unless said otherwise, and the way out is one socket', () => {
+test('mounts are read-only unless marked writable, and the egress socket is one mount', () => {
   const plan = {
     mounts: [
       { from: '/srv/o', to: '/out', writable: true },
@@ -101,7 +104,7 @@ test('folders under other names are read-only unless said otherwise, and the way
   ])
 })
 
-test('the filter is fed next to the list, and reports come after the last file', () => {
+test('the filter follows the argument list, and the status descriptor follows the last file', () => {
   const files = [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] as const
   const { inputs: fed, statusFd } = buildSandboxArguments({ files, reportsStatus: true }, 'x64')
   expect(Buffer.isBuffer(fed[1])).toBe(true)
@@ -111,11 +114,11 @@ test('the filter is fed next to the list, and reports come after the last file',
   expect(buildSandboxArguments({}).statusFd).toBeUndefined()
 })
 
-test('without a filter there is no sandbox', () => {
+test('an architecture without a filter has no sandbox', () => {
   expect(() => buildSandboxArguments({}, 'riscv64')).toThrow('no system call filter for riscv64')
 })
 
-test('nothing but the descriptor of the list shows on the command line', () => {
+test('the command line shows only the descriptor of the argument list', () => {
   expect(buildSandboxArguments({ environment: { TOKEN: 'secret' } }).commandLine).toEqual([
     '--args',
     '3',
@@ -140,15 +143,15 @@ test('the list comes first, then each file, on the descriptor that the list name
   expect(fed[0]).not.toContain('secret')
 })
 
-test('a person at a terminal keeps it; an agent gets a session of its own', () => {
+test('an interactive sandbox keeps its terminal; an agent gets a new session', () => {
   expect(lines({ terminal: true })).not.toContain('--new-session')
 })
 
-test('a word with a NUL, which would smuggle in another option, is a bug', () => {
+test('a word with a NUL, which would inject an option, throws', () => {
   expect(() => buildSandboxArguments({ environment: { A: 'x\0--bind\0/\0/' } })).toThrow('NUL')
 })
 
-test('the names of all options are known, once each, values not among them', () => {
+test('option names are listed once each, without values', () => {
   const names = listOptionNames(buildSandboxOptions({ environment: { A: '--not-an-option' } }))
   expect(names).toContain('--args')
   expect(names).not.toContain('--not-an-option')

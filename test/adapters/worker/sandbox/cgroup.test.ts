@@ -1,6 +1,6 @@
 /**
- * Control groups: what is written where, seen in a folder that only looks like one; and, where this machine lets us,
- * a real group that is filled, ended and taken away.
+ * Tests of control groups: the written files, in a folder that imitates the cgroup file system; and, where this machine
+ * allows it, a real group that is filled, killed and removed.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,14 +12,14 @@ import { tempFolder, until } from '../../../support/real-files.ts'
 
 const CGROUP_ROOT = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
 
-describe('in a folder that looks like one', () => {
+describe('in an imitated cgroup folder', () => {
   function looksLike(controllers: string): [Cgroups, string] {
     const base = tempFolder()
     writeFileSync(join(base, 'cgroup.subtree_control'), controllers)
     return [new Cgroups(base), base]
   }
 
-  test('processes and memory are limited, and go together', () => {
+  test('processes and memory are limited, and an out-of-memory kill ends the whole group', () => {
     const [groups, base] = looksLike('cpu memory pids\n')
     expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, true])
     groups.create('r-1', { processes: 100, memoryMib: 512 })
@@ -36,7 +36,7 @@ describe('in a folder that looks like one', () => {
     })
   })
 
-  test('only what is counted is limited', () => {
+  test('only available controllers get limits', () => {
     const [groups, base] = looksLike('pids\n')
     expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, false])
     groups.create('r-1', { processes: 1, memoryMib: 1 })
@@ -45,7 +45,7 @@ describe('in a folder that looks like one', () => {
     expect(made.map((name) => readdirSync(join(base, name)))).toEqual([['pids.max'], ['pids.max']])
   })
 
-  test('where nothing can be made there is none', () => {
+  test('no group is returned where none can be created', () => {
     expect(new Cgroups('/proc/no/such').create('r-1', { processes: 1 })).toBeUndefined()
   })
 })

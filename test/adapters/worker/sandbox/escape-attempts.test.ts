@@ -1,9 +1,9 @@
 /**
- * Every way out of a sandbox that somebody thought of: tried outside, where it leads somewhere, and inside, where it
- * does not, under a worker that is root and under one that is an ordinary user.
+ * Tries every known way out of a sandbox: outside, where it must succeed, and inside, where it must fail, for a worker
+ * that is root and for one that is an ordinary user.
  *
- * Calls are tried by a small program in C, everything else by shell. What this machine does not have (a kernel
- * without modules, without some family of sockets) is tried inside all the same, and not counted as shown.
+ * System calls are tried by a small C program, everything else by shell. Features that this machine lacks (such as
+ * kernel modules or a socket family) are still tried inside, but prove nothing.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ import { isRoot, ORDINARY, type Place, place, run, runAs } from '../../../suppor
 
 const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
 
-/** What a call comes to inside, when that is not EPERM. */
+/** The result of a call inside, when it is not EPERM. */
 const REFUSALS: Readonly<Record<string, string>> = {
   clone3_it: 'ENOSYS',
   openat2_setuid: 'ENOSYS',
@@ -45,10 +45,10 @@ const REFUSALS: Readonly<Record<string, string>> = {
   ),
 }
 const CALLS_MIN = process.arch === 'x64' ? 125 : 115
-/** Outside, this says that the kernel has no such thing at all. */
+/** Outside, these errors mean that the kernel lacks the feature. */
 const NOT_IN_KERNEL = /: (ENOSYS|EAFNOSUPPORT)$/
 
-/** Each is a shell condition: true is a way out. `$W` is the workspace, `$SECRET` a file of the host. */
+/** Shell conditions that are true when the attempt succeeds. `$W` is the workspace, `$SECRET` a file of the host. */
 const SHELL: Readonly<Record<string, string>> = {
   'a file of the host, below /tmp': 'cat "$SECRET"',
   'the same through the first process': 'cat "/proc/1/root/$SECRET"',
@@ -97,7 +97,7 @@ const SHELL: Readonly<Record<string, string>> = {
   'a device file': 'mknod $W/null-$$ c 1 3',
 }
 
-/** Not everywhere in the kernel, or not even root's in a container. */
+/** Attempts that fail outside too on some kernels, or for root in a container. */
 const OPTIONAL_ATTEMPTS = [
   'the same through the first process',
   'the kernel in memory',
@@ -173,7 +173,7 @@ describe.each(launching)('inside, launched by %s', (who) => {
     inside = parseResults(ran?.out ?? '')
   })
 
-  test('no call gets anywhere', () => {
+  test('every system call fails', () => {
     const wrong = inside.calls.filter((line) => {
       const [name = '', outcome] = line.split(': ')
       return outcome !== (REFUSALS[name] ?? 'EPERM')
@@ -182,12 +182,12 @@ describe.each(launching)('inside, launched by %s', (who) => {
     expect(inside.calls.length).toBeGreaterThanOrEqual(CALLS_MIN)
   })
 
-  test('nothing that a shell can try gets anywhere', () => {
+  test('every shell attempt fails', () => {
     expect(inside.shell).toEqual(Object.keys(SHELL).map((name) => `${name}: refused`))
   })
 })
 
-/** Into the workspace: the program of the calls, and one that belongs to root and says so when it is run. */
+/** Copies two programs into the workspace: the one that tries the calls, and a root-owned one that prints its user. */
 function plantPrograms({ root, slot }: Place): void {
   copyFileSync(program, join(root, 'work', 'ways-out'))
   chmodSync(join(root, 'work', 'ways-out'), 0o755)

@@ -1,4 +1,4 @@
-/** Folders of sandboxes: whose they are, and that all of them goes, whatever an agent left in there. */
+/** Tests of sandbox folders: ownership checks, and complete deletion whatever an agent left behind. */
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -26,8 +26,8 @@ import { isRoot, ORDINARY, place, run, sh } from '../../../support/sandbox.ts'
 const root = { euid: 0, egid: 0 }
 const user = { euid: 1000, egid: 100 }
 
-describe('slots', () => {
-  test('are users of their own under root, and the worker itself otherwise', () => {
+describe('sandbox users', () => {
+  test('have their own uids under root, and the uid of the worker otherwise', () => {
     expect(sandboxUserOf(7, root)).toEqual({ number: 7, uid: SANDBOX_UID_BASE + 7, gid: SANDBOX_GID })
     expect(sandboxUserOf(7, user)).toEqual({ number: 7, uid: 1000, gid: 100 })
     expect([
@@ -37,18 +37,18 @@ describe('slots', () => {
     ]).toEqual([true, false, false])
   })
 
-  test('lie beyond what systemd hands out, and are no negative numbers to anybody', () => {
+  test('have uids above those of systemd and below 2^31', () => {
     // systemd: dynamic users 61184–65519, containers 524288–1879048191.
     expect(SANDBOX_UID_BASE).toBeGreaterThan(1_879_048_191)
     expect(SANDBOX_UID_BASE + SANDBOX_USERS_MAX).toBeLessThan(2 ** 31)
   })
 
-  test('a number that is out of bounds is a bug', () => {
+  test('a number out of bounds throws', () => {
     for (const number of [-1, 0.5, SANDBOX_USERS_MAX, Number.NaN])
       expect(() => sandboxUserOf(number, root)).toThrow('no sandbox user')
   })
 
-  test('the first free number from a given one on is taken, and after the last comes the first', () => {
+  test('the first free number from a given one on is used, wrapping around after the last', () => {
     expect([findFreeNumber([], 0), findFreeNumber([0, 1, 3], 0), findFreeNumber([2], 0)]).toEqual([0, 2, 0])
     expect([
       findFreeNumber([1], 7),
@@ -61,18 +61,18 @@ describe('slots', () => {
 describe('a folder', () => {
   const asRoot = isRoot ? test : test.skip
 
-  test('is made owner-only, and passes for its slot', async () => {
+  test('is created with mode 0700 and accepted for its user', async () => {
     const fixture = place()
     const path = join(fixture.root, 'more')
     expect(await createOwnedFolder(path, fixture.slot)).toEqual({ ok: true, value: undefined })
     expect(lstatSync(path)).toMatchObject({ uid: fixture.slot.uid, mode: 0o40700 })
     expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
-    // Also when the agent has locked it for itself.
+    // The check passes even when the agent removed its own permissions.
     chmodSync(path, 0)
     expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
   })
 
-  asRoot('that its user could not get to is refused with the cure (needs root)', async () => {
+  asRoot('that its user could not reach is refused with a fix (needs root)', async () => {
     const fixture = place()
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
@@ -86,7 +86,7 @@ describe('a folder', () => {
   })
 })
 
-describe('everything is deleted', () => {
+describe('a deletion removes everything', () => {
   const planted = `
     mkdir -p locked/in/side && echo x > locked/in/side/f && chmod 0 locked/in/side locked/in locked
     ln -s "$OUTSIDE" link; ln -s / slash; mkfifo pipe; : > "$(printf 'new\\nline\\377')"; mkdir -- -rf
@@ -112,7 +112,7 @@ EOF`
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
   })
 
-  test('also what lies deeper than anybody walks, and more names than are read at once', async () => {
+  test('also below the maximum depth, and with more names than one batch reads', async () => {
     const fixture = tempFolder()
     const script = `
 import os
@@ -124,7 +124,7 @@ for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.c
     expect(existsSync(join(fixture, 'work'))).toBe(false)
   })
 
-  test('a link in the folder’s place goes itself, and what it leads to stays', async () => {
+  test('but follows no link in place of the folder', async () => {
     const fixture = tempFolder()
     mkdirSync(join(fixture, 'target'))
     symlinkSync(join(fixture, 'target'), join(fixture, 'link'))
@@ -132,12 +132,12 @@ for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.c
     expect([existsSync(join(fixture, 'link')), existsSync(join(fixture, 'target'))]).toEqual([false, true])
   })
 
-  test('what is not there is gone already', async () => {
+  test('and does nothing for a missing folder', async () => {
     await removeFolderTree(join(tempFolder(), 'never'))
   })
 })
 
-/** As somebody who has no rights over what is not his. */
+/** Runs `act` as a user without rights to other users' files. */
 async function actAs(uid: number | undefined, path: string, act: () => Promise<void>): Promise<void> {
   if (uid === undefined || !isRoot) return act()
   execFileSync('chown', ['-hR', `${uid}:${uid}`, dirname(path)])

@@ -1,4 +1,4 @@
-/** The launcher with the real bubblewrap: what goes in, what comes out, how it ends, and what is refused. */
+/** Tests of the launcher with the real bubblewrap: input, output, ends, and refused orders. */
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -31,7 +31,7 @@ import {
 describe('a command', () => {
   const fixture = place()
 
-  test('is told by its exit code, with all that it said', async () => {
+  test('ends with its exit code and all its output', async () => {
     expect(await run(fixture.order(sh('echo out; echo err >&2; exit 7')))).toEqual({
       end: { code: 7 },
       out: 'out\n',
@@ -49,18 +49,18 @@ describe('a command', () => {
     expect((await run(fixture.order(sh(script)))).end).toEqual(end)
   })
 
-  test('that does not exist is 127, as in a shell', async () => {
+  test('that does not exist ends with 127, as in a shell', async () => {
     expect(await run(fixture.order(['no-such-program']))).toMatchObject({ end: { code: 127 }, out: '' })
   })
 
-  test('reads what it is given, to the last byte, and then an end', async () => {
+  test('reads its input to the last byte, and then the end', async () => {
     const text = `go\n\n  leading blanks\\n\ttab ✓ \0 ${'x'.repeat(1_000_000)}`
     const ran = await run(fixture.order(['cat'], { stdin: text }))
     expect(ran.out === text).toBe(true)
     expect(await run(fixture.order(['cat'], { stdin: '' }))).toMatchObject({ end: { code: 0 }, out: '' })
   })
 
-  test('reads what comes later, too, when its input is kept open', async () => {
+  test('reads later input too when its input is kept open', async () => {
     const sandbox = launch(fixture.order(sh('read -r one; echo "got $one"; cat'), { openInput: true }))
     sandbox.input?.write('early\n')
     let out = ''
@@ -76,12 +76,12 @@ describe('a command', () => {
     sandbox.input?.write('too late')
   })
 
-  test('without anything to read reads nothing', async () => {
+  test('without input reads an empty input', async () => {
     const ran = await run(fixture.order(sh('cat; readlink /proc/self/fd/0')))
     expect(ran.out).toBe('/dev/null\n')
   })
 
-  test('is nobody in particular, in a place of its own, and knows nothing of the host', async () => {
+  test('runs as an ordinary user in its own root, and learns nothing about the host', async () => {
     const look = 'id -un; id -G; pwd; hostname; env | sort; tr -d "\\0" < /proc/1/environ | wc -c; ls -a ~'
     const ran = await run(fixture.order(sh(look), { environment: { EXTRA: 'yes' } }))
     expect(ran.out.split('\n').filter(Boolean)).toEqual([
@@ -103,7 +103,7 @@ describe('a command', () => {
     ])
   })
 
-  test('has its limits', async () => {
+  test('has its resource limits', async () => {
     const ran = await run(
       fixture.order(['cat', '/proc/self/limits', '/proc/self/oom_score_adj'], { maxProcesses: 99 }),
     )
@@ -115,21 +115,21 @@ describe('a command', () => {
     if (theLauncher().limitsEnforcedBy() === 'rlimit') expect(ran.out).toMatch(/^Max processes +100 +100 /m)
   })
 
-  test('has no more than its worker has', async () => {
+  test('has no higher limits than its worker', async () => {
     const fixture = place(ORDINARY)
     const [ran] = await runAs(ORDINARY, [fixture.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
     expect(ran).toMatchObject({ end: { code: 0 } })
     expect(ran?.out).toMatch(/^Max open files +500 +500 /m)
   })
 
-  test('leaves what it wrote in its folders, as its own user, and nothing else anywhere', async () => {
+  test('leaves files only in its own folders, owned by its own user', async () => {
     await run(fixture.order(sh('echo w > /work/left; echo h > ~/left; echo t > /tmp/left')))
     expect(readFileSync(join(fixture.root, 'work', 'left'), 'utf8')).toBe('w\n')
     expect(readFileSync(join(fixture.root, 'home', 'left'), 'utf8')).toBe('h\n')
     expect(await run(fixture.order(sh('cat /work/left ~/left; ls /tmp')))).toMatchObject({ out: 'w\nh\n' })
   })
 
-  test('may write to a mount only where that was said', async () => {
+  test('may write only to mounts marked writable', async () => {
     for (const name of ['in', 'out']) folder(join(fixture.root, name), fixture.slot)
     const mounts = [
       { from: join(fixture.root, 'in'), to: '/in' },
@@ -144,26 +144,26 @@ describe('a command', () => {
     expect(readdirSync(join(fixture.root, 'out'))).toEqual(['x'])
   })
 
-  test('runs beside others, each for itself', async () => {
+  test('runs beside other sandboxes without seeing them', async () => {
     const look = 'readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/user'
     const others = await Promise.all(Array.from({ length: 6 }, () => run(place().order(sh(look)))))
     expect(new Set(others.flatMap(({ out }) => out.split('\n').filter(Boolean))).size).toBe(18)
   })
 })
 
-describe('what a command may not see', () => {
-  /** Of this process alone: other tests may show theirs to everybody. */
+describe('a command may not see', () => {
+  /** Only this process counts: other tests may expose their own descriptors. */
   const secret = `planted-secret-of-${process.pid}-${Date.now()}`
   const files = [{ path: '/run/cred/token', mode: '0400', text: secret }] as const
 
-  test('only the three standard descriptors, whatever this process was started with', async () => {
+  test('any but the three standard descriptors, whatever this process has open', async () => {
     const fixture = place(ORDINARY)
     const task = { uid: ORDINARY, orders: [fixture.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
     const [ran] = await runAs(ORDINARY, task.orders, { leaking: [7, 20] })
     expect(ran?.out.replace(/\s+/g, ' ')).toBe('/proc/2/fd: 0 1 2 /proc/self/fd: 0 1 2 3 ')
   })
 
-  test('nothing of the arguments, the environment and the files shows in /proc', async () => {
+  test('arguments, environment or files in /proc', async () => {
     const fixture = place()
     const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 300'
     const sandbox = launch(fixture.order(sh(script), { files }))
@@ -187,7 +187,7 @@ describe('what a command may not see', () => {
       const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
       expect(attempt('setpriv', reader(ORDINARY))).toBe('')
       expect(attempt('setpriv', reader(fixture.slot.uid + 1))).toBe('')
-      // Not even from another sandbox of the same worker with the same user: /run is owner-only and proc is its own.
+      // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
       const other = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
       expect(other.out).toBe('')
       sandbox.kill()
@@ -198,10 +198,10 @@ describe('what a command may not see', () => {
   )
 })
 
-describe('an end', () => {
+describe('the end', () => {
   const daemon = '(setsid sleep 300 >/dev/null 2>&1 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &);'
 
-  test('takes daemons with it', async () => {
+  test('kills daemons too', async () => {
     const fixture = place()
     expect(await run(fixture.order(sh(`${daemon} echo left`)))).toMatchObject({
       end: { code: 0 },
@@ -210,7 +210,7 @@ describe('an end', () => {
     if (isRoot) expect(processesOf(fixture.slot.uid)).toEqual([])
   })
 
-  test('by interrupt is the command’s own: it may still say what it has to say', async () => {
+  test('by interrupt lets the command still print its output', async () => {
     const sandbox = launch(
       place().order(sh('trap "echo spent; exit 3" INT; echo up; while :; do sleep 0.05; done')),
     )
@@ -219,7 +219,7 @@ describe('an end', () => {
     expect(await sandbox.ran).toMatchObject({ end: { code: 3 }, out: 'up\nspent\n' })
   })
 
-  test('by kill takes everything, also what ignores signals', async () => {
+  test('by kill ends everything, also processes that ignore signals', async () => {
     const fixture = place()
     const sandbox = launch(
       fixture.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
@@ -232,7 +232,7 @@ describe('an end', () => {
     sandbox.interrupt()
   })
 
-  test('by kill may come at any moment of the beginning', async () => {
+  test('by kill works at any moment of the start', async () => {
     const fixture = place()
     for (let afterMs = 0; afterMs < 24; afterMs += 1.5) {
       const sandbox = launch(fixture.order(sh('echo ran; sleep 300')))
@@ -243,7 +243,7 @@ describe('an end', () => {
     }
   })
 
-  test('is told after a kill even when nobody reads', async () => {
+  test('is reported after a kill even when nobody reads the streams', async () => {
     const sandbox = theLauncher().launch(place().order(['yes']))
     await firstOutput(sandbox.stdout)
     sandbox.stdout.pause()
@@ -252,8 +252,8 @@ describe('an end', () => {
   })
 })
 
-describe('numbers', () => {
-  test('a fork bomb hits its own limit, and others still start', async () => {
+describe('limits', () => {
+  test('stop a fork bomb, and other sandboxes still start', async () => {
     const [bombed, other] = [place(), place()]
     const bomb = launch(
       bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
@@ -267,18 +267,18 @@ describe('numbers', () => {
   })
 
   const counted = theLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
-  counted('a memory bomb is ended whole (needs a control group that counts memory)', async () => {
+  counted('end a memory bomb completely (needs a control group with a memory controller)', async () => {
     const bomb = place().order(sh('tail /dev/zero'), { memoryMib: 64 })
     expect((await run(bomb)).end).toEqual({ signal: 'SIGKILL' })
   })
 })
 
-describe('no sandbox is made', () => {
+describe('no sandbox is created', () => {
   const fixture = place()
   const failureOf = async (more: object): Promise<string> =>
     (await run({ ...fixture.order(['true']), ...more })).end.startFailure ?? ''
 
-  test('of a workspace that is a link, or lies behind one', async () => {
+  test('for a workspace that is a link, or lies behind one', async () => {
     symlinkSync(join(fixture.root, 'work'), join(fixture.root, 'link'))
     symlinkSync(fixture.root, join(fixture.root, 'around'))
     expect(await failureOf({ workFolder: join(fixture.root, 'link') })).toMatch(
@@ -290,7 +290,7 @@ describe('no sandbox is made', () => {
     expect(await failureOf({ workFolder: join(fixture.root, '.', '..', 'none') })).toContain('ENOENT')
   })
 
-  test('of folders that are somebody else’s, or that others may replace', async () => {
+  test('for folders that belong to another user, or that others may replace', async () => {
     mkdirSync(join(fixture.root, 'open'), { mode: 0o700 })
     chmodSync(join(fixture.root, 'open'), 0o777)
     folder(join(fixture.root, 'open', 'work'), fixture.slot)
@@ -304,14 +304,14 @@ describe('no sandbox is made', () => {
   })
 
   const asRoot = isRoot ? test : test.skip
-  asRoot('of folders inside one that its own user could rename (needs root)', async () => {
+  asRoot('for folders that the sandbox’s own user could rename (needs root)', async () => {
     const inside = join(fixture.root, 'work', 'inner')
     mkdirSync(inside)
     chownSync(inside, fixture.slot.uid, fixture.slot.gid)
     expect(await failureOf({ workFolder: inside })).toContain('is writable by others')
   })
 
-  asRoot('where its user can’t get to: the cure says so (needs root)', async () => {
+  asRoot('for folders that its user cannot reach, and the message has a fix (needs root)', async () => {
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
     folder(join(closed, 'work'), fixture.slot)
@@ -337,13 +337,13 @@ describe('no sandbox is made', () => {
     expect(await failureOf(more)).toContain(reason)
   })
 
-  test('that would expose the workspace under its own name', async () => {
+  test('that would expose the workspace under its host path', async () => {
     expect(await failureOf({ readOnlyPaths: [fixture.root] })).toContain(
       `would expose ${join(fixture.root, 'work')}`,
     )
   })
 
-  test('by a bubblewrap that is gone', async () => {
+  test('when bubblewrap is missing', async () => {
     const gone = makeLauncher({ bwrap: '/no/such/bwrap', clock: realClock }).launch(fixture.order(['true']))
     gone.stdout.resume()
     gone.stderr.resume()
@@ -358,7 +358,7 @@ describe('ordinary work', () => {
     return end.code === 0 ? out : `${JSON.stringify(end)} ${out} ${err}`
   }
 
-  test('git makes, clones and commits', async () => {
+  test('git creates, clones and commits', async () => {
     const git = 'git -c user.name=a -c user.email=a@b -c init.defaultBranch=main'
     const script = `${git} init -q a; cd a; echo 1 > f; ${git} add f; ${git} commit -qm one; cd ..
       ${git} clone -q a b; cd b; echo 2 > f; ${git} commit -qam two; ${git} bundle create -q ../x.bundle main
@@ -366,7 +366,7 @@ describe('ordinary work', () => {
     expect(await works(script)).toBe('two\none\n')
   })
 
-  test('node has its threads, its files, its crypto, WebAssembly and children', async () => {
+  test('node can use threads, files, crypto, WebAssembly and child processes', async () => {
     const script = `
       const { Worker } = require('node:worker_threads'), { execFileSync } = require('node:child_process')
       const wasm = new WebAssembly.Memory({ initial: 1, maximum: 65536 })
@@ -382,7 +382,7 @@ describe('ordinary work', () => {
     expect(said.split('\n').filter(Boolean).sort()).toEqual(['42 65536 child', 'served'])
   })
 
-  test('npm, python, tar, compilers and pipes', async () => {
+  test('npm, python, tar, compilers and pipes work', async () => {
     const script = `
       npm --version | grep -c .
       if command -v python3 >/dev/null; then
@@ -395,7 +395,7 @@ print(subprocess.check_output(["echo","sub"]).decode().strip(), m.Queue() is not
     expect(await works(script)).toBe('1\nthread\nsub True\nx\nthrough\n2\n')
   })
 
-  test('a terminal can be had', async () => {
+  test('a pseudo-terminal can be opened', async () => {
     expect(await works('script -qec "tty; stty size" /dev/null </dev/null')).toMatch(/^\/dev\/pts\/\d+/)
   })
 })
@@ -404,7 +404,7 @@ function firstOutput(stream: NodeJS.ReadableStream): Promise<void> {
   return new Promise((resolve) => stream.once('data', () => resolve()))
 }
 
-/** What anybody may read of every process: command lines, and environments where they are readable. */
+/** Reads all command lines in /proc, and all environments that are readable. */
 function readAllOfProc(): string {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && name !== String(process.pid))

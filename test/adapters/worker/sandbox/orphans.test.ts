@@ -1,4 +1,4 @@
-/** A worker that dies takes its sandboxes with it, whatever it was about to do. */
+/** Tests that no sandbox survives the death of its worker, whenever the worker dies. */
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,11 +13,11 @@ const DAEMONS =
 
 const asRoot = isRoot ? describe : describe.skip
 
-/** Long before any of them would have ended by itself. */
+/** Waits less time than any of the daemons would run by itself. */
 const awaitGone = ({ slot }: Place): Promise<void> =>
   until('every process is gone', () => processesOf(slot.uid).length === 0)
 
-// Only a user that nobody else is tells what is left.
+// Only under root each sandbox has a user of its own, by which leftover processes are found.
 asRoot('killed without warning (needs root)', () => {
   test.each(['root', 'an ordinary user'])('a worker of %s leaves nothing of a running agent', async (who) => {
     const uid = who === 'root' ? undefined : ORDINARY
@@ -29,7 +29,7 @@ asRoot('killed without warning (needs root)', () => {
     await awaitGone(fixture)
   })
 
-  test('at any moment of the beginning it leaves no agent, and the next worker finds what else it left', async () => {
+  test('at any moment of a start it leaves no agent, and the next worker finds other leftovers', async () => {
     for (let afterMs = 0; afterMs < 20; afterMs += 2) {
       const fixture = place()
       const child = inAChild({ orders: [fixture.order(sh(DAEMONS))] })
@@ -43,19 +43,19 @@ asRoot('killed without warning (needs root)', () => {
     }
   })
 
-  test('one that ends right after it killed a sandbox leaves nothing that the next one does not find', async () => {
+  test('a worker that exits right after it killed a sandbox leaves nothing that the next worker does not find', async () => {
     for (let killsAfterMs = 0; killsAfterMs < 10; killsAfterMs += 0.5) {
       const fixture = place()
       const child = inAChild({ orders: [fixture.order(sh(DAEMONS))], killsAfterMs })
       await child.ended
-      // Mostly nothing: but on a busy machine what is to stand still, to be killed with its child, takes its time for that.
+      // Usually nothing is left. On a busy machine, bubblewrap may be stopped too late to be killed with its child.
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
       await awaitGone(fixture)
     }
   })
 })
 
-/** It was made, and whoever was to tell it to go on has died: no filter over it yet, so nothing was started in it. */
+/** The process waits for its dead parent. Without a seccomp filter, nothing was started in it. */
 function isOrphan(pid: number): boolean {
   try {
     return /^Seccomp:\s+0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -64,7 +64,7 @@ function isOrphan(pid: number): boolean {
   }
 }
 
-/** The node among the user's processes. Its number may be the greatest: the kernel begins anew with small ones. */
+/** Finds the node process of a user. The highest pid need not be the newest, because the kernel wraps pids around. */
 function findLauncher(uid: number): number | undefined {
   return processesOf(uid).find((pid) => programOf(pid) === process.execPath)
 }

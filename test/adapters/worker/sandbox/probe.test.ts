@@ -1,4 +1,4 @@
-/** The probe, with the real bubblewrap, with ones that fail, and on machines made up for it. */
+/** Tests of the probe with the real bubblewrap, with failing ones, and on simulated machines. */
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,11 +17,11 @@ import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.t
 const real = thisMachine()
 
 describe('with the real bubblewrap', () => {
-  test('this machine can make a sandbox', async () => {
+  test('this machine can create a sandbox', async () => {
     expect(await probeSandbox(real)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
   })
 
-  test('what runs inside is nobody in particular, without capabilities, and cannot write the root', async () => {
+  test('the command runs as an ordinary user, without capabilities, and cannot write to the root', async () => {
     const look =
       'id -u; grep CapBnd /proc/self/status; touch /x /etc/x /run/x /proc/sys/kernel/core_pattern 2>&1 | grep -c touch; echo kept > /work/y && cat /work/y; ls /'
     const { commandLine: visible, inputs: fed } = buildSandboxArguments({})
@@ -60,7 +60,7 @@ test('the attempts of the probe succeed where there is no sandbox', async () => 
   host.close()
   const said = ended.is === 'exited' ? ended.stdout.split('\n') : []
   const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
-  // Whoever is not root can't write core_pattern anywhere.
+  // Only root can write core_pattern.
   const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
   expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))
   expect(ended.is === 'exited' && findEscapes(ended.stdout, host)).toContain(
@@ -76,7 +76,7 @@ describe('with a bubblewrap that does not work', () => {
   })
   afterAll(() => rm(folder, { recursive: true }))
 
-  /** Answers `--help` with what the real one says, and does `script` otherwise. */
+  /** Prints the real output for `--help`, and runs `script` otherwise. */
   async function fake(name: string, script: string, help = '/usr/bin/bwrap --help'): Promise<string[]> {
     const path = join(folder, name)
     await writeFile(path, `#!/bin/sh\nif [ "$1" = --help ]; then ${help}; exit 0; fi\n${script}\n`)
@@ -84,7 +84,7 @@ describe('with a bubblewrap that does not work', () => {
     return [join(folder, 'missing'), path]
   }
 
-  test('its complaint is passed on, in one line', async () => {
+  test('its error message is reported in one line', async () => {
     const paths = await fake('refuses', "printf 'bwrap: setting up\\nuid map\\033[31m\\n' >&2; exit 1")
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
@@ -93,7 +93,7 @@ describe('with a bubblewrap that does not work', () => {
     })
   })
 
-  test('one that says nothing is quoted by its exit code', async () => {
+  test('an empty error message is replaced by the exit code', async () => {
     const paths = await fake('silent', 'exit 3')
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
@@ -101,7 +101,7 @@ describe('with a bubblewrap that does not work', () => {
     })
   })
 
-  test('one that is too old is told from one that fails, and what it lacks is named', async () => {
+  test('an outdated version is distinguished from a failure, and its missing options are named', async () => {
     const paths = await fake('old', 'exit 1', '/usr/bin/bwrap --help | grep -v -e --disable-userns -e --size')
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
@@ -109,7 +109,7 @@ describe('with a bubblewrap that does not work', () => {
     })
   })
 
-  test('one that never ends is ended after five seconds, whatever it left running', async () => {
+  test('a version that hangs is killed after five seconds, whatever it left running', async () => {
     const paths = await fake('hangs', 'sleep 50 & sleep 50')
     const before = performance.now()
     expect(await probeSandbox(real, paths)).toMatchObject({
@@ -119,7 +119,7 @@ describe('with a bubblewrap that does not work', () => {
     expect(performance.now() - before).toBeLessThan(45_000)
   })
 
-  test('one that ends but leaves something running behind it is not waited for', async () => {
+  test('a background child of bubblewrap is not awaited', async () => {
     const paths = await fake('leaves', 'sleep 50 & exit 4')
     const before = performance.now()
     expect(await probeSandbox(real, paths)).toMatchObject({
@@ -129,14 +129,14 @@ describe('with a bubblewrap that does not work', () => {
     expect(performance.now() - before).toBeLessThan(45_000)
   })
 
-  test('one that is no program for this machine', async () => {
+  test('a file that is not a program of this machine is reported', async () => {
     const path = join(folder, 'broken')
     await writeFile(path, '\x7fELF nothing')
     await chmod(path, 0o755)
     expect(await probeSandbox(real, [path])).toMatchObject({ ok: false, reason: 'bwrap-unavailable' })
   })
 
-  test('none at all: the refusal says what to install', async () => {
+  test('a missing bubblewrap is reported with the command to install it', async () => {
     expect(await probeSandbox(real, [join(folder, 'missing')])).toMatchObject({
       ok: false,
       reason: 'bwrap-unavailable',
@@ -187,7 +187,7 @@ describe('on other machines', () => {
     stderr: 'bwrap: setting up uid map: Permission denied\n',
   }
 
-  test('elsewhere than on Linux nothing is even tried', async () => {
+  test('outside Linux nothing is tried', async () => {
     const mac = { ...machine(refused), platform: 'darwin' }
     expect(await probeSandbox(mac)).toEqual({
       ok: false,
@@ -197,7 +197,7 @@ describe('on other machines', () => {
     expect(mac.ran).toEqual([])
   })
 
-  test("Ubuntu's restriction is recognised, and its cure named", async () => {
+  test("Ubuntu's restriction is recognised, and the fix named", async () => {
     const ubuntu = machine(refused, { '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1\n' })
     const answer = await probeSandbox(ubuntu)
     expect(answer).toMatchObject({ ok: false, reason: 'bwrap-unavailable' })
@@ -209,7 +209,7 @@ describe('on other machines', () => {
     })
   })
 
-  test('switched off namespaces are recognised, too', async () => {
+  test('disabled user namespaces are recognised too', async () => {
     const debian = machine(refused, { '/proc/sys/kernel/unprivileged_userns_clone': '0' })
     expect(await probeSandbox(debian)).toMatchObject({
       detail: expect.stringContaining('sudo sysctl -w kernel.unprivileged_userns_clone=1'),
@@ -220,7 +220,7 @@ describe('on other machines', () => {
     })
   })
 
-  test('no cure is invented for a complaint of another kind', async () => {
+  test('other errors get no fix', async () => {
     const odd = machine(
       { ...refused, stderr: 'bwrap: out of cheese' },
       { '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1' },
@@ -230,7 +230,7 @@ describe('on other machines', () => {
     })
   })
 
-  test('a processor without a table of system calls has no sandbox', async () => {
+  test('an architecture without a system call table has no sandbox', async () => {
     const odd = { ...machine(held), arch: 'riscv64' }
     expect(await probeSandbox(odd)).toEqual({
       ok: false,
@@ -240,7 +240,7 @@ describe('on other machines', () => {
     expect(odd.ran).toEqual([])
   })
 
-  test('what else is needed is named with its package', async () => {
+  test('other missing programs are named with their package', async () => {
     const bare = { ...machine(held), isProgram: async (path: string) => path === '/usr/bin/bwrap' }
     expect(await probeSandbox(bare)).toMatchObject({
       detail: expect.stringMatching(/setpriv.*prlimit.*util-linux$/),
@@ -269,7 +269,7 @@ describe('on other machines', () => {
     })
   })
 
-  test('an attempt for want of a tool is none', async () => {
+  test('an attempt without its tool does not count', async () => {
     const output = `missing unshare\n${isolatedOutput()}`
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       detail: expect.stringContaining('cannot be tested without unshare'),
@@ -286,7 +286,7 @@ describe('on other machines', () => {
   })
 })
 
-/** What is said inside a sandbox that holds. */
+/** The test output in a sandbox that isolates. */
 function isolatedOutput(): string {
   const attempts = ['mount', 'core_pattern', 'kill', 'loopback', 'home'].map((what) => `refused ${what}`)
   const namespaces = NAMESPACES.map((kind) => `namespace ${kind}:[2]`)

@@ -1,4 +1,4 @@
-/** The system call filter: every call it names, on both architectures, run by an interpreter of its own. */
+/** Tests of the system call filter: every named call on both architectures, run by a BPF interpreter. */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ const AUDIT = { x64: 0xc000003e, arm64: 0xc00000b7 } as const
 const I386 = 0x40000003
 const ARM = 0x40000028
 
-/** What the kernel's own tables say, typed in a second time: x86-64, arm64. */
+/** The numbers of the kernel's tables, typed in a second time: x86-64, arm64. */
 const REFUSED: Readonly<Record<string, readonly [number | undefined, number | undefined]>> = {
   mount: [165, 40],
   umount2: [166, 39],
@@ -76,7 +76,7 @@ const ALLOWED = {
   x64: [0, 1, 3, 59, 202, 61, 231, 157, 317, 318, 319, 334, 444],
   arm64: [63, 64, 57, 221, 98, 260, 94, 167, 277, 278, 279, 293, 444],
 }
-/** Which argument is the mode. */
+/** The index of the mode argument. */
 const MODES: readonly (readonly [CallName, number])[] = [
   ['chmod', 1],
   ['fchmod', 1],
@@ -100,11 +100,11 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
   const withArgument = (nr: number, index: number, value: bigint): number =>
     run(nr, ...Array.from({ length: index + 1 }, (_, each) => (each === index ? value : 0n)))
 
-  test('the program is the one that was looked over', () => {
+  test('the program equals the reviewed one', () => {
     expect(disassemble(program)).toBe(readFileSync(join(testFolder, 'filters', `${name}.txt`), 'utf8'))
   })
 
-  test('every call that is refused, whatever its arguments', () => {
+  test('refused calls fail whatever their arguments', () => {
     for (const [call, numbers] of Object.entries(REFUSED)) {
       const nr = numbers[at]
       expect([call, calls[call as CallName]]).toEqual([call, nr])
@@ -116,17 +116,17 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
     for (const nr of [435, 437]) expect(run(nr, -1n, -1n)).toBe(ENOSYS)
   })
 
-  test('what programs live on is allowed', () => {
+  test('calls that every program needs are allowed', () => {
     for (const nr of ALLOWED[name]) expect([nr, run(nr, -1n, -1n, -1n)]).toEqual([nr, ALLOW])
   })
 
-  test('another architecture is the end', () => {
+  test('a call of another architecture kills the process', () => {
     const others = [I386, ARM, name === 'x64' ? AUDIT.arm64 : AUDIT.x64, 0, arch ^ 0x80000000]
     for (const other of others) expect(judge(program, { arch: other, nr: 0 })).toBe(KILL)
   })
 
   const clone = calls.clone as number
-  test('clone makes processes and threads, and no namespace', () => {
+  test('clone creates processes and threads, but no namespaces', () => {
     const thread = 0x003d0f00n
     expect([run(clone, 17n), run(clone, thread)]).toEqual([ALLOW, ALLOW])
     for (const bit of [17, 25, 26, 27, 28, 29, 30]) {
@@ -136,7 +136,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
   })
 
   const ioctl = calls.ioctl as number
-  test('nothing is typed into a terminal, however the command is written', () => {
+  test('no ioctl inserts terminal input, however its number is encoded', () => {
     for (const junk of [0n, 1n << 32n, 0xffffffffn << 32n]) {
       expect(run(ioctl, 0n, junk | 0x5412n)).toBe(EPERM)
       expect(run(ioctl, 0n, junk | 0x541cn)).toBe(EPERM)
@@ -144,7 +144,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
     }
   })
 
-  test.each(MODES)('%s gives no file the rights of its owner', (call, index) => {
+  test.each(MODES)('%s sets no setuid or setgid bit', (call, index) => {
     const nr = calls[call]
     if (nr === undefined) return
     for (const mode of [0o4755n, 0o2755n, 0o6000n, (1n << 40n) | 0o4000n])
@@ -169,7 +169,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
     ])
   })
 
-  test.each(['socket', 'socketpair'] as const)('%s knows four families', (call) => {
+  test.each(['socket', 'socketpair'] as const)('%s allows four families', (call) => {
     const nr = calls[call] as number
     for (let family = 0; family < 64; family++) {
       const expected = [1, 2, 10, 16].includes(family) ? ALLOW : EAFNOSUPPORT
@@ -178,7 +178,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
     }
   })
 
-  test('any call at all comes to one of five answers, and only the lower half of an argument counts', () => {
+  test('any call gets one of five results, and only the lower half of an argument counts', () => {
     const args = fc.array(fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }), { minLength: 6, maxLength: 6 })
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 512 }), args, args, (nr, values, others) => {
@@ -204,7 +204,7 @@ test('for an architecture without a table there is no filter', () => {
 })
 
 describe('the assembler', () => {
-  test('refuses a label that is behind, missing, doubled or out of reach', () => {
+  test('refuses a label that is behind, missing, duplicate or out of reach', () => {
     const far = [
       ifEqual(1, 'far'),
       ...Array.from({ length: 256 }, () => returnValue(0)),
@@ -217,7 +217,7 @@ describe('the assembler', () => {
     expect(() => assemble([label('a'), label('a'), returnValue(0)])).toThrow('label a is defined twice')
   })
 
-  test('reaches as far as the machine can jump', () => {
+  test('accepts jumps of the maximum distance', () => {
     const steps = [
       ifEqual(1, 'far'),
       ...Array.from({ length: 255 }, () => returnValue(0)),

@@ -1,4 +1,4 @@
-/** What a late viewer is drawn is what everybody else sees, cell by cell, and stays so. */
+/** Tests that a serialized screen equals the original cell by cell, also after further output. */
 import { describe, expect, test } from '@jest/globals'
 import type { IBufferCell, Terminal } from '@xterm/headless'
 import * as fc from 'fast-check'
@@ -13,9 +13,9 @@ const ignoreReply = () => {}
 const write = (terminal: Terminal, data: string): Promise<void> =>
   new Promise((resolve) => terminal.write(data, resolve))
 
-// ---- seeing ----------------------------------------------------------------------------------------------------------
+// ---- comparing ----------------------------------------------------------------------------------------------------------
 
-/** All of what somebody who sits at it sees, and could scroll back to; blank ends of rows left out. */
+/** All visible rows and the scrollback, without blank ends of rows. */
 function visibleRows(terminal: Terminal): string[] {
   const { active, normal, alternate } = terminal.buffer
   const rows = [normal, ...(active.type === 'alternate' ? [alternate] : [])].flatMap((buffer) =>
@@ -38,7 +38,7 @@ interface XtermCore {
   readonly coreMouseService: { readonly activeEncoding: string }
   readonly _charsetService: { glevel: number; _charsets: readonly unknown[]; charset: unknown }
 }
-// Not in the library's types.
+// Missing in the library's types.
 const coreOf = (terminal: Terminal): XtermCore => (terminal as unknown as { readonly _core: XtermCore })._core
 
 function cellAt(cell: IBufferCell | undefined): string {
@@ -46,7 +46,7 @@ function cellAt(cell: IBufferCell | undefined): string {
   const chars = cell.getWidth() === 0 ? '' : cell.getChars()
   if (cell.isAttributeDefault()) return chars === '' && cell.getWidth() > 0 ? ' ' : `${chars}`
   const back = `${cell.getBgColorMode()}.${cell.getBgColor()}`
-  // Of what is empty only the ground is to be seen.
+  // Only the background of an empty cell is visible.
   if (chars === '') return cell.isBgDefault() ? ' ' : `{${back}}`
   const flags = [cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline(), cell.isInverse()].map(
     Boolean,
@@ -121,7 +121,7 @@ function isBehindErasedColumn({ buffer: { active }, cols }: Terminal): boolean {
   return active.cursorX >= cols && last?.getChars() === '' && last.getWidth() > 0
 }
 
-/** Half of a wide character is left: what is to be seen of it, terminals differ in. */
+/** Terminals display half of an overwritten wide character differently. */
 function hasHalfWideCharacter({ buffer, cols }: Terminal): boolean {
   const halves = [buffer.normal, buffer.alternate].flatMap((each) =>
     Array.from({ length: each.length }, (_, y) => {
@@ -132,7 +132,7 @@ function hasHalfWideCharacter({ buffer, cols }: Terminal): boolean {
   return halves.some(Boolean)
 }
 
-/** Taking back what was kept has left it writing in another charset than the one that is chosen. */
+/** After restoring the cursor, the active character set differs from the selected one. */
 function writesInOtherCharset(terminal: Terminal): boolean {
   const { glevel, _charsets, charset } = coreOf(terminal)._charsetService
   return charset !== _charsets[glevel]
@@ -143,9 +143,9 @@ async function screensAfter(before: readonly string[], after: readonly string[])
   await Promise.all(before.map((data) => screen.write(data)))
   await write(real, before.join(''))
   await write(late, `left over\x1b[?1049h from before${screen.serialize()}`)
-  // Nobody can be brought to stand behind a last column that was erased; terminals differ there anyway.
+  // A cursor behind an erased last column cannot be reproduced; terminals differ there anyway.
   fc.pre(!isBehindErasedColumn(real))
-  // There it is drawn as it writes now; whether that stays so when another is chosen, terminals do differ.
+  // The active set is serialized; terminals differ in whether it stays active after another selection.
   fc.pre(!writesInOtherCharset(real) && !hasHalfWideCharacter(real))
   const [there, here] = [visibleRows(real), visibleRows(late)]
   await write(real, after.join(''))
@@ -154,8 +154,8 @@ async function screensAfter(before: readonly string[], after: readonly string[])
   return { there, here, thereAfter: visibleRows(real), hereAfter: visibleRows(late) }
 }
 
-describe('the picture of a terminal', () => {
-  test('is what everybody else sees, whatever was printed, and whatever is printed then', async () => {
+describe('a serialized terminal', () => {
+  test('equals the original, whatever was printed before and is printed afterwards', async () => {
     await fc.assert(
       fc.asyncProperty(session, session, async (before, after) => {
         const { there, here, thereAfter, hereAfter } = await screensAfter(before, after)
@@ -166,19 +166,19 @@ describe('the picture of a terminal', () => {
     )
   }, 240_000)
 
-  test('writes in the charset that was kept with the cursor', async () => {
+  test('writes in the character set that was saved with the cursor', async () => {
     const before = ['\x1b(0', '\x1b7', '\x1b(B', 'a']
     const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b8', 'q'])
     expect(thereAfter[0]).toContain('─')
     expect(hereAfter).toEqual(thereAfter)
   })
 
-  test('underlines what is written in the look that was kept with the cursor', async () => {
+  test('underlines text in the style that was saved with the cursor', async () => {
     const { hereAfter, thereAfter } = await screensAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
     expect(hereAfter).toEqual(thereAfter)
   })
 
-  test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
+  test('writes letters when those were restored, although line drawing is still selected', async () => {
     const [late, screen] = [createXterm(size), makeScreen(size, ignoreReply)]
     await screen.write('\x1b(0\x1b8')
     await write(late, `${screen.serialize()}q`)
@@ -186,13 +186,13 @@ describe('the picture of a terminal', () => {
     expect(visibleRows(late)[0]).toBe('q')
   })
 
-  test('keeps the margins of what it will come back to', async () => {
+  test('keeps the margins of the normal screen', async () => {
     const before = ['one\r\ntwo\r\nthree', '\x1b[2;4r', 'x', '\x1b[?1049h', 'in front']
     const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
     expect(hereAfter).toEqual(thereAfter)
   })
 
-  test('goes on in its row where half a wide character is left', async () => {
+  test('continues in its row after half a wide character', async () => {
     const [late, screen] = [createXterm(size), makeScreen(size, ignoreReply)]
     await screen.write(`\x1b[?7l${'界'.repeat(12)}─`)
     await write(late, screen.serialize())
@@ -211,18 +211,18 @@ const lineArbitrary = fc
   )
   .map(([look, text]) => `${look}${text}\r\n`)
 
-/** Long enough that most of it is never to be seen. */
+/** Long enough that most of it is never visible. */
 const floodArbitrary = fc
   .array(lineArbitrary, { minLength: 20, maxLength: 60 })
   .map((lines) => lines.join(''))
   .filter((block) => block.length > 100)
   .map((block) => block.repeat(Math.ceil((FLOOD_CHARS_MIN * 2) / block.length)))
 
-/** Too long to wait as a whole for its end. */
+/** Too long to be collected completely before parsing. */
 const LONG_CHARS = 3.5 * 1024 * 1024
 
 describe('a flood', () => {
-  test('leaves what it would have left if every character of it had been read', async () => {
+  test('has the same result as parsing every character', async () => {
     await fc.assert(
       fc.asyncProperty(session, floodArbitrary, session, async (before, lines, after) => {
         const { there, here, thereAfter, hereAfter } = await screensAfter([...before, lines], after)
@@ -233,7 +233,7 @@ describe('a flood', () => {
     )
   }, 240_000)
 
-  test('that goes on and on does so too, also when the window changes in its midst', async () => {
+  test('has the same result when it is very long and the window is resized meanwhile', async () => {
     await fc.assert(
       fc.asyncProperty(session, floodArbitrary, session, fc.nat(60), async (before, block, after, rows) => {
         const lines = block.repeat(Math.ceil(LONG_CHARS / block.length))
@@ -257,7 +257,7 @@ describe('a flood', () => {
     )
   }, 60_000)
 
-  test('within a title that is never ended is read as a title', async () => {
+  test('within an unterminated title is parsed as a title', async () => {
     const lines = 'not to be seen\r\n'.repeat(10_000)
     const { there, here } = await screensAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
     expect(here).toEqual(there)
@@ -274,7 +274,7 @@ describe('a flood', () => {
   })
 })
 
-/** What a program does that paints all of its screen. */
+/** A sequence of a program that paints its whole screen. */
 const plainStroke = fc.oneof(
   {
     weight: 4,
@@ -293,7 +293,7 @@ const plainStroke = fc.oneof(
     arbitrary: fc.constantFrom('\x1b[?25l', '\x1b[?25h', '\x1b[?2026h', '\x1b[?2026l', '\x1b(0', '\x1b(B'),
   },
 )
-/** Now and then something that may scroll, or is not known to be one cell wide, or does more than paint. */
+/** Sometimes a sequence that may scroll, may not be one cell wide, or does more than paint. */
 const anyStroke = fc.oneof(
   { weight: 2, arbitrary: fc.stringMatching(/^[a-z ]{1,30}$/) },
   { weight: 2, arbitrary: fc.constantFrom('漢', 'e\u0301', '\t', '\b', '\n', '\r\n', '\x1bM', '\x1b[3J') },
@@ -325,7 +325,7 @@ const wholeScreen = fc
     return `\x1b[H${how === 'rows' ? rows.join('') : how}${then}`
   })
 const beforePainting = fc.oneof(session, fc.constant([]))
-/** Whether the last of it paints everything is left to chance. */
+/** The last part paints the whole screen only sometimes. */
 const painting = fc
   .tuple(strokes, wholeScreen, strokes, fc.nat(3))
   .map(
@@ -333,8 +333,8 @@ const painting = fc
   )
   .filter(([block]) => block.length > 50)
 
-describe('a screen that is painted again and again', () => {
-  test('is what it would be if every stroke of it had been read, wherever a piece of them ends', async () => {
+describe('a screen that is repainted repeatedly', () => {
+  test('has the same result as parsing everything, wherever the output is split', async () => {
     await fc.assert(
       fc.asyncProperty(
         beforePainting,
@@ -371,8 +371,8 @@ describe('a screen that is painted again and again', () => {
   })
 })
 
-describe('a terminal that nobody sits at', () => {
-  test('answers what the session asks', async () => {
+describe('a headless terminal', () => {
+  test('answers terminal queries', async () => {
     const answers: string[] = []
     const screen = makeScreen(size, (answer) => answers.push(answer))
     await screen.write('abc\x1b[6n\x1b[c')
@@ -380,7 +380,7 @@ describe('a terminal that nobody sits at', () => {
     expect(answers).toEqual(['\x1b[1;4R', '\x1b[?1;2c'])
   })
 
-  test('is drawn in its new size when it was made smaller', async () => {
+  test('is serialized in its new size after it was made smaller', async () => {
     const screen = makeScreen(size, ignoreReply)
     await screen.write('one\r\ntwo')
     screen.resize({ cols: 10, rows: 3 })
@@ -391,7 +391,7 @@ describe('a terminal that nobody sits at', () => {
     expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
   })
 
-  test('keeps a bounded part of what has scrolled away', async () => {
+  test('keeps a bounded scrollback', async () => {
     const screen = makeScreen({ cols: 200, rows: 10 }, ignoreReply)
     const colourful = Array.from({ length: 200 }, (_, n) => `\x1b[38;2;${n};1;2;48;2;9;${n};8mx`).join('')
     for (let n = 0; n < 900; n++) await screen.write(`${colourful}\r\n`)
@@ -401,7 +401,7 @@ describe('a terminal that nobody sits at', () => {
     expect(chars).toBeLessThan(1_200_000)
   })
 
-  test('keeps no more of a character than a few marks', async () => {
+  test('keeps only a few combining marks per character', async () => {
     const screen = makeScreen(size, ignoreReply)
     await screen.write(`a${'\u0301'.repeat(500_000)}b`)
     const { length } = screen.serialize()
@@ -431,7 +431,7 @@ describe('a terminal that nobody sits at', () => {
     'd',
   ]
 
-  test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
+  test.each(COSTLY)('is not delayed by a sequence with a huge count: %s', async (final) => {
     const screen = makeScreen({ cols: 80, rows: 24 }, ignoreReply)
     await screen.write(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
     const late = createXterm({ cols: 80, rows: 24 })
@@ -457,7 +457,7 @@ describe('a terminal that nobody sits at', () => {
     expect(turns).toBeGreaterThan(10)
   })
 
-  test('keeps no links', async () => {
+  test('keeps no hyperlinks', async () => {
     const screen = makeScreen(size, ignoreReply)
     await screen.write(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
     const late = createXterm(size)
@@ -482,7 +482,7 @@ describe('a terminal that nobody sits at', () => {
     expect(late.modes.bracketedPasteMode).toBe(true)
   })
 
-  test('lets whoever waits for it go when it is closed', async () => {
+  test('resolves pending prints when it is closed', async () => {
     const screen = makeScreen(size, ignoreReply)
     const waiting = Promise.all([screen.write('a'), screen.write('b'), screen.write('c')])
     screen.close()
