@@ -313,12 +313,12 @@ describe('inside', () => {
       .join('; ')
       .replace('; do', '\ndo')
     expect(await run('agentA', plant)).toMatchObject({ end: { code: 0 }, complaint: '' })
-    const look = await run(
+    const listing = await run(
       'agentA',
       'cd $HOME; grep -r planted . ; find .claude -type f | sort; cat .claude/CLAUDE.md',
     )
-    expect(look).toMatchObject({ end: { code: 0 }, complaint: '' })
-    expect(look.out.split('\n').filter(Boolean)).toEqual([
+    expect(listing).toMatchObject({ end: { code: 0 }, complaint: '' })
+    expect(listing.out.split('\n').filter(Boolean)).toEqual([
       '.claude/.claude.json',
       '.claude/CLAUDE.md',
       '.claude/projects/-work/s.jsonl',

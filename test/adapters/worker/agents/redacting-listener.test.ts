@@ -16,7 +16,7 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('the secret of %s is redacted
   ] as const
   for (const credential of credentials) {
     const listener = drivers[kind].createListener(taskOf({ credential }))
-    const said = [
+    const output = [
       listener.onOutputLine(
         '{"type":"turn.failed","error":{"message":"bad key sk-planted-secret-1 of harmless-account"}}',
         AT,
@@ -25,16 +25,16 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('the secret of %s is redacted
       listener.onErrorLine('KEY=sk-planted-secret-1', AT),
       listener.onExit({ code: 1 }, AT),
     ]
-    expect(JSON.stringify(said)).not.toContain('planted')
-    expect(JSON.stringify(said)).toContain('bad key *** of harmless-account')
+    expect(JSON.stringify(output)).not.toContain('planted')
+    expect(JSON.stringify(output)).toContain('bad key *** of harmless-account')
   }
 })
 
 test('further secrets are redacted too', () => {
   const listener = drivers.agentA.createListener(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
-  const said = [listener.onOutputLine('GH_TOKEN=ghp_planted_token_1', AT), listener.onExit({ code: 1 }, AT)]
-  expect(JSON.stringify(said)).not.toContain('planted')
-  expect(JSON.stringify(said)).toContain('GH_TOKEN=***')
+  const output = [listener.onOutputLine('GH_TOKEN=ghp_planted_token_1', AT), listener.onExit({ code: 1 }, AT)]
+  expect(JSON.stringify(output)).not.toContain('planted')
+  expect(JSON.stringify(output)).toContain('GH_TOKEN=***')
 })
 
 describe('a limit ends', () => {

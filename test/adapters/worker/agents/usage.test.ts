@@ -285,17 +285,17 @@ describe('agentA', () => {
     })
 
     test('is complete and never counted twice, whenever it is read', async () => {
-      const deed = fc.constantFrom('answers', 'sums up', 'nested agent answers', 'accounts')
+      const action = fc.constantFrom('answers', 'sums up', 'nested agent answers', 'accounts')
       await fc.assert(
-        fc.asyncProperty(fc.array(deed, { maxLength: 25 }), async (deeds) => {
+        fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
           const [own, nested]: [object[], object[]] = [[answer({ id: 'msg_0', at: instant(0) })], []]
           let [made, accounted] = [1, 1]
-          for (const [index, what] of deeds.entries()) {
-            const told = { id: `msg_${index + 1}`, at: instant(index + 1) }
+          for (const [index, what] of actions.entries()) {
+            const recorded = { id: `msg_${index + 1}`, at: instant(index + 1) }
             if (what !== 'accounts') made += 1
-            if (what === 'answers') own.push(answer(told))
+            if (what === 'answers') own.push(answer(recorded))
             if (what === 'sums up') own.push(summedUp(index + 1))
-            if (what === 'nested agent answers') nested.push(answer(told))
+            if (what === 'nested agent answers') nested.push(answer(recorded))
             if (what === 'accounts') own.push(account(made))
             if (what === 'accounts') accounted = made
           }
@@ -303,8 +303,8 @@ describe('agentA', () => {
           put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, nested)
           const sum = (await used()).reduce((all, { inputTokens }) => all + inputTokens / 100, 0)
           expect(sum).toBeLessThanOrEqual(made)
-          if (deeds.at(-1) === 'accounts') expect(sum).toBe(made)
-          expect(sum).toBeGreaterThanOrEqual(deeds.at(-1) === 'accounts' ? accounted : 1)
+          if (actions.at(-1) === 'accounts') expect(sum).toBe(made)
+          expect(sum).toBeGreaterThanOrEqual(actions.at(-1) === 'accounts' ? accounted : 1)
         }),
         { numRuns: 150 },
       )
@@ -330,7 +330,7 @@ describe('agentA', () => {
     const WORD = 'PLANTED'
     const words = fc.string({ maxLength: 8 }).map((text) => `${text} ${WORD} ${text}`)
     const wild = fc.anything({ values: [words, fc.nat()], key: words, maxDepth: 3 })
-    const told = fc.record({
+    const recorded = fc.record({
       type: fc.constantFrom('assistant', 'user', 'summary'),
       timestamp: fc.oneof(words, fc.constant(AT)),
       requestId: words,
@@ -350,7 +350,7 @@ describe('agentA', () => {
       more: wild,
     })
     await fc.assert(
-      fc.asyncProperty(fc.array(told, { maxLength: 10 }), async (lines) => {
+      fc.asyncProperty(fc.array(recorded, { maxLength: 10 }), async (lines) => {
         put(main, lines)
         const snapshots = await agentA.readUsage(openAgentFiles(home), SESSION)
         expect(JSON.stringify(snapshots)).not.toContain(WORD)
@@ -429,13 +429,13 @@ describe('limits of reading', () => {
 })
 
 test('the responses of a session are limited, in however many files they are recorded', async () => {
-  async function* told(name: string, count: number) {
+  async function* recorded(name: string, count: number) {
     for (let n = 0; n < count; n += 1) yield JSON.stringify(answer({ id: `msg_${name}${n}` }))
   }
   const files: AgentFiles = {
     list: async (folder) =>
       folder.endsWith('/subagents') ? ['agent-one.jsonl', 'agent-two.jsonl'] : ['-work'],
-    lines: (path) => told(/(\w+)\.jsonl$/.exec(path)?.[1] ?? '', 100_000),
+    lines: (path) => recorded(/(\w+)\.jsonl$/.exec(path)?.[1] ?? '', 100_000),
   }
   const snapshots = await agentA.readUsage(files, SESSION)
   expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'one'])

@@ -278,13 +278,13 @@ describe('the bridge by itself', () => {
 })
 
 test('closing logs the totals', async () => {
-  const told: string[] = []
+  const logged: string[] = []
   const order = { network: 'open', allowedHosts: [], folder: tempFolder(), clock: realClock } as const
-  const way = await openSandboxEgress({ ...order, log: (line) => void told.push(line) })
-  const socket = connect(way.socketPath ?? '', () => socket.write('CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n'))
+  const egress = await openSandboxEgress({ ...order, log: (line) => void logged.push(line) })
+  const socket = connect(egress.socketPath ?? '', () => socket.write('CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n'))
   await new Promise((resolve) => socket.resume().on('close', resolve))
-  await way.close()
-  expect(told).toEqual([
+  await egress.close()
+  expect(logged).toEqual([
     expect.stringMatching(/^egress: 127.0.0.1:80 refused: the host is not at a public address/),
     'egress: closed after 0 connections, 0 bytes out, 0 bytes in; 1 refused, 0 failed',
   ])

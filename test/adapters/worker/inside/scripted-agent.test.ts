@@ -185,10 +185,10 @@ describe('the output', () => {
       'assistant',
       'result success',
     ])
-    const [said, used, , asked, nested] = assistants(lines).map(message)
+    const [textMessage, used, , asked, nested] = assistants(lines).map(message)
     // Each block of a message has its own line, with the message's id and usage.
-    expect(used).toEqual({ ...said, content: used.content })
-    expect(said.content).toEqual([{ type: 'text', text: 'a' }])
+    expect(used).toEqual({ ...textMessage, content: used.content })
+    expect(textMessage.content).toEqual([{ type: 'text', text: 'a' }])
     expect(used.content).toEqual([
       { type: 'tool_use', id: expect.any(String), name: 'Bash', input: { command: 'echo hi' } },
     ])

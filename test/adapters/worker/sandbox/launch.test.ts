@@ -82,8 +82,9 @@ describe('a command', () => {
   })
 
   test('runs as an ordinary user in its own root, and learns nothing about the host', async () => {
-    const look = 'id -un; id -G; pwd; hostname; env | sort; tr -d "\\0" < /proc/1/environ | wc -c; ls -a ~'
-    const ran = await run(fixture.order(sh(look), { environment: { EXTRA: 'yes' } }))
+    const commands =
+      'id -un; id -G; pwd; hostname; env | sort; tr -d "\\0" < /proc/1/environ | wc -c; ls -a ~'
+    const ran = await run(fixture.order(sh(commands), { environment: { EXTRA: 'yes' } }))
     expect(ran.out.split('\n').filter(Boolean)).toEqual([
       'agent',
       '1000',
@@ -145,8 +146,8 @@ describe('a command', () => {
   })
 
   test('runs beside other sandboxes without seeing them', async () => {
-    const look = 'readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/user'
-    const others = await Promise.all(Array.from({ length: 6 }, () => run(place().order(sh(look)))))
+    const commands = 'readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/user'
+    const others = await Promise.all(Array.from({ length: 6 }, () => run(place().order(sh(commands)))))
     expect(new Set(others.flatMap(({ out }) => out.split('\n').filter(Boolean))).size).toBe(18)
   })
 })
@@ -378,8 +379,8 @@ describe('ordinary work', () => {
       })`
     writeFileSync(join(fixture.root, 'work', 'n.js'), script)
     chmodSync(join(fixture.root, 'work', 'n.js'), 0o644)
-    const said = await works('node /work/n.js')
-    expect(said.split('\n').filter(Boolean).sort()).toEqual(['42 65536 child', 'served'])
+    const output = await works('node /work/n.js')
+    expect(output.split('\n').filter(Boolean).sort()).toEqual(['42 65536 child', 'served'])
   })
 
   test('npm, python, tar, compilers and pipes work', async () => {

@@ -22,13 +22,13 @@ describe('with the real bubblewrap', () => {
   })
 
   test('the command runs as an ordinary user, without capabilities, and cannot write to the root', async () => {
-    const look =
+    const commands =
       'id -u; grep CapBnd /proc/self/status; touch /x /etc/x /run/x /proc/sys/kernel/core_pattern 2>&1 | grep -c touch; echo kept > /work/y && cat /work/y; ls /'
     const { commandLine: visible, inputs: fed } = buildSandboxArguments({})
     const as = real.euid === 0 ? { as: { uid: 65_534, gid: 65_534 } } : {}
     const ended = await real.run({
       program: '/usr/bin/bwrap',
-      args: [...visible, '/bin/sh', '-c', look],
+      args: [...visible, '/bin/sh', '-c', commands],
       inputs: fed,
       timeoutMs: 30_000,
       ...as,
@@ -58,8 +58,8 @@ test('the attempts of the probe succeed where there is no sandbox', async () => 
   const [program = '', ...args] = escapeTestCommand(host)
   const ended = await real.run({ program, args, timeoutMs: 30_000 })
   host.close()
-  const said = ended.is === 'exited' ? ended.stdout.split('\n') : []
-  const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
+  const output = ended.is === 'exited' ? ended.stdout.split('\n') : []
+  const done = output.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
   // Only root can write core_pattern.
   const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
   expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))

@@ -86,7 +86,7 @@ const printedArbitrary: fc.Arbitrary<string> = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom('\r\n', '\n', '\r', '\t', '\b', '\x0e', '\x0f', '\x07') },
   { weight: 3, arbitrary: fc.tuple(fc.nat(8), fc.nat(22)).map(([y, x]) => `\x1b[${y};${x}H`) },
   { weight: 3, arbitrary: fc.constantFrom(...'ABCDEFGJKLMPSTX@dZ').chain((final) => csi(final, 4)) },
-  { weight: 5, arbitrary: fc.constantFrom(...styles, ...colours).map((look) => `\x1b[${look}m`) },
+  { weight: 5, arbitrary: fc.constantFrom(...styles, ...colours).map((style) => `\x1b[${style}m`) },
   {
     weight: 2,
     arbitrary: fc
@@ -147,20 +147,20 @@ async function screensAfter(before: readonly string[], after: readonly string[])
   fc.pre(!isBehindErasedColumn(real))
   // The active set is serialized; terminals differ in whether it stays active after another selection.
   fc.pre(!writesInOtherCharset(real) && !hasHalfWideCharacter(real))
-  const [there, here] = [visibleRows(real), visibleRows(late)]
+  const [original, redrawn] = [visibleRows(real), visibleRows(late)]
   await write(real, after.join(''))
   await write(late, after.join(''))
   screen.close()
-  return { there, here, thereAfter: visibleRows(real), hereAfter: visibleRows(late) }
+  return { original, redrawn, originalAfter: visibleRows(real), redrawnAfter: visibleRows(late) }
 }
 
 describe('a serialized terminal', () => {
   test('equals the original, whatever was printed before and is printed afterwards', async () => {
     await fc.assert(
       fc.asyncProperty(session, session, async (before, after) => {
-        const { there, here, thereAfter, hereAfter } = await screensAfter(before, after)
-        expect(here).toEqual(there)
-        expect(hereAfter).toEqual(thereAfter)
+        const { original, redrawn, originalAfter, redrawnAfter } = await screensAfter(before, after)
+        expect(redrawn).toEqual(original)
+        expect(redrawnAfter).toEqual(originalAfter)
       }),
       { numRuns: Number(process.env.RUNS ?? 300) },
     )
@@ -168,14 +168,14 @@ describe('a serialized terminal', () => {
 
   test('writes in the character set that was saved with the cursor', async () => {
     const before = ['\x1b(0', '\x1b7', '\x1b(B', 'a']
-    const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b8', 'q'])
-    expect(thereAfter[0]).toContain('─')
-    expect(hereAfter).toEqual(thereAfter)
+    const { redrawnAfter, originalAfter } = await screensAfter(before, ['\x1b8', 'q'])
+    expect(originalAfter[0]).toContain('─')
+    expect(redrawnAfter).toEqual(originalAfter)
   })
 
   test('underlines text in the style that was saved with the cursor', async () => {
-    const { hereAfter, thereAfter } = await screensAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
-    expect(hereAfter).toEqual(thereAfter)
+    const { redrawnAfter, originalAfter } = await screensAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
+    expect(redrawnAfter).toEqual(originalAfter)
   })
 
   test('writes letters when those were restored, although line drawing is still selected', async () => {
@@ -188,8 +188,8 @@ describe('a serialized terminal', () => {
 
   test('keeps the margins of the normal screen', async () => {
     const before = ['one\r\ntwo\r\nthree', '\x1b[2;4r', 'x', '\x1b[?1049h', 'in front']
-    const { hereAfter, thereAfter } = await screensAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
-    expect(hereAfter).toEqual(thereAfter)
+    const { redrawnAfter, originalAfter } = await screensAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
+    expect(redrawnAfter).toEqual(originalAfter)
   })
 
   test('continues in its row after half a wide character', async () => {
@@ -209,7 +209,7 @@ const lineArbitrary = fc
     fc.constantFrom('', '\x1b[31m', '\x1b[1;44m', '\x1b[m', '\x1b[0m'),
     fc.stringMatching(/^[a-z]{0,50}$/),
   )
-  .map(([look, text]) => `${look}${text}\r\n`)
+  .map(([style, text]) => `${style}${text}\r\n`)
 
 /** Long enough that most of it is never visible. */
 const floodArbitrary = fc
@@ -225,9 +225,12 @@ describe('a flood', () => {
   test('has the same result as parsing every character', async () => {
     await fc.assert(
       fc.asyncProperty(session, floodArbitrary, session, async (before, lines, after) => {
-        const { there, here, thereAfter, hereAfter } = await screensAfter([...before, lines], after)
-        expect(here).toEqual(there)
-        expect(hereAfter).toEqual(thereAfter)
+        const { original, redrawn, originalAfter, redrawnAfter } = await screensAfter(
+          [...before, lines],
+          after,
+        )
+        expect(redrawn).toEqual(original)
+        expect(redrawnAfter).toEqual(originalAfter)
       }),
       { numRuns: 20 },
     )
@@ -259,8 +262,8 @@ describe('a flood', () => {
 
   test('within an unterminated title is parsed as a title', async () => {
     const lines = 'not to be seen\r\n'.repeat(10_000)
-    const { there, here } = await screensAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
-    expect(here).toEqual(there)
+    const { original, redrawn } = await screensAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
+    expect(redrawn).toEqual(original)
   })
 
   test('is many times as fast as reading all of it', async () => {
@@ -287,7 +290,7 @@ const plainStroke = fc.oneof(
     arbitrary: fc.constantFrom('\r', '\x1b[K', '\x1b[1K', '\x1b[2K', '\x1b[J', '\x1b[1J', '\x1b[H'),
   },
   { weight: 2, arbitrary: fc.constantFrom(...'ABCDGdX').chain((final) => csi(final, 9)) },
-  { weight: 3, arbitrary: fc.constantFrom(...styles, ...colours, '').map((look) => `\x1b[${look}m`) },
+  { weight: 3, arbitrary: fc.constantFrom(...styles, ...colours, '').map((style) => `\x1b[${style}m`) },
   {
     weight: 1,
     arbitrary: fc.constantFrom('\x1b[?25l', '\x1b[?25h', '\x1b[?2026h', '\x1b[?2026l', '\x1b(0', '\x1b(B'),
@@ -345,9 +348,12 @@ describe('a screen that is repainted repeatedly', () => {
           const paint = `${block.repeat(Math.ceil((FLOOD_CHARS_MIN * 3) / block.length))}${end}`
           const at = cut % paint.length
           const pieces = ['\x1b[?1049h', paint.slice(0, at), paint.slice(at)]
-          const { there, here, thereAfter, hereAfter } = await screensAfter([...before, ...pieces], after)
-          expect(here).toEqual(there)
-          expect(hereAfter).toEqual(thereAfter)
+          const { original, redrawn, originalAfter, redrawnAfter } = await screensAfter(
+            [...before, ...pieces],
+            after,
+          )
+          expect(redrawn).toEqual(original)
+          expect(redrawnAfter).toEqual(originalAfter)
         },
       ),
       { numRuns: Number(process.env.RUNS ?? 30) },
