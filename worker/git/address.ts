@@ -1,8 +1,8 @@
 /**
- * What kind of place a git address names, and what may be told to it.
+ * Validates git addresses, and decides which addresses may receive a token.
  *
- * Only four ways lead out: https, ssh, a folder, and plain http, over which no token goes but to this very machine.
- * Everything else (`ext::…` runs a command) is no address.
+ * Allowed are https, ssh, local folders, and plain http. Over plain http a token goes only to this machine. Everything
+ * else is refused, for example `ext::…`, which would run a command.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -15,14 +15,14 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 export function protocolOf(address: string): Result<Protocol> {
   const protocol = /^(https?|ssh|file):\/\/[^-]/.exec(address)?.[1]
-  // A folder's name may hold spaces; what goes over a network may not.
+  // A folder's path may contain spaces; a network address may not.
   if (address.startsWith('/')) return /[\0\r\n]/.test(address) ? invalidAddress(address) : yes('file')
   if (CONTROL.test(address)) return invalidAddress(address)
   if (protocol !== undefined) return yes(protocol as Protocol)
   return SCP_LIKE.test(address) ? yes('ssh') : invalidAddress(address)
 }
 
-/** What git calls the place when it asks for a password, as far as one may be given. */
+/** The address in git's password prompt; undefined if this address must not receive a password. */
 export function passwordPromptFor(address: string): string | undefined {
   const found = /^(https?):\/\/(?:[^/@]*@)?([^/@]+)\//.exec(address)
   const [, protocol, host] = found ?? []
@@ -31,10 +31,10 @@ export function passwordPromptFor(address: string): string | undefined {
   return isSafe ? `${protocol}://${TOKEN_USER}@${host}` : undefined
 }
 
-/** The name that goes with a token. Code hosts look at the token only. */
+/** The user name sent with a token. Code hosts check only the token. */
 export const TOKEN_USER = 'x-access-token'
 
-/** Whether a token meant for the one may be shown to the other: the same machine, by its name. */
+/** Whether both addresses have the same host name, so that a token for one may be sent to the other. */
 export function isSameHost(address: string, otherAddress: string): boolean {
   const [host, otherHost] = [hostOf(address), hostOf(otherAddress)]
   return host !== undefined && host === otherHost
@@ -44,7 +44,7 @@ function hostOf(address: string): string | undefined {
   return URL.canParse(address) ? new URL(address).hostname || undefined : undefined
 }
 
-/** For people, and for a checkout's `origin`: without whatever stands before the host of an https address. */
+/** Removes user and password from an http(s) address, for messages and for a checkout's `origin`. */
 export function withoutUser(address: string): string {
   return address.replace(/^(https?:\/\/)[^/@]*@/, '$1')
 }

@@ -1,9 +1,9 @@
 /**
- * Taking a bundle from where an agent could have put anything.
+ * `importBundle` copies a git bundle out of a folder with untrusted content.
  *
- * It must be a plain file with one name, of a bounded size; links are not followed and pipes not waited for. What is
- * read is copied, so that what was checked is what is used. The header is read here: one ref of ours, no filter; what
- * follows it is a pack, which git checks object by object.
+ * The bundle must be a regular file without further hard links, of limited size, with exactly one ref (`OUT_REF`).
+ * Links are not followed, and pipes do not block. The checked content is copied, so that a later change has no effect.
+ * The pack is not checked here: `git index-pack` checks each object.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
@@ -11,18 +11,18 @@ import { no, type Result, yes } from '../../core/result.ts'
 
 export interface ImportedBundle {
   readonly head: string
-  /** The pack alone, a file of the worker's own. */
+  /** The path of the pack without the header, in the worker's own folder. */
   readonly pack: string
 }
 
-/** The one name under which work comes out. */
+/** The only ref that a bundle may contain. */
 export const OUT_REF = 'refs/switchyard/out'
 
 const HEADER_BYTES_MAX = 256 * 1024
 const PIECE_BYTES = 256 * 1024
 const MISSING_CODES = new Set<unknown>(['ENOENT'])
 
-/** undefined: there is none, so nothing was changed. */
+/** undefined: no bundle exists, so nothing was changed. */
 export async function importBundle(
   from: string,
   pack: string,

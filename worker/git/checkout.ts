@@ -1,9 +1,9 @@
 /**
- * The way in: the worker's copy is brought up to date outside, and cloned and checked out inside.
+ * `checkOut` updates the worker's mirror of a repository outside, then clones it and checks the branch out inside.
  *
- * A branch that is on the code host already is continued: an earlier attempt, or a person, has put work there. One
- * whose work has all gone into the base begins again from the base. In the checkout stands nothing that leads back:
- * objects are copied, and `origin` is the repository's address without a credential.
+ * A branch that already exists on the code host is continued, because an earlier attempt or a person has pushed work
+ * there. If the base already contains that work, the branch starts at the base again. The checkout does not refer to
+ * the worker's files: objects are copied, and `origin` is the repository's address without a credential.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
@@ -31,7 +31,7 @@ const LOCAL_MS_MAX = 60_000
 const CHECKOUT_MS_MAX = 15 * 60_000
 
 /**
- * A dozen examples of hooks are not copied; the folders that people's tools write to are there.
+ * An empty template leaves out git's sample hooks; `hooks` and `info` exist because tools write into them.
  * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before
  */
 const CHECKOUT_SCRIPT = `
@@ -57,7 +57,7 @@ export async function checkOut(
     if (fault === undefined) return yes(startPoint.value.from)
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
     if (explainFailure('', fault).errorKind !== 'corrupt') return checkoutFailed(job, fault)
-    // Git notices damage only when it reads the damaged place: then everything is fetched anew, once.
+    // Git notices a damaged mirror only when it reads the damaged object: then fetch everything again, once.
     const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
     const again = await cloneInside(workspace, folder, startPoint.value.commit, 'again')
@@ -88,7 +88,7 @@ function checkoutFailed(job: Job, fault: string) {
 // ---- where the work starts -----------------------------------------------------------------------------------------
 
 interface StartPoint {
-  /** What is checked out. */
+  /** The commit to check out. */
   readonly commit: string
   readonly from: CheckedOut
 }

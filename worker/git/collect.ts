@@ -1,10 +1,10 @@
 /**
- * The way out: what is left is committed inside, comes out as a bundle, and becomes a clean bare repository outside.
+ * `collect` commits the remaining changes inside, exports the work as a bundle, and imports it outside into a clean
+ * bare repository.
  *
- * The work is what HEAD holds beyond the base, wherever HEAD is; only when it holds nothing, what the run's branch
- * holds. An operation that the agent left halfway is undone first, so that no conflict marks are committed. What the
- * agent made is believed in nothing: outside, git takes the objects one by one, and the commit must descend from the
- * base. The figures are reckoned outside too.
+ * The work is every commit of HEAD beyond the base; if HEAD has none, every commit of the run's branch. An unfinished
+ * rebase, merge or bisect is undone first, so that no conflict markers are committed. Outside, the bundle is untrusted:
+ * git checks each object, the commit must descend from the base, and the diff is computed there.
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -29,18 +29,18 @@ const PACK_FILE = 'work.pack'
 const BUNDLE_BYTES_MAX = 1024 * 1024 * 1024
 export const INSIDE_MS_MAX = 15 * 60_000
 const MESSAGE_CHARS_MAX = 100
-/** In front of what the script could not take along, on a line of its own. */
+/** The prefix of the script's output lines that name omitted files. */
 const OMITTED_PREFIX = 'left out: '
 const OMITTED_LINES_MAX = 20
 
-/** Git as no setting and no hook of the repository's changes it; needs `name` and `email`. */
+/** Defines the shell function `g`: git without the repository's hooks and settings. Needs `name` and `email`. */
 export const GIT_FUNCTION = `g() {
   git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgSign=false -c gc.auto=0 \\
     -c maintenance.auto=false -c user.name="$name" -c user.email="$email" -c advice.addEmbeddedRepo=false "$@"
 }
 `
 
-/** Everything that is not ignored becomes a commit; needs `state`, the folder of git's own, and `message`. */
+/** Commits all files that are not ignored. Needs `state` (the .git folder) and `message`. */
 export const COMMIT_LEFTOVERS = `rm -f "$state/index.lock"
 g add --all --ignore-errors || echo "${OMITTED_PREFIX}files that git could not add"
 g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [0-9a-f.]* [0-9a-f.]* A\\t//p' |
@@ -90,7 +90,7 @@ export async function collect(
   return collected.ok ? yes(withOmittedFiles(collected.value, result.output)) : collected
 }
 
-/** What was bundled inside, as a commit in the clean repository; `also`: see there. */
+/** Imports the bundle from the exchange folder into a new run repository; for `alternate` see `createRunRepository`. */
 export async function importWork(
   ports: CollectPorts,
   { folders, repository }: Pick<GitWorkspace, 'folders' | 'repository'>,
@@ -123,7 +123,7 @@ function bundleInside(
   })
 }
 
-/** The agent may take it for delivered, so people are told. */
+/** Adds the omitted files to the diff text, because the agent may believe that they were delivered. */
 export function withOmittedFiles(work: CollectedWork, output: string): CollectedWork {
   const lines = output.split('\n').filter((line) => line.startsWith(OMITTED_PREFIX))
   if (lines.length === 0) return work

@@ -1,5 +1,6 @@
 /**
- * The whole way of a run's work, put together: `Sources` as the execution knows it.
+ * `createGitSources` implements `GitSources`: it resolves a job's repository and connects checkout, collecting,
+ * publishing and follow-ups. Errors of the disk become refusals here.
  */
 import { join } from 'node:path'
 import type { Clock, CodeHost, Log, RandomSource } from '../../core/ports.ts'
@@ -20,7 +21,7 @@ import { publish } from './publish.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
 
 export interface GitSourcesOptions {
-  /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
+  /** Created here, with `git` and `repositories` below it; other users must be able to enter its parent folders. */
   readonly folder: string
   readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
   readonly random: Pick<RandomSource, 'fraction'>
@@ -162,7 +163,7 @@ function createGitFor({ folder, clock, gitProgram, sshAgent, proxies }: GitSourc
   })
 }
 
-/** Now and then, behind everybody's back. What fails or dies halfway is made up for the next time. */
+/** The returned function prunes the mirrors in the background, at most once an hour; the next call repairs a failure. */
 function createPruner(
   cache: MirrorCache,
   clock: Pick<Clock, 'now'>,
@@ -175,13 +176,11 @@ function createPruner(
     nextAt = now + PRUNE_EVERY_MS
     cache
       .prune(CACHE_LIMITS)
-      .catch((error) =>
-        log?.warn({ err: error }, 'copies of repositories that nobody uses could not be taken away'),
-      )
+      .catch((error) => log?.warn({ err: error }, 'unused mirrors of repositories could not be deleted'))
   }
 }
 
-/** A disk that is full or broken is no bug: what the system says becomes an answer. */
+/** Turns errors of the file system into refusals, because a full or broken disk is not a bug. */
 async function withDiskErrors<T>(activity: string, work: () => Promise<Result<T>>): Promise<Result<T>> {
   try {
     return await work()

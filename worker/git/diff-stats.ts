@@ -1,4 +1,4 @@
-/** A change in figures, and its first files, for people. Reckoned outside, so that the figures are true. */
+/** Computes the size of a change and lists its first files. Runs outside the sandbox, so that the numbers are true. */
 
 import { type Result, yes } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
@@ -26,7 +26,7 @@ export async function computeDiffStats(
     git.run({ args: diffArguments(base, head), folder, isUntrusted: true, timeoutMs: LOCAL_MS_MAX }),
   ])
   if (!commits.ok) return commits
-  // A change too large to be summed up in time is a change all the same.
+  // If git cannot compute the statistics in time, the change is still valid.
   const text = stat.ok && stat.value.code === 0 ? stat.value.output : 'the change is too large to be shown'
   return yes({
     head,

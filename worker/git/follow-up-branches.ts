@@ -1,15 +1,15 @@
 /**
- * Where the two branches of a pull request stand, read from the worker's own copies, and whether this follow-up has
- * been pushed already.
+ * `readBranchHeads` reads the commits of a pull request's two branches from the worker's mirrors, and whether this
+ * follow-up was already pushed.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { SEAL_HEADER } from './follow-up-scripts.ts'
 import type { Git } from './git.ts'
 
 export interface BranchHeads {
-  /** The branch that is followed up. */
+  /** The commit of the pull request's branch. */
   readonly head: string
-  /** What it is to be brought into. */
+  /** The commit of the branch that the pull request targets. */
   readonly base: string
 }
 
@@ -21,8 +21,8 @@ interface BranchQuery {
 
 const LOCAL_MS_MAX = 60_000
 /**
- * Somebody may have gone on from what was pushed, with as many commits as they like. A fork's copy may lack the base's
- * newest commit: then it is the whole history that is looked at, and that may be without end.
+ * Limits the search for the sealed commit. A person may have pushed many commits on top of it; and a fork's mirror may
+ * lack the newest base commit, in which case git lists the whole history.
  */
 const COMMITS_SEARCHED_MAX = 50_000
 
@@ -50,12 +50,12 @@ async function commitOfBranch(git: Git, folder: string, branch: string): Promise
   const args = ['for-each-ref', '--format=%(objectname) %(refname)', ref]
   const found = await git.runChecked(`looking for ${branch}`, { args, folder, timeoutMs: LOCAL_MS_MAX })
   if (!found.ok) return found
-  // A pattern also names what is below it.
+  // The pattern also matches refs below it, such as `refs/heads/main/x`.
   const line = found.value.output.split('\n').find((entry) => entry.endsWith(` ${ref}`))
   return yes(line?.slice(0, line.indexOf(' ')))
 }
 
-/** Of what the base has not. Messages are indented, so only a header can look like one. */
+/** Searches the commits that the base lacks. `rev-list --header` indents messages, so only a header line can match. */
 async function hasSealedCommit(
   git: Git,
   folder: string,

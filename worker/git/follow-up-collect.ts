@@ -1,6 +1,6 @@
 /**
- * What a follow-up leaves: committed inside, sealed as the follow-up's, and brought out. A rebase that is not over,
- * or has left its markers behind, is nothing that anybody should see.
+ * `collectFollowUp` commits the work of a follow-up inside, marks the commit with the follow-up's seal, and imports it
+ * outside. An unfinished rebase or remaining conflict markers are refused, so that they are never pushed.
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'

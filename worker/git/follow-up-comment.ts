@@ -1,9 +1,9 @@
 /**
- * The one comment of a follow-up. It bears a marker, which is looked for before each try to post it: the answer to an
- * earlier try may have been lost, or another worker may have come first.
+ * `postCommentOnce` posts the one comment of a follow-up. Each attempt first searches for the comment's marker: the
+ * response to an earlier attempt may have been lost, or another worker may have posted the comment.
  *
- * What a worker sent with its last breath the code host may take in after that look. So whoever takes a follow-up over
- * gives it a moment first, and whoever finds or makes the comment takes away what repeats it: all keep the first one.
+ * The code host may process a request of a dead worker after that search. Therefore a worker that takes a follow-up
+ * over waits a moment before it posts, and whoever finds or posts the comment deletes all repetitions but the first.
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -24,7 +24,7 @@ export interface CommentTarget {
   readonly logToRun?: LogToRun | undefined
 }
 
-/** GitHub gives up on a request after ten seconds; nearly all are done in one, and to take over takes some as well. */
+/** GitHub ends a request after 10 s and completes nearly all in 1 s; taking over a lease takes some time, too. */
 const TAKE_OVER_DELAY_MS = 5_000
 
 export async function hasFollowUpComment(
@@ -45,7 +45,7 @@ export async function hasFollowUpComment(
 export interface FollowUpComment {
   readonly marker: string
   readonly body: string
-  /** Somebody may have sent it before, and be gone. */
+  /** Whether an earlier attempt may have sent the comment already. */
   readonly isTakenOver: boolean
 }
 
@@ -76,12 +76,12 @@ export async function postCommentOnce(
   return posted
 }
 
-/** It is said, and that is what counts. */
+/** Only logs failures: the comment is posted, and that is enough. */
 async function deleteDuplicates(
   { codehost, remote, number, logToRun }: CommentTarget,
   marker: string,
 ): Promise<void> {
-  // On a line of its own: somebody may quote it.
+  // Search at the start of a line, because a person may quote the marker.
   const dropped = await codehost.dropRepeats(remote, number, `\n${marker}`)
   if (!dropped.ok)
     logToRun?.(

@@ -1,6 +1,6 @@
 /**
- * What each step of a follow-up needs to know, how its scripts answer, and how two copies of repositories are lent at
- * once.
+ * Shared by all steps of a follow-up: the context, the parser for the answers of its shell scripts, and
+ * `withBothMirrors`, which locks the mirrors of base and fork.
  */
 import { createHash } from 'node:crypto'
 import type { Result } from '../../core/result.ts'
@@ -19,7 +19,7 @@ export interface FollowUpGitPorts extends CollectPorts, RetryPorts {}
 export interface FollowUpContext {
   readonly job: Job
   readonly pull: JobPull
-  /** By which its commit is known, however often it is begun. */
+  /** Marks the follow-up's commit, so that every attempt recognises it. */
   readonly seal: string
   readonly number: number
   readonly repositories: PullRepositories
@@ -28,12 +28,12 @@ export interface FollowUpContext {
   readonly logToRun?: LogToRun
 }
 
-/** Everybody may read a commit: what it says of the follow-up must not tell the id that marks our comment. */
+/** Commits are public, so the seal is a hash: the id itself marks our comment and must not become known. */
 export function sealOf(id: string): string {
   return createHash('sha256').update(`follow-up ${id}`).digest('hex')
 }
 
-// ---- what scripts say ------------------------------------------------------------------------------------------------
+// ---- script answers --------------------------------------------------------------------------------------------------
 
 export type ScriptAnswers = (what: string) => readonly string[]
 
@@ -49,7 +49,7 @@ export function parseAnswers(output: string): ScriptAnswers {
 export const parseCommit = ([text = '']: readonly string[]): string | undefined =>
   /^[0-9a-f]{40}$/.test(text) ? text : undefined
 
-// ---- the copies --------------------------------------------------------------------------------------------------------
+// ---- the mirrors -------------------------------------------------------------------------------------------------------
 
 export interface MirrorFolders {
   readonly base: string
@@ -61,7 +61,7 @@ export const mirrorMounts = ({ base, head }: MirrorFolders) => [
   { from: head, to: HEAD_CACHE_INSIDE },
 ]
 
-/** Both up to date. In one order for all who need two, or two of them could wait for each other for ever. */
+/** Updates both mirrors, then lends them. Always locks in the same order, so that two follow-ups cannot deadlock. */
 export function withBothMirrors<T>(
   cache: MirrorCache,
   { repositories: { base, head }, logToRun }: Pick<FollowUpContext, 'repositories' | 'logToRun'>,

@@ -1,6 +1,6 @@
 /**
- * Conflict markers that came in with the work: in files where they stand neither in the pull request as it was nor in
- * its base, for some files are about markers. Looked for outside, in the clean repository.
+ * `filesWithMarkers` finds files in which the work left conflict markers. Markers that the pull request or its base
+ * already contained do not count, because some files are about markers. Runs outside, in the run repository.
  */
 
 import type { Git } from './git.ts'
@@ -12,7 +12,7 @@ const FILES_NAMED_MAX = 5
 const MARKER_START = '^<{7} '
 const MARKER_END = '^>{7} '
 
-/** What cannot be looked at in time has none: the rebase and the agent have both said that they are done. */
+/** A search that fails or times out counts as no markers: the rebase and the agent both report completion. */
 export async function filesWithMarkers(
   git: Git,
   staging: string,

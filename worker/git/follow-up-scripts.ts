@@ -1,31 +1,31 @@
 /**
- * What git inside does for a follow-up: bringing the checkout to the pull request's branch, rebasing it, and what is
- * left at the end.
+ * The shell scripts of a follow-up, which run git inside the sandbox: check out and rebase the pull request's branch,
+ * collect the work, and move it onto commits that somebody else pushed meanwhile.
  *
- * A checkout that an agent had for itself may be in any state. What it holds that is nowhere else is put on a branch
- * before anything is changed; one that cannot be used at all is moved out of the way, never deleted.
+ * A retained checkout may be in any state. Work in it that exists nowhere else is saved on a branch before anything
+ * changes. A checkout that cannot be used is moved aside, never deleted.
  */
 
 import { OUT_REF } from './bundle-import.ts'
 import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
 import { CACHE_INSIDE, EXCHANGE_INSIDE } from './git-inside-sandbox.ts'
 
-/** Where the copy of the repository appears that the branch lies in; of a fork it is another one than the base's. */
+/** The mount point of the mirror with the pull request's branch; for a fork it differs from the base's mirror. */
 export const HEAD_CACHE_INSIDE = '/cache-head'
-/** In a commit's header, where nobody reads it but us: by which follow-up the branch was pushed. */
+/** The commit header that names the follow-up which pushed the commit; people do not see it. */
 export const SEAL_HEADER = 'switchyard-follow-up'
-/** In front of what a script answers. */
+/** The prefix of output lines that are answers of a script. */
 export const ANSWER_PREFIX = 'follow-up: '
 const FILES_LISTED_MAX = 50
 const MERGES_LISTED_MAX = 10
 
 const SCRIPT_START = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
-says() { printf '${ANSWER_PREFIX}%s %s\\n' "$1" "$2"; }
+answer() { printf '${ANSWER_PREFIX}%s %s\\n' "$1" "$2"; }
 `
 
 /** $base, $base_commit, $head, $head_commit, $name, $email */
 const SHARED_FUNCTIONS = `${GIT_FUNCTION}
-fetched() {
+fetch_both() {
   find .git -name '*.lock' -delete
   g fetch --quiet --force --prune --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
     ${CACHE_INSIDE} '+refs/heads/*:refs/remotes/origin/*'
@@ -34,41 +34,42 @@ fetched() {
   g cat-file -e "$head_commit^{commit}"
   g cat-file -e "$base_commit^{commit}"
 }
-rebased() {
+rebase() {
   g -c rerere.enabled=false -c rebase.updateRefs=false rebase --merge --quiet --no-fork-point --no-autosquash \\
-    --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-said 2>&1
+    --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-rebase-output 2>&1
 }
 merges() { g rev-list --merges --max-count=${MERGES_LISTED_MAX} "$1..$head_commit"; }
-# A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put
-# back. Where they do not, nobody can tell from here whether something is lost.
+# A rebase drops merge commits, and manual changes in them. If both sides merge without a conflict, the merged tree is
+# restored. Otherwise the script cannot tell whether a change is lost, and sets lost=maybe.
 lost=
 onto() {
-  rebased "$1" || return 1
+  rebase "$1" || return 1
   [ -n "$(merges "$1")" ] || return 0
   whole=$(g merge-tree --write-tree "$1" "$head_commit" 2> /dev/null) || { lost=maybe; return 0; }
   [ "$whole" != "$(g rev-parse 'HEAD^{tree}')" ] || return 0
-  kept=$(echo "Keep what was changed in merges" | g commit-tree "$whole" -p HEAD) || return 1
-  g reset --quiet --hard "$kept"
+  restored=$(echo "Keep what was changed in merges" | g commit-tree "$whole" -p HEAD) || return 1
+  g reset --quiet --hard "$restored"
 }
 `
 
 /**
- * $1 kept, fresh or aside, $2 base, $3 its commit, $4 head, $5 its commit, $6 origin, $7 name, $8 email, $9 number
+ * $1 retained, fresh, aside or again, $2 base, $3 its commit, $4 head, $5 its commit, $6 origin, $7 name, $8 email,
+ * $9 number
  *
- * Links in the place of git's own folder are not followed. What is left of an operation halfway is in the tree that is
- * kept, so it may be forgotten.
+ * A link in place of .git is refused. The state of an unfinished operation is deleted, because its changes are in the
+ * tree that was saved before.
  */
 export const PREPARE_SCRIPT = `${SCRIPT_START}
 mode=$1 base=$2 base_commit=$3 head=$4 head_commit=$5 origin=$6 name=$7 email=$8 number=$9
 ${SHARED_FUNCTIONS}
-kept_branch() {
-  n=1 kept="switchyard/before-follow-up-$number"
-  while g show-ref --verify --quiet "refs/heads/$kept"; do n=$((n + 1)); kept="switchyard/before-follow-up-$number-$n"; done
-  g update-ref "refs/heads/$kept" "$1"
-  says kept "$kept"
+preserve() {
+  n=1 branch="switchyard/before-follow-up-$number"
+  while g show-ref --verify --quiet "refs/heads/$branch"; do n=$((n + 1)); branch="switchyard/before-follow-up-$number-$n"; done
+  g update-ref "refs/heads/$branch" "$1"
+  answer branch "$branch"
 }
 is_known() { g merge-base --is-ancestor "$1" "$head_commit" || g merge-base --is-ancestor "$1" "$base_commit"; }
-what_is_here() {
+current_work() {
   was=$(g rev-parse --verify --quiet 'HEAD^{commit}') || return 0
   (
     export GIT_INDEX_FILE=/tmp/.switchyard-index
@@ -84,10 +85,10 @@ if [ "$mode" = aside ]; then
   chmod -R u+rwX /work || :
   aside=$(mktemp -d "$HOME/before-follow-up-$number.XXXXXX")
   find /work -mindepth 1 -maxdepth 1 -exec mv -t "$aside" {} +
-  says aside "$aside"
+  answer folder "$aside"
 fi
 if [ "$mode" = again ]; then find /work -mindepth 1 -delete; fi
-if [ "$mode" != kept ]; then
+if [ "$mode" != retained ]; then
   g clone --quiet --no-hardlinks --no-checkout --template= --branch "$base" -c user.name="$name" -c user.email="$email" ${CACHE_INSIDE} /work
 fi
 cd /work
@@ -95,32 +96,32 @@ cd /work
 mkdir -p .git/hooks .git/info
 g config remote.origin.url "$origin"
 here=
-if [ "$mode" = kept ]; then here=$(what_is_here); fi
-fetched
-if [ -n "$here" ] && ! is_known "$here"; then kept_branch "$here"; fi
+if [ "$mode" = retained ]; then here=$(current_work); fi
+fetch_both
+if [ -n "$here" ] && ! is_known "$here"; then preserve "$here"; fi
 other=$(g rev-parse --verify --quiet "refs/heads/$head^{commit}") || other=
-if [ "$mode" = kept ] && [ -n "$other" ] && ! is_known "$other" && ! g merge-base --is-ancestor "$other" "\${here:-$head_commit}"; then kept_branch "$other"; fi
+if [ "$mode" = retained ] && [ -n "$other" ] && ! is_known "$other" && ! g merge-base --is-ancestor "$other" "\${here:-$head_commit}"; then preserve "$other"; fi
 rm -rf .git/rebase-merge .git/rebase-apply .git/sequencer
 rm -f .git/MERGE_HEAD .git/MERGE_MSG .git/MERGE_MODE .git/AUTO_MERGE .git/CHERRY_PICK_HEAD .git/REVERT_HEAD .git/REBASE_HEAD .git/BISECT_*
 g checkout --quiet --force --detach "$head_commit" || { rm -f .git/index; g checkout --quiet --force --detach "$head_commit"; }
-if [ "$mode" = kept ]; then g clean -fdq; fi
+if [ "$mode" = retained ]; then g clean -fdq; fi
 g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
-if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
-if g merge-base --is-ancestor "$base_commit" HEAD; then says state current; says tip "$head_commit"; exit 0; fi
-says_merges() { merges "$base_commit" | sed 's/^/${ANSWER_PREFIX}merge /'; }
+if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then answer state unrelated; exit 0; fi
+if g merge-base --is-ancestor "$base_commit" HEAD; then answer state current; answer tip "$head_commit"; exit 0; fi
+answer_merges() { merges "$base_commit" | sed 's/^/${ANSWER_PREFIX}merge /'; }
 if onto "$base_commit"; then
-  says state rebased
-  says tip "$(g rev-parse HEAD)"
-  if [ -n "$lost" ]; then says_merges; fi
+  answer state rebased
+  answer tip "$(g rev-parse HEAD)"
+  if [ -n "$lost" ]; then answer_merges; fi
   exit 0
 fi
 if [ -d .git/rebase-merge ] && [ -n "$(g ls-files --unmerged | head -c 1)" ]; then
-  says state conflict
-  says_merges
+  answer state conflict
+  answer_merges
   g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_LISTED_MAX} | sed 's/^/${ANSWER_PREFIX}file /'
   exit 0
 fi
-tail -n 5 /tmp/.switchyard-said >&2
+tail -n 5 /tmp/.switchyard-rebase-output >&2
 exit 1
 `
 
@@ -130,27 +131,27 @@ base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 seal=$7
 ${GIT_FUNCTION}
 cd /work
 state=$(g rev-parse --absolute-git-dir)
-if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then says state unfinished; exit 0; fi
-if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then says state unmerged; exit 0; fi
+if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then answer state unfinished; exit 0; fi
+if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then answer state unmerged; exit 0; fi
 ${COMMIT_LEFTOVERS}
 tip=$(g rev-parse --verify 'HEAD^{commit}')
-if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then says state same; exit 0; fi
-if g merge-base --is-ancestor "$tip" "$base"; then says state nothing; exit 0; fi
-if ! g merge-base --is-ancestor "$base" "$tip"; then says state astray; exit 0; fi
+if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then answer state same; exit 0; fi
+if g merge-base --is-ancestor "$tip" "$base"; then answer state nothing; exit 0; fi
+if ! g merge-base --is-ancestor "$base" "$tip"; then answer state astray; exit 0; fi
 if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL_HEADER} $seal"; then
   sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL_HEADER} $seal\\n/" | g hash-object -t commit -w --stdin)
   g update-ref -m 'follow-up' HEAD "$sealed" "$tip"
   tip=$sealed
 fi
-says state new
+answer state new
 g update-ref ${OUT_REF} "$tip"
 g bundle create --quiet ${EXCHANGE_INSIDE}/$8 ${OUT_REF} "^$base"
 `
 
 /**
- * Somebody pushed meanwhile. When it was our own agent, all of it is in our work already. Else that goes onto theirs:
- * their branch is rebased as the old one was, and the agent's commits follow. When the rebase was the agent's own, theirs
- * is put on top of ours instead, as long as they only added.
+ * Moves our work onto a branch that changed on the code host meanwhile. If our own agent pushed it, our work already
+ * contains it. Otherwise their branch is rebased as ours was, and the agent's commits follow. If the agent itself did
+ * the rebase, their commits are put on top of ours, provided that they only added commits.
  *
  * $1 base, $2 its newest commit, $3 the base's commit that our work is on, $4 head, $5 its newest commit, $6 the one that our
  * work began from, $7 where it stood after the rebase, or nothing, $8 name, $9 email
@@ -159,25 +160,25 @@ export const MOVE_ONTO_SCRIPT = `${SCRIPT_START}
 base=$1 base_commit=$2 old_base=$3 head=$4 head_commit=$5 old_head=$6 tip=$7 name=$8 email=$9
 ${SHARED_FUNCTIONS}
 cd /work
-fetched
+fetch_both
 ours=$(g rev-parse --verify 'HEAD^{commit}')
 undone() {
   if [ -d .git/rebase-merge ]; then g rebase --quit; fi
   g checkout --quiet --force --detach "$ours"
   return 1
 }
-# But for its header a commit that bears a seal is the one that it was made of.
+# Except for the seal header, a sealed commit equals the commit that it was made from.
 bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL_HEADER} /d;}'; }
 is_same() { [ "$(bare "$ours")" = "$(bare "$1")" ]; }
 is_tip() { is_same "$tip"; }
 theirs_is_ours() {
   g merge-base --is-ancestor "$head_commit" "$old_head" && return 1
-  # Somebody took all of it back.
+  # Somebody reset the branch to before our work.
   g merge-base --is-ancestor "$head_commit" "$old_base" && return 1
   g merge-base --is-ancestor "$old_base" "$head_commit" || return 1
   is_same "$head_commit" || g merge-base --is-ancestor "$head_commit" "$ours" || return 1
-  says base "$old_base"
-  if [ -n "$tip" ]; then says tip "$tip"; fi
+  answer base "$old_base"
+  if [ -n "$tip" ]; then answer tip "$tip"; fi
 }
 ours_after_theirs() {
   [ -n "$tip" ] || return 1
@@ -188,24 +189,24 @@ ours_after_theirs() {
   new_tip=$(g rev-parse HEAD)
   if ! is_tip; then
     g checkout --quiet --detach "$ours" || undone || return 1
-    rebased --onto "$new_tip" "$tip" || undone || return 1
+    rebase --onto "$new_tip" "$tip" || undone || return 1
   fi
-  says base "$base_commit"
-  says tip "$new_tip"
+  answer base "$base_commit"
+  answer tip "$new_tip"
 }
 theirs_after_ours() {
   g merge-base --is-ancestor "$old_head" "$head_commit" || return 1
   [ -z "$(g rev-list --merges "$old_head..$head_commit" | head -n 1)" ] || return 1
   [ "$(g rev-list --count "$old_head..$head_commit")" = "$(g rev-list --count "$head_commit" "^$old_head" "^$base_commit")" ] || return 1
   g checkout --quiet --detach "$head_commit" || undone || return 1
-  rebased --onto "$ours" "$old_head" || undone || return 1
-  says base "$old_base"
+  rebase --onto "$ours" "$old_head" || undone || return 1
+  answer base "$old_base"
 }
 if theirs_is_ours || ours_after_theirs || theirs_after_ours; then
   g checkout --quiet --ignore-other-worktrees --no-track -B "$head" HEAD
-  says state moved
+  answer state moved
 else
   g checkout --quiet --force --ignore-other-worktrees --no-track -B "$head" "$ours"
-  says state clash
+  answer state clash
 fi
 `

@@ -1,9 +1,9 @@
 /**
- * A pull request's branch on its way into a sandbox, rebased there, and back onto the code host.
+ * `beginFollowUp` checks a pull request's branch out and rebases it; `pushFollowUp` pushes the result.
  *
- * What is on the code host decides where the work begins, at the moment when it begins and again when somebody pushed
- * meanwhile. A commit that a follow-up pushes bears the follow-up's seal in its header: whoever carries it out once more,
- * here or on another worker, finds it there and pushes nothing. So one follow-up is one push, wherever it was cut off.
+ * A follow-up pushes at most once, even if it is interrupted and repeated on another worker: the pushed commit carries
+ * the follow-up's seal in its header, and a later attempt that finds the seal pushes nothing. The code host's state
+ * decides where the work begins, also again when somebody pushed meanwhile.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
@@ -30,12 +30,12 @@ import { mayPush, pushOnce, readRemoteCommit } from './push.ts'
 import type { PullRepositories } from './resolve-remote.ts'
 import { type Attempt, isTransientRefusal, whilePublishing, withRetries } from './retry.ts'
 
-type PrepareMode = 'kept' | 'aside' | 'fresh' | 'again'
+type PrepareMode = 'retained' | 'aside' | 'fresh' | 'again'
 
 const CHECKOUT_MS_MAX = 15 * 60_000
 const PRESERVED_LISTED_MAX = 10
 const FILES_LISTED_MAX = 50
-/** How often somebody may push while we do, before it is left to people. */
+/** The number of attempts to push while other people push to the same branch. */
 const PUSHES_MAX = 3
 
 const ALREADY_PUSHED = { state: 'pushed', tip: undefined, conflictFiles: [], preserved: [] } as const
@@ -45,30 +45,30 @@ const ALREADY_PUSHED = { state: 'pushed', tip: undefined, conflictFiles: [], pre
 export async function beginFollowUp(
   { git, cache }: FollowUpGitPorts,
   context: FollowUpContext,
-  isKept: boolean,
+  isRetained: boolean,
   signal: AbortSignal,
 ): Promise<Result<FollowUpStart>> {
   return withBothMirrors(cache, context, signal, async (folders) => {
     const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { isPushed, ...commits } = heads.value
-    if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isKept })
+    if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isRetained })
     const access = await checkForkAccess(git, context, folders, commits, signal)
     if (!access.ok) return access
-    const first = await prepareInside(context, folders, commits, isKept ? 'kept' : 'fresh')
-    if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isKept }, first.value)
+    const first = await prepareInside(context, folders, commits, isRetained ? 'retained' : 'fresh')
+    if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isRetained }, first.value)
     if (signal.aborted) return first
-    // What the agent made of its checkout is in the way, or the worker's own copy is damaged.
+    // Either the agent left an unusable checkout, or the worker's mirror is damaged.
     const isDamaged = explainFailure('', first.refusal.message).errorKind === 'corrupt'
-    if (!isKept && !isDamaged) return first
+    if (!isRetained && !isDamaged) return first
     const renewed = isDamaged ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
-    const second = await prepareInside(context, folders, commits, isKept ? 'aside' : 'again')
+    const second = await prepareInside(context, folders, commits, isRetained ? 'aside' : 'again')
     return second.ok ? parseStart(context, { ...commits, isNewCheckout: true }, second.value) : second
   })
 }
 
-/** A fork is somebody else's. An agent's work that could not be pushed there in the end is not begun. */
+/** Checks the permission to push to a fork before an agent starts, because otherwise its work would be in vain. */
 async function checkForkAccess(
   git: FollowUpGitPorts['git'],
   { pull, repositories }: FollowUpContext,
@@ -91,7 +91,7 @@ async function refetchMirrors(cache: MirrorCache, { base, head }: PullRepositori
   return renewed.ok && head !== base ? cache.refetch(head, signal) : renewed
 }
 
-/** What the script says. */
+/** Runs the script that prepares the checkout; returns its answers. */
 async function prepareInside(
   context: FollowUpContext,
   folders: MirrorFolders,
@@ -135,10 +135,10 @@ function parseStart(
   }
   if (state !== 'current' && state !== 'rebased' && state !== 'conflict')
     return no('failed', `checking out ${pull.headBranch} did not say how it ended; try again`)
-  const preserved = [...answers('kept'), ...answers('aside')].slice(0, PRESERVED_LISTED_MAX)
+  const preserved = [...answers('branch'), ...answers('folder')].slice(0, PRESERVED_LISTED_MAX)
   const conflictFiles = answers('file').slice(0, FILES_LISTED_MAX)
   const tip = parseCommit(answers('tip'))
-  const merges = answers('merge').filter((one) => parseCommit([one]) !== undefined)
+  const merges = answers('merge').filter((merge) => parseCommit([merge]) !== undefined)
   return yes({ ...start, state, tip, conflictFiles, preserved, ...(merges.length === 0 ? {} : { merges }) })
 }
 
@@ -165,7 +165,7 @@ export async function pushFollowUp(
     if (tries === PUSHES_MAX) return branchOvertaken(context.pull)
     const moved = await moveOnto(ports, context, from, signal)
     if (!moved.ok) return moved
-    // Another attempt of this very follow-up came first.
+    // Another attempt of the same follow-up has already pushed.
     if (moved.value.state === 'pushed') return yes({ pushed: moved.value.head, isContained: false, diff })
     from = moved.value
   }
@@ -199,7 +199,7 @@ function pushWithLease(
     const remoteCommit = await readRemoteCommit(ports.git, repositories.head.remote, pull.headBranch, signal)
     if (!remoteCommit.ok)
       return { result: remoteCommit, isTransient: isTransientRefusal(remoteCommit.refusal.kind) }
-    // An earlier try of ours that came through without our hearing of it.
+    // The branch already has our commit if an earlier attempt succeeded but its response was lost.
     return { result: yes(remoteCommit.value === head ? 'pushed' : 'overtaken'), isTransient: false }
   }
   return withRetries(ports, signal, attempt, whilePublishing(logToRun))
@@ -210,7 +210,7 @@ const leaseGone = no(
   'the lease is gone, so nothing more is pushed; the work stays in its sandbox',
 )
 
-/** To where somebody else has brought the branch meanwhile. */
+/** Moves the work onto the commits that somebody else pushed meanwhile. */
 async function moveOnto(
   { git, cache }: FollowUpGitPorts,
   context: FollowUpContext,

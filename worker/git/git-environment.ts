@@ -1,13 +1,10 @@
 /**
- * What git sees of the world outside: next to nothing.
+ * `GitEnvironment` builds the environment variables of git outside the sandbox, `gitCommandLine` its command line.
  *
- * Git reads commands from configuration, so it gets none: no system's, no user's, no hook, no credential helper; and
- * only the one way out that its address asks for.
- *
- * A token goes through a descriptor, never through arguments, addresses, files or the environment: what git starts
- * inherits the environment, and keeps it readable in /proc for as long as it runs. Our answer to git's question for
- * a password reads one line from the descriptor, and only when the question names the place that the token is for: a
- * code host that redirects to another place gets nothing. What a descriptor's socket holds nobody else can open.
+ * Git configuration can contain commands, so git gets none: no system or user settings, hooks or credential helpers.
+ * Only the protocol of the call's address is allowed. A token goes through a file descriptor, because arguments and
+ * environment are readable in /proc. The askpass script passes the token on only if git's prompt names the host that
+ * the token is for, so a redirect to another host receives nothing.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,9 +16,9 @@ import type { GitCall, GitOptions, Remote } from './git.ts'
 export type EnvironmentVariables = Readonly<Record<string, string>>
 
 export const TOKEN_FD = 3
-/** Held open by the worker, and by nobody else. */
+/** Held open by the worker alone; its end tells git's process group that the worker is gone. */
 export const LIVENESS_FD = 4
-/** Names the place that the token is for. Absent: there is nobody to give it to. */
+/** The environment variable with the address that may receive the token. Absent: no address may. */
 export const ASKER_VARIABLE = 'SWITCHYARD_ASKER'
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
@@ -45,10 +42,10 @@ const SETTINGS = configArguments([
   'http.lowSpeedLimit=1',
   'http.lowSpeedTime=60',
 ])
-/** What is only mapped counts too, and a repository may be larger than that. */
+/** The address-space limit also counts mapped packs, so map only small windows of them. */
 const UNTRUSTED_SETTINGS = configArguments(['core.packedGitLimit=1g', 'core.packedGitWindowSize=64m'])
 
-/** Answers git's question; nothing secret stands in it. */
+/** The askpass script: answers git's prompt with a line from the descriptor. Contains no secret. */
 const ASKPASS_SCRIPT = `#!/bin/sh
 case "$1" in
 "Password for '$${ASKER_VARIABLE}': ") IFS= read -r answer <&${TOKEN_FD} && printf '%s\\n' "$answer" ;;
@@ -57,8 +54,8 @@ esac
 `
 
 /**
- * A push that outlived its worker would bring out work that is being told as interrupted: when the leash is let go of,
- * however that comes about, the whole group is killed.
+ * Kills git's whole process group when the worker closes the descriptor or dies. A push that outlives its worker would
+ * publish work that the host already considers interrupted.
  */
 const LIVENESS_SCRIPT = [
   `(read -r _ <&${LIVENESS_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`,
@@ -118,10 +115,10 @@ export class GitEnvironment {
     return { GIT_ASKPASS: await this.#askpassPath(), [ASKER_VARIABLE]: asker }
   }
 
-  /** Written anew in each life, so that what an older version left does not answer. */
+  /** Written once per process, so that a script of an older version is never used. */
   #askpassPath(): Promise<string> {
     this.#askpass ??= writeAskpass(this.#options.folder)
-    // A full disk passes; the next call tries again.
+    // A full disk is a temporary failure: the next call tries again.
     this.#askpass.catch(() => {
       this.#askpass = undefined
     })
@@ -129,7 +126,7 @@ export class GitEnvironment {
   }
 }
 
-/** What is on this machine is never asked for elsewhere. */
+/** Addresses of this machine never go through the proxy. */
 const LOOPBACK_HOSTS = 'localhost,127.0.0.1,::1'
 
 function proxyVariables({ http, https, noProxy: except }: ProxySettings): EnvironmentVariables {

@@ -1,17 +1,17 @@
 /**
- * What git says when it can't, as sentences with a cure.
+ * `explainFailure` turns git's error output into a refusal that says what to do.
  *
- * The texts are those of git with `LC_ALL=C`. What is not known here is passed on, its last lines, made printable.
+ * The patterns match git's messages with `LC_ALL=C`. An unknown message is quoted: its last lines, made printable.
  */
 import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
 export type GitErrorKind =
-  | 'network' // passes
-  | 'corrupt' // of the worker's own copy: made anew
-  | 'locked' //  a killed git left a lock behind
+  | 'network' // temporary
+  | 'corrupt' // the worker's mirror is damaged and must be fetched again
+  | 'locked' // a killed git left a lock behind
   | 'permanent'
-  | 'unknown' // nothing that is known here
+  | 'unknown' // no pattern matches
 
 interface KnownError {
   readonly pattern: RegExp
@@ -23,7 +23,7 @@ interface KnownError {
 const LINES_QUOTED_MAX = 4
 const CHARS_QUOTED_MAX = 600
 
-/** The first that fits counts, so the narrow ones come first. */
+/** The first matching pattern counts, so specific patterns come first. */
 const KNOWN_ERRORS: readonly KnownError[] = [
   {
     pattern:
@@ -82,7 +82,7 @@ const KNOWN_ERRORS: readonly KnownError[] = [
     hint: 'a lock was left behind',
   },
   {
-    // Git also says which repository, and that may be named after any of these.
+    // Git's message contains the repository's name, which may contain words such as ssl or tls.
     pattern:
       /Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|Operation timed out|Connection closed|early EOF|unexpected disconnect|RPC failed|hung up unexpectedly|(?<![\w./-])(SSL|TLS|GnuTLS)[ _]|returned error: (429|5\d\d)|Internal Server Error|fatal error in commit_refs|remote failed to report status|Network is unreachable|Temporary failure/i,
     kind: 'failed',
@@ -116,7 +116,7 @@ export interface GitFailure {
   readonly refused: Refused
 }
 
-/** @param activity what was being done, such as `fetching owner/name` */
+/** @param activity what git was doing, such as `fetching owner/name` */
 export function explainFailure(activity: string, stderr: string): GitFailure {
   const known = KNOWN_ERRORS.find(({ pattern: says }) => says.test(stderr))
   const quoted = lastLines(stderr)
@@ -129,7 +129,7 @@ export function explainFailure(activity: string, stderr: string): GitFailure {
   }
 }
 
-/** Of what git printed, the part that a person reads. */
+/** The last lines of git's output, without hints, for messages to people. */
 export function lastLines(text: string): string {
   const lines = text
     .split(/[\r\n]+/)

@@ -1,18 +1,18 @@
 /**
- * What git inside a sandbox is told, and how the worker's own short scripts begin there.
+ * Git's configuration inside a sandbox, and the common beginning of the worker's git scripts.
  *
- * The scripts are constants; whatever varies comes as a positional parameter and is never read as a script.
+ * Scripts are constants: variable values are positional parameters and are never parsed as shell code.
  */
 
 import { lastLines } from './git-errors.ts'
 import type { SandboxCommandResult } from './git-ports.ts'
 
-/** Who made what no person and no agent has signed. */
+/** The author of commits that neither a person nor an agent made. */
 export const COMMITTER = { name: 'switchyard', email: 'switchyard@localhost' } as const
 
 /**
- * For /etc/gitconfig inside, read-only. What a sandbox shows belongs to nobody there, so git would refuse it; all of it
- * was put there by the worker.
+ * The content of /etc/gitconfig inside, read-only. `safe.directory`: mounted folders have an unknown owner inside, so
+ * git would refuse them; the worker mounted all of them itself.
  */
 export const GITCONFIG_TEXT = `[safe]
 	directory = *
@@ -25,11 +25,11 @@ export const GITCONFIG_TEXT = `[safe]
 	detachedHead = false
 `
 
-/** Where the repository's copy, and the way out, appear inside while a script of ours runs. */
+/** Mount points of the repository's mirror and of the exchange folder while a script of the worker runs. */
 export const CACHE_INSIDE = '/cache'
 export const EXCHANGE_INSIDE = '/exchange'
 
-/** Neither the agent's own settings nor the repository's hooks take part, as far as they can be left out. */
+/** Excludes the agent's git settings, as far as git allows. */
 const SCRIPT_PREAMBLE = `set -eu
 umask 022
 export LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_LFS_SKIP_SMUDGE=1 GIT_EDITOR=true GIT_OPTIONAL_LOCKS=0
@@ -41,7 +41,7 @@ export function scriptCommand(script: string, ...parameters: readonly string[]):
   return ['/bin/sh', '-c', `${SCRIPT_PREAMBLE}${script}`, 'switchyard', ...parameters]
 }
 
-/** undefined: it went well. */
+/** Why the command failed; undefined: it succeeded. */
 export function failureOf({ code, output, startFailure }: SandboxCommandResult): string | undefined {
   if (startFailure !== undefined) return `no sandbox could be made: ${startFailure}`
   if (code === 0) return undefined

@@ -1,8 +1,8 @@
 /**
- * A run's way with git, from the code host into a sandbox and back out: what the execution asks of it.
+ * `GitSources`: everything that an execution asks of git, from the checkout to the pull request. Types only.
  *
- * Types only. Whatever touches the agent's tree runs inside (`Inside`); outside, git sees bare repositories of the
- * worker's own, made of bundles.
+ * Commands that touch the agent's tree run inside the sandbox (`SandboxRunner`). Outside, git uses only the worker's own
+ * bare repositories, which are filled from bundles.
  */
 import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -11,12 +11,12 @@ import type { Job } from '../../protocol/frames.ts'
 export interface SandboxCommandResult {
   /** Absent when a signal ended it, or the sandbox could not be made. */
   readonly code?: number
-  /** The last part of what it printed, both streams, bounded. */
+  /** The last part of both output streams, of limited size. */
   readonly output: string
   readonly startFailure?: string
 }
 
-/** Runs one command in a short sandbox with the run's /work and home, without agent and without a way out. */
+/** Runs one command in a sandbox with the run's /work and home, without network and credentials. */
 export interface SandboxRunner {
   run(
     command: readonly string[],
@@ -32,29 +32,29 @@ export interface SandboxRunner {
   ): Promise<SandboxCommandResult>
 }
 
-/** Where a run's things lie on the worker's disk. */
+/** A run's folders on the worker's disk. */
 export interface RunFolders {
-  /** Owned by the slot's user, seen inside as /work. */
+  /** Owned by the sandbox user, mounted inside as /work. */
   readonly work: string
   readonly home: string
-  /** The worker's own, never seen by the agent: bundles come out here, and the clean bare repository. */
+  /** The worker's own folder, never visible to the agent; holds imported packs and the run repository. */
   readonly staging: string
-  /** The slot's, seen inside as a mount only by the worker's own short commands. */
+  /** Owned by the sandbox user; mounted only while a script of the worker runs, which writes its bundle there. */
   readonly exchange: string
 }
 
 export interface CheckedOut {
-  /** The commit that the work starts from. */
+  /** The commit at which the work starts. */
   readonly base: string
-  /** The commit the run's branch had on the code host before, when it is there already. */
+  /** The commit of the run's branch on the code host before this run, if the branch exists. */
   readonly pushedBefore?: string
 }
 
 export interface CollectedWork {
-  /** undefined: nothing was changed. */
+  /** undefined: nothing changed. */
   readonly head?: string
   readonly commits: number
-  /** `git diff --stat`-like figures and the first files, for people. */
+  /** The totals, and a text like `git diff --stat` with the first files. */
   readonly diff: {
     readonly files: number
     readonly additions: number
@@ -70,11 +70,11 @@ export interface PublishedPull {
   readonly adopted: boolean
 }
 
-/** A line for whoever looks at the run: why something takes its time. */
+/** Writes a line to the run's log, for example why a step takes long. */
 export type LogToRun = (line: string) => void
 
 export interface GitSources {
-  /** Brings the bare cache of the repository up to date, outside, then checks the branch out inside. */
+  /** Updates the repository's mirror outside, then checks the branch out inside. */
   checkOut(
     job: Job,
     folders: RunFolders,
@@ -82,7 +82,7 @@ export interface GitSources {
     signal: AbortSignal,
     logToRun?: LogToRun,
   ): Promise<Result<CheckedOut>>
-  /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
+  /** Commits the remaining changes inside, and imports the work as a bundle into the run repository. */
   collect(
     job: Job,
     folders: RunFolders,
@@ -90,8 +90,8 @@ export interface GitSources {
     from: CheckedOut,
   ): Promise<Result<CollectedWork>>
   /**
-   * Pushes with the expected commit and opens the pull request, or adopts the one that is there. `fence` is asked
-   * right before each step that others can see: false when the lease is gone.
+   * Pushes over the expected commit, and opens the pull request or adopts an existing one. `mayContinue` is asked
+   * right before each step that others can see: false once the lease is lost.
    */
   publish(
     request: {
@@ -112,29 +112,29 @@ export interface GitSources {
 
 // ---- follow-ups ----------------------------------------------------------------------------------------------------
 
-/** How a pull request's branch stands in the sandbox, before an agent sees it. */
+/** The state of a pull request's branch in the sandbox, before an agent starts. */
 export interface FollowUpStart {
   /**
-   * `pushed`: an earlier attempt of this follow-up did. `current`: it holds the newest base already. `rebased`: onto it,
-   * without a conflict. `conflict`: the rebase has stopped in the middle, and waits for somebody who goes on with it.
+   * `pushed`: an earlier attempt of this follow-up has already pushed. `current`: the branch already contains the newest
+   * base. `rebased`: the rebase succeeded without a conflict. `conflict`: the rebase stopped and must be continued.
    */
   readonly state: 'pushed' | 'current' | 'rebased' | 'conflict'
-  /** The commit of the branch that was fetched: what a push may replace, and nothing else. */
+  /** The branch's commit when it was fetched; a push replaces only this commit. */
   readonly head: string
   /** The newest commit of the base. */
   readonly base: string
-  /** Where the branch stands after the rebase; undefined while that is not over. */
+  /** The branch's commit after the rebase; undefined while the rebase is unfinished. */
   readonly tip: string | undefined
-  /** In conflict, the first of them. */
+  /** The first files in conflict. */
   readonly conflictFiles: readonly string[]
   /**
-   * In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. When
-   * rebased, only if that could not be put back.
+   * The first merge commits on the branch, if manual changes in them may be lost by the rebase: always in state
+   * `conflict`, in state `rebased` only if they could not be restored.
    */
   readonly merges?: readonly string[]
-  /** The checkout is a new one, in which nothing has been set up. */
+  /** Whether the checkout is new, so that the repository's setup has not run in it. */
   readonly isNewCheckout: boolean
-  /** Branches or folders inside, on which is what the sandbox held and nobody else has. */
+  /** Branches or folders inside that preserve work which existed only in this sandbox. */
   readonly preserved: readonly string[]
 }
 
@@ -147,15 +147,15 @@ export interface FollowUpPushRequest {
 }
 
 export interface FollowUpPushResult {
-  /** undefined: what is on the code host is as it should be. */
+  /** The pushed commit; undefined: there was nothing to push. */
   readonly pushed: string | undefined
-  /** The newest base has all of the branch. */
+  /** Whether the newest base already contains the whole branch. */
   readonly isContained: boolean
   readonly diff: CollectedWork['diff'] | undefined
 }
 
 export interface FollowUpSources {
-  /** `kept`: the sandbox of an earlier execution, with its checkout. */
+  /** `isRetained`: the sandbox and its checkout come from an earlier execution. */
   begin(
     request: {
       readonly job: Job
@@ -166,21 +166,21 @@ export interface FollowUpSources {
     },
     signal: AbortSignal,
   ): Promise<Result<FollowUpStart>>
-  /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
+  /** Commits the remaining changes and pushes over the fetched commit; rebases if somebody else pushed meanwhile. */
   push(
     work: FollowUpPushRequest,
     mayContinue: () => boolean,
     signal: AbortSignal,
   ): Promise<Result<FollowUpPushResult>>
-  /** Whether a comment with this text is there. */
+  /** Whether the pull request has a comment with this marker. */
   hasComment(job: Job, marker: string, signal: AbortSignal, logToRun?: LogToRun): Promise<Result<boolean>>
-  /** Once, whatever becomes of the answer: `body` holds `marker`. */
+  /** Posts the comment exactly once, even if responses get lost. `body` contains `marker`. */
   postComment(
     comment: {
       readonly job: Job
       readonly marker: string
       readonly body: string
-      /** An earlier attempt of this follow-up may have come so far. */
+      /** Whether an earlier attempt of this follow-up may already have posted the comment. */
       readonly isTakenOver: boolean
       readonly logToRun?: LogToRun
     },

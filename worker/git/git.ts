@@ -1,9 +1,9 @@
 /**
- * Running git outside, on the worker's own bare repositories and on nothing else.
+ * `createGit` runs git outside the sandbox, only on the worker's own bare repositories.
  *
- * It stands in a process group of its own, which is killed whole when its time is up, when nobody wants the answer any
- * more, when it has ended but something that it started has not, and when the worker itself is gone. What it printed
- * is bounded, and a token in it struck out. `surroundings.ts` says what it sees.
+ * Git runs in its own process group. The whole group is killed on timeout, on abort, when git ends but leaves a child
+ * behind, and when the worker dies. Output is limited, and tokens in it are redacted. `git-environment.ts` decides
+ * which environment git gets.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -28,54 +28,54 @@ export interface GitCall {
   readonly args: readonly string[]
   /** The bare repository. */
   readonly folder?: string
-  /** Where this call goes, if anywhere; `args` names the address too. */
+  /** The remote that this call contacts, if any; `args` contains its address, too. */
   readonly remote?: Remote
-  /** An agent made what it reads: small things that unfold to huge ones must not take the machine's memory. */
+  /** Whether git reads data that an agent made; limits git's memory, because small objects can expand to huge ones. */
   readonly isUntrusted?: boolean
-  /** Looked for in all of standard output, of which only the beginning is kept. */
+  /** A text to search for in the whole standard output, of which only the beginning is kept. */
   readonly searchFor?: string
-  /** A file of the worker's own that becomes standard input. */
+  /** The path of a file that becomes standard input. */
   readonly input?: string
   readonly timeoutMs: number
   readonly signal?: AbortSignal
 }
 
 export interface GitResult {
-  /** Absent when it was killed or never began. */
+  /** Absent if git was killed or never started. */
   readonly code?: number
   /** The beginning of standard output. */
   readonly output: string
-  /** What was looked for came by. */
+  /** Whether `searchFor` was found. */
   readonly hasFound?: boolean
-  /** The end of standard error, or why it was killed or never began. */
+  /** The end of standard error, or why git was killed or never started. */
   readonly stderr: string
 }
 
 export interface Git {
-  /** Refused only when it was stopped or could not begin: a failing git is for the caller to judge. */
+  /** Refuses only if git was stopped or could not start; the caller judges an exit code other than 0. */
   run(call: GitCall): Promise<Result<GitResult>>
-  /** The same, where nothing but success will do. */
+  /** Like `run`, but refuses every exit code other than 0. */
   runChecked(doing: string, call: GitCall): Promise<Result<GitResult>>
 }
 
 export interface GitOptions {
-  /** By absolute path, so that nobody's PATH decides what is run. */
+  /** An absolute path, so that PATH has no influence. */
   readonly program?: string
-  /** A folder of the worker's own; made, with mode 0700. */
+  /** The worker's own folder for git's home and askpass script; created with mode 0700. */
   readonly folder: string
   readonly clock: Pick<Clock, 'after'>
-  /** Socket of an ssh agent, for addresses that are reached by ssh. */
+  /** The socket of an ssh agent, for ssh addresses. */
   readonly sshAgent?: string
-  /** What leads out for http and https; this machine itself is always asked directly. */
+  /** The proxies for http and https; this machine is always reached directly. */
   readonly proxies?: ProxySettings
 }
 
 export const GIT_PROGRAM = '/usr/bin/git'
 const OUTPUT_CHARS_MAX = 256 * 1024
 const STDERR_CHARS_MAX = 16 * 1024
-/** Git asks once a connection; a few connections are plenty for one command. */
+/** The token is written this many times: git asks once per connection, and one command opens few connections. */
 const TOKEN_LINES = 4
-/** What whoever starts git says when it is not there; git itself never does. */
+/** Exit codes of the shell if it cannot start git; git itself never uses them. */
 const NOT_STARTED_CODES: readonly number[] = [126, 127]
 
 export function createGit(options: GitOptions): Git {
@@ -116,14 +116,14 @@ class LocalGit implements Git {
     const { program = GIT_PROGRAM, clock } = this.#options
     const [first = program, ...rest] = gitCommandLine(program, call)
     const child = spawnIsolated(first, rest, env, input ?? 'ignore')
-    // Only to be held; that it breaks when all is over is no accident.
+    // This pipe is only held open; an error when git ends is expected.
     child.stdio[LIVENESS_FD]?.on('error', () => {})
     writeToken(child, env[ASKER_VARIABLE] === undefined ? undefined : call.remote?.token)
     return waitForEnd(child, call, clock)
   }
 }
 
-/** Nothing that this process has open, its database above all, is for git or for what git starts. */
+/** Starts a process that inherits none of this process's file descriptors, such as the database's. */
 function spawnIsolated(
   program: string,
   args: readonly string[],
@@ -140,9 +140,9 @@ function spawnIsolated(
   }
 }
 
-/** Git may end without having asked, so nobody minds an answer that nobody read. */
+/** Ignores write errors, because git may end without reading the token. */
 function writeToken(child: ChildProcess, token: string | undefined): void {
-  // Asked for as a pipe, and Node makes that a two-way stream.
+  // Node creates a duplex stream for each extra pipe.
   const pipe = child.stdio[TOKEN_FD] as Writable | null | undefined
   pipe?.on('error', () => {}).end(token === undefined ? '' : `${token}\n`.repeat(TOKEN_LINES))
 }
@@ -162,15 +162,15 @@ async function waitForEnd(
   }
   const abort = () => stop(stopped(call))
   call.signal?.addEventListener('abort', abort, { once: true })
-  // It may have come while git was being started.
+  // The signal may have been aborted while git was starting.
   if (call.signal?.aborted === true) abort()
   const cancel = clock.after(call.timeoutMs, () => stop(timedOut(call)))
   const end = await new Promise<Result<GitResult>>((resolve) => {
     child.on('error', (error) => resolve(notStarted(error.message)))
-    // Whatever it left running would keep its pipes open.
+    // Children that git left running would keep its pipes open.
     child.on('exit', () => killGroup(child))
     child.on('close', (code) => {
-      // What never began closes too, now before its error and now after.
+      // A process that never started emits `close` too, before or after `error`.
       if (child.pid === undefined) return
       if (code !== null && NOT_STARTED_CODES.includes(code)) return resolve(notStarted(lastLines(stderr())))
       const exit = code === null ? {} : { code }
@@ -189,11 +189,11 @@ function killGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // Everybody in it is gone already.
+    // The group has ended already.
   }
 }
 
-// ---- what it printed ---------------------------------------------------------------------------------------------
+// ---- output ------------------------------------------------------------------------------------------------------
 
 function keepStart(stream: Readable | null): () => string {
   let text = ''
@@ -203,7 +203,7 @@ function keepStart(stream: Readable | null): () => string {
   return () => text
 }
 
-/** Parts come cut anywhere, so the end of one is looked at together with the beginning of the next. */
+/** A match may span two chunks, so the end of one chunk is searched together with the next. */
 function watchFor(stream: Readable | null, text: string): () => boolean {
   let hasFound = false
   let end = ''
@@ -223,9 +223,9 @@ function keepEnd(stream: Readable | null): () => string {
   return () => text
 }
 
-/** Git hides passwords of addresses itself; what a server sends back is nobody's promise. */
+/** Git hides passwords in addresses, but the server's response may contain the token. */
 function redactorFor(token: string | undefined): (text: string) => string {
-  // As git says it to the code host, it has the name in front: struck alone, a part of its end would stay.
+  // Also redact the Basic header: base64 of `user:token` differs from base64 of the token alone.
   return createRedactor([Buffer.from(`${TOKEN_USER}:${token}`).toString('base64'), token])
 }
 

@@ -1,12 +1,10 @@
-/**
- * One after the other, by name: whoever wants the same thing waits for those before, and gives up when told to.
- */
+/** `KeyedQueue` runs tasks with the same name one after the other; a waiting task can be aborted. */
 import { no, type Result } from '../../core/result.ts'
 
 export class KeyedQueue {
   readonly #last = new Map<string, Promise<void>>()
 
-  /** Refused when the signal comes before the turn does; what is under way sees to the signal itself. */
+  /** Refuses if `signal` aborts while the task waits; a running task handles the signal itself. */
   async run<T>(
     name: string,
     signal: AbortSignal | undefined,
@@ -19,7 +17,7 @@ export class KeyedQueue {
       if (!(await waitForGate(before, signal))) return stoppedWaiting
       return await work()
     } finally {
-      // Whoever gave up passes on a turn that is still to come.
+      // An aborted task must not let its successor overtake the tasks before it.
       void before.then(open)
       if (this.#last.get(name) === gate) void gate.then(() => this.#forget(name, gate))
     }
@@ -40,7 +38,7 @@ function createGate(): { readonly gate: Promise<void>; readonly open: () => void
   return { gate, open }
 }
 
-/** Whether the turn came before the signal did. */
+/** Whether the gate opened before the signal aborted. */
 function waitForGate(gate: Promise<void>, signal: AbortSignal | undefined): Promise<boolean> {
   if (signal === undefined) return gate.then(() => true)
   return new Promise((resolve) => {

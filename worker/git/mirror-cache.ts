@@ -1,10 +1,10 @@
 /**
- * One bare copy a repository, kept between runs, so that a run fetches only what is new.
+ * `MirrorCache` keeps one bare mirror per repository between runs, so that a run fetches only new objects.
  *
- * It is the worker's own: what is in it came from the code host and nothing of an agent's ever goes in. Runs see it
- * read-only, under another user's id, so its files are readable by all; the folder above is not. One at a time uses a
- * copy. A new copy takes its place by a rename, so a half made one is never taken for whole; a damaged one is made
- * anew, at the same place, for other runs may borrow objects from it.
+ * A mirror contains only data from the code host, never an agent's. The files are readable by all users, because runs
+ * mount it read-only under other users; its parent folder cannot be listed. A mirror is used by one task at a time. A new
+ * mirror is complete before a rename puts it in place. A damaged mirror is fetched again at the same path, because run
+ * repositories borrow objects from it.
  */
 import { createHash } from 'node:crypto'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
@@ -31,24 +31,24 @@ export interface RemoteRepository {
 }
 
 export interface MirrorCache {
-  /** Brings the copy up to date, then lends it: nobody changes it before `work` is done. */
+  /** Updates the mirror, then runs `work`; the mirror does not change before `work` ends. */
   use<T>(
     repository: RemoteRepository,
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Result<T>>,
     longRetry?: LongRetry,
   ): Promise<Result<T>>
-  /** Throws the copy away and fetches it whole; only from within `use`. */
+  /** Replaces the mirror by a full fetch; call it only from within `use`. */
   refetch(repository: RemoteRepository, signal: AbortSignal | undefined): Promise<Result<void>>
   folderOf(repository: RemoteRepository): string
-  /** Deletes what nobody has used for long, then the longest unused until the rest fits; tidies up the others. */
+  /** Deletes mirrors that are unused for long, then the longest unused until the rest fits; repacks the others. */
   prune(budget: MirrorCacheLimits): Promise<void>
 }
 
 export interface MirrorCacheLimits {
   readonly unusedMsMax: number
   readonly bytesMax: number
-  /** Used as recently as this it stays, whatever its size: a run may be borrowing from it. */
+  /** Mirrors used more recently stay, whatever their size, because a run may borrow objects from them. */
   readonly protectedMs: number
 }
 
@@ -61,9 +61,9 @@ export interface MirrorCachePorts extends RetryPorts {
 const FETCH_MS_MAX = 30 * 60_000
 const LOCAL_MS_MAX = 60_000
 const REPACK_MS_MAX = 30 * 60_000
-/** Each fetch may add one; many make everything slow. */
+/** Each fetch may add a pack, and many packs make git slow: more than this number is repacked. */
 const PACKS_MAX = 40
-/** Longer than any run lasts: what its base needs stays, also when the code host forgets it. */
+/** Longer than any run: the objects of a run's base stay, even if the code host drops them. */
 const UNREACHABLE_PRUNED_AFTER = '14.days.ago'
 const NAME_CHARS_MAX = 80
 const MIRROR_NAME = /\.git$/
@@ -113,7 +113,7 @@ class FolderMirrorCache implements MirrorCache {
       const unusedMs = this.#ports.clock.now() - usedAt
       const goes = unusedMs > unusedMsMax || (left > bytesMax && unusedMs >= protectedMs)
       if (!goes) await this.#inQueue(folder, () => this.#repack(folder))
-      // Used since it was looked at: left in peace.
+      // `#deleteUnused` spares a mirror that was used since it was measured.
       else if (await this.#deleteUnused(folder, usedAt)) left -= bytes
     }
   }
@@ -129,7 +129,7 @@ class FolderMirrorCache implements MirrorCache {
     if (!(await isFolder(folder))) return this.#create(folder, repository, signal, longRetry)
     const fetched = await this.#fetch(folder, repository, signal, longRetry)
     if (fetched.ok) return yes(undefined)
-    // Damage has many faces. What is not known to be the code host's doing is tried once with a new copy.
+    // Damage causes many different messages, so an unknown failure is tried once with a new mirror.
     const isMaybeOurs = fetched.errorKind === 'corrupt' || fetched.errorKind === 'unknown'
     if (!isMaybeOurs) return fetched.refused
     return this.#create(folder, repository, signal, longRetry)
@@ -145,7 +145,7 @@ class FolderMirrorCache implements MirrorCache {
     await makePassable(this.#ports.folder)
     await rm(draft, { recursive: true, force: true })
     const made = await this.#ports.git.runChecked(`making a copy of ${repository.name}`, {
-      // Readable by all whatever the umask is: whoever a run is outside has to read it.
+      // Readable by all users, whatever the umask is, because sandbox users must read it.
       args: ['init', '--quiet', '--bare', '--shared=0644', '--template=', draft],
       timeoutMs: LOCAL_MS_MAX,
     })
@@ -156,7 +156,7 @@ class FolderMirrorCache implements MirrorCache {
     return fetched.ok ? yes(undefined) : fetched.refused
   }
 
-  /** Branches and tags as they are there now, in the place of those that were here. */
+  /** Replaces all branches and tags by those of the remote. */
   async #fetch(
     folder: string,
     repository: RemoteRepository,
@@ -203,9 +203,9 @@ class FolderMirrorCache implements MirrorCache {
     return { ok: false, ...explainFailure(`fetching ${name}`, ran.value.stderr) }
   }
 
-  // ---- keeping house -----------------------------------------------------------------------------------------------
+  // ---- maintenance -------------------------------------------------------------------------------------------------
 
-  /** Longest unused first. What is half made belongs to a fetch that died, unless one is under way. */
+  /** Longest unused first. Deletes unfinished mirrors of interrupted fetches, in the queue of their mirror. */
   async #listMirrors(): Promise<MirrorFolder[]> {
     const names = await readdir(this.#ports.folder).catch((): string[] => [])
     for (const name of names.filter((entry) => UNFINISHED_NAME.test(entry))) {

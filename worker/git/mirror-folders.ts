@@ -1,7 +1,4 @@
-/**
- * The folders that copies of repositories are: their size and age, one in the place of another, and what a git that
- * was killed left in one.
- */
+/** Helpers for the folders of mirrors: measure them, make them accessible, replace them, delete leftovers in them. */
 import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -31,14 +28,14 @@ export async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() === true
 }
 
-/** Runs pass through it under other users' ids; they can't list it, and each is shown only its own. */
+/** Sandbox users may pass through the folder but not list it. */
 export async function makePassable(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true })
-  // A umask has no say in this.
+  // `mkdir` applies the umask, `chmod` does not.
   await chmod(folder, 0o711)
 }
 
-/** A crash between the two leaves no copy at all, which is made anew. */
+/** A crash between the two renames leaves no mirror, so the next use creates it again. */
 export async function replaceFolder(draft: string, folder: string): Promise<void> {
   const old = `${folder}.old`
   await rm(old, { recursive: true, force: true })
@@ -47,7 +44,7 @@ export async function replaceFolder(draft: string, folder: string): Promise<void
   await rm(old, { recursive: true, force: true })
 }
 
-/** What a git that was killed left in the way. Nobody else writes here, so no lock is anybody's. */
+/** Deletes locks and temporary files of a killed git. Mirrors are used one task at a time, so no lock is in use. */
 export async function deleteLeftovers(folder: string): Promise<void> {
   const names = await readdir(folder, { recursive: true }).catch((): string[] => [])
   const leftovers = names.filter((name) => /\.lock$|^objects\/(.*\/)?tmp_[^/]*$/.test(name))

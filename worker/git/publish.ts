@@ -1,9 +1,9 @@
 /**
- * The last steps, which others can see: the push, and the pull request.
+ * `publish` pushes a run's work and opens its pull request.
  *
- * A push names the commit that it expects to replace, so neither a person's work nor a newer attempt's is overwritten.
- * Before each step the lease is asked for. Every step may be repeated after a crash: what is there already is found
- * and taken for done.
+ * The push names the commit that it expects to replace, so it never overwrites the work of a person or of a newer
+ * attempt. Before each step `mayContinue` checks the lease. Each step may be repeated after a crash: it finds an
+ * existing push or pull request and adopts it.
  */
 import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -35,7 +35,7 @@ export interface PublishContext {
 }
 
 const QUERY_MS_MAX = 60_000
-/** Somebody opened one since we looked: then it is found, if not at once. */
+/** A conflict means that a pull request was opened since the search; the next search finds it, perhaps with a delay. */
 const CONFLICTS_MAX = 3
 
 export async function publish(ports: PublishPorts, context: PublishContext): Promise<Result<PublishedPull>> {
@@ -71,7 +71,7 @@ async function pushBranch(git: Git, context: PublishContext, expected: string): 
   return pushed.is === 'overtaken' ? handleMovedBranch(git, context, expected) : pushed
 }
 
-/** Another commit is there than was expected. Whose it is decides. */
+/** The branch has an unexpected commit: ours, one that an agent pushed itself, or somebody else's. */
 async function handleMovedBranch(
   git: Git,
   context: PublishContext,
@@ -81,10 +81,10 @@ async function handleMovedBranch(
   const remoteCommit = await readRemoteCommit(git, repository.remote, job.branch, signal)
   if (!remoteCommit.ok)
     return { result: remoteCommit, isTransient: isTransientRefusal(remoteCommit.refusal.kind) }
-  // An earlier try of ours that came through without our hearing of it.
+  // An earlier attempt succeeded, but its response was lost.
   if (remoteCommit.value === head) return { result: yes(undefined), isTransient: false }
   const isFirstMove = expected === (from.pushedBefore ?? NO_COMMIT)
-  // An agent that may push has pushed a part of this work: nothing is lost by what goes on from there.
+  // An agent with push access has pushed a part of this work: pushing on top of it loses nothing.
   if (
     isFirstMove &&
     remoteCommit.value !== undefined &&
@@ -122,7 +122,7 @@ function branchOvertaken(job: Job, remoteCommit: string | undefined) {
 
 type EnsuredPull = OpenPullRequest & { readonly adopted: boolean }
 
-/** Looked for before each try to open one: the answer to an earlier try may have been lost. */
+/** Searches before each attempt to open one, because the response to an earlier attempt may have been lost. */
 async function ensurePull(ports: PublishPorts, context: PublishContext): Promise<Result<EnsuredPull>> {
   let tries = 0
   let conflicts = 0
@@ -159,7 +159,7 @@ function newPullRequest({ job, leaseId, summary }: PublishContext): NewPullReque
   }
 }
 
-// ---- going on --------------------------------------------------------------------------------------------------------
+// ---- permission ------------------------------------------------------------------------------------------------------
 
 const leaseGone = no(
   'conflict',

@@ -1,14 +1,14 @@
 /**
- * What a pull request says: its title and its body, made of the ticket and of the agent's last words.
+ * The title and body of a pull request, built from the ticket and the agent's last message.
  *
- * Those words are a stranger's: they may not hide what follows them, nor pass for the marker at the end, by which the
- * service knows its own pull requests.
+ * The message is untrusted: it can neither hide the text after it nor imitate the marker at the end, by which the
+ * service recognises its own pull requests.
  */
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 
 const TITLE_CHARS_MAX = 240
-/** Code hosts take some 65,000 characters. */
+/** Code hosts accept about 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000
 
 type PullSubject = Pick<Ticket, 'identifier' | 'title' | 'url'>
@@ -30,7 +30,7 @@ export function runMarker({ runId, leaseId }: { readonly runId: string; readonly
   return `<!-- switchyard run=${runId} lease=${leaseId} -->`
 }
 
-/** Only what a browser opens as a page; a file on the host is nobody else's. */
+/** Links only http(s) addresses; other addresses, such as files on the host, are useless to readers. */
 function ticketLink({ identifier, url }: PullSubject): string {
   const name = toSingleLine(identifier).replace(/[\\[\]<>`*_]/g, '\\$&')
   return /^https?:\/\/[^\s()<>]+$/.test(url) ? `[${name}](${url})` : name

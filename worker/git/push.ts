@@ -1,7 +1,7 @@
 /**
- * One push of one branch, only over the commit that is expected there, and what its refusal means.
+ * `pushOnce` pushes one branch over one expected commit, and classifies a refusal.
  *
- * A refusal is read from git's porcelain lines; whoever pushes decides what follows from having been overtaken.
+ * Refusals are read from git's porcelain output. The caller decides what to do if the branch was overtaken.
  */
 import { type Result, yes } from '../../core/result.ts'
 import type { Git, GitResult, Remote } from './git.ts'
@@ -13,29 +13,29 @@ export interface PushRequest {
   readonly repository: RemoteRepository
   readonly branch: string
   readonly head: string
-  /** The commit that is replaced. */
+  /** The commit that the push may replace. */
   readonly expected: string
   /** The worker's own folder of the run. */
   readonly staging: string
   readonly signal: AbortSignal
 }
 
-/** As git says that a branch must not be there. */
+/** As the expected commit: the branch must not exist yet. */
 export const NO_COMMIT = ''
 
 export type PushResult =
   | { readonly is: 'pushed' }
-  /** Another commit is there than was expected. */
+  /** The branch has another commit than expected. */
   | { readonly is: 'overtaken' }
   | { readonly is: 'refused'; readonly result: Result<never>; readonly isTransient: boolean }
 
 const PUSH_MS_MAX = 15 * 60_000
 const QUERY_MS_MAX = 60_000
-/** `!`, the refs, and the reason in brackets, in the words of git or of the code host. */
+/** Matches a porcelain line of a refused ref: `!`, the refs, and git's or the code host's reason in brackets. */
 const REFUSED_REF = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
 const OVERTAKEN =
   /stale info|fetch first|non-fast-forward|remote ref updated|cannot lock ref|already exists|incorrect old value/
-/** Of git's own servers the reason says only that it failed; what they complain of names the two commits. */
+/** Git's own server puts the details (both commits) into standard error and not into the reason. */
 const MOVED = /cannot lock ref '[^']*': (is at [0-9a-f]+ but expected|reference already exists)/
 
 export async function pushOnce(git: Git, push: PushRequest): Promise<PushResult> {
@@ -52,7 +52,7 @@ export async function pushOnce(git: Git, push: PushRequest): Promise<PushResult>
   return ran.value.code === 0 ? { is: 'pushed' } : classifyRefusal(push, ran.value)
 }
 
-/** Nothing but this one branch, over this one commit. */
+/** Pushes only this branch, and only over this commit. */
 function pushArguments({
   repository,
   branch,
@@ -70,7 +70,7 @@ function pushArguments({
   ]
 }
 
-/** Asked of the code host without changing anything. What else is the matter the push itself will say. */
+/** Asks the code host for permission with a dry run. Other failures are ignored, the push itself will report them. */
 export async function mayPush(
   git: Git,
   {
@@ -102,7 +102,7 @@ function classifyRefusal({ branch, repository }: PushRequest, { output, stderr }
   return { is: 'refused', result: account.refused, isTransient: account.errorKind === 'network' }
 }
 
-/** Where a branch stands on the code host right now; undefined: it is not there. */
+/** The commit of a branch on the code host; undefined: the branch does not exist. */
 export async function readRemoteCommit(
   git: Git,
   remote: Remote,

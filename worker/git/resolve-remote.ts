@@ -1,7 +1,7 @@
 /**
- * Where a job's repository is, and with which token: what the job says, checked.
+ * Resolves a job's repositories: validates names and addresses, and decides which address gets the token.
  *
- * A job comes from the host, which is believed, yet a slip there must not become a path or an option here.
+ * The host is trusted, but a wrong value in a job must not become a path or a command line option here.
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -22,7 +22,7 @@ export function resolveRepository(job: Job, codehost: CodeHost): Result<RemoteRe
   return resolveAddress(job, codehost, job.repo.cloneUrl)
 }
 
-/** Where a pull request's branch lies, and where it is to go: of a fork these are two repositories. */
+/** The repository of a pull request's branch (`head`) and the one it targets (`base`); they differ for a fork. */
 export interface PullRepositories {
   readonly base: RemoteRepository
   readonly head: RemoteRepository
@@ -58,7 +58,7 @@ function nameProblem(remote: string, branches: readonly string[]) {
     : no('invalid', `${printable(invalidBranch)} is no branch name that git takes`)
 }
 
-/** The token is for the code host; an address that leads to another machine is used without. */
+/** The token belongs to the code host, so an address on another host is used without it. */
 function resolveAddress(
   job: Job,
   codehost: CodeHost,
@@ -73,7 +73,7 @@ function resolveAddress(
   return yes({ name: job.repo.remote, remote: { address, ...(mayShow ? { token } : {}) } })
 }
 
-/** What git takes as a branch, less what could be read as an option. */
+/** Whether git accepts the name as a branch and cannot mistake it for an option. */
 function isGitBranch(name: string): boolean {
   if (name === '' || name === 'HEAD' || name.length > NAME_CHARS_MAX || name.startsWith('refs/')) return false
   if (/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[-/]|[/.]$/.test(name)) return false

@@ -1,9 +1,9 @@
 /**
- * Trying again what failed for a reason that passes, at growing distances, and not once it is unwanted.
+ * `withRetries` repeats an attempt that failed for a temporary reason, with growing pauses, until the signal aborts.
  *
- * A few times in as many seconds, or, where much would be lost by giving up, for minutes: then whoever looks at the run
- * is told why it takes so long, and the refusal in the end says how long it was tried. A pause that the other side asks
- * for is kept, and does not count as trying; one that is longer than anybody should wait for is not begun.
+ * Without a `LongRetry` it makes a few attempts within seconds. With one it retries for minutes, logs the reason to the
+ * run, and states the duration in the final refusal. A pause that the server requests (`retryAfterMs`) is kept and does
+ * not count towards the duration; a pause beyond `REQUESTED_MS_MAX` ends the attempts at once.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
@@ -12,19 +12,19 @@ import { no, type Refusal, type Result } from '../../core/result.ts'
 const TRIES_MAX = 3
 const PAUSE_MS = 500
 const PAUSE_MS_MAX = 5_000
-/** What was done by a try whose answer was lost shows a little later. */
+/** The first pause of a long retry: the effect of an attempt whose response was lost becomes visible after a moment. */
 const LONG_PAUSE_MS = 2_000
 const LONG_PAUSE_MS_MAX = 30_000
-/** An hour of an agent's work may hang on it. */
+/** Long, because giving up may lose an hour of an agent's work. */
 const PUBLISHING_MS_MAX = 10 * 60_000
-/** Nothing is lost yet, and others wait for the worker's copy of the repository. */
+/** Shorter, because no work is lost yet, and other runs wait for the repository's mirror. */
 const FETCHING_MS_MAX = 3 * 60_000
 /**
- * Pauses that the other side asked for, all together: limits of code hosts last an hour at most. Meanwhile the run has
- * its place on the worker, and its lease.
+ * Limits the sum of pauses that the server requests. Rate limits of code hosts last at most an hour; meanwhile the run
+ * occupies its slot and its lease.
  */
 const REQUESTED_MS_MAX = 65 * 60_000
-/** A hiccup is nobody's business. */
+/** The first failures are not logged. */
 const SILENT_TRIES_MAX = 2
 const MINUTE_MS = 60_000
 
@@ -33,10 +33,10 @@ export interface RetryPorts {
   readonly random: Pick<RandomSource, 'fraction'>
 }
 
-/** For minutes instead of a few times. */
+/** Retry for minutes instead of a few times. */
 export interface LongRetry {
   readonly forMs: number
-  /** One line for whoever looks at the run. */
+  /** Writes a line to the run's log. */
   readonly logToRun: (line: string) => void
 }
 
@@ -52,11 +52,11 @@ export const whileFetching = (logToRun: LongRetry['logToRun'] = () => {}): LongR
 
 export interface Attempt<T> {
   readonly result: Result<T>
-  /** Whether trying again may help. */
+  /** Whether another attempt may succeed. */
   readonly isTransient: boolean
 }
 
-/** A refusal that is the other side's trouble of the moment, and not about what was asked. */
+/** Whether the refusal is a temporary problem of the server, and not caused by the request. */
 export const isTransientRefusal = (kind: string): boolean => kind === 'failed' || kind === 'unavailable'
 
 export async function withRetries<T>(
@@ -83,7 +83,7 @@ class RetryState {
   readonly #longRetry: LongRetry | undefined
   readonly #began: number
   #tries = 0
-  /** Of pauses that were asked for. */
+  /** The sum of the pauses that the server requested. */
   #requestedMs = 0
   #loggedReason: string | undefined
   #gaveUp: string | undefined
@@ -94,7 +94,7 @@ class RetryState {
     this.#began = ports.clock.monotonic()
   }
 
-  /** undefined: it was tried often, or long, enough. */
+  /** undefined: give up. */
   pauseAfter({ message, retryAfterMs: againAfterMs = 0 }: Refusal): number | undefined {
     this.#tries += 1
     const fraction = this.#ports.random.fraction()
@@ -105,7 +105,7 @@ class RetryState {
     const leftMs = this.#longRetry.forMs - this.#triedMs()
     if (leftMs <= 0) return undefined
     const ownMs = backoffMs(this.#tries, LONG_PAUSE_MS, LONG_PAUSE_MS_MAX, fraction)
-    // Everybody is let in again at the same moment, so nobody comes right then.
+    // All clients may return at the same moment, so add a random pause to the requested one.
     if (againAfterMs > ownMs) return this.#waitAsRequested(message, againAfterMs + ownMs)
     this.#logReason(message, leftMs)
     return Math.min(leftMs, ownMs)
@@ -136,7 +136,7 @@ class RetryState {
     return ms
   }
 
-  /** Once for each reason. */
+  /** Logs each reason once. */
   #logReason(reason: string, leftMs: number): void {
     if (this.#tries <= SILENT_TRIES_MAX || reason === this.#loggedReason) return
     this.#loggedReason = reason
@@ -149,7 +149,7 @@ function formatMinutes(ms: number): string {
   return minutes === 1 ? 'a minute' : `${minutes} minutes`
 }
 
-/** Ends early once nobody wants it to go on. */
+/** Ends early if the signal aborts. */
 export function pause(
   ms: number,
   clock: Pick<Clock, 'after'>,

@@ -1,6 +1,6 @@
 /**
- * The clean bare repository of one run, outside: what came out of its sandbox goes in, object by object, and from
- * here it is pushed.
+ * The run repository: a bare repository outside the sandbox, into which git imports and checks the work of one run, and
+ * from which it is pushed.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,14 +17,14 @@ export interface RunRepositoryPorts {
 const LOCAL_MS_MAX = 60_000
 const IMPORT_MS_MAX = 10 * 60_000
 
-/** The clean repository that work is pushed from. */
+/** The path of the run repository in the staging folder. */
 export function runRepositoryPath(staging: string): string {
   return join(staging, 'work.git')
 }
 
 /**
- * Borrows the worker's copy of the repository, so that only what is new has to be kept; `also` that of another one,
- * which what comes in may be compared with.
+ * Creates an empty run repository that borrows objects from the repository's mirror, so that it stores only new ones.
+ * The repository also borrows from the mirror `alternate`: the work of a follow-up is compared with a fork's branch.
  */
 export async function createRunRepository(
   { git, cache }: RunRepositoryPorts,
@@ -44,7 +44,7 @@ export async function createRunRepository(
   const borrowed = new Set([repository, alternate].map((entry) => `${cache.folderOf(entry)}/objects\n`))
   await writeFile(join(folder, 'objects/info/alternates'), [...borrowed].join(''))
   if (await isCommit(git, folder, base)) return yes(folder)
-  // The copy was taken back in the meantime.
+  // The mirror was deleted meanwhile: fetch it again.
   const refreshed = await cache.use(repository, undefined, async () => yes(undefined))
   if (!refreshed.ok) return refreshed
   if (await isCommit(git, folder, base)) return yes(folder)
@@ -58,7 +58,7 @@ export async function importPack(
   base: string,
 ): Promise<Result<void>> {
   const indexed = await git.runChecked('taking the agent’s work', {
-    // Strict: every new object is sound, and everything that it names is there.
+    // `--strict` checks each new object and that everything it refers to exists.
     args: ['index-pack', '--stdin', '--fix-thin', '--strict'],
     folder,
     isUntrusted: true,
