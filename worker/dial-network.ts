@@ -1,8 +1,9 @@
 /**
- * What a worker's WebSocket connects through: directly or by a proxy, trusting whom it was told to trust.
+ * `DialNetwork` is the undici dispatcher under a worker's WebSocket: a direct connection or a proxy, with the configured
+ * certificate authorities.
  *
- * It is watched on the way, because a WebSocket itself doesn't tell why there was no connection, and the wire is kept
- * at hand, because a peer that never says goodbye would hold it for minutes.
+ * The dispatcher records why a connection failed, which a WebSocket does not report. `destroySocket` ends a connection
+ * that a silent peer would otherwise keep open for minutes.
  */
 import type { Duplex } from 'node:stream'
 import type { SecureContext } from 'node:tls'
@@ -15,10 +16,10 @@ const REASON_CHARS_MAX = 300
 const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
 
 export class DialNetwork extends Dispatcher {
-  /** Read by the WebSocket: what is longer ends the line. */
+  /** Read by the WebSocket: a larger message closes the connection. */
   readonly webSocketOptions = { maxPayloadSize: WORKER_FRAME_BYTES_MAX }
   failure: string | undefined
-  /** Some ports are refused before anything is sent. */
+  /** False if the WebSocket refused the port before it dispatched a request. */
   isDispatched = false
   readonly #agent: Agent | EnvHttpProxyAgent
   #socket: Duplex | undefined
@@ -36,14 +37,14 @@ export class DialNetwork extends Dispatcher {
             httpsProxy: proxies.https,
             noProxy: proxies.noProxy,
             requestTls: tls,
-            // The library would speak TLS to a SOCKS proxy, too.
+            // The library would also use TLS towards a SOCKS proxy.
             ...(/^socks/.test(proxies.https) ? {} : { proxyTls: tls }),
           })
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.isDispatched = true
-    // Before they are passed on, and with everything else about the handler left as it is.
+    // Observe three events before passing them on; the prototype keeps the rest of the handler unchanged.
     const watched: Dispatcher.DispatchHandler = Object.create(handler, {
       onError: {
         value: (error: Error) => {
@@ -54,7 +55,7 @@ export class DialNetwork extends Dispatcher {
       onHeaders: {
         value: (...headers: Parameters<NonNullable<typeof handler.onHeaders>>) => {
           if (headers[0] >= 200)
-            this.failure ??= `the host answered ${headers[0]} instead of opening a line; is --host right?`
+            this.failure ??= `the host answered ${headers[0]} instead of opening a WebSocket; check --host`
           return handler.onHeaders?.(...headers) ?? true
         },
       },
@@ -77,11 +78,11 @@ export class DialNetwork extends Dispatcher {
   }
 }
 
-/** The innermost reason: the outer ones say only that fetching failed. */
+/** Returns the innermost cause, because the outer errors say only that fetching failed. */
 function describeFailure(error: Error): string {
   let inner: unknown = error
   while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
-  // Several addresses were tried; one of them speaks for all.
+  // An AggregateError has one error per address; the first is enough.
   if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
   const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
   const hint = UNTRUSTED_CERTIFICATE.test(code)

@@ -1,9 +1,9 @@
 /**
- * The worker's line to its host: one WebSocket each time it dials.
+ * `createDialer` opens the worker's connection to its host: one WebSocket per `dial`.
  *
- * Whatever happens (no such name, a certificate nobody vouches for, a peer that accepts and then says nothing, a cut
- * cable), the ear hears `closed` once, after everything else, with a reason that a person can act on. Nothing here
- * throws, and nothing is heard while `dial` or `close` is still on the stack.
+ * The listener receives `onClose` exactly once, as its last call, with a reason that a person can act on: for an unknown
+ * host, an untrusted certificate, a silent peer or a cut cable alike. `dial` and `close` never throw, and call the
+ * listener only after they have returned.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
@@ -18,31 +18,32 @@ export interface DialerOptions {
   readonly url: () => string
   readonly clock: Clock
   readonly log: Log
-  /** Certificates that may vouch for the host; without them, those that Node comes with. */
+  /** Certificates of trusted authorities in PEM; absent: Node's own list. */
   readonly authorities?: readonly string[]
-  /** The way out of this network; without it the line is direct. */
+  /** Absent: connect directly. */
   readonly proxies?: ProxySettings
   readonly connectMsMax?: number
 }
 
-/** From dialling to an open line, all handshakes included. */
+/** Time limit from dialling to an open WebSocket, including all handshakes. */
 const CONNECT_MS_MAX = 15_000
-/** How long a peer may take to say goodbye. */
+/** How long the peer may take to answer the close frame. */
 const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
 export function createDialer(options: DialerOptions): Dialer {
   const { authorities, log } = options
   let lastReason: string | undefined
-  // Once: reading hundreds of certificates takes longer than all the rest of dialling.
+  // Created once, because parsing hundreds of certificates takes longer than the rest of dialling.
   const trust =
     authorities === undefined
       ? undefined
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
-  /** Each trouble once, however often it is dialled meanwhile. */
+  /** Warns once per reason, however often the worker dials again. */
   const logState = (reason: string | undefined) => {
-    if (reason === undefined || reason === lastReason) log.debug({ reason }, 'the line to the host')
-    else log.warn({ reason }, 'no line to the host; it is dialled again')
+    if (reason === undefined || reason === lastReason)
+      log.debug({ reason }, 'the connection to the host changed its state')
+    else log.warn({ reason }, 'no connection to the host; dialling again')
     lastReason = reason
   }
   return { dial: (listener) => new WebSocketConnection(options, trust, listener, logState) }
@@ -52,19 +53,19 @@ class WebSocketConnection implements DialledConnection {
   readonly #clock: Clock
   readonly #listener: ConnectionListener
   readonly #network: DialNetwork
-  readonly #logState: (trouble: string | undefined) => void
+  readonly #logState: (failure: string | undefined) => void
   #socket: WebSocket | undefined
   #cancelTimer: Cancel
   #isOpen = false
   #isOver = false
-  /** By us: no trouble. */
+  /** Closed by `close()`, so no failure to log. */
   #isClosedByUs = false
 
   constructor(
     options: DialerOptions,
     trust: SecureContext | undefined,
     listener: ConnectionListener,
-    logState: (trouble: string | undefined) => void,
+    logState: (failure: string | undefined) => void,
   ) {
     this.#logState = logState
     const { clock, connectMsMax = CONNECT_MS_MAX } = options
@@ -107,7 +108,7 @@ class WebSocketConnection implements DialledConnection {
     const socket = new WebSocket(url, { dispatcher: this.#network })
     socket.addEventListener('open', () => this.#onOpen())
     socket.addEventListener('message', ({ data }) => this.#onMessage(data))
-    // What went wrong is told with the close event, which always follows.
+    // The close event always follows, and carries the reason.
     socket.addEventListener('error', () => {})
     socket.addEventListener('close', ({ code, reason }) => this.#finish(this.#describeClose(code, reason)))
     return socket
@@ -124,22 +125,22 @@ class WebSocketConnection implements DialledConnection {
   #onMessage(data: unknown): void {
     if (!this.#isOpen || this.#isOver) return
     if (typeof data === 'string') this.#listener.onText(data)
-    else this.#abort('the host sent something that is not text')
+    else this.#abort('the host sent a message that is not text')
   }
 
   #describeClose(code: number, reason: string): string {
     if (this.#network.failure !== undefined) return this.#network.failure
     if (!this.#network.isDispatched)
-      return 'nothing was dialled: this port is on the list of those that no WebSocket may use; give the host another'
+      return 'not connected: WebSockets may not use this port; configure another port for the host'
     const detail = reason === '' ? '' : `: ${reason.slice(0, REASON_CHARS_MAX)}`
-    return code === 1006 ? 'the line broke' : `the host closed it (${code}${detail})`
+    return code === 1006 ? 'the connection broke' : `the host closed the connection (${code}${detail})`
   }
 
-  /** Without waiting for anybody. */
+  /** Ends the connection at once, without waiting for the peer. */
   #abort(reason: string): void {
     this.#finish(reason)
     this.#network.destroySocket()
-    // Before the handshake is done, this aborts it.
+    // During the handshake, `close` aborts it.
     if (this.#socket !== undefined && this.#socket.readyState <= WebSocket.OPEN) this.#socket.close()
   }
 

@@ -1,23 +1,23 @@
 /**
- * Where a worker dials, from what a person wrote: the address of a host, with or without a path in front of its own.
+ * `parseHostUrl` turns the value of `--host` into the WebSocket address of the host's worker channel.
  *
- * Credentials travel on this line, a run's too, so it is encrypted wherever anybody could listen. Plain lines are for
- * this machine alone, and beyond it for those who ask for them by name.
+ * Credentials of runs travel over this connection, so it must be encrypted. Unencrypted connections are allowed to this
+ * machine, and to others only with `--insecure`.
  */
 import { isIPv4 } from 'node:net'
 import { no, type Result, yes } from '../core/result.ts'
 
 export interface HostUrl {
-  /** ws:// or wss://, the path of the worker channel included. */
+  /** ws:// or wss://, including the path of the worker channel. */
   readonly url: string
-  /** Whether the line never leaves this machine. */
+  /** Whether the connection never leaves this machine. */
   readonly loopback: boolean
-  /** Anybody on the way can read along. */
+  /** Whether the connection is unencrypted and leaves this machine. */
   readonly exposed: boolean
 }
 
 const CHANNEL_PATH = '/ws/worker'
-/** Of each way of writing it, whether the line is encrypted. */
+/** The accepted URL schemes, and whether each is encrypted. */
 const ENCRYPTED_SCHEMES: Readonly<Record<string, boolean>> = {
   'http:': false,
   'ws:': false,
@@ -48,7 +48,7 @@ export function parseHostUrl(text: string, insecure: boolean): Result<HostUrl> {
   return yes({ url: `${encrypted ? 'wss' : 'ws'}://${url.host}${channel}`, loopback, exposed })
 }
 
-/** As a URL has it: lower case, addresses in their shortest form, IPv6 in brackets. */
+/** Expects a host name as normalized by `URL`: lower case, shortest form, IPv6 in brackets. */
 function isLoopbackHost(hostname: string): boolean {
   if (hostname === '[::1]' || hostname === 'localhost' || hostname.endsWith('.localhost')) return true
   return isIPv4(hostname) && hostname.startsWith('127.')

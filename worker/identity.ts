@@ -1,12 +1,10 @@
 /**
- * Who the worker is, as files: the credential that the host gave it, and the pairing token it redeems for one.
+ * The worker's identity in files: the host's credential, and the pairing token that the worker redeems for one.
  *
- * `credential.json` lies in the worker's own data directory, for its owner alone, and is replaced whole. The token
- * comes in a file that somebody else wrote; it is read once, at start, and the file is deleted when what was got for
- * it is on disk. A crash in between is noticed at the next start by the token's hash, which is kept beside the
- * credential. A token that the host refuses is left where it is: whoever put it there finds it again.
+ * `credential.json` is in the data directory, readable by its owner alone, and replaced atomically. The token file is
+ * read once at start and deleted once the new credential is durable. After a crash in between, the next start recognises
+ * the redeemed token by its hash, which is stored with the credential. A refused token's file is not deleted.
  */
-
 import { isNativeError } from 'node:util/types'
 import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
@@ -17,12 +15,12 @@ import { readSecretFile } from './secret-file.ts'
 export interface IdentityOptions {
   readonly credentialFile: string
   readonly tokenFile?: string
-  /** Where it dials: a credential is good for one host. */
+  /** The host that the worker dials; a credential is valid for one host. */
   readonly host: string
   readonly log: Log
-  /** Atomically, owner-only, durable when it resolves. */
+  /** Replaces a file atomically, readable by its owner only; durable when it resolves. */
   readonly replaceFile: (path: string, text: string) => Promise<unknown>
-  /** Durably; nothing happens when there is no such file. */
+  /** Deletes a file durably; does nothing if it does not exist. */
   readonly deleteFile: (path: string) => Promise<unknown>
 }
 
@@ -32,16 +30,16 @@ const SECRET = /^wc-[\w-]{43}$/
 
 interface StoredCredential extends WorkerCredential {
   readonly host?: string
-  /** The hash of the token that it was got for. */
+  /** The hash of the token that was redeemed for this credential. */
   readonly redeemed?: string
 }
 
 export interface StoredIdentity extends WorkerIdentity {
-  /** Everything that was to be kept or deleted is. */
+  /** Resolves when all pending writes and deletions are done. */
   waitUntilSettled(): Promise<void>
 }
 
-/** Refused when a file is there and can't be used; that there is none is for the host and the daemon to judge. */
+/** Refuses if a file exists but cannot be used. Missing files are not refused: the daemon decides about them. */
 export async function openIdentity(options: IdentityOptions): Promise<Result<StoredIdentity>> {
   const token = await readToken(options)
   if (!token.ok) return token
@@ -64,7 +62,7 @@ class FileIdentity implements StoredIdentity {
     this.#stored = stored
   }
 
-  /** The last life may have ended between getting its credential and deleting the token. */
+  /** Deletes the token file if an earlier process stored the credential but died before the deletion. */
   async finishRedemption(): Promise<void> {
     const { redeemed, host } = this.#stored ?? {}
     const token = this.#token
@@ -75,7 +73,7 @@ class FileIdentity implements StoredIdentity {
     if (host !== undefined && host !== this.#options.host && this.#token === undefined)
       this.#options.log.warn(
         { enrolledAt: host, dialling: this.#options.host },
-        'this worker was enrolled under another address; its credential is shown to the one named now',
+        'this worker was enrolled under another address; its credential is sent to the address given now',
       )
   }
 
@@ -89,7 +87,7 @@ class FileIdentity implements StoredIdentity {
     return this.#token
   }
 
-  /** At once what is shown: the line may break, and the token is worth nothing any more. */
+  /** Takes effect in memory at once: the connection may break, and the redeemed token is worthless. */
   saveCredential({ workerId, secret }: WorkerCredential): Promise<void> {
     const token = this.#token
     const kept: StoredCredential = {
@@ -123,7 +121,10 @@ class FileIdentity implements StoredIdentity {
     if (this.#token === undefined) return
     this.#token = undefined
     const { log, tokenFile } = this.#options
-    log.warn({ tokenFile }, 'the host refused the pairing token; its file is left where it is, get a new one')
+    log.warn(
+      { tokenFile },
+      'the host refused the pairing token; its file is not deleted, create a new token on the host',
+    )
   }
 
   deleteCredential(): Promise<void> {
@@ -138,14 +139,14 @@ class FileIdentity implements StoredIdentity {
     await this.#writing
   }
 
-  /** One after the other, so that what was said last is what is on disk. */
+  /** Writes run one after the other, so that the last call decides what is on disk. */
   #writeInOrder(write: () => Promise<void>): Promise<void> {
     const written = this.#writing.then(write)
     this.#writing = written.catch(() => {})
     return written
   }
 
-  /** Only while it still holds this very token: somebody may have put the next one there. */
+  /** Deletes the file only if it still contains this token: it may already contain the next one. */
   async #deleteToken(token: string): Promise<void> {
     const { tokenFile, deleteFile, log } = this.#options
     if (tokenFile === undefined) return
@@ -167,16 +168,13 @@ async function readToken({ tokenFile, log }: IdentityOptions): Promise<Result<st
   if (tokenFile === undefined) return yes(undefined)
   try {
     const file = await readSecretFile(tokenFile)
-    // Redeemed by an earlier life, which was started with the same words.
+    // The file is missing if an earlier process with the same command line redeemed the token.
     if (file === undefined) return yes(undefined)
     const token = file.text.trim()
     if (!TOKEN.test(token))
       return no('invalid', `--token-file: ${tokenFile} holds no pairing token (wp-… and nothing else)`)
     if ((file.mode & 0o077) !== 0)
-      log.warn(
-        { tokenFile },
-        'the token file can be read by others; keep such files for yourself (chmod 600)',
-      )
+      log.warn({ tokenFile }, 'the token file can be read by other users; restrict it with chmod 600')
     return yes(token)
   } catch (error) {
     return no('invalid', `--token-file: ${tokenFile} can't be used: ${textOf(error)}`)
@@ -197,7 +195,7 @@ async function readCredential(
     const fault = `the credential ${credentialFile} can't be used: ${textOf(error)}`
     if (!hasToken)
       return no('failed', `${fault}; restore it, or start with a new pairing token in --token-file`)
-    log.warn({ credentialFile }, `${fault}; enrolling anew`)
+    log.warn({ credentialFile }, `${fault}; enrolling again`)
     return yes(undefined)
   }
 }
@@ -216,7 +214,7 @@ function parseCredential(text: string): StoredCredential | undefined {
   }
 }
 
-/** What the parser would say of a damaged file quotes from it. */
+/** Hides the parser's error, which would quote from a damaged file. */
 function parseObject(text: string): object {
   try {
     const value: unknown = JSON.parse(text)

@@ -1,7 +1,4 @@
-/**
- * Small secret files, read without being led anywhere else: no link is followed, no pipe waited for, nothing read that
- * is longer than a secret can be.
- */
+/** `readSecretFile` reads a small secret file: it follows no link, does not block on a pipe, and limits the size. */
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { isNativeError } from 'node:util/types'
@@ -13,11 +10,11 @@ export interface SecretFile {
   readonly mode: number
 }
 
-/** A small plain file, no link to one; undefined when there is none. With `mode`, it is given that one first. */
+/** Returns undefined if the file does not exist. `mode`: the file's mode is changed to this one if it differs. */
 export async function readSecretFile(path: string, mode?: number): Promise<SecretFile | undefined> {
   let handle: FileHandle
   try {
-    // Without O_NONBLOCK a pipe of that name would keep us waiting for ever.
+    // Without O_NONBLOCK, opening a pipe would block forever.
     handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined

@@ -93,12 +93,12 @@ describe('a line', () => {
     expect(story).toEqual([
       'opened',
       ...[0, 1, 2, 3, 4].map((n) => `heard ${n}`),
-      'closed: the host closed it (1008: replaced)',
+      'closed: the host closed the connection (1008: replaced)',
     ])
   })
 
   test.each<[string, (peer: Peer) => void, RegExp]>([
-    ['vanishes', ({ socket }) => void socket.destroy(), /the line broke/],
+    ['vanishes', ({ socket }) => void socket.destroy(), /the connection broke/],
     ['sends bytes', (peer) => peer.send(Buffer.from([1, 2]), 2), /not text/],
     [
       'sends too much',
@@ -161,7 +161,7 @@ describe('no line', () => {
   })
 
   test('to a port that is refused before anything is sent', async () => {
-    expect(await dial('ws://127.0.0.1:6000/ws/worker').ended).toMatch(/list of those/)
+    expect(await dial('ws://127.0.0.1:6000/ws/worker').ended).toMatch(/may not use this port/)
   })
 
   test('to a name that nobody knows', async () => {

@@ -205,7 +205,7 @@ describe('a credential', () => {
     expect(existsSync(credentialFile)).toBe(true)
     writeFileSync(tokenFile, TOKEN, { mode: 0o600 })
     const identity = await open()
-    expect(said()).toEqual([expect.stringContaining('enrolling anew')])
+    expect(said()).toEqual([expect.stringContaining('enrolling again')])
     if (_what === 'is a link') unlinkSync(credentialFile)
     await identity.saveCredential(credential)
     expect((await open()).credential()).toEqual(credential)
