@@ -58,13 +58,20 @@ export const sandbox: Entry = {
 export function orderIn(workshop: Workshop): SandboxOrder {
   const root = workshop.folder('sandbox')
   chmodSync(root, 0o711)
-  const slot = sandboxUserOf(0, thisMachine())
+  const sandboxUser = sandboxUserOf(0, thisMachine())
   const [work, home] = ['work', 'home'].map((name) => join(root, name)) as [string, string]
   for (const path of [work, home]) {
     mkdirSync(path, { mode: 0o700 })
-    if (thisMachine().euid === 0) chownSync(path, slot.uid, slot.gid)
+    if (thisMachine().euid === 0) chownSync(path, sandboxUser.uid, sandboxUser.gid)
   }
-  return { user: slot, name: 'bench', workFolder: work, homeFolder: home, maxProcesses: 64, command: COMMAND }
+  return {
+    user: sandboxUser,
+    name: 'bench',
+    workFolder: work,
+    homeFolder: home,
+    maxProcesses: 64,
+    command: COMMAND,
+  }
 }
 
 async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['launch']>): Promise<void> {
@@ -76,11 +83,11 @@ async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['lau
 
 export async function bare(
   bwrap: string,
-  { workFolder: work, homeFolder: home, user: slot }: SandboxOrder,
+  { workFolder: work, homeFolder: home, user: sandboxUser }: SandboxOrder,
 ): Promise<void> {
   const machine = thisMachine()
   const { commandLine: visible, inputs: fed } = buildSandboxArguments({ workFolder: work, homeFolder: home })
-  const as = machine.euid === 0 ? { as: { uid: slot.uid, gid: slot.gid } } : {}
+  const as = machine.euid === 0 ? { as: { uid: sandboxUser.uid, gid: sandboxUser.gid } } : {}
   const ended = await machine.run({
     program: bwrap,
     args: [...visible, ...COMMAND],

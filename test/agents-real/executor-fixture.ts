@@ -125,10 +125,10 @@ async function handsParts(
   const bwrap = await provenBwrap()
   const machine = thisMachine()
   const isRoot = machine.euid === 0
-  const slot = (number: number) => sandboxUserOf(number, machine)
+  const sandboxUser = (number: number) => sandboxUserOf(number, machine)
   const ground = await chooseSandboxLocation({
     dataDir,
-    ...(isRoot ? { gid: slot(0).gid } : {}),
+    ...(isRoot ? { gid: sandboxUser(0).gid } : {}),
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
     nodeProgram: process.execPath,
   })
@@ -142,7 +142,7 @@ async function handsParts(
     log,
     uuid: randomUUID,
     launcher: equip(makeLauncher({ bwrap, clock: realClock })),
-    userFor: slot,
+    userFor: sandboxUser,
     firstNumber: 0,
     isRoot,
     removeFolder: removeFolderTree,

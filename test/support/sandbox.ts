@@ -27,7 +27,7 @@ let next = OWN_NUMBERS
 
 export interface Place {
   readonly root: string
-  readonly slot: SandboxUser
+  readonly sandboxUser: SandboxUser
   /** With defaults: name, folders, slot, limit of processes. */
   order(command: readonly string[], more?: Partial<SandboxOrder>): SandboxOrder
 }
@@ -38,14 +38,14 @@ export function place(as?: number): Place {
   chmodSync(root, 0o711)
   const machine = thisMachine()
   next += 1
-  const slot = as === undefined ? sandboxUserOf(next, machine) : { number: 0, uid: as, gid: as }
+  const sandboxUser = as === undefined ? sandboxUserOf(next, machine) : { number: 0, uid: as, gid: as }
   if (as !== undefined && isRoot) chownSync(root, as, as)
-  for (const name of ['work', 'home']) folder(join(root, name), slot)
+  for (const name of ['work', 'home']) folder(join(root, name), sandboxUser)
   return {
     root,
-    slot,
+    sandboxUser,
     order: (command, more = {}) => ({
-      user: slot,
+      user: sandboxUser,
       name: 'test',
       workFolder: join(root, 'work'),
       homeFolder: join(root, 'home'),

@@ -234,7 +234,7 @@ describe('the command line', () => {
 
 describe('inside', () => {
   const machine = thisMachine()
-  const slot = sandboxUserOf(OWN_NUMBERS, machine)
+  const sandboxUser = sandboxUserOf(OWN_NUMBERS, machine)
   const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   let top = ''
   let home = ''
@@ -248,7 +248,7 @@ describe('inside', () => {
   beforeEach(async () => {
     for (const folder of [join(top, 'home'), join(top, 'work')]) {
       if (existsSync(folder)) await removeFolderTree(folder)
-      expect(await createOwnedFolder(folder, slot)).toMatchObject({ ok: true })
+      expect(await createOwnedFolder(folder, sandboxUser)).toMatchObject({ ok: true })
     }
     home = join(top, 'home')
     work = join(top, 'work')
@@ -267,7 +267,7 @@ describe('inside', () => {
       reason: '',
     })
     const started = launcher.launch({
-      user: slot,
+      user: sandboxUser,
       name: 'agents-test',
       workFolder: work,
       homeFolder: home,
@@ -332,7 +332,8 @@ describe('inside', () => {
     mkdirSync(join(work, 'elsewhere'))
     writeFileSync(join(work, 'elsewhere', 'kept'), '')
     symlinkSync('/work/elsewhere', join(home, '.claude'))
-    if (machine.euid === 0) execFileSync('chown', ['-Rh', `${slot.uid}:${slot.gid}`, work, home])
+    if (machine.euid === 0)
+      execFileSync('chown', ['-Rh', `${sandboxUser.uid}:${sandboxUser.gid}`, work, home])
     expect(await run('agentA', 'true')).toMatchObject({ end: { code: 0 }, complaint: '' })
     expect(lstatSync(join(home, '.claude')).isDirectory()).toBe(true)
     expect(readdirSync(join(work, 'elsewhere'))).toEqual(['kept'])

@@ -106,12 +106,12 @@ export function ground(more: Partial<GitSourcesOptions> & { readonly codehost?: 
 }
 
 function bench(root: string): Bench {
-  const slot = sandboxUserOf(OWN_NUMBERS + 200 + runs, machine)
+  const sandboxUser = sandboxUserOf(OWN_NUMBERS + 200 + runs, machine)
   const made = (name: string, isSlots: boolean): string => {
     const path = join(root, name)
     mkdirSync(path, { recursive: true, mode: 0o700 })
     chmodSync(root, 0o711)
-    if (isSlots && machine.euid === 0) chownSync(path, slot.uid, slot.gid)
+    if (isSlots && machine.euid === 0) chownSync(path, sandboxUser.uid, sandboxUser.gid)
     return path
   }
   const folders = {
@@ -123,7 +123,7 @@ function bench(root: string): Bench {
   const sandbox: SandboxRunner = {
     async run(command, { mounts = [], stdin, timeoutMs = 60_000 } = {}): Promise<SandboxCommandResult> {
       const sandbox = launcher.launch({
-        user: slot,
+        user: sandboxUser,
         name: `sources-${runs}`,
         workFolder: folders.work,
         homeFolder: folders.home,

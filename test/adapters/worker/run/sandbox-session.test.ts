@@ -31,9 +31,9 @@ async function room() {
   const root = join(top, `run-${made}`)
   mkdirSync(root)
   chmodSync(root, 0o711)
-  const slot = sandboxUserOf(OWN_NUMBERS + made, machine)
+  const sandboxUser = sandboxUserOf(OWN_NUMBERS + made, machine)
   const inside = (name: string) => join(root, name)
-  for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), slot)
+  for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), sandboxUser)
   const said: string[] = []
   const tell = (told: ExecutionReport) => {
     if (told.is === 'event' && told.event.type === 'log')
@@ -43,7 +43,7 @@ async function room() {
     clock: realClock,
     log: keptLog(),
     launcher,
-    userFor: () => slot,
+    userFor: () => sandboxUser,
     node: { program: process.execPath, readOnlyPaths: [] },
     insidePrograms: '/usr/bin',
     gitconfig: '',

@@ -188,13 +188,13 @@ describe.each(launching)('inside, launched by %s', (who) => {
 })
 
 /** Copies two programs into the workspace: the one that tries the calls, and a root-owned one that prints its user. */
-function plantPrograms({ root, slot }: Place): void {
+function plantPrograms({ root, sandboxUser }: Place): void {
   copyFileSync(program, join(root, 'work', 'ways-out'))
   chmodSync(join(root, 'work', 'ways-out'), 0o755)
   copyFileSync('/usr/bin/id', join(root, 'work', 'owner-id'))
   if (isRoot) chownSync(join(root, 'work', 'owner-id'), 0, 0)
   chmodSync(join(root, 'work', 'owner-id'), 0o4755)
-  chmodSync(join(root, 'work'), isRoot && slot.uid !== 0 ? 0o755 : 0o700)
+  chmodSync(join(root, 'work'), isRoot && sandboxUser.uid !== 0 ? 0o755 : 0o700)
 }
 
 function script(work: string, big: string, asNobody: string): string {

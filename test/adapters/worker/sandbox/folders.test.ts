@@ -64,19 +64,19 @@ describe('a folder', () => {
   test('is created with mode 0700 and accepted for its user', async () => {
     const fixture = place()
     const path = join(fixture.root, 'more')
-    expect(await createOwnedFolder(path, fixture.slot)).toEqual({ ok: true, value: undefined })
-    expect(lstatSync(path)).toMatchObject({ uid: fixture.slot.uid, mode: 0o40700 })
-    expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
+    expect(await createOwnedFolder(path, fixture.sandboxUser)).toEqual({ ok: true, value: undefined })
+    expect(lstatSync(path)).toMatchObject({ uid: fixture.sandboxUser.uid, mode: 0o40700 })
+    expect(findFolderProblem(path, fixture.sandboxUser)).toBeUndefined()
     // The check passes even when the agent removed its own permissions.
     chmodSync(path, 0)
-    expect(findFolderProblem(path, fixture.slot)).toBeUndefined()
+    expect(findFolderProblem(path, fixture.sandboxUser)).toBeUndefined()
   })
 
   asRoot('that its user could not reach is refused with a fix (needs root)', async () => {
     const fixture = place()
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
-    expect(await createOwnedFolder(join(closed, 'work'), fixture.slot)).toMatchObject({
+    expect(await createOwnedFolder(join(closed, 'work'), fixture.sandboxUser)).toMatchObject({
       ok: false,
       refusal: {
         message: expect.stringMatching(new RegExp(`cannot enter ${closed}; .* chmod o\\+x ${closed}$`)),

@@ -131,7 +131,7 @@ describe('a command', () => {
   })
 
   test('may write only to mounts marked writable', async () => {
-    for (const name of ['in', 'out']) folder(join(fixture.root, name), fixture.slot)
+    for (const name of ['in', 'out']) folder(join(fixture.root, name), fixture.sandboxUser)
     const mounts = [
       { from: join(fixture.root, 'in'), to: '/in' },
       { from: join(fixture.root, 'out'), to: '/deep/er/out', writable: true },
@@ -183,11 +183,11 @@ describe('a command may not see', () => {
     async () => {
       const fixture = place()
       const sandbox = launch(fixture.order(sh('echo up; sleep 300'), { files }))
-      await until('the command runs', () => processesOf(fixture.slot.uid).length >= 4)
-      const insiders = processesOf(fixture.slot.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
+      await until('the command runs', () => processesOf(fixture.sandboxUser.uid).length >= 4)
+      const insiders = processesOf(fixture.sandboxUser.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
       const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
       expect(attempt('setpriv', reader(ORDINARY))).toBe('')
-      expect(attempt('setpriv', reader(fixture.slot.uid + 1))).toBe('')
+      expect(attempt('setpriv', reader(fixture.sandboxUser.uid + 1))).toBe('')
       // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
       const other = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
       expect(other.out).toBe('')
@@ -208,7 +208,7 @@ describe('the end', () => {
       end: { code: 0 },
       out: 'left\n',
     })
-    if (isRoot) expect(processesOf(fixture.slot.uid)).toEqual([])
+    if (isRoot) expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
   })
 
   test('by interrupt lets the command still print its output', async () => {
@@ -228,7 +228,7 @@ describe('the end', () => {
     await firstOutput(sandbox.stdout)
     sandbox.kill()
     expect((await sandbox.ran).end).toEqual({ signal: 'SIGKILL' })
-    if (isRoot) expect(processesOf(fixture.slot.uid)).toEqual([])
+    if (isRoot) expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
     sandbox.kill()
     sandbox.interrupt()
   })
@@ -240,7 +240,7 @@ describe('the end', () => {
       await new Promise((resolve) => setTimeout(resolve, afterMs))
       sandbox.kill()
       expect([afterMs, (await sandbox.ran).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
-      if (isRoot) expect([afterMs, processesOf(fixture.slot.uid)]).toEqual([afterMs, []])
+      if (isRoot) expect([afterMs, processesOf(fixture.sandboxUser.uid)]).toEqual([afterMs, []])
     }
   })
 
@@ -261,10 +261,10 @@ describe('limits', () => {
     )
     await firstOutput(bomb.stdout)
     for (let each = 0; each < 3; each++) expect((await run(other.order(['true']))).end).toEqual({ code: 0 })
-    if (isRoot) expect(processesOf(bombed.slot.uid).length).toBeLessThan(80)
+    if (isRoot) expect(processesOf(bombed.sandboxUser.uid).length).toBeLessThan(80)
     bomb.kill()
     await bomb.ended
-    if (isRoot) expect(processesOf(bombed.slot.uid)).toEqual([])
+    if (isRoot) expect(processesOf(bombed.sandboxUser.uid)).toEqual([])
   })
 
   const counted = theLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
@@ -294,7 +294,7 @@ describe('no sandbox is created', () => {
   test('for folders that belong to another user, or that others may replace', async () => {
     mkdirSync(join(fixture.root, 'open'), { mode: 0o700 })
     chmodSync(join(fixture.root, 'open'), 0o777)
-    folder(join(fixture.root, 'open', 'work'), fixture.slot)
+    folder(join(fixture.root, 'open', 'work'), fixture.sandboxUser)
     expect(await failureOf({ homeFolder: join(fixture.root, 'open', 'work') })).toContain(
       'is writable by others',
     )
@@ -308,14 +308,14 @@ describe('no sandbox is created', () => {
   asRoot('for folders that the sandbox’s own user could rename (needs root)', async () => {
     const inside = join(fixture.root, 'work', 'inner')
     mkdirSync(inside)
-    chownSync(inside, fixture.slot.uid, fixture.slot.gid)
+    chownSync(inside, fixture.sandboxUser.uid, fixture.sandboxUser.gid)
     expect(await failureOf({ workFolder: inside })).toContain('is writable by others')
   })
 
   asRoot('for folders that its user cannot reach, and the message has a fix (needs root)', async () => {
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
-    folder(join(closed, 'work'), fixture.slot)
+    folder(join(closed, 'work'), fixture.sandboxUser)
     expect(await failureOf({ workFolder: join(closed, 'work') })).toMatch(
       /Permission denied; the user .* namei -l /,
     )

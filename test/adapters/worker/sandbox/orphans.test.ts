@@ -14,8 +14,8 @@ const DAEMONS =
 const asRoot = isRoot ? describe : describe.skip
 
 /** Waits less time than any of the daemons would run by itself. */
-const awaitGone = ({ slot }: Place): Promise<void> =>
-  until('every process is gone', () => processesOf(slot.uid).length === 0)
+const awaitGone = ({ sandboxUser }: Place): Promise<void> =>
+  until('every process is gone', () => processesOf(sandboxUser.uid).length === 0)
 
 // Only under root each sandbox has a user of its own, by which leftover processes are found.
 asRoot('killed without warning (needs root)', () => {
@@ -37,7 +37,7 @@ asRoot('killed without warning (needs root)', () => {
       await sleep(afterMs)
       child.process.kill('SIGKILL')
       await child.ended
-      await until('no agent is left', () => processesOf(fixture.slot.uid).every(isOrphan))
+      await until('no agent is left', () => processesOf(fixture.sandboxUser.uid).every(isOrphan))
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
       await awaitGone(fixture)
     }
