@@ -126,8 +126,10 @@ function observeResult(state: AgentAState, message: JsonObject): AgentObservatio
 }
 
 /** Reports the larger cost: results come late, and answers report figures before they are complete. */
-function currentSpending({ spending: spent, reportedCost: bill, keySource }: AgentAState): AgentObservation {
-  const known = [spent.costUsd(), bill.entry(keySource)?.costUsd].filter((usd) => usd !== undefined)
+function currentSpending({ spending, reportedCost, keySource }: AgentAState): AgentObservation {
+  const known = [spending.costUsd(), reportedCost.entry(keySource)?.costUsd].filter(
+    (usd) => usd !== undefined,
+  )
   const cost = known.length === 0 ? {} : { costUsd: Math.max(...known) }
-  return { is: 'spent', turns: spent.turns(), ...cost }
+  return { is: 'spent', turns: spending.turns(), ...cost }
 }

@@ -111,17 +111,17 @@ export class SessionTotals {
    * other transcripts.
    */
   findUnreported(sessionId: string, elsewhere: readonly TranscriptAnswers[]): RecordedUse[] {
-    if (elsewhere.some(({ isComplete: areAll }) => !areAll)) return []
+    if (elsewhere.some(({ isComplete }) => !isComplete)) return []
     const unreported: RecordedUse[] = []
     const before = new Map<string, TokenCounts>()
     const answers = elsewhere.flatMap((each) => [...each])
-    for (const account of this.#all)
-      for (const [model, gap] of countGaps(account, answers)) {
+    for (const total of this.#all)
+      for (const [model, gap] of countGaps(total, answers)) {
         const counts = subtractCounts(gap, before.get(model))
         before.set(model, maxCounts(gap, before.get(model)))
         const id = `${sessionId} unsaid ${unreported.length}`
         if (TOKEN_KINDS.some((kind) => counts[kind] > 0))
-          unreported.push({ id, at: account.at, model, use: counts, isSum: true })
+          unreported.push({ id, at: total.at, model, use: counts, isSum: true })
       }
     return unreported
   }

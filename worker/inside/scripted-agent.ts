@@ -183,7 +183,7 @@ async function runInteractive(resumed: string, firstTranscript: Transcript): Pro
     transcript.addMessage(message, [{ type: 'text', text: answered }], usage, meter.sessionUsage())
   }
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true
-  const { history: past } = transcript
+  const { history } = transcript
   exitAfterOutput(
     await runInteractiveSession({
       input: stdin,
@@ -191,7 +191,7 @@ async function runInteractive(resumed: string, firstTranscript: Transcript): Pro
       isTerminal,
       environment,
       sessionId,
-      history: past,
+      history,
       recordExchange,
       startNewSession,
     }),

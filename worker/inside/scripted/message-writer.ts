@@ -55,8 +55,8 @@ export class MessageWriter {
   }
 
   writeToolResult(id: string, text: string, isError: boolean, structured: StreamLine): void {
-    const { lines: dialect, transcript, emit } = this.#context
-    emit(dialect.toolResult(id, text, isError, structured))
+    const { lines, transcript, emit } = this.#context
+    emit(lines.toolResult(id, text, isError, structured))
     transcript.addToolResult(id, text, isError)
     this.#answered = text
   }
@@ -74,12 +74,12 @@ export class MessageWriter {
   /** Opens a message if none is open. Returns an end instead when the turns are used up. */
   #ensureMessage(): ExecutionEnd | undefined {
     if (this.#open !== undefined) return undefined
-    const { maxTurns, meter, randomHex: hex } = this.#context
+    const { maxTurns, meter, randomHex } = this.#context
     this.#turns += 1
     if (maxTurns !== undefined && this.#turns > maxTurns) {
       return limitEnd('error_max_turns', 'max_turns', `Reached maximum number of turns (${maxTurns})`)
     }
-    const message = { id: `msg_${hex(24)}`, requestId: `req_${hex(24)}`, model: MODEL }
+    const message = { id: `msg_${randomHex(24)}`, requestId: `req_${randomHex(24)}`, model: MODEL }
     this.#open = { message, usage: meter.beginMessage(this.#answered), blocks: [] }
     this.#answered = ''
     return undefined

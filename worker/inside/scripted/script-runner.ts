@@ -105,7 +105,7 @@ export class ScriptRunner {
   }
 
   #runSubagent(text: string): ScriptEnding | undefined {
-    const { lines: dialect, transcript, meter, emit, randomHex: hex } = this.#context
+    const { lines, transcript, meter, emit, randomHex } = this.#context
     const call = this.#messages.callTool('Agent', {
       description: 'second model',
       prompt: text,
@@ -113,13 +113,17 @@ export class ScriptRunner {
     })
     if ('stopped' in call) return call.stopped
     this.#subagents += 1
-    const subagent: SubagentTask = { toolUseId: call.id, agentId: `a${hex(16)}`, description: 'second model' }
-    const message = { id: `msg_${hex(24)}`, requestId: `req_${hex(24)}`, model: SMALL_MODEL }
+    const subagent: SubagentTask = {
+      toolUseId: call.id,
+      agentId: `a${randomHex(16)}`,
+      description: 'second model',
+    }
+    const message = { id: `msg_${randomHex(24)}`, requestId: `req_${randomHex(24)}`, model: SMALL_MODEL }
     const block = { type: 'text', text }
     const usage = meter.countSubagent(text)
-    emit(dialect.task('task_started', subagent, { task_type: 'local_agent', prompt: text }))
-    emit(dialect.assistant(message, block, { ...usage, output_tokens: 1 }, subagent))
-    emit(dialect.task('task_notification', subagent, { status: 'completed', summary: text }))
+    emit(lines.task('task_started', subagent, { task_type: 'local_agent', prompt: text }))
+    emit(lines.assistant(message, block, { ...usage, output_tokens: 1 }, subagent))
+    emit(lines.task('task_notification', subagent, { status: 'completed', summary: text }))
     transcript.addSubagent(subagent.agentId, subagent.description, message, block, usage)
     transcript.addCost(meter.sessionUsage())
     this.#messages.writeToolResult(call.id, text, false, { status: 'completed', agentId: subagent.agentId })
@@ -157,15 +161,15 @@ export class ScriptRunner {
   }
 
   #findInterruption(): ExecutionEnd | undefined {
-    const { signal, lines: dialect, emit, randomHex: hex } = this.#context
+    const { signal, lines, emit, randomHex } = this.#context
     if (!signal.aborted) return undefined
     const message = this.#messages.openMessage()?.message ?? {
-      id: `msg_${hex(24)}`,
+      id: `msg_${randomHex(24)}`,
       requestId: '',
       model: MODEL,
     }
-    emit(dialect.aborted(message, this.#lastText, this.#messages.openMessage()?.usage ?? NO_USAGE))
-    emit(dialect.interruption())
+    emit(lines.aborted(message, this.#lastText, this.#messages.openMessage()?.usage ?? NO_USAGE))
+    emit(lines.interruption())
     this.#messages.close()
     return {
       subtype: 'error_during_execution',
@@ -177,7 +181,7 @@ export class ScriptRunner {
   }
 
   #reachLimit(minutes: number): ExecutionEnd {
-    const { lines: dialect, emit, now } = this.#context
+    const { lines, emit, now } = this.#context
     const resetsAt = Math.ceil(now() / 1000 + minutes * 60)
     const time = new Date(resetsAt * 1000).toISOString().slice(11, 16)
     const text = `You've hit your 5-hour limit · resets ${time} (UTC)`
@@ -187,8 +191,8 @@ export class ScriptRunner {
       api_error_type: 'rate_limit_error',
     }
     const params = { api_error_params: { rate_limit_info: toRateLimitInfo(resetsAt) } }
-    emit(dialect.rateLimit(resetsAt))
-    emit(dialect.synthetic(text, 'rate_limit', { ...apiError, ...params }))
+    emit(lines.rateLimit(resetsAt))
+    emit(lines.synthetic(text, 'rate_limit', { ...apiError, ...params }))
     const stopReason = 'stop_sequence'
     return { subtype: 'success', reason: 'api_error', isError: true, text, stopReason, apiError }
   }
@@ -196,10 +200,10 @@ export class ScriptRunner {
   #finish(ending: ScriptEnding): RunnerResult {
     if ('crash' in ending)
       return { is: 'crash', ...(ending.crash === undefined ? {} : { code: ending.crash }) }
-    const { meter, lines: dialect, emit } = this.#context
+    const { meter, lines, emit } = this.#context
     const isPartial = ending.reason === 'aborted_streaming' || ending.reason === 'budget_exhausted'
     emit(
-      dialect.result(ending, {
+      lines.result(ending, {
         turns: Math.max(1, this.#messages.turns()),
         startedAt: this.#startedAt,
         subagents: this.#subagents,

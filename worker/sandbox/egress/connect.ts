@@ -46,11 +46,11 @@ export function isRemotePublicAddress(address: string): boolean {
 }
 
 export async function resolveTarget(
-  { host, port, isLiteral: literal }: ConnectTarget,
+  { host, port, isLiteral }: ConnectTarget,
   resolve: ResolveHost,
   mayReach: MayReachAddress,
 ): Promise<Result<readonly string[]>> {
-  const addresses = literal ? [host] : await resolve(host).catch(() => undefined)
+  const addresses = isLiteral ? [host] : await resolve(host).catch(() => undefined)
   if (addresses === undefined) return no('unavailable', 'the name could not be resolved; try again later')
   if (addresses.length === 0) return no('unavailable', 'no such host')
   if (addresses.every((address) => mayReach(address, port))) return yes(addresses)
