@@ -39,7 +39,7 @@ class HeadlessScreen implements Screen {
   #batchChars = EXAMINED_CHARS
   /** Total number of characters ever printed. */
   #printedChars = 0
-  /** The pending promises of `print`, each with the total count up to which it waits. */
+  /** The pending promises of `write`, each with the total count up to which it waits. */
   #waiters: { readonly chars: number; readonly resolve: () => void }[] = []
   #isWriting = false
   #isCollecting = false
