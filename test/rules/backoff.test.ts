@@ -1,4 +1,4 @@
-/** Waiting longer and longer, never too long, never all at once. */
+/** Tests of the retry wait: it grows up to a cap and is partly random. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { backoffMs } from '../../core/backoff.ts'
@@ -8,14 +8,14 @@ const attempt = fc.integer({ min: 1, max: 5000 })
 const base = fc.integer({ min: 1, max: 60_000 })
 const cap = fc.integer({ min: 1, max: 3_600_000 })
 
-test('one second doubles until the cap; the dice choose within the upper half', () => {
+test('one second doubles up to the cap; the random part is the upper half', () => {
   const lowest = [1, 2, 3, 4, 5, 6].map((failed) => backoffMs(failed, 1000, 10_000, 0))
   const highest = [1, 2, 3, 4, 5, 6].map((failed) => backoffMs(failed, 1000, 10_000, 0.9999))
   expect(lowest).toEqual([500, 1000, 2000, 4000, 5000, 5000])
   expect(highest).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000])
 })
 
-test('the wait is whole milliseconds, within half of the cap and the cap once the doubling got there', () => {
+test('the wait is whole milliseconds, between half of the cap and the cap once doubling has reached the cap', () => {
   fc.assert(
     fc.property(attempt, base, cap, roll, (failed, baseMs, capMs, fraction) => {
       const wait = backoffMs(failed, baseMs, capMs, fraction)
@@ -27,7 +27,7 @@ test('the wait is whole milliseconds, within half of the cap and the cap once th
   )
 })
 
-test('with the same roll, one more failure never shortens the wait', () => {
+test('with the same random number, one more failure never shortens the wait', () => {
   fc.assert(
     fc.property(attempt, base, cap, roll, (failed, baseMs, capMs, fraction) => {
       expect(backoffMs(failed + 1, baseMs, capMs, fraction)).toBeGreaterThanOrEqual(
@@ -37,7 +37,7 @@ test('with the same roll, one more failure never shortens the wait', () => {
   )
 })
 
-test('a count or a roll out of range is a bug, and said so', () => {
+test('an attempt or a random number out of range throws', () => {
   for (const failed of [0, -1, Number.NaN]) expect(() => backoffMs(failed, 1, 1, 0)).toThrow(RangeError)
   for (const fraction of [-0.1, 1, Number.NaN]) expect(() => backoffMs(1, 1, 1, fraction)).toThrow(RangeError)
 })

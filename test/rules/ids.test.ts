@@ -1,4 +1,4 @@
-/** Ids sort by the time of their making, whatever the clock does. */
+/** Ids sort by their creation time, whatever the clock does. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createIds, uuidv7Hex } from '../../core/ids.ts'
@@ -6,12 +6,12 @@ import { createIds, uuidv7Hex } from '../../core/ids.ts'
 const bytes = (fill: number, count = 10): Uint8Array => new Uint8Array(count).fill(fill)
 const random = (fill: number) => ({ bytes: (count: number) => bytes(fill, count) })
 
-test('time, version, variant and the random rest are where RFC 9562 has them', () => {
+test('time, version, variant and random bits have the positions of RFC 9562', () => {
   expect(uuidv7Hex(0x0195a1b2c3d4, bytes(0))).toBe('0195a1b2c3d470008000000000000000')
   expect(uuidv7Hex(0x0195a1b2c3d4, bytes(0xff))).toBe('0195a1b2c3d47fffbfffffffffffffff')
 })
 
-test('too few bytes, or a time that does not fit, is a bug', () => {
+test('too few bytes or a time out of range throw', () => {
   expect(() => uuidv7Hex(0, bytes(0, 9))).toThrow(RangeError)
   for (const now of [-1, Number.NaN, 2 ** 48]) expect(() => uuidv7Hex(now, bytes(0))).toThrow(RangeError)
 })

@@ -1,4 +1,4 @@
-/** Whatever form a secret is repeated in, it is not to be read afterwards, and other text stays as it was. */
+/** A repeated secret is unreadable afterwards in every form, and other text stays unchanged. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { redactSecrets } from '../../core/redact-secrets.ts'
@@ -16,24 +16,24 @@ const FORMS: readonly (readonly [string, string])[] = [
   ['in base64 of an address', Buffer.from(`ab:${SECRET}:c`).toString('base64url')],
 ]
 
-test.each(FORMS)('a secret that is repeated %s is struck out', (_, text) => {
-  const struck = redactSecrets(text, [SECRET])
-  expect(struck).toContain('***')
-  expect(struck).not.toContain('0123456789')
-  expect(Buffer.from(struck, 'base64').toString()).not.toContain('0123456789')
+test.each(FORMS)('a secret that is repeated %s is redacted', (_, text) => {
+  const redacted = redactSecrets(text, [SECRET])
+  expect(redacted).toContain('***')
+  expect(redacted).not.toContain('0123456789')
+  expect(Buffer.from(redacted, 'base64').toString()).not.toContain('0123456789')
 })
 
-test('of two secrets of which one begins the other, neither leaves a rest', () => {
+test('a secret that is a prefix of another leaves no remainder', () => {
   expect(
     redactSecrets('a planted-secret-long b planted-secret c', ['planted-secret', 'planted-secret-long']),
   ).toBe('a *** b *** c')
 })
 
-test('what is too short to be a secret, or is not set, strikes nothing', () => {
+test('a secret that is too short or not set redacts nothing', () => {
   expect(redactSecrets('a b c', ['a', '', null, undefined])).toBe('a b c')
 })
 
-test('no text keeps a secret in any form, and text without it stays as it was', () => {
+test('no text keeps a secret in any form, and text without it stays unchanged', () => {
   const secrets = fc.string({ minLength: 12, maxLength: 80, unit: 'grapheme-ascii' })
   fc.assert(
     fc.property(secrets, fc.string(), fc.string(), (secret, before, after) => {

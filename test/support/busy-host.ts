@@ -1,10 +1,9 @@
 /**
- * A host that never rests, in a process of its own, to be killed in the middle of things: the production store, doors
- * and settings, run records rewritten without end in that store, and beside it (in a store of their own, for no real
- * host knows them) lives that count as fast as the disk allows. It says on standard output what was
- * acknowledged, each line written at once.
+ * A busy host in its own process, which tests kill at any moment: busy-host <data directory> <token>
  *
- *   busy-host <data directory> <token>
+ * The production store, listeners and settings run here. Run records are rewritten endlessly in the host's store, and
+ * actors of a test kind count as fast as the disk allows in a second store. Acknowledged writes are printed to standard
+ * output, each line synchronously.
  */
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,10 +51,10 @@ const actorSystem: ActorSystem = new ActorSystem({
   meters: noMeters,
   kinds: [tallyKind()],
   runEffect: (effect) => {
-    const told = effect as TallyEffect
-    if (told.type !== 'tally.told') return
-    print(`told ${told.name} ${told.n}`)
-    setImmediate(() => actorSystem.send('tally', told.name, { type: 'add' }))
+    const counted = effect as TallyEffect
+    if (counted.type !== 'tally.told') return
+    print(`told ${counted.name} ${counted.n}`)
+    setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
   },
   onFatal: (reason) => fail(reason),
 })
@@ -73,7 +72,7 @@ const host = createHost({
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
   openListeners: async (hostApi) => {
     const { port } = configuration.value.effective.server
-    const doors = await openHostServer({
+    const server = await openHostServer({
       hostApi,
       token,
       clock: realClock,
@@ -84,9 +83,9 @@ const host = createHost({
       metricsText: () => '',
       management: { host: '127.0.0.1', port },
     })
-    if (!doors.ok) return fail(doors.refusal.message)
-    print(`open ${doors.value.managementPort}`)
-    return yes({ close: () => doors.value.close('stopping') })
+    if (!server.ok) return fail(server.refusal.message)
+    print(`open ${server.value.managementPort}`)
+    return yes({ close: () => server.value.close('stopping') })
   },
   finish: (exitCode) => process.exit(exitCode),
 })
@@ -96,7 +95,7 @@ if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: 
 for (const [key, { c }] of actorStore.database.snapshots.all('tally'))
   print(`found ${key} ${(c as TallyContext).n}`)
 host.start()
-for (let life = 0; life < ACTORS; life++) actorSystem.spawn('tally', `life-${life}`, { name: `life-${life}` })
+for (let n = 0; n < ACTORS; n++) actorSystem.spawn('tally', `life-${n}`, { name: `life-${n}` })
 
 /** Rewrites the same run again and again; its title counts the writes. */
 async function rewrite(n: number): Promise<void> {

@@ -1,8 +1,8 @@
 /**
- * A ledger that keeps only what was flushed.
+ * A database that keeps only flushed commits.
  *
- * Commits wait until the test flushes them, one by one and in order. A crash keeps an arbitrary prefix of what was
- * in flight, as a real disk may, and never settles a promise of the life before.
+ * Commits wait until the test flushes them, one by one and in order. A crash keeps an arbitrary prefix of the commits
+ * in flight, as a real disk may, and never settles a promise of the crashed process.
  */
 import type { ActorSnapshot, KeyValueCollection, Write } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -17,7 +17,7 @@ export class CrashDatabase {
   readonly snapshotTable = new Map<string, Map<string, ActorSnapshot>>()
   readonly runs = new Map<string, Run>()
   readonly keyValueTable = new Map<KeyValueCollection, Map<string, object>>()
-  /** By run, the chunks of lines as they were written. */
+  /** The chunks of lines as they were written, by run. */
   readonly events = new Map<string, { readonly first: number; readonly lines: string }[]>()
   #inFlight: InFlight[] = []
   commits = 0
@@ -31,7 +31,7 @@ export class CrashDatabase {
 
   commit = (writes: readonly Write[]): Promise<void> => {
     this.commits++
-    // Through text and back, as a disk would: what is written later must not change what was written now.
+    // Copied through JSON, as a disk would do: later changes must not affect an earlier write.
     const copy = JSON.parse(JSON.stringify(writes)) as Write[]
     return new Promise((done, fail) => this.#inFlight.push({ writes: copy, done, fail }))
   }
@@ -47,7 +47,7 @@ export class CrashDatabase {
     first.done()
   }
 
-  /** Says it is on disk before it is: the lie that the tests must notice. */
+  /** Acknowledges a commit without writing it: a fault that the tests must detect. */
   acknowledgeUnwritten(): void {
     this.#inFlight.shift()?.done()
   }

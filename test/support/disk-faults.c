@@ -1,10 +1,10 @@
 /*
- * A disk that fails on demand, put between a process and its libc with LD_PRELOAD.
+ * A disk that fails on demand, inserted between a process and its libc with LD_PRELOAD.
  *
- * Only files whose path ends in data.mdb are touched. The control file named by DISK_FAULTS holds one line,
- * "<write|grow|sync> <n> <errno> <file or ->": from the n-th write (or write that makes the file longer, or sync)
- * after the line was written on, calls fail with that errno for as long as the named file exists; with "-" only the
- * n-th fails. A new line (another modification time or inode) starts counting anew; no control file means no faults.
+ * Only files whose path ends in data.mdb are affected. The control file named by DISK_FAULTS contains one line,
+ * "<write|grow|sync> <n> <errno> <file or ->". Starting with the n-th write (or write that extends the file, or sync)
+ * after the line was written, calls fail with that errno while the named file exists; with "-" only the n-th call
+ * fails. A new line (another modification time or inode) restarts the count; without a control file nothing fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ static int fault(const char *what, long *count, int fd) {
   return result;
 }
 
-/* Growing is told from overwriting, because a full disk fails the one and not the other. */
+/* Growing and overwriting are counted separately, because a full disk fails only growing. */
 static int write_fault(int fd, long long at, long long bytes) {
   struct stat now;
   int saved = errno, number_ = fault("write", &writes, fd);

@@ -1,16 +1,11 @@
 /**
- * A process that writes to a store and says what was acknowledged, for tests that make its disk fail or kill it.
+ * A process that writes to a store and prints what was acknowledged, for tests that make its disk fail or kill it.
  *
- *   faults <folder> <write|grow|sync> <errno> <lasting|once> <from> <to>
- *     one ledger for each n: arms the n-th failure, commits in waves, reports
- *   flood <folder> <first>
- *     commits without end until killed, counting up from `first`
- *   events <data directory> <life>
- *     commits events of ever new runs until killed; some runs go on from one life to the next
- *   frames <data directory> <life>
- *     commits a worker's frames, some of them long, until killed, and trims what was acknowledged
- *   lock <folder> <rounds> <start>
- *     tries to lock <folder>/<round> at the same instant as its brothers
+ * faults <folder> <write|grow|sync> <errno> <lasting|once> <from> <to>: for each n a database with the n-th failure
+ * flood <folder> <first>: commits until killed, counting up from `first`
+ * events <data directory> <number>: commits events until killed; some runs continue in later processes
+ * frames <data directory> <number>: commits frames of a worker until killed, and deletes acknowledged ones
+ * lock <folder> <rounds> <start>: locks <folder>/<round> at the same instant as other processes
  */
 import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'

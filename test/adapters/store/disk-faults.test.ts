@@ -1,4 +1,4 @@
-/** A disk that is full, and one that fails, at every write and every sync: nothing acknowledged is ever missing. */
+/** A full or failing disk at every write and every sync: acknowledged data is never missing. */
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
@@ -19,7 +19,7 @@ interface ChildReport {
   readonly refusals: string[]
   readonly states: Map<string, string>
   readonly unhandled: string[]
-  /** Rounds in which lmdb's own mistake ended the process. */
+  /** Rounds in which the bug of lmdb-js ended the process. */
   aborts: number
 }
 
@@ -42,8 +42,8 @@ async function runFaults(
     const end = await child.ended
     lines.push(...child.lines)
     if (child.lines.at(-1) === 'done') break
-    // lmdb-js 3.5.6 overruns its error buffer when a write fails, which malloc may find at any time later. It costs
-    // the process, never what was acknowledged; the ledger's reserve keeps a full disk from getting that far.
+    // lmdb-js 3.5.6 overruns its error buffer when a write fails, which malloc may detect at any later time. The bug
+    // costs the process but no acknowledged data; the preallocation prevents it on a full disk.
     if (what === 'sync' || (end !== 'SIGABRT' && end !== 'SIGSEGV')) {
       throw new Error(`the child ended with ${end}:\n${child.errors.slice(-20).join('\n')}`)
     }
@@ -101,7 +101,7 @@ async function findMissing(folder: string, acks: ChildReport['acks']): Promise<s
   return lacks
 }
 
-test('a disk with no room to grow: commits wait, go through once there is room, and the store is ready again', async () => {
+test('a disk without space to grow: commits wait, succeed once there is space, and the store is ready again', async () => {
   const folder = tempFolder()
   const { acks, refusals, states, unhandled, aborts } = await runFaults(folder, 'grow', ENOSPC, 'lasting', 4)
   expect([...states.values()]).toEqual(Array(4).fill('degraded,ready'))
@@ -111,7 +111,7 @@ test('a disk with no room to grow: commits wait, go through once there is room, 
   expect(await findMissing(folder, acks)).toEqual([])
 }, 240_000)
 
-test('a full disk met by the database itself, at any write: the same batch goes through later', async () => {
+test('a full disk at any write of the database itself: the same batch succeeds later', async () => {
   const folder = tempFolder()
   const { acks, refusals, states, unhandled, aborts } = await runFaults(
     folder,
@@ -131,7 +131,7 @@ test.each<[string, FaultKind]>([
   ['a failing sync', 'sync'],
   ['a failing write', 'write'],
 ])(
-  '%s at any point: broken for good, later commits refused, what was acknowledged is there',
+  '%s at any point: the store is broken, later commits are refused, acknowledged data is there',
   async (_name, what) => {
     const folder = tempFolder()
     const { acks, refusals, states, unhandled, aborts } = await runFaults(folder, what, EIO, 'once', 40)
@@ -145,7 +145,7 @@ test.each<[string, FaultKind]>([
   240_000,
 )
 
-test('a sync that fails because the disk is full is a full disk, not a broken one', async () => {
+test('a sync that fails on a full disk means a full disk, not a broken one', async () => {
   const folder = tempFolder()
   const { acks, refusals, states } = await runFaults(folder, 'sync', ENOSPC, 'lasting', 8)
   expect([...new Set(states.values())]).toEqual(['degraded,ready'])

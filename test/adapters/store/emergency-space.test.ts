@@ -1,4 +1,4 @@
-/** The file that is thrown overboard when the disk is full. */
+/** Tests of the file that is deleted when the disk is full. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -6,10 +6,10 @@ import { EmergencySpace } from '../../../store/lmdb/emergency-space.ts'
 import { tempFolder } from '../../support/real-files.ts'
 
 const BYTES = 64 * 1024
-/** Longer than it takes another thread to give a file its name. */
+/** Longer than another thread needs to rename a file. */
 const POLL_MS = 20
 
-/** Before anybody in this process has heard that the file got its name: this thread does not rest meanwhile. */
+/** Polls without yielding, so that this test sees the new file name before the code under test does. */
 async function hasJustAppeared(file: string): Promise<void> {
   for (let isThere = false; !isThere; ) {
     await new Promise((resolve) => setImmediate(resolve))
@@ -18,14 +18,14 @@ async function hasJustAppeared(file: string): Promise<void> {
   }
 }
 
-test('thrown overboard in the moment in which it is made, it is not there, and can be made again', async () => {
+test('emergency space that is freed while it is written does not exist, and can be created again', async () => {
   const file = join(tempFolder(), 'ballast')
-  const ballast = new EmergencySpace(file, BYTES)
-  const making = ballast.make()
+  const space = new EmergencySpace(file, BYTES)
+  const making = space.make()
   await hasJustAppeared(file)
-  ballast.free()
+  space.free()
   expect(await making).toBe(false)
   expect(existsSync(file)).toBe(false)
-  expect(await ballast.make()).toBe(true)
+  expect(await space.make()).toBe(true)
   expect(existsSync(file)).toBe(true)
 })

@@ -96,18 +96,18 @@ async function withThreeEvents(): Promise<EventStore> {
 }
 
 test('events are in the database first, and in the file of their run once the run is quiet', async () => {
-  const here = openEvents()
-  await put(here, 0, 2)
-  expect(existsSync(fileOf(here))).toBe(false)
-  await put(here, 2, 3)
-  await untilFlushed(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 3)))
-  expect((statSync(fileOf(here)).mode & 0o777).toString(8)).toBe('600')
-  expect(here.database.eventBuffer.keysOf(runId(1))).toEqual([])
-  expect(here.database.eventBuffer.bytes).toBe(0)
-  expect(here.events.nextIndex(runId(1))).toBe(3)
-  await here.close()
-  const again = openEvents(here.folder)
+  const store = openEvents()
+  await put(store, 0, 2)
+  expect(existsSync(fileOf(store))).toBe(false)
+  await put(store, 2, 3)
+  await untilFlushed(store)
+  expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 3)))
+  expect((statSync(fileOf(store)).mode & 0o777).toString(8)).toBe('600')
+  expect(store.database.eventBuffer.keysOf(runId(1))).toEqual([])
+  expect(store.database.eventBuffer.bytes).toBe(0)
+  expect(store.events.nextIndex(runId(1))).toBe(3)
+  await store.close()
+  const again = openEvents(store.folder)
   expect(again.events.nextIndex(runId(1))).toBe(3)
   await put(again, 3, 5)
   expect(await again.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 5))
@@ -131,12 +131,12 @@ test.each([
   ['zeros', '\0'.repeat(5_000)],
 ])('%s after the valid part of a file is cut off before the next write', async (_name, behind) => {
   const { folder } = await withThreeEvents()
-  const here = openFastEvents(folder)
-  appendFileSync(fileOf(here), behind)
-  expect(await here.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
-  await put(here, 3, 5)
-  await untilFlushed(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 5)))
+  const store = openFastEvents(folder)
+  appendFileSync(fileOf(store), behind)
+  expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
+  await put(store, 3, 5)
+  await untilFlushed(store)
+  expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 5)))
 })
 
 test.each<[string, (path: string) => void, number[]]>([
@@ -149,14 +149,14 @@ test.each<[string, (path: string) => void, number[]]>([
   async (_name, harm, indexes) => {
     for (const how of ['read first', 'written first']) {
       const { folder } = await withThreeEvents()
-      const here = openFastEvents(folder)
-      const { size } = statSync(fileOf(here))
-      harm(fileOf(here))
-      if (how === 'read first') await here.events.read(runId(1))
-      expect(here.events.nextIndex(runId(1))).toBe(3)
-      await put(here, 3, 5)
-      await untilFlushed(here)
-      const found = await here.events.read(runId(1))
+      const store = openFastEvents(folder)
+      const { size } = statSync(fileOf(store))
+      harm(fileOf(store))
+      if (how === 'read first') await store.events.read(runId(1))
+      expect(store.events.nextIndex(runId(1))).toBe(3)
+      await put(store, 3, 5)
+      await untilFlushed(store)
+      const found = await store.events.read(runId(1))
       expect(found.map(({ index }) => index)).toEqual([...indexes, 3, 4])
       const left = linesOf(found.slice(0, -3)).length
       expect(found.at(-3)).toMatchObject({
@@ -164,22 +164,22 @@ test.each<[string, (path: string) => void, number[]]>([
         stream: 'system',
         text: `${size - left} bytes of acknowledged events are missing from this log`,
       })
-      expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(found))
-      expect(await here.events.read(runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
-      await here.close()
+      expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(found))
+      expect(await store.events.read(runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
+      await store.close()
     }
   },
 )
 
 test('a large buffer is flushed while it grows, and any index is found in a large log', async () => {
-  const here = openEvents()
+  const store = openEvents()
   const random = new Random(5)
   const all = Array.from({ length: 4_000 }, (_, n) =>
     logEvent(runId(1), n, 'y'.repeat(random.random(0.01) ? 300_000 : random.below(900))),
   )
   for (let from = 0; from < all.length; from += 100) {
-    await here.database.commit([putEvents(runId(1), all.slice(from, from + 100))])
-    if (from % 1_000 === 0) await until('some events are in the file', () => existsSync(fileOf(here)))
+    await store.database.commit([putEvents(runId(1), all.slice(from, from + 100))])
+    if (from % 1_000 === 0) await until('some events are in the file', () => existsSync(fileOf(store)))
   }
   for (const after of [
     -1,
@@ -189,92 +189,92 @@ test('a large buffer is flushed while it grows, and any index is found in a larg
     3_999,
     ...Array.from({ length: 40 }, () => random.below(4_000)),
   ]) {
-    const found = await here.events.read(runId(1), { after, limit: 2 })
+    const found = await store.events.read(runId(1), { after, limit: 2 })
     expect(found.map(({ index }) => index)).toEqual([after + 1, after + 2].filter((index) => index < 4_000))
   }
-  await untilFlushed(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(all))
+  await untilFlushed(store)
+  expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(all))
 })
 
 test('many runs are all flushed, a few files at a time, also when the buffer is above its limit', async () => {
   for (const bufferBytesMax of [undefined, 1_000]) {
-    const here = openEvents(tempFolder(), undefined, bufferBytesMax)
+    const store = openEvents(tempFolder(), undefined, bufferBytesMax)
     const ids = Array.from({ length: 400 }, (_, n) => runId(n))
     let most = 0
     for (let from = 0; from < 3; from++) {
-      await Promise.all(ids.map((id) => put(here, from, from + 1, id)))
-      most = Math.max(most, filesOpenIn(here.runs))
+      await Promise.all(ids.map((id) => put(store, from, from + 1, id)))
+      most = Math.max(most, filesOpenIn(store.runs))
     }
     await until(
       'the buffer is empty',
       () => {
-        most = Math.max(most, filesOpenIn(here.runs))
-        return here.database.eventBuffer.runs.size === 0
+        most = Math.max(most, filesOpenIn(store.runs))
+        return store.database.eventBuffer.runs.size === 0
       },
       100_000,
     )
     expect(most).toBeLessThanOrEqual(4)
-    for (const id of ids) expect(readFileSync(fileOf(here, id), 'utf8')).toBe(linesOf(logEvents(id, 0, 3)))
-    await here.close()
+    for (const id of ids) expect(readFileSync(fileOf(store, id), 'utf8')).toBe(linesOf(logEvents(id, 0, 3)))
+    await store.close()
   }
 }, 240_000)
 
 test('a file that cannot be written delays no other run, and is written once possible', async () => {
-  const here = openFastEvents()
-  mkdirSync(fileOf(here), { recursive: true })
-  await put(here, 0, 2)
-  await put(here, 0, 2, runId(2))
-  await until('the other run is flushed', () => existsSync(fileOf(here, runId(2))))
+  const store = openFastEvents()
+  mkdirSync(fileOf(store), { recursive: true })
+  await put(store, 0, 2)
+  await put(store, 0, 2, runId(2))
+  await until('the other run is flushed', () => existsSync(fileOf(store, runId(2))))
   await until('it is told', () =>
-    here.log.lines.some(({ message }) => message.includes('could not be moved')),
+    store.log.lines.some(({ message }) => message.includes('could not be moved')),
   )
-  expect(here.events.nextIndex(runId(1))).toBe(2)
-  rmdirSync(fileOf(here))
-  await untilFlushed(here)
-  expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 2)))
-  expect(here.database.state()).toEqual({ is: 'ready' })
+  expect(store.events.nextIndex(runId(1))).toBe(2)
+  rmdirSync(fileOf(store))
+  await untilFlushed(store)
+  expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 2)))
+  expect(store.database.state()).toEqual({ is: 'ready' })
 })
 
 test('a disk without space for files: events stay in the database, and move once there is space', async () => {
   const mounted = tempFolder()
   // Only root may mount a disk; for other users the test does nothing.
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', mounted]).status !== 0) return
-  const here = openFastEvents(tempFolder(), mounted)
+  const store = openFastEvents(tempFolder(), mounted)
   try {
     const filler = join(mounted, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
     const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
-    await here.database.commit([putEvents(runId(1), all)])
-    await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no disk space')))
-    await until('the partial write is cut off', () => statSync(fileOf(here)).size === 0)
+    await store.database.commit([putEvents(runId(1), all)])
+    await until('it is told', () => store.log.lines.some(({ message }) => message.includes('no disk space')))
+    await until('the partial write is cut off', () => statSync(fileOf(store)).size === 0)
     // The flush is retried every second, and logged once.
     await sleep(500)
-    expect(here.log.lines.filter(({ message }) => message.includes('no disk space'))).toHaveLength(1)
-    expect(await here.events.read(runId(1))).toEqual(all)
-    expect(here.database.state()).toEqual({ is: 'ready' })
+    expect(store.log.lines.filter(({ message }) => message.includes('no disk space'))).toHaveLength(1)
+    expect(await store.events.read(runId(1))).toEqual(all)
+    expect(store.database.state()).toEqual({ is: 'ready' })
     rmSync(filler)
-    await untilFlushed(here)
-    expect(readFileSync(fileOf(here), 'utf8')).toBe(linesOf(all))
+    await untilFlushed(store)
+    expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(all))
   } finally {
-    await here.close()
+    await store.close()
     execFileSync('umount', [mounted])
   }
 })
 
 test('a run is removed from buffer, record and folder, also during a flush', async () => {
-  const here = openFastEvents()
+  const store = openFastEvents()
   const ids = Array.from({ length: 40 }, (_, n) => runId(n))
-  await Promise.all(ids.map((id) => put(here, 0, 2, id)))
-  await until('some runs are flushed', () => readdirSync(here.runs).length > 0)
-  await Promise.all(ids.map((id) => here.events.remove(id)))
-  expect(readdirSync(here.runs)).toEqual([])
-  expect(here.database.eventBuffer.bytes).toBe(0)
+  await Promise.all(ids.map((id) => put(store, 0, 2, id)))
+  await until('some runs are flushed', () => readdirSync(store.runs).length > 0)
+  await Promise.all(ids.map((id) => store.events.remove(id)))
+  expect(readdirSync(store.runs)).toEqual([])
+  expect(store.database.eventBuffer.bytes).toBe(0)
   for (const id of ids) {
-    expect(await here.events.read(id)).toEqual([])
-    expect(here.events.nextIndex(id)).toBe(0)
+    expect(await store.events.read(id)).toEqual([])
+    expect(store.events.nextIndex(id)).toBe(0)
   }
-  await here.close()
-  expect(openEvents(here.folder).database.eventBuffer.runs.size).toBe(0)
+  await store.close()
+  expect(openEvents(store.folder).database.eventBuffer.runs.size).toBe(0)
 })
 
 test('texts that are no run ids never reach the disk', async () => {

@@ -150,8 +150,8 @@ test('every way of editing is noticed, repeatedly', async () => {
   const folder = tempFolder()
   const path = join(folder, 'config.json')
   const config = configIn(folder)
-  let heard = 0
-  const stop = config.watch(() => heard++)
+  let calls = 0
+  const stop = config.watch(() => calls++)
   const edits = [
     () => writeFileSync(path, '1'),
     () => writeFileSync(path, '2'),
@@ -162,15 +162,15 @@ test('every way of editing is noticed, repeatedly', async () => {
     () => writeFileSync(path, '4'),
   ]
   for (const edit of edits) {
-    const before = heard
+    const before = calls
     edit()
-    await until('the edit is noticed', () => heard > before)
+    await until('the edit is noticed', () => calls > before)
   }
   stop()
-  const after = heard
+  const after = calls
   writeFileSync(path, '5')
   await new Promise((resolve) => setTimeout(resolve, 250))
-  expect(heard).toBe(after)
+  expect(calls).toBe(after)
 })
 
 // ---- artifacts -------------------------------------------------------------------------------------------------

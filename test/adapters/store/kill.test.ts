@@ -41,8 +41,8 @@ test(
     const random = new Random(seed + 1)
     const dataDir = tempFolder()
     const known = new Map<string, number>()
-    for (let life = 0; life < CYCLES; life++) {
-      const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${life}`])
+    for (let cycle = 0; cycle < CYCLES; cycle++) {
+      const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${cycle}`])
       // Waits for a number of lines instead of a time, so that a slow machine gets as far.
       const lines = 1 + random.below(800)
       await until('the child writes', () => child.lines.length > lines)

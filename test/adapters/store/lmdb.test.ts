@@ -1,4 +1,6 @@
-/** What only the store on disk promises: modes, formats, shapes, backups, a real full disk, a quick start. */
+/**
+ * Tests of guarantees that only the store on disk gives: modes, formats, shapes, backups, a full disk, a quick start.
+ */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +32,7 @@ const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overla
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
-test('nobody else can read the database or its ballast', async () => {
+test('the database and its emergency space are owner-only', async () => {
   const folder = join(tempFolder(), 'state.d')
   const database = openDatabase(folder, 32 * 1024)
   await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
@@ -42,7 +44,7 @@ test('nobody else can read the database or its ballast', async () => {
   await database.close()
 })
 
-test('all is there after closing and opening again', async () => {
+test('all data is there after reopening', async () => {
   const folder = tempFolder()
   const first = openDatabase(folder)
   await first.commit([
@@ -59,7 +61,7 @@ test('all is there after closing and opening again', async () => {
   await second.close()
 })
 
-test('more shapes than the codec can number are still read back by the next life', async () => {
+test('more shapes than the codec can number are still readable after reopening', async () => {
   const folder = tempFolder()
   const record = (n: number) => ({ v: 1, s: 'held', c: { [`only${n}`]: { [`inner${n}`]: n, shared: 'x' } } })
   for (const from of [0, 300, 600]) {
@@ -75,7 +77,7 @@ test('more shapes than the codec can number are still read back by the next life
   }
 })
 
-test('what cannot be stored is refused alone, and nothing of its commit is written', async () => {
+test('only the commit with an unstorable value is refused, and none of its writes is applied', async () => {
   const database = openDatabase(tempFolder())
   const odd = { v: 1, s: 'x', c: { odd: Symbol('odd') } }
   const [bad, longKey, good] = await Promise.allSettled([
@@ -89,7 +91,7 @@ test('what cannot be stored is refused alone, and nothing of its commit is writt
   await database.close()
 })
 
-test('a database written by a newer program is refused, and left alone', async () => {
+test('a database of a newer program is refused and left unchanged', async () => {
   const folder = tempFolder()
   const newer = openRaw(folder)
   await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', String(FORMAT + 1))
@@ -105,7 +107,7 @@ test.each([
   ['cannot be decoded', Buffer.from([0x93, 1])],
   ['is no run', Buffer.from([0x92, 1, 0x80])],
   ['is nothing at all', Buffer.from([0x92, 1, 0xc0])],
-])('a run whose record %s costs the commit that updates it, and nothing else', async (_name, bytes) => {
+])('a run whose record %s fails only the commit that updates it', async (_name, bytes) => {
   const folder = tempFolder()
   const first = openDatabase(folder)
   await first.commit([putRun(sampleRun(1)), putRun(sampleRun(2))])
@@ -135,7 +137,7 @@ test.each([
   await again.close()
 })
 
-test('a database that breaks in the middle of a batch lands what was put with its counts and shapes', async () => {
+test('a database that breaks within a batch still writes counts and structures of the finished puts', async () => {
   const folder = tempFolder()
   const database = openDatabase(folder)
   const put = RunIndexChanges.prototype.put
@@ -159,7 +161,7 @@ test('a database that breaks in the middle of a batch lands what was put with it
   await again.close()
 })
 
-test('a half-made ballast of an earlier life takes up no room', async () => {
+test('unfinished emergency space of an earlier process is removed', async () => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'ballast.tmp'), 'x'.repeat(4096))
   const database = openDatabase(folder)
@@ -171,14 +173,14 @@ test.each([
   ['of text', 'x'.repeat(10_000)],
   ['of zeros, as a power cut leaves it', '\0'.repeat(8192)],
   ['cut short', 'x'],
-])('a file %s is no database, and refused with its folder', (_name, text) => {
+])('a file %s is refused as a database, and its folder is named', (_name, text) => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'data.mdb'), text)
   expect(() => openDatabase(folder)).toThrow(StoreUnreadable)
   expect(() => openDatabase(folder)).toThrow(folder)
 })
 
-test('a backup taken while writing opens, and holds what was acknowledged before it', async () => {
+test('a backup taken while writing opens, and has all earlier acknowledged data', async () => {
   const folder = tempFolder()
   const database = openDatabase(join(folder, 'state'))
   for (let n = 0; n < 50; n++) await database.commit([putSnapshot('lease', `k${n}`, sampleSnapshot(n))])
@@ -213,7 +215,7 @@ test('20,000 stored runs do not slow the start down', async () => {
   await second.close()
 })
 
-test('what a child would inherit is named, the database among it', async () => {
+test('inheritable descriptors are listed, the database included', async () => {
   const database = openDatabase(tempFolder())
   const descriptors = inheritableDescriptors()
   expect(descriptors.length).toBeGreaterThan(0)
@@ -228,10 +230,10 @@ test('what a child would inherit is named, the database among it', async () => {
   await database.close()
 })
 
-test('a disk that is really full: nothing is lost, commits go on with the ballast, and all is well once there is room', async () => {
+test('a full disk: no data is lost, commits continue with the emergency space, and the store recovers once there is space', async () => {
   const mounted = tempFolder()
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', mounted]).status !== 0) {
-    // Only root may mount. The failing disk of the other tests stands in for it.
+    // Only root may mount a disk. The failing disk of the other tests stands in for it.
     return
   }
   const filler = join(mounted, 'filler')
@@ -254,19 +256,19 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
     expect(states).toEqual(['degraded', 'ready'])
     expect(acknowledged.size).toBe(120)
     for (let n = 0; n < 120; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(big(n))
-    // Laid down again behind everybody's back.
-    await until('the ballast is back', () => existsSync(join(mounted, 'state', 'ballast')))
+    // The emergency space is created again in the background.
+    await until('the emergency space exists again', () => existsSync(join(mounted, 'state', 'ballast')))
   } finally {
     await database.close()
     execFileSync('umount', [mounted])
   }
 })
 
-test('no transaction takes more of the file than was reckoned beforehand', async () => {
+test('no transaction uses more of the file than its upper bound', async () => {
   const folder = tempFolder()
   const database = openDatabase(folder)
   const root = openRaw(folder)
-  // Every store has its environment; lmdb's types leave it out.
+  // Every database has its environment, but lmdb's types omit it.
   const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
   const usedBytes = () => (env.info().lastPageNumber + 1) * PAGE_BYTES
   const mark = (n: number, chars: number) => ({
@@ -276,7 +278,7 @@ test('no transaction takes more of the file than was reckoned beforehand', async
     value: { text: 'x'.repeat(chars) },
   })
   await database.commit(Array.from({ length: 40_000 }, (_, n) => mark(n, 100)))
-  // One record on each full page grows, so that each page is split for the sake of little.
+  // A record on each full page grows, so that each page is split for few new bytes.
   const grown = Array.from({ length: 1_400 }, (_, n) => mark(n * 28, 450))
   const puts = grown.map(({ key }) => ({ to: 'key-value' as const, key, bytes: Buffer.alloc(450) }))
   const before = usedBytes()

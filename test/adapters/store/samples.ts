@@ -1,4 +1,4 @@
-/** Runs, lives and events that look like real ones, for the store's tests. */
+/** Sample runs, snapshots and events for the store's tests. */
 import type { ActorSnapshot, KeyValueCollection, Write } from '../../../core/ports.ts'
 import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
 
@@ -52,7 +52,7 @@ export function logEvent(run: string, index: number, text = `line ${index}`): Ru
 export const logEvents = (run: string, from: number, to: number): RunEvent[] =>
   Array.from({ length: to - from }, (_, i) => logEvent(run, from + i))
 
-/** A chunk of events as a commit carries it. */
+/** Builds the write of a chunk of events. */
 export function putEvents(run: string, events: readonly RunEvent[]): Write {
   return {
     table: 'events',

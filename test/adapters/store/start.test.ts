@@ -55,14 +55,14 @@ test('a folder with other content keeps its mode', async () => {
 test('a full disk at the start costs the emergency space, not the start', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
-    const ballast = join(dataDir, 'state', 'ballast')
+    const emergencyFile = join(dataDir, 'state', 'ballast')
     const first = await openAt(dataDir)
     await first.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
-    await until('the emergency space exists', () => existsSync(ballast))
+    await until('the emergency space exists', () => existsSync(emergencyFile))
     await first.close()
     fill(disk)
     const second = await openAt(dataDir)
-    expect(existsSync(ballast)).toBe(false)
+    expect(existsSync(emergencyFile)).toBe(false)
     expect(second.database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
     await second.close()
   }))

@@ -51,10 +51,10 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('a commit is invisible before it is durable, and complete afterwards', async () => {
     const { database } = await open()
-    const landing = database.commit([putSnapshot('lease', 'a', sampleSnapshot(1)), putRun(sampleRun(1))])
+    const committing = database.commit([putSnapshot('lease', 'a', sampleSnapshot(1)), putRun(sampleRun(1))])
     expect(database.snapshots.get('lease', 'a')).toBeUndefined()
     expect(database.runs.get(runId(1))).toBeUndefined()
-    await landing
+    await committing
     expect(database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
     expect(database.runs.get(runId(1))).toEqual(sampleRun(1))
   })
@@ -141,8 +141,8 @@ describe.each(factories)('%s', (_name, make) => {
           return { table: 'run', id: runId(n), run } as const
         }),
       )
-      const landing = Promise.all(commits.map((writes) => database.commit(writes)))
-      if (random.random(0.6)) await landing
+      const committing = Promise.all(commits.map((writes) => database.commit(writes)))
+      if (random.random(0.6)) await committing
     }
     await database.commit([])
     await database.commit([putSnapshot('lease', 'last', sampleSnapshot(0))])
@@ -161,9 +161,9 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('after closing, a commit is refused; pending commits are durable', async () => {
     const store = await open()
-    const under = store.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
+    const pending = store.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
     await store.close()
-    await under
+    await pending
     await expect(store.database.commit([putSnapshot('lease', 'b', sampleSnapshot(2))])).rejects.toMatchObject(
       {
         name: 'StoreClosed',
@@ -176,9 +176,9 @@ describe.each(factories)('%s', (_name, make) => {
     const { keyValues } = database
     expect(keyValues.get('mark', 'a')).toBeUndefined()
     expect([...keyValues.all('mark')]).toEqual([])
-    const landing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putKeyValue('mark', key, { n })))
+    const committing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putKeyValue('mark', key, { n })))
     expect(keyValues.get('mark', 'a')).toBeUndefined()
-    await landing
+    await committing
     await database.commit([
       putKeyValue('memory', 'a', { other: ['ünïcödé'] }),
       putKeyValue('errand', 'zz', {}),
@@ -234,12 +234,12 @@ describe.each(factories)('%s', (_name, make) => {
   test('events become visible with the rest of their commit, and not before', async () => {
     const { database, events } = await open()
     const id = runId(1)
-    const landing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
+    const committing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
     const next = database.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
     expect(events.nextIndex(id)).toBe(0)
     const early = events.read(id)
     expect(await early).toEqual([])
-    await landing
+    await committing
     await next
     expect(events.nextIndex(id)).toBe(6)
     expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
@@ -309,9 +309,9 @@ describe.each(factories)('%s', (_name, make) => {
   test('after closing, all writes are refused', async () => {
     const store = await open()
     const id = runId(1)
-    const under = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
+    const pending = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
     await store.close()
-    await under
+    await pending
     const late = [
       () => store.config.replace(undefined, '{}'),
       () => store.config.saveCopy('{}'),
@@ -443,17 +443,17 @@ describe.each(factories)('%s', (_name, make) => {
     // With this clock no time passes between the two writes, however slow the disk is.
     const clock = new ManualClock()
     const { config } = await open(clock)
-    let heard = 0
-    const stop = config.watch(() => heard++)
+    let calls = 0
+    const stop = config.watch(() => calls++)
     await config.replace(undefined, '1')
     await config.replace('1', '2')
     for (let turns = 0; turns < 5; turns++) await clock.turn()
     await until('the change is noticed', async () => {
       await clock.advance(150)
-      return heard > 0
+      return calls > 0
     })
     await clock.advance(150)
-    expect(heard).toBe(1)
+    expect(calls).toBe(1)
     stop()
   })
 })

@@ -26,14 +26,14 @@ const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '
 
 test('committed data is there after reopening, frames of full length included', async () => {
   const dataDir = join(tempFolder(), 'worker')
-  const spool = await open(dataDir)
+  const store = await open(dataDir)
   const text = 'é'.repeat(WORKER_FRAME_BYTES_MAX / 2)
-  await spool.commit([
+  await store.commit([
     { table: 'snapshot', kind: 'execution', key: 'ls-1', record: { v: 1, s: 'w', c: { runId: 'run-1' } } },
     { table: 'key-value', collection: 'frame', key: keyOf('ls-1', 1), value: { text } },
     { table: 'key-value', collection: 'outbox', key: 'ls-1', value: { acked: 0 } },
   ])
-  await spool.close()
+  await store.close()
 
   const again = await open(dataDir)
   expect(again.snapshots.get('execution', 'ls-1')).toEqual({ v: 1, s: 'w', c: { runId: 'run-1' } })
@@ -43,10 +43,10 @@ test('committed data is there after reopening, frames of full length included', 
 })
 
 test('iterating many long frames holds few of them in memory at a time', async () => {
-  const spool = await open(tempFolder())
+  const store = await open(tempFolder())
   const count = 96
   for (let n = 0; n < count; n++)
-    await spool.commit([
+    await store.commit([
       {
         table: 'key-value',
         collection: 'frame',
@@ -54,7 +54,7 @@ test('iterating many long frames holds few of them in memory at a time', async (
         value: { text: 'x'.repeat(1_000_000) },
       },
     ])
-  const walk = spool.keyValues.all('frame')
+  const walk = store.keyValues.all('frame')
   const before = process.memoryUsage()
   let seen = 0
   for (const [key] of walk) {
@@ -67,15 +67,15 @@ test('iterating many long frames holds few of them in memory at a time', async (
     seen += 1
   }
   expect(seen).toBe(count)
-  await spool.close()
+  await store.close()
 })
 
 test('the directory is owner-only, and one daemon at a time uses it', async () => {
   const dataDir = join(tempFolder(), 'worker')
-  const spool = await open(dataDir)
+  const store = await open(dataDir)
   expect(statSync(dataDir).mode & 0o777).toBe(0o700)
   await expect(open(dataDir)).rejects.toThrow(DataDirInUse)
-  await spool.close()
+  await store.close()
   const again = await open(dataDir)
   await again.close()
 })
@@ -99,9 +99,9 @@ test('a worker refuses the data directory of a host', async () => {
 test('drafts of a crash are removed', async () => {
   const dataDir = tempFolder()
   writeFileSync(join(dataDir, '.credential.json.1a2b.draft'), 'half')
-  const spool = await open(dataDir)
+  const store = await open(dataDir)
   expect(readdirSync(dataDir).filter((name) => name.endsWith('.draft'))).toEqual([])
-  await spool.close()
+  await store.close()
 })
 
 test(
@@ -110,8 +110,8 @@ test(
     const random = new Random(seed)
     const dataDir = tempFolder()
     const known = new Map<string, number>()
-    for (let life = 0; life < CYCLES; life++) {
-      const child = runTypeScript('test/support/store-child.ts', ['frames', dataDir, `${life}`])
+    for (let cycle = 0; cycle < CYCLES; cycle++) {
+      const child = runTypeScript('test/support/store-child.ts', ['frames', dataDir, `${cycle}`])
       await until('the child writes', () => child.lines.length > 30)
       await new Promise((resolve) => setTimeout(resolve, random.below(400)))
       child.process.kill('SIGKILL')
@@ -132,10 +132,10 @@ test(
  * as a whole commit.
  */
 async function findWrongFrames(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
-  const spool = await open(dataDir)
+  const store = await open(dataDir)
   const wrong: string[] = []
   const held = new Map<string, number[]>()
-  for (const [key, value] of spool.keyValues.all('frame')) {
+  for (const [key, value] of store.keyValues.all('frame')) {
     const [lease = '', digits] = key.split('/')
     const n = Number(digits)
     held.set(lease, [...(held.get(lease) ?? []), n])
@@ -145,13 +145,13 @@ async function findWrongFrames(dataDir: string, known: ReadonlyMap<string, numbe
   }
   for (const [lease, acknowledged] of known) {
     const frames = held.get(lease) ?? []
-    const acked = Number(Reflect.get(spool.keyValues.get('outbox', lease) ?? {}, 'acked'))
+    const acked = Number(Reflect.get(store.keyValues.get('outbox', lease) ?? {}, 'acked'))
     const last = frames.at(-1) ?? 0
     if (last < acknowledged) wrong.push(`${lease}: ${acknowledged} acknowledged, ${last} found`)
     if (acked !== Math.max(0, last - 20)) wrong.push(`${lease}: half a commit, ${acked} and ${last}`)
     const expected = Array.from({ length: Math.min(20, last) }, (_, at) => last - Math.min(20, last) + 1 + at)
     if (frames.join() !== expected.join()) wrong.push(`${lease}: holes`)
   }
-  await spool.close()
+  await store.close()
   return wrong
 }

@@ -1,4 +1,4 @@
-/** What a worker makes of being turned away, case by case. */
+/** Tests of a worker's decision after a rejected registration, case by case. */
 import { expect, test } from '@jest/globals'
 import { judgeRejection, type RejectionFacts } from '../../../core/daemon/rejection.ts'
 import type { RejectionCode } from '../../../protocol/frames.ts'

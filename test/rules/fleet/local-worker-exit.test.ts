@@ -4,8 +4,8 @@ import { classifyExit, describeExit } from '../../../core/fleet/local-worker-exi
 
 test.each([
   ['stopped by somebody', { code: EXIT.done }, 'died'],
-  ['its credential was refused', { code: EXIT.unwelcome }, 'unauthorized'],
-  ['another daemon in its folder', { code: EXIT.taken }, 'died'],
+  ['its credential was refused', { code: EXIT.notAccepted }, 'unauthorized'],
+  ['another daemon in its folder', { code: EXIT.inUse }, 'died'],
   ['broken', { code: EXIT.broken }, 'died'],
   ['killed', { signal: 'SIGKILL' }, 'died'],
   ['a command line that was refused', { code: EXIT.usage }, 'unrecoverable'],

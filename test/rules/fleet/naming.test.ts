@@ -1,4 +1,4 @@
-/** What a worker may be called. */
+/** Tests of the normalization of worker names. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { normalizeWorkerName, workerNameOrDefault } from '../../../core/fleet/naming.ts'
@@ -20,12 +20,12 @@ test.each([
   expect(normalizeWorkerName(text)).toBe(name)
 })
 
-test('an empty name is another', () => {
+test('an empty name is replaced by the default', () => {
   expect(workerNameOrDefault(' \u0000 ', 'wk-1')).toBe('wk-1')
   expect(workerNameOrDefault(' attic', 'wk-1')).toBe('attic')
 })
 
-test('a name is visible, short, on one line, and its own name', () => {
+test('a normalized name is visible, short, on one line, and normalizing it again changes nothing', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string({ unit: 'binary', maxLength: 150 }), fc.string()), (text) => {
       const name = normalizeWorkerName(text)

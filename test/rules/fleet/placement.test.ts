@@ -1,4 +1,4 @@
-/** Which worker a run goes to, and why it waits. */
+/** Tests of the choice of a worker for a run, and of the reason to wait. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -34,10 +34,10 @@ const held = { hold: 'disk' }
 const paused = { pausedUntil: NOW + 30_000 }
 const full = { used: 2 }
 
-test('reasons against one worker come in their order', () => {
+test('reasons against one worker have a fixed order', () => {
   const all = { ...away, ...draining, ...held, ...paused, ...full }
   const elsewhere: PlacementRequest = { runId: 'run-1', requiredWorker: 'wk-2' }
-  const said = [
+  const reasons = [
     all,
     { ...all, online: true },
     { ...held, ...paused, ...full },
@@ -45,7 +45,7 @@ test('reasons against one worker come in their order', () => {
     full,
     {},
   ].map((facts) => exclusionReason(worker('wk-1', facts), elsewhere, NOW, 'attic'))
-  expect(said).toEqual([
+  expect(reasons).toEqual([
     'not connected',
     'draining',
     'on hold: disk',
@@ -65,7 +65,7 @@ describe('placed', () => {
     expect(placed([worker('wk-2'), worker('wk-1')])).toBe('wk-1')
   })
 
-  test('a follow-up only where its sandbox is, however free the others are', () => {
+  test('a follow-up runs only on the worker with its sandbox, however free other workers are', () => {
     const workers = [worker('wk-1', { used: 1 }), worker('wk-2')]
     expect(placed(workers, { ...want, requiredWorker: 'wk-1' })).toBe('wk-1')
     expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toBe(
@@ -89,11 +89,11 @@ test.each<[string, WorkerFacts[]]>([
   expect(placed(workers)).toBe(reason)
 })
 
-test('what the run itself waits for comes before everything', () => {
+test('the condition of the run itself comes before all worker reasons', () => {
   expect(placed([worker('wk-1')], { ...want, waitingFor: 'waiting for ENG-11' })).toBe('waiting for ENG-11')
 })
 
-test('the explanation has every worker, with its first reason', () => {
+test('the explanation lists every worker with its first reason', () => {
   const workers = [worker('wk-1', { used: 1 }), worker('wk-2', draining)]
   expect(explainPlacement({ ...want, requiredWorker: 'wk-1' }, workers, NOW)).toEqual({
     runId: 'run-1',
@@ -136,7 +136,7 @@ const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
 )
 const check = createChecker(Placement)
 
-test('a run is placed exactly when some worker has nothing against it; order of the workers is nothing', () => {
+test('a run is placed exactly when some worker has no obstacle; the order of workers does not matter', () => {
   fc.assert(
     fc.property(anyWant, anyWorkers, (wanted, workers) => {
       const found = placeRun(wanted, workers, NOW)
@@ -145,10 +145,10 @@ test('a run is placed exactly when some worker has nothing against it; order of 
       const chosen = able.find(({ id }) => found.is === 'placed' && id === found.worker)
       if (found.is === 'placed') expect(chosen).toMatchObject({ online: true, state: 'active' })
       expect(placeRun(wanted, workers.toReversed(), NOW)).toEqual(found)
-      const told = explainPlacement(wanted, workers, NOW)
-      expect(check(told)).toMatchObject({ ok: true })
-      expect(told.worker).toBe(found.is === 'placed' ? found.worker : undefined)
-      expect(told.reason).toBe(found.is === 'waits' ? found.reason : undefined)
+      const explanation = explainPlacement(wanted, workers, NOW)
+      expect(check(explanation)).toMatchObject({ ok: true })
+      expect(explanation.worker).toBe(found.is === 'placed' ? found.worker : undefined)
+      expect(explanation.reason).toBe(found.is === 'waits' ? found.reason : undefined)
     }),
   )
 })

@@ -1,4 +1,4 @@
-/** What refusals say about a worker, and for how long. */
+/** Tests of dispatch refusals: when a worker goes on hold, and for how long. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../../core/fleet/rejection.ts'
@@ -26,7 +26,7 @@ test.each([
   expect(parseRejection(reason)).toEqual({ class: kind, detail })
 })
 
-test('three sandbox or disk ones within five minutes put a worker on hold', () => {
+test('three sandbox or disk refusals within five minutes put a worker on hold', () => {
   expect(holdReason([past(5), past(1, 'sandbox'), past(0)], NOW)).toBe(
     'refused 3 dispatches within 5 minutes, the last with "disk: 200 MB free"',
   )
@@ -36,7 +36,7 @@ test('three sandbox or disk ones within five minutes put a worker on hold', () =
   expect(holdReason([past(2), past(1), past(0, 'busy')], NOW)).toBeUndefined()
 })
 
-test('a hold ends ten minutes after the refusal that completed it', () => {
+test('a hold ends ten minutes after the refusal that caused it', () => {
   const history = [past(4), past(3), past(2)]
   const end = NOW - 2 * MINUTE + WORKER_HOLD_MS
   expect(holdEndsAt(history, NOW)).toBe(end)
@@ -53,7 +53,7 @@ const anyHistory = fc.array(
   { maxLength: 12 },
 )
 
-test('a hold has its three causes and its end, and forgetting what no longer counts changes nothing', () => {
+test('a hold has three causes and an end, and dropping irrelevant refusals changes nothing', () => {
   fc.assert(
     fc.property(anyHistory, (history) => {
       const reason = holdReason(history, NOW)

@@ -1,4 +1,4 @@
-/** A lease's frames on the worker's side: numbered, kept, lost where they may be, and sent to a host that counts along. */
+/** Tests of the outbox against a host that applies frames: numbering, keeping, dropping, sending. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../../core/lease/outbox.ts'
 import { addLostRange, INITIAL_WATERMARK, judgeFrame, judgeLostRange } from '../../../core/lease/watermark.ts'
 
-/** A disk that keeps what has landed. */
+/** A disk that keeps committed changes. */
 class Disk {
   readonly frames = new Map<number, StoredFrame>()
   acked = 0
@@ -54,12 +54,12 @@ const part = (artifact: string, number: number, final = false): FrameMetadata =>
   final,
 })
 
-/** Everything that may be sent above a number, as text. */
+/** Returns everything that may be sent above a number, as text. */
 function above(outbox: Outbox, after = 0): string[] {
-  const said: string[] = []
+  const items: string[] = []
   for (let next = outbox.next(after); next !== undefined; next = outbox.next(next.seq))
-    said.push(next.is === 'gap' ? `gap ${next.from}–${next.seq}` : `${next.seq} ${next.text}`)
-  return said
+    items.push(next.is === 'gap' ? `gap ${next.from}–${next.seq}` : `${next.seq} ${next.text}`)
+  return items
 }
 
 function stamped(outbox: Outbox, ...notes: readonly FrameMetadata[]): void {
@@ -67,7 +67,7 @@ function stamped(outbox: Outbox, ...notes: readonly FrameMetadata[]): void {
 }
 
 describe('an outbox', () => {
-  test('sends nothing that is not on disk', () => {
+  test('sends only frames that are on disk', () => {
     const disk = new Disk()
     const outbox = disk.open()
     stamped(outbox, must, may)
@@ -79,7 +79,7 @@ describe('an outbox', () => {
     expect(outbox.unsavedBytes).toBe('may3'.length)
   })
 
-  test('forgets what is acknowledged, on disk too, and goes on counting after a restart', () => {
+  test('deletes acknowledged frames, on disk too, and continues the numbers after a restart', () => {
     const disk = new Disk()
     const outbox = disk.open()
     stamped(outbox, must, may, must)
@@ -94,7 +94,7 @@ describe('an outbox', () => {
     expect(above(again)).toEqual(['4 may4'])
   })
 
-  test('loses the oldest that may be lost, a quarter at once, and names what is lost in as few ranges as there are', () => {
+  test('drops the oldest droppable frames, a quarter at once, and names them in as few ranges as possible', () => {
     const disk = new Disk()
     const outbox = disk.open({ framesMax: 8 })
     stamped(outbox, must, may, may, must, may, may, may, may, may)
@@ -120,7 +120,7 @@ describe('an outbox', () => {
     ])
   })
 
-  test('is measured in bytes as well', () => {
+  test('has a limit in bytes as well', () => {
     const disk = new Disk()
     const outbox = disk.open({ bytesMax: 100 })
     for (let n = 0; n < 5; n++) outbox.append(may, () => 'x'.repeat(30))
@@ -128,7 +128,7 @@ describe('an outbox', () => {
     expect([outbox.bytes, outbox.frames, outbox.lostRanges]).toEqual([90, 3, [{ from: 1, to: 2 }]])
   })
 
-  test('never loses what must arrive, whatever the bound', () => {
+  test('never drops frames that must arrive, whatever the limit', () => {
     const disk = new Disk()
     const outbox = disk.open({ framesMax: 2 })
     stamped(outbox, must, must, must, may, must)
@@ -136,7 +136,7 @@ describe('an outbox', () => {
     expect(above(outbox)).toEqual(['1 must1', '2 must2', '3 must3', 'gap 4–4', '5 must5'])
   })
 
-  test('loses an artifact whole: the parts before, those behind, and those to come', () => {
+  test('drops an artifact as a whole: earlier, later and future parts', () => {
     const disk = new Disk()
     const outbox = disk.open({ framesMax: 6 })
     stamped(outbox, part('a', 0), must, part('a', 1), part('b', 0, true), part('a', 2), must, may)
@@ -169,7 +169,7 @@ describe('an outbox', () => {
     expect(above(disk.open())).toEqual(before)
   })
 
-  test('names a lost range only once it is on disk, as wide as it is', () => {
+  test('names a lost range only once its current extent is on disk', () => {
     const disk = new Disk()
     const outbox = disk.open({ framesMax: 4 })
     stamped(outbox, must, may, may, may)
@@ -185,7 +185,7 @@ describe('an outbox', () => {
     expect(above(outbox)).toEqual(['1 must1', 'gap 2–4', '5 may5', '6 may6', '7 may7'])
   })
 
-  test('takes nothing behind the completion', () => {
+  test('accepts no frame after the completion', () => {
     const disk = new Disk()
     const outbox = disk.open()
     stamped(outbox, must, { as: 'end' }, must)
@@ -194,7 +194,7 @@ describe('an outbox', () => {
     expect(disk.open().completion).toBe(2)
   })
 
-  test('counts on behind what the host has, should that be more than the disk remembers', () => {
+  test('continues after the host’s number when the host has more frames than the disk', () => {
     const disk = new Disk()
     const outbox = disk.open()
     outbox.acknowledge(7)
@@ -203,7 +203,7 @@ describe('an outbox', () => {
     expect(above(outbox)).toEqual(['8 must8'])
   })
 
-  test('names a frame that its disk has lost, so that the host does not wait for it for ever', () => {
+  test('names a frame that is missing on its disk, so that the host does not wait for it forever', () => {
     const disk = new Disk()
     const outbox = disk.open()
     stamped(outbox, must, may, must)
@@ -216,7 +216,7 @@ describe('an outbox', () => {
     expect(disk.frames.get(2)).toEqual({ as: 'gap', from: 2 })
   })
 
-  test('costs the same for each frame, however long it cannot be sent', () => {
+  test('has a constant cost per frame, however long frames cannot be sent', () => {
     const time = (count: number) => {
       const disk = new Disk()
       const outbox = disk.open({ framesMax: 1_000 })
@@ -254,7 +254,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
 )
 
-test('the host ends up with every frame that must arrive, once and in order, and knows of every one that does not', () => {
+test('the host receives every frame that must arrive, once and in order, and learns of every lost frame', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 120 }), fc.integer({ min: 2, max: 12 }), (steps, framesMax) => {
       const disk = new Disk()
@@ -266,10 +266,10 @@ test('the host ends up with every frame that must arrive, once and in order, and
       const applied: string[] = []
       const owed = new Map<number, string>()
       const parts = new Map<string, number>()
-      let told = 0
+      let count = 0
 
       const stamp = (note: FrameMetadata) => {
-        const text = `${note.as} ${++told}`
+        const text = `${note.as} ${++count}`
         const seq = outbox.append(note, () => text)
         if (seq !== undefined && note.as === 'must') owed.set(seq, text)
       }
@@ -286,7 +286,7 @@ test('the host ends up with every frame that must arrive, once and in order, and
             host = addLostRange(host, lost)
             continue
           }
-          // A number stands for one text, for ever.
+          // A number belongs to one text forever.
           expect(texts.get(next.seq) ?? next.text).toBe(next.text)
           texts.set(next.seq, next.text)
           if (judgeFrame(host.mark, next.seq) !== 'next') continue

@@ -19,7 +19,7 @@ describe('a frame is', () => {
     [7, 1, 'repeat'],
     [7, 9, 'early'],
     [0, 2, 'early'],
-  ] as const)('with the mark at %i, number %i: %s', (mark, seq, verdict) => {
+  ] as const)('with the watermark at %i, number %i: %s', (mark, seq, verdict) => {
     expect(judgeFrame(mark, seq)).toBe(verdict)
   })
 })
@@ -35,7 +35,7 @@ describe('a lost range is', () => {
     expect(judgeLostRange(mark, from, to)).toEqual(verdict)
   })
 
-  test('one with the range before it, when they touch', () => {
+  test('merged with the range before it when they touch', () => {
     expect(addLostRange({ mark: 3, lost: [[2, 3]] }, [4, 6])).toEqual({ mark: 6, lost: [[2, 6]] })
     expect(addLostRange({ mark: 4, lost: [[2, 3]] }, [5, 6])).toEqual({
       mark: 6,
@@ -46,7 +46,7 @@ describe('a lost range is', () => {
     })
   })
 
-  test('folded into the last one when there are too many to keep', () => {
+  test('merged into the last one when there are too many', () => {
     let at: LeaseWatermark = INITIAL_WATERMARK
     for (let n = 0; n < LOST_RANGES_MAX + 10; n++) at = addLostRange(at, [2 * n + 1, 2 * n + 1])
     expect(at.lost).toHaveLength(LOST_RANGES_MAX)
@@ -56,9 +56,9 @@ describe('a lost range is', () => {
 
 // ---- against a naive model -----------------------------------------------------------------------------------------
 
-type Said = { readonly seq: number } | { readonly from: number; readonly to: number }
+type Report = { readonly seq: number } | { readonly from: number; readonly to: number }
 
-const anySaid: fc.Arbitrary<Said> = fc.oneof(
+const anyReport: fc.Arbitrary<Report> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ seq: fc.integer({ min: 1, max: 40 }) }) },
   {
     weight: 1,
@@ -68,7 +68,7 @@ const anySaid: fc.Arbitrary<Said> = fc.oneof(
   },
 )
 
-/** What happened to each number, in a plain table: no cleverness. */
+/** A model in a plain table: what happened to each number. */
 class Naive {
   readonly fate = new Map<number, 'applied' | 'lost'>()
 
@@ -78,14 +78,14 @@ class Naive {
     return mark
   }
 
-  hear(said: Said): void {
+  apply(report: Report): void {
     const next = this.mark + 1
-    if ('seq' in said) {
-      if (said.seq === next) this.fate.set(next, 'applied')
+    if ('seq' in report) {
+      if (report.seq === next) this.fate.set(next, 'applied')
       return
     }
-    if (said.from > next) return
-    for (let seq = next; seq <= said.to; seq++) this.fate.set(seq, 'lost')
+    if (report.from > next) return
+    for (let seq = next; seq <= report.to; seq++) this.fate.set(seq, 'lost')
   }
 
   lost(): number[] {
@@ -93,10 +93,11 @@ class Naive {
   }
 }
 
-/** The ledger as it is used: by judging, then marking. */
-function hear(at: LeaseWatermark, said: Said): LeaseWatermark {
-  if ('seq' in said) return judgeFrame(at.mark, said.seq) === 'next' ? { mark: said.seq, lost: at.lost } : at
-  const lost = judgeLostRange(at.mark, said.from, said.to)
+/** The watermark as it is used: judge, then update. */
+function apply(at: LeaseWatermark, report: Report): LeaseWatermark {
+  if ('seq' in report)
+    return judgeFrame(at.mark, report.seq) === 'next' ? { mark: report.seq, lost: at.lost } : at
+  const lost = judgeLostRange(at.mark, report.from, report.to)
   return typeof lost === 'string' ? at : addLostRange(at, lost)
 }
 
@@ -105,13 +106,13 @@ const numbersIn = (lost: LeaseWatermark['lost']): number[] =>
 
 test(`whatever comes in whatever order, the ledger knows what a table of all numbers would (${RUNS} orders)`, () => {
   fc.assert(
-    fc.property(fc.array(anySaid, { maxLength: 120 }), (all) => {
+    fc.property(fc.array(anyReport, { maxLength: 120 }), (all) => {
       const naive = new Naive()
       let at: LeaseWatermark = INITIAL_WATERMARK
-      for (const said of all) {
+      for (const report of all) {
         const before = at
-        naive.hear(said)
-        at = hear(at, said)
+        naive.apply(report)
+        at = apply(at, report)
         expect(at.mark).toBe(naive.mark)
         expect(at.mark).toBeGreaterThanOrEqual(before.mark)
         expect(numbersIn(at.lost)).toEqual(naive.lost())

@@ -48,7 +48,7 @@ const error = (schema: TSchema, value: unknown) => {
   return checked.ok ? 'accepted' : checked.error
 }
 
-/** The example without its optional keys, at every depth where the schema is a plain record. */
+/** Returns the example without its optional keys, at every depth where the schema is a plain record. */
 function least(schema: TSchema, value: unknown): unknown {
   const { required = [], properties = {} } = asShape(schema)
   if (Object.keys(properties).length === 0) return value
@@ -189,7 +189,7 @@ describe('every record', () => {
     expect(error(schema, [])).toMatch(/^\/: must be an object, not a list$/)
   })
 
-  test.each(whole)('%s: each key is missed by name', (_, schema, example) => {
+  test.each(whole)('%s: a missing key is named', (_, schema, example) => {
     const { required = [] } = asShape(schema)
     for (const key of required) {
       const { [key]: _gone, ...rest } = Object(example)
@@ -198,7 +198,7 @@ describe('every record', () => {
   })
 })
 
-describe('what is wrong is named', () => {
+describe('faults are named', () => {
   test.each<[string, TSchema, unknown, string]>([
     ['a priority', Ticket, { ...ticket, priority: 5 }, '/priority: must be at most 4, not 5'],
     [
@@ -276,8 +276,8 @@ describe('what is wrong is named', () => {
       '/patch/sever: unknown key, did you mean server?',
     ],
     ['no patch', SettingsUpdateRequest, {}, '/patch: is required'],
-  ])('%s', (_, schema, value, says) => {
-    expect(error(schema, value)).toBe(says)
+  ])('%s', (_, schema, value, message) => {
+    expect(error(schema, value)).toBe(message)
   })
 
   test.each<[string, TSchema, unknown, string]>([
@@ -290,7 +290,7 @@ describe('what is wrong is named', () => {
     ['a check', PullCheck, examples.pullDetail.checks[0], 'url'],
     ['a comment', PullComment, examples.pullDetail.conversation.comments[0], 'url'],
     ['a project', TrackerProject, examples.project, 'url'],
-  ])('what people click on in %s opens a page or a file', (_, schema, example, key) => {
+  ])('links in %s open a page or a file', (_, schema, example, key) => {
     for (const url of ['https://x.example/a?b#c', 'http://127.0.0.1:1', 'file:///srv/a%20b.md'])
       expect(error(schema, { ...Object(example), [key]: url })).toBe('accepted')
     for (const url of [
@@ -308,10 +308,10 @@ describe('what is wrong is named', () => {
     expect(error(schema, { ...Object(example), [key]: '' }) === 'accepted').toBe(schema === Ticket)
   })
 
-  test('an instant is one that a clock can show', () => {
-    const says = (createdAt: string) => error(Ticket, { ...ticket, createdAt })
+  test('an instant is a valid calendar time', () => {
+    const message = (createdAt: string) => error(Ticket, { ...ticket, createdAt })
     for (const fine of ['2024-02-29T23:59:59.999Z', '2026-12-31T00:00:00.000Z', '2026-10-20T19:09:10.010Z'])
-      expect(says(fine)).toBe('accepted')
+      expect(message(fine)).toBe('accepted')
     for (const wrong of [
       '2026-13-01T00:00:00.000Z',
       '2026-00-01T00:00:00.000Z',
@@ -322,10 +322,10 @@ describe('what is wrong is named', () => {
       '2026-01-01T00:00:60.000Z',
       '2026-01-01T00:00:00Z',
     ])
-      expect(says(wrong)).toBe('/createdAt: must be an instant such as 2026-01-31T12:00:00.000Z')
+      expect(message(wrong)).toBe('/createdAt: must be an instant such as 2026-01-31T12:00:00.000Z')
   })
 
-  test('null deletes anything in a patch, and a mapping may be patched in part', () => {
+  test('null deletes any key in a patch, and a repository mapping may be patched partially', () => {
     for (const patch of [
       {},
       { tracker: null },

@@ -1,4 +1,4 @@
-/** What a terminal shows is passed on as it is written, and only when nothing else comes with it. */
+/** Terminal output is forwarded as it is written, and only when the frame contains nothing else. */
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
 import {
@@ -16,7 +16,7 @@ const anyText = fc.string({ unit: 'binary', maxLength: 60 })
 const unpaired = fc.constantFrom('\ud800', '\udc00', '😀', '\u2028', '"', '\\', '\x1b[0m', '\x00', '\x7f')
 const data = fc.array(fc.oneof(anyText, unpaired), { maxLength: 6 }).map((all) => all.join(''))
 
-test('whatever is printed is read as any frame is, and is told to views to the letter', () => {
+test('any output is read like any frame, and reaches views unchanged', () => {
   fc.assert(
     fc.property(data, (text) => {
       const json = JSON.stringify(text)
@@ -30,7 +30,7 @@ test('whatever is printed is read as any frame is, and is told to views to the l
   )
 })
 
-describe('what is no such frame is not taken for one:', () => {
+describe('other frames are not taken for attach-data:', () => {
   test.each<[string, string]>([
     ['a second text', frame('"a","data":"b"')],
     ['a field behind it', frame('"a","type":"exit","code":"0"')],
@@ -54,7 +54,7 @@ describe('what is no such frame is not taken for one:', () => {
   })
 })
 
-test('whatever is changed in its text, it says nothing that a view could not be told', () => {
+test('a changed text never contains anything that a view must not receive', () => {
   const hostile = fc.constantFrom(
     '"',
     '\\',

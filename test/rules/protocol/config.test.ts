@@ -20,7 +20,7 @@ const effective = (stored: unknown) => {
 }
 
 describe('defaults', () => {
-  test('are these, to the letter', () => {
+  test('are exactly these', () => {
     expect(effective({})).toEqual({
       server: { host: '127.0.0.1', port: 4400, allowedOrigins: [] },
       fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 },
@@ -50,7 +50,7 @@ describe('defaults', () => {
     expect(createChecker(ServiceConfig)(configDefaults).ok).toBe(true)
   })
 
-  test('fill in around what is there, at every depth', () => {
+  test('fill in missing keys at every depth', () => {
     expect(
       effective({ fleet: { host: '0.0.0.0' }, tracker: { eligible: { labels: ['bot'] } } }),
     ).toMatchObject({
@@ -59,7 +59,7 @@ describe('defaults', () => {
     })
   })
 
-  test('are nobody to change: neither the argument nor one answer reaches another', () => {
+  test('are never shared: neither the argument nor a result affects another', () => {
     const stored = Object.freeze({ repos: Object.freeze({ a: Object.freeze({ remote: 'a/b' }) }) })
     const one = completeConfig(stored)
     const two = completeConfig(stored)
@@ -73,12 +73,12 @@ describe('defaults', () => {
 })
 
 describe('a configuration with every key', () => {
-  test('masked, it still is one', () => {
+  test('is still valid when masked', () => {
     expect(createChecker(ServiceConfig)(maskedConfig)).toEqual({ ok: true, value: maskedConfig })
     expect(configProblems(maskedConfig)).toBeUndefined()
   })
 
-  test('but in the file the mask is refused, for each secret by name', () => {
+  test('is refused in the file when a secret is the mask, and the secret is named', () => {
     for (const path of SECRET_PATHS) {
       const [, section = '', key = ''] = path.split('/')
       expect(effective({ [section]: { [key]: MASK } })).toBe(
@@ -87,7 +87,7 @@ describe('a configuration with every key', () => {
     }
   })
 
-  test('unmasked, it is stored and read as it is', () => {
+  test('is stored and read unchanged when unmasked', () => {
     const real = JSON.parse(
       JSON.stringify(maskedConfig)
         .replace('"tokenExpiresAt":"***"', '"tokenExpiresAt":"2026-03-01T08:30:00.000Z"')
@@ -264,11 +264,11 @@ describe('refusals name the field', () => {
         '/repos/a/cloneUrl: must be an address that git can clone (https, ssh, file or a path) without a token in it',
       ],
     ),
-  ])('%j', (stored, says) => {
-    expect(effective(stored)).toBe(says)
+  ])('%j', (stored, message) => {
+    expect(effective(stored)).toBe(message)
   })
 
-  test('and what is allowed is allowed', () => {
+  test('valid values are accepted', () => {
     const fine = [
       { server: { host: 'localhost', port: 0 } },
       { server: { host: '::1', allowedOrigins: ['null', 'app://desk', 'file://', 'http://localhost:5173'] } },

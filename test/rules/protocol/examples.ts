@@ -1,5 +1,6 @@
 /**
- * One whole example of every shape: all optional keys present, so that a minimal one is made by leaving them out.
+ * A complete example of every schema: all optional keys are present, so that tests derive the minimal example by
+ * removing them.
  */
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { StorageStatus } from '../../../protocol/connect.ts'
@@ -189,7 +190,7 @@ export const pullDetail: PullDetail = {
   checksLookupFailed: true,
 }
 
-/** Every key set, every secret masked: the most that a client may see. */
+/** Every key is set and every secret is masked: the most that a client may see. */
 export const maskedConfig: ServiceConfig = {
   server: { host: '127.0.0.1', port: 4400, allowedOrigins: ['https://desk.example', 'null', 'app://desk'] },
   fleet: {
@@ -311,7 +312,7 @@ export const job: Job = {
 const lease = { id: leaseId, runId, expiresAt: at, lastSeq: 0 }
 const numbered = { leaseId, seq: 1 }
 
-/** One of each, so that a frame without an example does not compile. */
+/** An example of each type, so that a frame without an example does not compile. */
 export const workerFrameExamples: { [T in WorkerFrameType]: Extract<WorkerFrame, { type: T }> } = {
   register: {
     type: 'register',

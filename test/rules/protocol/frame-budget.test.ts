@@ -1,4 +1,4 @@
-/** What a sender does to frames that are too long or too wild: whatever goes in, the reader accepts what comes out. */
+/** Tests of the last step before sending: whatever goes in, the reader accepts what comes out. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
@@ -62,7 +62,7 @@ const agentFrame = (message: Record<string, unknown>): WorkerFrameOf<'run-event'
   event: { at, type: 'agent', provider: 'agentA', message },
 })
 
-describe('a frame in order is left as it is', () => {
+describe('a valid frame stays unchanged', () => {
   const { register: _, ...frames } = workerFrameExamples
   test.each(Object.values<WorkerFrame>(frames))('$type', (frame) => {
     expect(fitFrame(frame)).toBe(frame)
@@ -75,19 +75,19 @@ describe('a frame in order is left as it is', () => {
 })
 
 describe('too long', () => {
-  test('a log of control characters, six bytes each', () => {
+  test('a log of control characters with six bytes each', () => {
     const { event } = received(logFrame(CONTROL.repeat(LOG_TEXT_CHARS_MAX))) as WorkerFrameOf<'run-event'>
     expect(event).toMatchObject({ text: expect.stringMatching(/\[cut\]$/) })
     expect(JSON.stringify(event).length).toBeGreaterThan(0.99 * WORKER_FRAME_BYTES_MAX)
   })
 
-  test('a log with more characters than the schema takes', () => {
+  test('a log with more characters than the schema allows', () => {
     expect(received(logFrame('x'.repeat(LOG_TEXT_CHARS_MAX + 1)))).toMatchObject({
       event: { text: expect.stringMatching(/^x+… \[cut\]$/) },
     })
   })
 
-  test('an agent message: its longest text gives way, the short ones stay', () => {
+  test('an agent message: its longest text is truncated, short texts stay', () => {
     const message = { role: 'assistant', content: [{ text: 'a'.repeat(3_000_000) }, { text: 'short' }] }
     const { event } = received(agentFrame(message)) as WorkerFrameOf<'run-event'>
     expect(event).toMatchObject({
@@ -98,7 +98,7 @@ describe('too long', () => {
     })
   })
 
-  test('an agent message of nothing but small things', () => {
+  test('an agent message of many small values', () => {
     const message = Object.fromEntries(
       Array.from({ length: 8_000 }, (_, i) => [`key ${i} ${'k'.repeat(200)}`, i]),
     )
@@ -140,7 +140,7 @@ describe('too long', () => {
     expect(outcome.costs[0]).toEqual({ ...costEntry, breakdown: undefined })
   })
 
-  test('facts beyond what a frame holds', () => {
+  test('more facts than a frame can hold', () => {
     const facts = Array.from({ length: RUN_MEMORIES_FACTS_MAX + 5 }, () =>
       CONTROL.repeat(RUN_MEMORIES_FACT_CHARS_MAX + 1),
     )
@@ -148,7 +148,7 @@ describe('too long', () => {
     expect(read.facts.length).toBe(RUN_MEMORIES_FACTS_MAX)
   })
 
-  test('a dispatch: prose gives way, secrets and scripts never do', () => {
+  test('a dispatch: prose is truncated, secrets and scripts are not', () => {
     const body = 'b'.repeat(PROSE_CHARS_MAX)
     const comment = { id: 'c', author: 'ada', body, createdAt: at, url: 'https://code.example/1' }
     const comments = Array.from({ length: 300 }, (_, i) => ({ ...comment, id: `c-${i}` }))
@@ -189,7 +189,7 @@ describe('too long', () => {
     expect(read.job.pull?.threads.length).toBeGreaterThan(10)
   })
 
-  test('any frame, blown up anywhere where people write, is accepted', () => {
+  test('any frame with oversized prose anywhere is accepted', () => {
     const texts = fc
       .constantFrom('x', CONTROL, '"', 'ä', '💡', '\ud800', '\n')
       .chain((unit) => fc.integer({ min: 0, max: 400_000 }).map((times) => unit.repeat(times)))
@@ -247,7 +247,7 @@ describe('usage snapshots', () => {
   })
   const sums = (entries: readonly UsageEntry[]) => entries.reduce((sum, one) => sum + one.cacheReadTokens, 0)
 
-  test('one of up to a frame goes as it is; a longer one is packed and comes out the same', () => {
+  test('a snapshot that fits stays unchanged; a longer one is packed and unpacks to the same entries', () => {
     for (const count of [10, 4_000, 12_000, 17_000]) {
       const frame = snapshotOf(Array.from({ length: count }, (_, i) => entry(i)))
       expect(received(frame)).toEqual(frame)
@@ -255,14 +255,14 @@ describe('usage snapshots', () => {
     }
   })
 
-  test('costs, where only some are known, come through', () => {
+  test('partly known costs survive packing', () => {
     const frame = snapshotOf(
       Array.from({ length: 9_000 }, (_, i) => (i % 2 === 0 ? entry(i) : { ...entry(i), costUsd: i / 1000 })),
     )
     expect(received(frame)).toEqual(frame)
   })
 
-  test('one that does not fit even so has its oldest entries merged, and no token is lost', () => {
+  test('a snapshot that is too long when packed has its oldest entries merged, and loses no tokens', () => {
     const entries = Array.from({ length: USAGE_ENTRIES_MAX }, (_, i) => ({
       ...entry(i),
       id: createHash('sha512').update(String(i)).digest('hex').slice(0, 70),
@@ -278,7 +278,7 @@ describe('usage snapshots', () => {
     )
   })
 
-  test('the cost of merged entries stays one that the reader takes', () => {
+  test('the cost of merged entries stays within the schema', () => {
     const entries = Array.from({ length: USAGE_ENTRIES_MAX + 50 }, (_, i) => ({
       ...entry(i),
       costUsd: USD_MAX,
@@ -287,13 +287,13 @@ describe('usage snapshots', () => {
     expect(read.snapshot.entries[0]?.costUsd).toBe(USD_MAX)
   })
 
-  test('more entries than a snapshot may have are merged, too, repeats counted once', () => {
+  test('too many entries are merged too, repeated ones counted once', () => {
     const many = Array.from({ length: USAGE_ENTRIES_MAX + 50 }, (_, i) => ({ ...entry(i), id: `${i}` }))
     const read = received(snapshotOf([...many, ...many])) as WorkerFrameOf<'run-usage-snapshot'>
     expect(sums(read.snapshot.entries)).toBe(sums(many))
   })
 
-  test('an instant that no calendar knows goes unpacked', () => {
+  test('an invalid instant prevents packing', () => {
     const frame = snapshotOf([{ ...entry(1), at: '2026-02-31T00:00:00.000Z' }])
     expect(received(frame)).toEqual(frame)
   })
@@ -301,7 +301,7 @@ describe('usage snapshots', () => {
 
 describe('a log in pieces', () => {
   const units = fc.constantFrom('x', CONTROL, '\n', 'ä', '💡', '\ud800', '"')
-  test('each fits, together they are the text, and no character is cut', () => {
+  test('each piece fits, together they are the text, and no character is split', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(units, fc.integer({ min: 1, max: 200_000 })), { maxLength: 6 }),
@@ -320,7 +320,7 @@ describe('a log in pieces', () => {
     )
   })
 
-  test('lines stay whole where they can', () => {
+  test('lines stay whole where possible', () => {
     const line = `${'l'.repeat(999)}\n`
     const pieces = splitLog(line.repeat(1_000))
     expect(pieces.length).toBeGreaterThan(3)
@@ -328,7 +328,7 @@ describe('a log in pieces', () => {
     expect(splitLog('')).toEqual([])
   })
 
-  test('a cut text has the length it was given, mark included', () => {
+  test('a truncated text has the given length, mark included', () => {
     fc.assert(
       fc.property(fc.array(units, { maxLength: 80 }), fc.integer({ min: 20, max: 200 }), (parts, max) => {
         const text = parts.join('')
@@ -341,13 +341,13 @@ describe('a log in pieces', () => {
   })
 })
 
-/** What JSON cannot say at all, and so no agent either. */
+/** Values that JSON cannot express, so no agent can send them. */
 const hasBigInt = (value: unknown): boolean =>
   typeof value === 'bigint' ||
   (typeof value === 'object' && value !== null && Object.values(value).some(hasBigInt))
 
-describe('harmless', () => {
-  test('whatever an agent says is accepted by the gate and the host, inside any frame', () => {
+describe('sanitized JSON', () => {
+  test('any agent message is accepted by the JSON check and the host, inside any frame', () => {
     const keys = fc.constantFrom('a', '__proto__', 'constructor', 'prototype', '__proto___', '\ud800')
     const { tree } = fc.letrec((tie) => ({
       tree: fc.oneof(
@@ -380,7 +380,7 @@ describe('harmless', () => {
     )
   })
 
-  test('keys that reach into a prototype get another name', () => {
+  test('keys that reach into a prototype are renamed', () => {
     expect(
       sanitizeJson(JSON.parse('{"__proto__":1,"constructor":{"prototype":2},"constructor_":3}')),
     ).toEqual({
@@ -390,7 +390,7 @@ describe('harmless', () => {
     })
   })
 
-  test('depth, keys and number have an end, and circles too', () => {
+  test('depth, keys and values are limited, and cycles end', () => {
     let deep: unknown = 'end'
     for (let i = 0; i < 10_000; i++) deep = i % 2 === 0 ? { deep } : [deep]
     expect(JSON.stringify(sanitizeJson(deep))).toContain(MARK)

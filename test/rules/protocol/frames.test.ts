@@ -59,11 +59,11 @@ describe('every frame', () => {
     expect(error(check, least)).toBe('accepted')
   })
 
-  test('the two directions share no word', () => {
+  test('the two directions share no frame type', () => {
     expect(Object.keys(workerFrames).filter((type) => type in hostFrames)).toEqual([])
   })
 
-  test.each(sides)('%s: a type nobody knows is refused with those that are', (_, check, __, table) => {
+  test.each(sides)('%s: an unknown type is refused with a list of the known ones', (_, check, __, table) => {
     const [first] = Object.keys(table)
     expect(error(check, { type: 'hullo' })).toMatch(
       new RegExp(`^/type: must be one of "${first}", .*, not "hullo"$`),
@@ -181,8 +181,8 @@ describe('characteristic wrong frames', () => {
       },
       '/snapshot/entries/0/prompt: unknown key',
     ],
-  ])('%s', (_, frame, says) => {
-    expect(error(checkWorkerFrame, frame)).toBe(says)
+  ])('%s', (_, frame, message) => {
+    expect(error(checkWorkerFrame, frame)).toBe(message)
   })
 
   test('project folders are named as agents name them', () => {
@@ -192,7 +192,7 @@ describe('characteristic wrong frames', () => {
       )
   })
 
-  test('what may come as a name is what may be stored under it', () => {
+  test('the schema accepts exactly the artifact names that the store accepts', () => {
     const part = fc.stringMatching(/^[-a._/]{0,3}(\.json)?[-a.]?$/)
     const character = fc.constantFrom('a', '.', '/', '\\', '\0', '\u009f', '\ud800', 'ä', '💡', ' ')
     const name = fc.string({ unit: character, maxLength: 140, size: 'max' })
@@ -207,13 +207,13 @@ describe('characteristic wrong frames', () => {
     )
   })
 
-  test('a gap of one frame, an empty part and a name at the edge are fine', () => {
+  test('a lost range of one frame, an empty part and a name of maximum length are valid', () => {
     expect(error(checkWorkerFrame, { ...workerFrameExamples['lease-gap'], from: 4, to: 4 })).toBe('accepted')
     for (const name of ['...', '.env', 'ä'.repeat(127), 'lamp 💡.png'])
       expect(error(checkWorkerFrame, { ...artifact, name, data: '' })).toBe('accepted')
   })
 
-  test('the way to a folder of repositories may be as long as the configuration allows', () => {
+  test('the path to a folder of repositories may be as long as the configuration allows', () => {
     const long = { ...job, codehost: { ...Object(job.codehost), path: '/'.repeat(PATH_CHARS_MAX) } }
     expect(error(createChecker(Job), long)).toBe('accepted')
     expect(
@@ -222,14 +222,14 @@ describe('characteristic wrong frames', () => {
   })
 
   test('a wrong secret is not repeated', () => {
-    const says = error(checkWorkerFrame, {
+    const message = error(checkWorkerFrame, {
       ...register,
       auth: { kind: 'credential', workerId: 'wk-1', secret: 424242 },
     })
-    expect(says).toBe('/auth/secret: must be a string, not a number')
+    expect(message).toBe('/auth/secret: must be a string, not a number')
   })
 
-  test('a worker of another version is recognised by its first words', () => {
+  test('a worker of another version is recognised by the head of its frame', () => {
     expect(checkRegisterHead({ type: 'register', protocolVersion: 9, passport: {} })).toMatchObject({
       ok: true,
       value: { protocolVersion: 9 },
@@ -247,7 +247,7 @@ describe('sizes', () => {
     expect(JSON.stringify(frame).length).toBeLessThan(WORKER_FRAME_BYTES_MAX)
   })
 
-  test("a frame full of usage entries passes the gate with a worker's number of keys", () => {
+  test("a frame full of usage entries passes the JSON check with a worker's key limit", () => {
     const [entry] = workerFrameExamples['run-usage-snapshot'].snapshot.entries
     const entries = Array.from({ length: 5_000 }, () => entry)
     const frame = {

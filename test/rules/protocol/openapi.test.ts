@@ -10,7 +10,7 @@ const node = (...path: (string | number)[]): Node =>
 const operationOf = ({ path, method }: Route) =>
   node('paths', path.replace(/:([a-z]+)/g, '{$1}'), method.toLowerCase())
 
-/** Every object of the document with where it is. */
+/** Yields every object of the document with its path. */
 function* objects(value: unknown, path = '#'): Generator<[string, Node]> {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) yield [path, Object(value)]
@@ -23,11 +23,11 @@ describe('the document', () => {
     expect(document).toMatchObject({ openapi: '3.1.0', info: { title: 'switchyard', version: '1.2.3' } })
   })
 
-  test('is made once for a version', () => {
+  test('is built once per version', () => {
     expect(openApiDocument('1.2.3')).toBe(document)
   })
 
-  test('every reference leads somewhere', () => {
+  test('every reference resolves', () => {
     const references = [...objects(document)].flatMap(([path, { $ref }]) =>
       $ref === undefined ? [] : [{ path, $ref }],
     )
@@ -42,7 +42,7 @@ describe('the document', () => {
     }
   })
 
-  test('a shape is written down once, under its name', () => {
+  test('a schema is listed once, under its name', () => {
     const titled = [...objects(document)].filter(
       ([path, { title }]) => typeof title === 'string' && !path.endsWith('/properties') && path !== '#/info',
     )
@@ -58,7 +58,7 @@ describe('the document', () => {
     expect(JSON.stringify(document).length).toBeLessThan(256 * 1024)
   })
 
-  test('nothing of ours is left in a schema', () => {
+  test('schemas contain no private keywords', () => {
     for (const [path, value] of objects(node('components', 'schemas'))) {
       expect([path, Object.keys(value).filter((key) => key.startsWith('x-') || key.startsWith('~'))]).toEqual(
         [path, []],
@@ -66,7 +66,7 @@ describe('the document', () => {
     }
   })
 
-  test('a union says which key tells its records apart', () => {
+  test('a union names its discriminator', () => {
     const { oneOf, discriminator, anyOf } = node('components', 'schemas', 'RunEvent')
     expect(anyOf).toBeUndefined()
     expect(oneOf).toHaveLength(7)
@@ -86,7 +86,7 @@ describe('the document', () => {
 describe('operations', () => {
   const rows = Object.entries<Route>(routes)
 
-  test('are the routes, all of them and no others', () => {
+  test('are exactly the routes', () => {
     const listed = Object.values(node('paths')).flatMap((methods) =>
       Object.values(Object(methods)).map((one) => Object(one).operationId),
     )
@@ -112,7 +112,7 @@ describe('operations', () => {
     expect(operation['x-frames'] === undefined).toBe(route.socket === undefined)
   })
 
-  test('say who may ask', () => {
+  test('name their authentication', () => {
     expect(operationOf(routes.health).security).toEqual([])
     expect(operationOf(routes.listRuns).security).toEqual([{ launchToken: [] }])
     expect(operationOf(routes.readDemand).security).toEqual([{ workerCredential: [] }])
@@ -122,7 +122,7 @@ describe('operations', () => {
     ])
   })
 
-  test('name the refusals that any route of their kind may give', () => {
+  test('name the errors of every route of their kind', () => {
     const refused = (route: Route) =>
       Object.keys(Object(operationOf(route).responses)).filter((status) => Number(status) >= 400)
     expect(refused(routes.health)).toEqual(['400', '403', '408', '413', '503'])
@@ -132,14 +132,14 @@ describe('operations', () => {
     expect(refused(routes.readDemand)).toEqual(['400', '403', '408', '413', '503'])
   })
 
-  test('a list that may be cut short says where the rest is', () => {
+  test('a paged list has a Link header', () => {
     expect(operationOf(routes.listRuns).responses).toMatchObject({
       200: { headers: { Link: { schema: { type: 'string' } } } },
     })
     expect(Object(operationOf(routes.listTickets).responses)[200].headers).toBeUndefined()
   })
 
-  test('query parameters carry their bounds', () => {
+  test('query parameters have their limits', () => {
     expect(operationOf(routes.listRuns).parameters).toEqual(
       expect.arrayContaining([
         expect.objectContaining({
@@ -153,7 +153,7 @@ describe('operations', () => {
     )
   })
 
-  test('answers that are not JSON say so', () => {
+  test('responses that are not JSON have their media type', () => {
     expect(operationOf(routes.readArtifact).responses).toMatchObject({
       200: { content: { '*/*': {} } },
     })

@@ -12,18 +12,18 @@ const refusal = (text: string) => {
 }
 
 describe('parseJson', () => {
-  test('reads what JSON can say', () => {
+  test('reads every JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const text = JSON.stringify(value)
-        // fast-check is fond of "__proto__" as a key, which is refused below.
+        // fast-check often generates "__proto__" as a key, which is refused below.
         fc.pre(!/"(__proto__|constructor|prototype)":/.test(text))
         expect(parseJson(text)).toEqual({ ok: true, value: JSON.parse(text) })
       }),
     )
   })
 
-  test('says where a text stops being JSON, and quotes nothing of it', () => {
+  test('names the position where a text stops being JSON, and quotes nothing', () => {
     expect(refusal('{\n  "token": "s3cret",\n  oops\n}')).toBe('/: is not JSON: line 3, column 3')
     expect(refusal('  ')).toBe('/: is not JSON: there is nothing')
     expect(refusal('s3cret')).not.toContain('s3cret')
@@ -35,7 +35,7 @@ describe('parseJson', () => {
     expect(refusal(nested(JSON_DEPTH_MAX + 1))).toBe(`/${'0/'.repeat(31)}0: is nested deeper than 32 levels`)
   })
 
-  test('a megabyte of brackets, closed or not, overflows nothing', () => {
+  test('a megabyte of brackets, closed or not, does not overflow the stack', () => {
     expect(refusal('['.repeat(1024 * 1024))).toMatch(/^\/: is not JSON/)
     expect(refusal('{"a":'.repeat(200_000))).toMatch(/^\/: is not JSON/)
     expect(refusal(nested(512 * 1024))).toMatch(/is nested deeper than 32 levels$/)
@@ -69,7 +69,7 @@ describe('parseJson', () => {
     ).toMatch(/never accepted/)
   })
 
-  test('those names are fine as values', () => {
+  test('the same names are valid as values', () => {
     expect(parseJson('["__proto__","constructor"]').ok).toBe(true)
   })
 
@@ -81,11 +81,11 @@ describe('parseJson', () => {
 })
 
 describe('checker', () => {
-  test('one for each schema, however often it is asked for', () => {
+  test('one checker per schema, however often it is requested', () => {
     expect(createChecker(RegisterHead)).toBe(createChecker(RegisterHead))
   })
 
-  test('within puts a part in its place', () => {
+  test('prefixError puts a prefix in front of the path', () => {
     expect(prefixError('/body', { ok: false, error: '/: must be an object' })).toEqual({
       ok: false,
       error: '/body: must be an object',
@@ -97,10 +97,10 @@ describe('checker', () => {
   })
 })
 
-describe('an address', () => {
+describe('a URL', () => {
   const query = (text: string) => readQuery(routes.listRuns.query, text)
 
-  test('numbers are numbers and repeated words are a list', () => {
+  test('numbers become numbers and repeated parameters a list', () => {
     expect(query('limit=10&status=queued&status=failed&ticket=7&token=x')).toEqual({
       ok: true,
       value: { limit: 10, status: ['queued', 'failed'], ticket: '7' },
@@ -128,7 +128,7 @@ describe('an address', () => {
     expect(query(text)).toEqual({ ok: false, error })
   })
 
-  test('the plainest query is read as any other', () => {
+  test('the simplest query is read like any other', () => {
     const schemas = [routes.readDemand.query, routes.listRuns.query, routes.readRunEvents.query]
     const name = fc.constantFrom(
       'workerId',
@@ -151,14 +151,14 @@ describe('an address', () => {
     )
   })
 
-  test('what is required is named', () => {
+  test('a missing parameter is named', () => {
     expect(readQuery(routes.changeWorkerState.query, 'state=active')).toEqual({
       ok: false,
       error: '/query/workerId: is required',
     })
   })
 
-  test('a pull request is a key and a number', () => {
+  test('pull request parameters are a key and a number', () => {
     const read = (raw: Record<string, string>) => readParams(routes.readPull.params, raw)
     expect(read({ repo: 'acme/lamps', number: '7' })).toEqual({
       ok: true,

@@ -1,4 +1,4 @@
-/** From a worker's text to a frame: the first one, every later one, and packed usage. */
+/** Tests of reading a worker's frames: the first frame, later frames, and packed usage. */
 import { describe, expect, test } from '@jest/globals'
 import { readRegister, readWorkerFrame } from '../../../protocol/frames.ts'
 import { type PackedUsage, packUsage, type UsageEntry, unpackUsage } from '../../../protocol/usage.ts'
@@ -14,7 +14,7 @@ describe('the first frame', () => {
     expect(readWorkerFrame(text(register), false)).toEqual({ ok: true, value: register })
   })
 
-  test('of another version is told so, whatever else is strange about it', () => {
+  test('of another version is refused for its version, whatever else is wrong', () => {
     expect(readRegister(text({ type: 'register', protocolVersion: 2, passport: {} }))).toEqual({
       is: 'protocol',
       reason: 'this host speaks protocol version 1, the worker 2; update the host',
@@ -32,9 +32,9 @@ describe('the first frame', () => {
     ['a field too many', text({ ...register, more: 1 }), /^\/more: unknown key/],
     ['a prototype', '{"type":"register","protocolVersion":1,"__proto__":{}}', /never accepted/],
     ['too many keys', `{"type":"register","x":[${'{"a":1},'.repeat(10_000)}1]}`, /more than 10000 keys/],
-  ])('%s is malformed', (_, said, reason) => {
-    expect(readRegister(said)).toEqual({ is: 'malformed', reason: expect.stringMatching(reason) })
-    expect(errorOf(readWorkerFrame(said, false))).toMatch(reason)
+  ])('%s is malformed', (_, text, reason) => {
+    expect(readRegister(text)).toEqual({ is: 'malformed', reason: expect.stringMatching(reason) })
+    expect(errorOf(readWorkerFrame(text, false))).toMatch(reason)
   })
 })
 
@@ -43,11 +43,11 @@ describe('every later frame', () => {
     expect(readWorkerFrame(text(frame), true)).toEqual({ ok: true, value: frame })
   })
 
-  test('is not register, which comes once', () => {
+  test('is not register', () => {
     expect(errorOf(readWorkerFrame(text(register), true))).toMatch(/^\/type: must not be register/)
   })
 
-  test('has no key that reaches into a prototype, in the one place that no schema closes either', () => {
+  test('has no key that reaches into a prototype, even where no schema limits the keys', () => {
     const event = { at, type: 'agent', provider: 'agentA', message: { content: [] } }
     const frame = text({ ...later['run-event'], event })
     for (const key of ['__proto__', 'constructor', 'prototype', '\\u005f_proto__'])
@@ -80,7 +80,7 @@ describe('packed usage', () => {
       true,
     )
 
-  test('is turned back before anybody sees it', () => {
+  test('is unpacked before the frame is used', () => {
     const read = send(good)
     expect(read).toMatchObject({
       ok: true,
@@ -89,7 +89,7 @@ describe('packed usage', () => {
     expect(text(read)).not.toContain('packed')
   })
 
-  test('none at all is none', () => {
+  test('without entries unpacks to no entries', () => {
     const packed = packUsage([])
     expect(packed && unpackUsage(packed)).toEqual({ ok: true, value: [] })
   })
@@ -110,12 +110,12 @@ describe('packed usage', () => {
     expect(errorOf(send({ ...good, ...change }))).toMatch(error)
   })
 
-  test('both forms, or neither, are refused', () => {
+  test('with both forms, or neither, is refused', () => {
     expect(errorOf(send(good, { entries: [] }))).toBe('/snapshot/packed: must not stand beside entries')
     expect(errorOf(send(undefined))).toBe('/snapshot/entries: is required')
   })
 
-  test('a small text that would become large is refused before it does', () => {
+  test('that would unpack to a large text is refused before unpacking', () => {
     const n = 20_000
     const zeros = new Array<number>(n).fill(0)
     const bomb: PackedUsage = {

@@ -12,7 +12,7 @@ import {
 import type { Run } from '../../../protocol/run.ts'
 import { asShape } from '../../../protocol/schema-errors.ts'
 
-/** The endpoint tables, written down by hand. */
+/** Compares the route table with a hand-written list. */
 const documented = `
 GET /api/health
 GET /api/config
@@ -95,7 +95,7 @@ describe('the table', () => {
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })
 
-  test('three doors need no launch token, two want a worker, one waits for the first frame', () => {
+  test('two routes need no launch token, two need a worker, one checks the first frame', () => {
     expect(named(({ access }) => access === 'anyone')).toEqual(['health', 'trackerCallback'])
     expect(named(({ access }) => access === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
     expect(named(({ access }) => access === 'first-frame')).toEqual(['workerSocket'])
@@ -123,7 +123,7 @@ describe('the table', () => {
   })
 
   test.each([...rows, ...Object.entries<Route>(helperRoutes)])(
-    '%s is whole',
+    '%s is complete',
     (_, { path, params, method, body, errorStatuses, summary }) => {
       const inPath = [...path.matchAll(/:([a-z]+)/g)].map(([, name]) => name)
       expect(Object.keys(params?.properties ?? {})).toEqual(inPath)
@@ -136,14 +136,14 @@ describe('the table', () => {
     },
   )
 
-  test('a fixed path comes before the pattern that would swallow it', () => {
+  test('a fixed path comes before a pattern that would match it', () => {
     const names = Object.keys(routes)
     for (const [index, [name, { path, method }]] of rows.entries()) {
       const pattern = new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`)
       const swallowed = rows
         .slice(index + 1)
-        .filter(([, other]) => other.method === method && pattern.test(other.path))
-      expect({ name, swallows: swallowed.map(([other]) => names.indexOf(other)) }).toEqual({
+        .filter(([, later]) => later.method === method && pattern.test(later.path))
+      expect({ name, swallows: swallowed.map(([later]) => names.indexOf(later)) }).toEqual({
         name,
         swallows: [],
       })
@@ -159,7 +159,7 @@ describe('types and checks of a row', () => {
     expect(none).toBeUndefined()
   })
 
-  test('answers, queries and parameters have the types of their schemas', () => {
+  test('responses, queries and parameters have the types of their schemas', () => {
     const answer = (run: Run): ResponseOf<'cancelRun'> => run
     const bytes: ResponseOf<'readArtifact'> = 'bytes'
     const query: QueryOf<'listRuns'> = { limit: 1, status: ['queued'] }
@@ -172,7 +172,7 @@ describe('types and checks of a row', () => {
     ]).toEqual(['function', 'bytes', true, true])
   })
 
-  test('the helper wants a port and a state of sane size', () => {
+  test('the helper requires a valid port and a state of limited length', () => {
     const check = createChecker(helperRoutes.authorizeTracker.query)
     expect(check({ state: 's', port: 4400 }).ok).toBe(true)
     expect(check({ state: '', port: 4400 })).toEqual({ ok: false, error: '/state: must not be empty' })

@@ -1,5 +1,5 @@
 /**
- * The sentence and the verdict come from two readers of one schema; here they are held against each other.
+ * The message and the verdict come from two readers of one schema; these tests compare them.
  */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
@@ -22,8 +22,8 @@ const error = (schema: TSchema, value: unknown) => {
   return checked.ok ? 'accepted' : checked.error
 }
 
-describe('sentences', () => {
-  const Door = Type.Object(
+describe('messages', () => {
+  const Example = Type.Object(
     {
       port: Type.Integer({ minimum: 0, maximum: 9 }),
       mode: Type.Optional(Type.Enum(['slow', 'fast'])),
@@ -58,24 +58,24 @@ describe('sentences', () => {
     [{ port: 1, inner: { list: [1, 2, 3] } }, '/inner/list: must have at most 2 entries'],
     [{ port: 1, inner: { list: [], 'a/b~c': 1 } }, '/inner/a/b~c: unknown key'],
     [{ nope: 1, inner: { list: 'x' } }, '/inner/list: must be a list, not a string'],
-  ])('%j', (value, says) => {
-    expect(error(Door, value)).toBe(says)
+  ])('%j', (value, message) => {
+    expect(error(Example, value)).toBe(message)
   })
 
-  test('a secret is never repeated, whatever is wrong with it', () => {
+  test('a secret is never repeated, whatever the fault', () => {
     for (const token of [12345678, 'S3CRET', 's3cret', ['s3cret'], { s3cret: 1 }, true]) {
-      expect(error(Door, { port: 1, token })).not.toMatch(/s3cret|1234|true/i)
+      expect(error(Example, { port: 1, token })).not.toMatch(/s3cret|1234|true/i)
     }
-    expect(error(Door, { port: 1, token: 'S3' })).toBe('/token: must be lower-case letters')
+    expect(error(Example, { port: 1, token: 'S3' })).toBe('/token: must be lower-case letters')
   })
 
-  test('a path has an end, and no control characters', () => {
-    const long = error(Door, { port: 1, [`x\u0000${'y'.repeat(5000)}`]: 1 })
+  test('a path has a limited length and no control characters', () => {
+    const long = error(Example, { port: 1, [`x\u0000${'y'.repeat(5000)}`]: 1 })
     expect(long.length).toBeLessThan(400)
     expect(long).not.toContain('\u0000')
   })
 
-  test('of a union, the branch that the value names is explained', () => {
+  test('the message about a union concerns the branch that the value names', () => {
     expect(
       error(RunEvent, { runId: 'r', index: 0, at: examples.at, type: 'log', stream: 'out', text: '' }),
     ).toBe('/stream: must be one of "stdout", "stderr", "system", not "out"')
@@ -93,7 +93,7 @@ describe('sentences', () => {
   })
 })
 
-describe('sentence and verdict agree', () => {
+describe('the message agrees with the compiled schema', () => {
   const cases: [string, TSchema, unknown][] = [
     ['Run', Run, examples.run],
     ['ServiceConfig', ServiceConfig, examples.maskedConfig],
@@ -142,7 +142,7 @@ describe('sentence and verdict agree', () => {
     }
   })
 
-  test('a large wrong value is explained as quickly as a small one is long', () => {
+  test('explaining a large wrong value takes time linear in its size', () => {
     const wide = {
       type: 'tickets',
       tickets: Array.from({ length: 20_000 }, () => examples.ticket).concat([
@@ -150,11 +150,11 @@ describe('sentence and verdict agree', () => {
       ]),
     }
     Object.assign(wide.tickets.at(-1) ?? {}, { priority: 9 })
-    let said = ''
+    let message = ''
     const tookMs = cpuMs(() => {
-      said = error(DashboardFrame, wide)
+      message = error(DashboardFrame, wide)
     })
-    expect(said).toBe('/tickets/20000/priority: must be at most 4, not 9')
+    expect(message).toBe('/tickets/20000/priority: must be at most 4, not 9')
     expect(tookMs).toBeLessThan(10_000)
   })
 })

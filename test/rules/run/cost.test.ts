@@ -1,4 +1,4 @@
-/** Costs add up, whatever a worker says of them. */
+/** Tests of cost sums, also for inconsistent reports of a worker. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -31,7 +31,7 @@ test('no executions, no totals', () => {
   expect(totalsOf([])).toBeUndefined()
 })
 
-test('totals are the sums, with one row a model over executions and their breakdowns', () => {
+test('totals are the sums, with one row per model over executions and their breakdowns', () => {
   const totals = totalsOf([
     aCost({ costUsd: 0.1 }),
     aCost({ costUsd: 0.2, model: 'small' }),
@@ -69,19 +69,19 @@ const tokensTimes = (n: number) => ({
 
 const { costUsd: _, ...unpriced } = aCost()
 
-test('dollars are absent when nobody knows any, and estimated when some part is unknown', () => {
+test('dollars are absent when none are known, and estimated when some are unknown', () => {
   expect(totalsOf([unpriced])).not.toHaveProperty('costUsd')
   expect(totalsOf([unpriced])).toMatchObject({ estimated: false })
   expect(totalsOf([unpriced, aCost()])).toMatchObject({ costUsd: 0.5, estimated: true })
   expect(totalsOf([aCost(), aCost({ estimated: true })])).toMatchObject({ costUsd: 1, estimated: true })
 })
 
-test('an execution that names no model is a row of its own', () => {
+test('an execution without a model has its own row', () => {
   const { model: __, ...unnamed } = aCost()
   expect(totalsOf([unnamed])?.byModel).toMatchObject([{ model: UNKNOWN_MODEL, costUsd: 0.5 }])
 })
 
-test('an entry with a breakdown costs what its rows cost, and one row is no breakdown', () => {
+test('an entry with a breakdown costs the sum of its rows, and a single row is no breakdown', () => {
   const liar = aCost({ costUsd: 99, inputTokens: 0, breakdown: [row('large', 1), row('small', 2)] })
   expect(labelled([liar], 'run')).toMatchObject([
     { label: 'run', costUsd: 3, inputTokens: 20, breakdown: [{}, {}] },
@@ -98,14 +98,14 @@ test('labels', () => {
   expect([1, 2].map((n) => labelFor('follow-up', n))).toEqual(['follow-up 1', 'follow-up 2'])
 })
 
-test('figures beyond what a record holds stop there', () => {
+test('figures stop at the largest storable number', () => {
   const huge = aCost({ inputTokens: Number.MAX_SAFE_INTEGER, costUsd: 1e9 })
   const totals = totalsOf([huge, huge])
   expect(totals).toMatchObject({ inputTokens: Number.MAX_SAFE_INTEGER, costUsd: 1e9 })
   expect(checkTotals(totals).ok).toBe(true)
 })
 
-test('models without end share a row', () => {
+test('too many models share a row', () => {
   const totals = totalsOf(Array.from({ length: 300 }, (__, n) => aCost({ model: `m${n}`, costUsd: 1 })))
   expect(totals?.byModel).toHaveLength(COST_MODELS_MAX)
   expect(totals?.byModel.at(-1)).toMatchObject({ model: OTHER_MODELS, costUsd: 201 })
@@ -148,23 +148,23 @@ test('a report replaces what the same lease reported before, and nothing of earl
   )
 })
 
-test('entries too many are added up in the last, and no figure is lost', () => {
+test('excess entries are added up in the last one, and no figure is lost', () => {
   const many = Array.from({ length: RUN_COSTS_MAX }, (__, n) =>
     aCost({ label: `l${n % 2}`, model: `m${n % 3}` }),
   )
-  const room = foldExcessCosts(many)
-  expect(room).toHaveLength(RUN_COSTS_MAX / 2)
-  expect(room.at(-1)).toMatchObject({ label: SEVERAL, provider: 'agentA' })
-  expect(room.slice(0, -1)).toEqual(many.slice(0, room.length - 1))
-  expect(totalsOf(room)).toEqual(totalsOf(many))
-  const full = replaceLeaseCosts(room, room.length, many, 'attempt 2')
+  const folded = foldExcessCosts(many)
+  expect(folded).toHaveLength(RUN_COSTS_MAX / 2)
+  expect(folded.at(-1)).toMatchObject({ label: SEVERAL, provider: 'agentA' })
+  expect(folded.slice(0, -1)).toEqual(many.slice(0, folded.length - 1))
+  expect(totalsOf(folded)).toEqual(totalsOf(many))
+  const full = replaceLeaseCosts(folded, folded.length, many, 'attempt 2')
   expect(full).toHaveLength(RUN_COSTS_MAX)
   expect(totalsOf(full)).toMatchObject({ costUsd: RUN_COSTS_MAX })
-  expect(replaceLeaseCosts(full, room.length, many, 'attempt 2')).toEqual(full)
+  expect(replaceLeaseCosts(full, folded.length, many, 'attempt 2')).toEqual(full)
   expect(full.every((entry) => checkEntry(entry).ok)).toBe(true)
 })
 
-test('costs of a run that was not given room are still no more than a record holds', () => {
+test('unfolded costs of a run still stay within the limit of a record', () => {
   const many = Array.from({ length: RUN_COSTS_MAX }, () => aCost())
   const once = replaceLeaseCosts(many, many.length, many, 'x')
   expect(once).toHaveLength(RUN_COSTS_MAX)

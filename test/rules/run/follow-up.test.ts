@@ -1,4 +1,4 @@
-/** What a follow-up is given: where its pull request lies, and what nobody has answered there yet. */
+/** Tests of a follow-up's input: the branches of its pull request and the new remarks. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createdAtOf, createIds } from '../../../core/ids.ts'
@@ -79,8 +79,8 @@ const madeIn = (minute: number): string =>
 const summary = (began: number, ended: number, author = 'ada') =>
   comment(`Rebased.\n\n${followUpMarker(madeIn(began))}`, ended, author)
 
-describe('where it lies', () => {
-  test('the branches and the repository are the pull request’s own, a fork’s too', () => {
+describe('the branches and the sandbox', () => {
+  test('the branches and the repository are those of the pull request, also for a fork', () => {
     expect(talk({}).pull).toEqual({
       number: 7,
       url: URL,
@@ -93,7 +93,7 @@ describe('where it lies', () => {
     })
   })
 
-  test('with its repository gone there is nowhere to push to', () => {
+  test('without its repository the follow-up is refused', () => {
     expect(readDiscussion(URL, detail(), { ...origin, headRemote: undefined })).toMatchObject({
       refusal: { kind: 'gone' },
     })
@@ -105,20 +105,20 @@ describe('where it lies', () => {
     api: { remote: 'ada/api' },
   }
 
-  test('of several keys for its repository it is the ticket’s, else the first', () => {
+  test('the repository key is the ticket’s when several match, else the first', () => {
     expect(chooseRepoOfPull('ada/lamps', aTicket, repos)).toMatchObject({ value: { key: 'docs' } })
     expect(chooseRepoOfPull('ada/lamps', { ...aTicket, repo: 'api' }, repos)).toMatchObject({
       value: { key: 'web' },
     })
   })
 
-  test('a mapping that is gone is a sentence that says what to add', () => {
+  test('a missing mapping is refused with what to add', () => {
     expect(chooseRepoOfPull('ada/lamps', aTicket, { api: repos.api })).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('{"remote": "ada/lamps"}') },
     })
   })
 
-  test('its sandbox is waited for as long as it is kept', () => {
+  test('the follow-up waits for its sandbox while it is retained', () => {
     const sandbox = { id: 'sb-1', workerId: 'wk-1', retainedUntil: at(5) }
     const now = Date.parse(at(4))
     expect(sandboxHolder({ sandbox }, now)).toBe('wk-1')
@@ -128,7 +128,7 @@ describe('where it lies', () => {
   })
 })
 
-test('follow-ups are numbered from 1, beside executions of the run itself', () => {
+test('follow-ups are numbered from 1, independently of the run’s own executions', () => {
   expect(nextFollowUpNumber([])).toBe(1)
   const costs = ['run', 'follow-up 1', 'attempt 2', 'follow-up 4', 'follow-up x'].map((label) =>
     aCost({ label }),
@@ -136,14 +136,14 @@ test('follow-ups are numbered from 1, beside executions of the run itself', () =
   expect(nextFollowUpNumber(costs)).toBe(5)
 })
 
-test('an id tells when it was made, and what is none does not', () => {
+test('an id reveals its creation time, another text does not', () => {
   expect(createdAtOf(madeIn(9))).toBe(at(9))
   for (const id of ['', 'fu-1', `fu-${'f'.repeat(32)}`, `fu-${'0'.repeat(32)}`])
     expect(createdAtOf(id)).toBeUndefined()
 })
 
-describe('what nobody has answered', () => {
-  test('unresolved threads, reviews that say something, comments', () => {
+describe('new remarks', () => {
+  test('unresolved threads, reviews with text, comments', () => {
     const { pull, omitted } = talk({
       threads: [thread([comment('here')]), thread([comment('done')], true)],
       reviews: [
@@ -160,7 +160,7 @@ describe('what nobody has answered', () => {
     expect(omitted).toBe(0)
   })
 
-  test('nothing of our own, wherever it is; what quotes us is somebody’s', () => {
+  test('own comments are left out everywhere, quotations of them are not', () => {
     const ours = '<!-- switchyard:evidence run-1 -->'
     const { pull } = talk({
       threads: [thread([comment(`x\n${ours}`)]), thread([comment('theirs'), comment(ours)])],
@@ -172,7 +172,7 @@ describe('what nobody has answered', () => {
     expect(pull.comments).toMatchObject([{ createdAt: at(2) }])
   })
 
-  test('what the last follow-up has seen is not said again; what came while it worked is', () => {
+  test('remarks from before the last follow-up are left out; those from while it worked are included', () => {
     const { pull } = talk({
       reviews: [review('before', 1), review('meanwhile', 6)],
       comments: [comment('before', 2), comment('meanwhile', 7), summary(5, 9), comment('after', 10)],
@@ -181,7 +181,7 @@ describe('what nobody has answered', () => {
     expect(bodies(pull.comments)).toEqual(['meanwhile', 'after'])
   })
 
-  test('a code host that counts in whole seconds hides nothing that was said within the first', () => {
+  test('with times in whole seconds, remarks of the first second are included', () => {
     const began = Date.parse(at(5)) + 400
     const id = createIds({ now: () => began }, { bytes: (count) => new Uint8Array(count) }).followUp()
     const { pull } = talk({
@@ -192,59 +192,59 @@ describe('what nobody has answered', () => {
     expect(bodies(pull.comments)).toEqual(['meanwhile'])
   })
 
-  test('an unresolved thread is said until it is resolved', () => {
+  test('an unresolved thread is included until it is resolved', () => {
     const { pull } = talk({ threads: [thread([comment('old', 1)])], comments: [summary(5, 9)] })
     expect(pull.threads).toHaveLength(1)
   })
 
-  test('a stranger who copies our mark hides nobody’s words but his own', () => {
+  test('a copied marker hides only the copier’s own remarks', () => {
     const { pull } = talk({ comments: [comment('please', 1), summary(5, 9, 'mallory')] })
     expect(bodies(pull.comments)).toEqual(['please'])
   })
 
-  test('a mark of tomorrow counts from when it was made', () => {
+  test('a marker with a future time counts from its comment’s time', () => {
     const { pull } = talk({ comments: [summary(500, 5), comment('after', 6)] })
     expect(bodies(pull.comments)).toEqual(['after'])
   })
 })
 
-describe('what earlier follow-ups were told, where it is remembered,', () => {
+describe('a remark that earlier follow-ups received, when this is known,', () => {
   const conversation = {
     comments: [comment('first', 1), comment('second', 2)],
     reviews: [review('tidy it', 1), review('and this', 3)],
   }
 
-  test('is not told again, whoever says so', () => {
+  test('is not included again, whatever its author writes', () => {
     const { pull } = talk(conversation)
-    const told = new Set(remarkKeys(pull))
-    expect(told.size).toBe(4)
-    const again = talk(conversation, told)
+    const received = new Set(remarkKeys(pull))
+    expect(received.size).toBe(4)
+    const again = talk(conversation, received)
     expect([again.pull.comments, again.pull.reviews]).toEqual([[], []])
-    expect(new Set(again.answered)).toEqual(told)
+    expect(new Set(again.answered)).toEqual(received)
     const marked = { comments: [...conversation.comments, summary(500, 6)] }
     expect(bodies(talk(marked, new Set()).pull.comments)).toEqual(['first', 'second'])
   })
 
-  test('leaves everything else, however old it is, and in the place of one that was deleted', () => {
-    const told = new Set(remarkKeys({ comments: [comment('first', 1)], reviews: [] }))
+  test('hides no other remark, however old, also not one with the id of a deleted remark', () => {
+    const received = new Set(remarkKeys({ comments: [comment('first', 1)], reviews: [] }))
     const [first] = conversation.comments
-    const other = { ...comment('other', 5), id: first?.id ?? '' }
+    const reused = { ...comment('other', 5), id: first?.id ?? '' }
     const { pull, answered } = talk(
-      { ...conversation, comments: [comment('older', 0), first ?? other, other] },
-      told,
+      { ...conversation, comments: [comment('older', 0), first ?? reused, reused] },
+      received,
     )
     expect(bodies(pull.comments)).toEqual(['older', 'other'])
     expect(bodies(pull.reviews)).toEqual(['tidy it', 'and this'])
-    expect(answered).toEqual([...told])
+    expect(answered).toEqual([...received])
   })
 
-  test('is, for those to come, what its marks say it was, where it is not', () => {
+  test('follows from the markers when it is not known', () => {
     const { pull, answered } = talk({ comments: [comment('old', 1), summary(2, 3), comment('new', 4)] })
     expect(bodies(pull.comments)).toEqual(['new'])
     expect(answered).toEqual(remarkKeys({ comments: [comment('old', 1)], reviews: [] }))
   })
 
-  test('does not count what it had no room for', () => {
+  test('does not include remarks that did not fit', () => {
     const long = 'x'.repeat(1_000)
     const whole = talk({ comments: [comment(long, 1), comment(long, 2)] })
     const { pull } = trimDiscussion(whole, 1_500)
@@ -257,7 +257,7 @@ describe('what earlier follow-ups were told, where it is remembered,', () => {
 })
 
 describe('within a budget', () => {
-  test('the newest stay, in their order, and the others are counted', () => {
+  test('the newest remarks stay in their order, and the others are counted', () => {
     const long = 'x'.repeat(1_000)
     const comments = Array.from({ length: 10 }, (_, minute) => comment(`${minute}${long}`, minute))
     const { pull, omitted } = trimDiscussion(talk({ comments }), 4_000)
@@ -266,13 +266,13 @@ describe('within a budget', () => {
     expect(trimDiscussion({ pull, omitted, answered: [] }, 2_000)).toMatchObject({ omitted: 9 })
   })
 
-  test('one long remark is cut, and says so', () => {
+  test('a long remark is truncated and marked', () => {
     const [body = ''] = bodies(talk({ comments: [comment('ü'.repeat(PROSE_CHARS_MAX))] }).pull.comments)
     expect(body.length).toBe(16 * 1024)
     expect(body.endsWith('the rest is in the pull request.)')).toBe(true)
   })
 
-  test('of a long thread its beginning and its end stay, and of a long hunk its end', () => {
+  test('a long thread keeps its beginning and its end, a long hunk its end', () => {
     const comments = Array.from({ length: 300 }, (_, minute) =>
       comment(`${minute} ${'y'.repeat(1_000)}`, minute),
     )
@@ -293,15 +293,15 @@ describe('within a budget', () => {
     bytes: fc.nat(40_000),
   })
 
-  test('whatever people write, it fits, nothing is lost without being counted, and asking again changes nothing', () => {
+  test('any discussion fits, every lost remark is counted, and trimming again changes nothing', () => {
     fc.assert(
-      fc.property(anything, ({ bytes, ...said }) => {
+      fc.property(anything, ({ bytes, ...remarks }) => {
         const whole = readDiscussion(
           URL,
           detail({
-            comments: said.comments.map(([body, minute]) => comment(body, minute)),
-            reviews: said.reviews.map(([body, minute]) => review(body, minute)),
-            threads: said.threads.map((all) => thread(all.map(([body, minute]) => comment(body, minute)))),
+            comments: remarks.comments.map(([body, minute]) => comment(body, minute)),
+            reviews: remarks.reviews.map(([body, minute]) => review(body, minute)),
+            threads: remarks.threads.map((all) => thread(all.map(([body, minute]) => comment(body, minute)))),
           }),
           origin,
         )
@@ -325,7 +325,7 @@ describe('within a budget', () => {
     )
   })
 
-  test('there are never more than a job takes', () => {
+  test('the number of remarks never exceeds the limit of a job', () => {
     const comments = Array.from({ length: FOLLOW_UP_ITEMS_MAX + 5 }, (_, n) => comment('', n))
     const { pull, omitted } = talk({ comments })
     expect([pull.comments.length, omitted]).toEqual([FOLLOW_UP_ITEMS_MAX, 5])

@@ -1,4 +1,4 @@
-/** What counts as cut off, and what as failed by itself. */
+/** Tests of which failures count as interruptions. */
 import { expect, test } from '@jest/globals'
 import { deriveOutcome } from '../../../core/daemon/outcome.ts'
 import { interruptionError, isInterrupted } from '../../../core/run/interruption.ts'
@@ -12,16 +12,20 @@ test('an outcome is an interruption when it failed for that reason, and for no o
   )
 })
 
-test('what ended by itself was not cut off, whatever an agent says last', () => {
-  const said = { status: 'failed', error: interruptionError('the worker was stopped'), costs: [] } as const
+test('an execution that ended by itself is no interruption, whatever the agent’s last words are', () => {
+  const reported = {
+    status: 'failed',
+    error: interruptionError('the worker was stopped'),
+    costs: [],
+  } as const
   const known = { progress: {}, costs: [], stop: null }
-  const told = deriveOutcome(known, { ...said, costs: [] })
-  expect(isInterrupted(told)).toBe(false)
-  expect(told.error).toBe('it says: interrupted: the worker was stopped')
+  const outcome = deriveOutcome(known, { ...reported, costs: [] })
+  expect(isInterrupted(outcome)).toBe(false)
+  expect(outcome.error).toBe('it says: interrupted: the worker was stopped')
   const stop = {
     as: 'interrupted',
     how: 'kill',
     reason: interruptionError('the worker was stopped'),
   } as const
-  expect(isInterrupted(deriveOutcome({ ...known, stop }, { ...said, costs: [] }))).toBe(true)
+  expect(isInterrupted(deriveOutcome({ ...known, stop }, { ...reported, costs: [] }))).toBe(true)
 })

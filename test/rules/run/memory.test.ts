@@ -1,4 +1,4 @@
-/** What runs learn about a repository. */
+/** Tests of the facts that runs record about a repository. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { forgetFact, type MemoryAuthor, recordFacts } from '../../../core/run/memory.ts'
@@ -17,7 +17,7 @@ test('a fact is one visible line of at most 500 characters', () => {
   expect(texts(recordFacts([], facts, by(T0)))).toEqual(['two words', 'ab', 'x'.repeat(499)])
 })
 
-test('a fact seen again raises hits once a call, updatedAt and ident; its wording stays', () => {
+test('a repeated fact raises hits once per run, updatedAt and ident; its wording stays', () => {
   const first = recordFacts([], ['Tests need a DATABASE.', 'Other'], by(T0))
   const again = recordFacts(first, ['tests  need a database. ', 'TESTS NEED A DATABASE.'], by(T1, 'ENG-2'))
   expect(again).toEqual([{ ...first[0], hits: 2, updatedAt: T1, ident: 'ENG-2' }, first[1]])
@@ -33,7 +33,7 @@ test('newest first', () => {
   expect(texts(recordFacts(memories, ['a'], by(minute(9))))).toEqual(['a', 'c', 'b'])
 })
 
-test('a full memory forgets what the fewest runs confirmed, the oldest first, and still learns', () => {
+test('a full memory drops facts with the fewest hits, the oldest first, and still accepts new ones', () => {
   const facts = Array.from({ length: MEMORIES_PER_REPO_MAX }, (_, n) => `fact ${n}`)
   const once = facts.reduce<RepoMemory[]>((known, fact, n) => recordFacts(known, [fact], by(minute(n))), [])
   const twice = recordFacts(once, facts.slice(0, -2), by(minute(1000)))
@@ -56,7 +56,7 @@ const anyFact = fc.oneof(
   fc.constantFrom('A b', 'a  B', 'a b ', 'c'),
 )
 
-test('whatever is said: well-formed, all different, sorted, bounded; saying it again only raises hits', () => {
+test('any facts: well-formed, distinct, sorted, limited; repeating them only raises hits', () => {
   fc.assert(
     fc.property(fc.array(fc.array(anyFact, { maxLength: 6 }), { maxLength: 6 }), (runs) => {
       const memories = runs.reduce<RepoMemory[]>(

@@ -1,4 +1,4 @@
-/** What a person may do to a run now, and what they are told when not. */
+/** Tests of what a person may do to a run, and of the refusals. */
 import { describe, expect, test } from '@jest/globals'
 import { no, type Result, yes } from '../../../core/result.ts'
 import {
@@ -26,7 +26,7 @@ test('retry: 409 unless terminal, or when the ticket has another active run', ()
   )
 })
 
-test('discard: of an ended run, while there is a sandbox, and nobody is in it', () => {
+test('discard: only for a finished run with a sandbox that no one uses', () => {
   const ended = aRun({ status: 'failed', sandbox: { id: 'sb-1', retainedUntil: T0 } })
   expect(verdict(mayDiscard(ended, { booted: false }))).toBe('yes')
   expect(verdict(mayDiscard(ended, { booted: true }))).toMatch(/^conflict: .*release/)
@@ -50,14 +50,14 @@ test('a ticket runs once at a time', () => {
   )
 })
 
-test('what others call a ticket is printable in a refusal', () => {
+test('foreign ticket names are printable in a refusal', () => {
   const ticket = { ...aTicket, identifier: 'ENG\u202e-12\u001b[2J' }
-  const said = [
+  const messages = [
     verdict(mayRunTicket('x\u202e\u001b[2J', { ticket: undefined, activeRun: undefined })),
     verdict(mayRunTicket('x', { ticket, activeRun: 'run-1' })),
     verdict(mayRetry(aRun({ ticket, status: 'failed' }), { competingRun: 'run-2', booted: false })),
   ]
-  for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+  for (const message of messages) expect(message).not.toMatch(/[\p{Cc}\p{Cf}]/u)
 })
 
 describe('a follow-up', () => {
@@ -65,14 +65,14 @@ describe('a follow-up', () => {
   const free = { pull: yes(pull), competingRun: undefined, starting: false, booted: false }
   const done = aRun({ status: 'completed' })
 
-  test('of a run that is completed, and of no other', () => {
+  test('is allowed only for a completed run', () => {
     const may = RUN_STATUSES.filter((status) => mayFollowUp(aRun({ status }), free).ok)
     expect(may).toEqual(['completed'])
     expect(verdict(mayFollowUp(aRun({ status: 'failed' }), free))).toMatch(/^conflict: .*retry it$/)
     expect(verdict(mayFollowUp(aRun({ status: 'queued' }), free))).toMatch(/^conflict: .*wait for its end/)
   })
 
-  test('lasting reasons come before passing ones', () => {
+  test('is refused with lasting reasons before passing ones', () => {
     const nowhere = { ...free, pull: no('invalid', 'run-1 has no pull request'), competingRun: 'run-2' }
     expect(verdict(mayFollowUp(done, nowhere))).toBe('invalid: run-1 has no pull request')
     expect(verdict(mayFollowUp(done, { ...free, competingRun: 'run-2' }))).toMatch(/^conflict: .*run-2/)
@@ -81,7 +81,7 @@ describe('a follow-up', () => {
     expect(mayFollowUp(done, free)).toEqual(yes(pull))
   })
 
-  test('while its pull request is open', () => {
+  test('is allowed only while its pull request is open', () => {
     expect(mayFollowPull(done, 'open').ok && mayFollowPull(done, 'draft').ok).toBe(true)
     expect(verdict(mayFollowPull(done, 'merged'))).toBe(
       'conflict: the pull request of run-1 is merged already',

@@ -1,4 +1,4 @@
-/** Prices: which row a name means, and what tokens cost by it. */
+/** Tests of prices: the row of a model name, and the price of tokens. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { costUsdOf, priceInUsd, priceOf, ratesFor } from '../../../core/run/price.ts'
@@ -38,37 +38,37 @@ describe('a name means', () => {
     '__proto__',
     'constructor',
     'claude-opus',
-  ])('%j: nothing that has a price', (model) => {
+  ])('%j: no model with a price', (model) => {
     expect(priceOf(model, PRICES)).toBeUndefined()
     expect(costUsdOf(model, use, 'request', PRICES)).toBeUndefined()
   })
 
-  test('something or nothing, whatever it is', () => {
+  test('a model or nothing, whatever the text', () => {
     fc.assert(fc.property(fc.string(), (model) => void priceOf(`${model}-${model}`, PRICES)))
     priceOf('-'.repeat(1_000_000), PRICES)
   })
 })
 
 describe('tokens cost', () => {
-  test('what the vendor took for the same ones', () => {
+  test('the amount that the vendor charged for the same tokens', () => {
     // 0.0003 + 0.0015 + 0.0075 + 0.0006 dollars.
     expect(costUsdOf('claude-sonnet-4-5', use, 'request', PRICES)).toBe(0.0099)
   })
 
-  test('more when they stay in the cache for long, where that has a price', () => {
+  test('more when they stay in the cache for long, where that has its own price', () => {
     const hour = { ...use, cacheWriteHourTokens: 2000 }
     expect(costUsdOf('claude-sonnet-4-5', hour, 'request', PRICES)).toBe(0.0144)
     expect(costUsdOf('gpt-6-sol', hour, 'sum', PRICES)).toBe(costUsdOf('gpt-6-sol', use, 'sum', PRICES))
   })
 
-  test('more in a long request, and a sum of requests is none', () => {
+  test('more in a long request, but not in a sum of requests', () => {
     const long = { inputTokens: 272_001, outputTokens: 1_000, cacheReadTokens: 0, cacheWriteTokens: 0 }
     expect(costUsdOf('gpt-6-sol', long, 'request', PRICES)).toBe(1.103004)
     expect(costUsdOf('gpt-6-sol', long, 'sum', PRICES)).toBe(0.554002)
     expect(costUsdOf('gpt-6-sol', { ...long, inputTokens: 272_000 }, 'request', PRICES)).toBe(0.554)
   })
 
-  test('never less than nothing, never more than a record holds', () => {
+  test('never less than zero, never more than the storable maximum', () => {
     const count = fc.nat({ max: Number.MAX_SAFE_INTEGER })
     const tokens = fc.record({
       inputTokens: count,
@@ -84,7 +84,7 @@ describe('tokens cost', () => {
     )
   })
 
-  test('by another table, if one is given', () => {
+  test('the rates of another table when one is given', () => {
     const models = { mine: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, source: 'me' } }
     expect(costUsdOf('mine-large', { ...use, inputTokens: 1_000_000 }, 'sum', { asOf: '', models })).toBe(
       1.00008,
@@ -92,7 +92,7 @@ describe('tokens cost', () => {
   })
 })
 
-test('every row has rates that make sense: reading a cache is cheaper than not having one, output dearer than input', () => {
+test('every row has plausible rates: cache reads are cheaper than input, and output is more expensive', () => {
   const rows = Object.entries(PRICES.models)
   expect(rows).toHaveLength(42)
   for (const [name, row] of rows) {

@@ -1,4 +1,4 @@
-/** The run's record after each thing that happens to it. */
+/** Tests of the run's record after each change. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -23,7 +23,7 @@ import { aCost, anyCost, aRun, aTicket, dense, T0, T1 } from './runs.ts'
 const by = { workerId: 'wk-1', costsBefore: 0, label: 'run' }
 const end = { ...by, now: T1, retentionHours: 24 }
 const url = 'https://code.example/1'
-const other = 'https://code.example/2'
+const otherUrl = 'https://code.example/2'
 
 test('every status is queued, active or terminal', () => {
   expect(RUN_STATUSES.filter(isActive)).toEqual(['preparing', 'running', 'finalizing'])
@@ -43,12 +43,12 @@ describe('accepted', () => {
   })
 
   const kept = { provider: 'own', id: 'sb-1', retainedUntil: T1, workerId: 'wk-1' }
-  test('the worker that holds the sandbox works in it again', () => {
+  test('the worker that holds the sandbox uses it again', () => {
     const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-1', now: T1 })
     expect(run).toMatchObject({ sandbox: kept, agentSessionId: 's' })
   })
 
-  test('sandbox and session of another worker are nothing to this one', () => {
+  test('sandbox and session of another worker are dropped', () => {
     const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-2', now: T1 })
     expect(run.sandbox).toEqual({ provider: 'own', workerId: 'wk-2' })
     expect(run).not.toHaveProperty('agentSessionId')
@@ -75,7 +75,7 @@ describe('patched', () => {
     ])
   })
 
-  test('which worker it is on is the host’s own word, and until when it keeps the sandbox is not said yet', () => {
+  test('the host sets the worker, and a patch cannot set the retention', () => {
     const sandbox = { id: 'sb-1', workerId: 'wk-666', retainedUntil: '2999-01-01T00:00:00.000Z' }
     expect(patchRun(running, { sandbox }, by).sandbox).toEqual({
       provider: 'bwrap',
@@ -93,12 +93,12 @@ describe('patched', () => {
     expect(patchRun(after, { costs: [] }, by)).not.toHaveProperty('costTotals')
   })
 
-  test('what was seen of one pull request says nothing of another', () => {
+  test('the state of one pull request is dropped for another', () => {
     const opened = patchRun(running, { prUrl: url, prState: 'draft' }, by)
     expect(opened).toMatchObject({ prUrl: url, prState: 'draft' })
     expect(patchRun(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
-    const moved = patchRun(opened, { prUrl: other }, by)
-    expect(moved.prUrl).toBe(other)
+    const moved = patchRun(opened, { prUrl: otherUrl }, by)
+    expect(moved.prUrl).toBe(otherUrl)
     expect(moved).not.toHaveProperty('prState')
   })
 })
@@ -111,7 +111,7 @@ describe('finished', () => {
     sandbox: { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1' },
   })
 
-  test('its status; finishedAt, result, costs, prUrl, prState, sandbox.retainedUntil set', () => {
+  test('status, finishedAt, result, costs, prUrl, prState and sandbox.retainedUntil are set', () => {
     const outcome: RunOutcome = {
       status: 'completed',
       result: { branch: 'ada/eng-12', artifacts: ['log.txt'] },
@@ -135,19 +135,19 @@ describe('finished', () => {
     })
   })
 
-  test('the pull request of the result is the run’s; one without a result is the result', () => {
-    const told = finishRun(
+  test('the result’s pull request becomes the run’s; without a result the pull request is the result', () => {
+    const withUrl = finishRun(
       run,
       { status: 'completed', result: { prUrl: url, artifacts: [] }, costs: [] },
       end,
     )
-    expect(told).toMatchObject({ prUrl: url, result: { prUrl: url } })
+    expect(withUrl).toMatchObject({ prUrl: url, result: { prUrl: url } })
     const bare = finishRun(run, { status: 'completed', prUrl: url, costs: [] }, end)
     expect(bare.result).toEqual({ prUrl: url, artifacts: [] })
     expect(finishRun(run, { status: 'failed', prUrl: url, costs: [] }, end)).not.toHaveProperty('result')
   })
 
-  test('a failure without a reason says so, a success has none', () => {
+  test('a failure without a reason gets one, a success has no error', () => {
     expect(finishRun(run, { status: 'failed', costs: [] }, end).error).toBe('the worker gave no reason')
     expect(finishRun(run, { status: 'failed', error: 'boom', costs: [] }, end).error).toBe('boom')
     expect(finishRun(run, { status: 'completed', costs: [] }, end)).not.toHaveProperty('error')
@@ -158,12 +158,12 @@ describe('finished', () => {
     ['already over', '2026-02-01T00:00:00.000Z', '2026-02-01T00:00:00.000Z'],
     ['a century', '2126-01-01T00:00:00.000Z', '2026-03-02T09:00:00.000Z'],
     ['no instant', 'never', '2026-03-02T09:00:00.000Z'],
-  ])('a worker’s own word on retention: %s', (_, said, expected) => {
-    const outcome: RunOutcome = { status: 'failed', costs: [], sandbox: { retainedUntil: said } }
+  ])('a worker’s own retention instant: %s', (_, reported, expected) => {
+    const outcome: RunOutcome = { status: 'failed', costs: [], sandbox: { retainedUntil: reported } }
     expect(finishRun(run, outcome, end).sandbox.retainedUntil).toBe(expected)
   })
 
-  test('nothing is retained where no sandbox is', () => {
+  test('without a sandbox nothing is retained', () => {
     const outcome: RunOutcome = {
       status: 'failed',
       costs: [],
@@ -193,7 +193,7 @@ describe('queued again', () => {
     expect(requeueRun(again, undefined, T1)).not.toHaveProperty('queueReason')
   })
 
-  test('a refused dispatch costs a waiting run no age', () => {
+  test('a refused dispatch keeps the queue time of a waiting run', () => {
     expect(requeueRun(aRun(), undefined, T1).queuedAt).toBe(T0)
   })
 
@@ -249,7 +249,7 @@ describe('ended without the worker', () => {
     expect(cancelRun(run, T1)).not.toHaveProperty('queueReason')
   })
 
-  test('discarded: gone, and known to have been there', () => {
+  test('discarded: the sandbox is gone, and known to have existed', () => {
     const kept = aRun({ status: 'failed', sandbox: { id: 'sb-1', workerId: 'wk-1', retainedUntil: T1 } })
     expect(markSandboxDiscarded(kept, T0).sandbox).toEqual({ workerId: 'wk-1', retainedUntil: T0 })
   })
@@ -266,7 +266,7 @@ const anySandbox = maybe(
 )
 const common = {
   agentSessionId: maybe(fc.constant('s')),
-  prUrl: maybe(fc.constantFrom(url, other)),
+  prUrl: maybe(fc.constantFrom(url, otherUrl)),
   prState: maybe(fc.constantFrom('open', 'merged')),
   sandbox: anySandbox,
 }
@@ -321,7 +321,7 @@ const frozen = (value: unknown): void => {
   Object.values(value).forEach(frozen)
 }
 
-test('whatever happens in whatever order: the record keeps its form, and no argument is touched', () => {
+test('any sequence of changes keeps the record valid and changes no argument', () => {
   fc.assert(
     fc.property(fc.array(anyChange, { maxLength: 12 }), (changes) => {
       let run = newRun('run-1', aTicket, T0)

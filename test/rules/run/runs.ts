@@ -55,7 +55,7 @@ const dollars = fc.option(
 const model = fc.constantFrom('large', 'small', 'tiny')
 const tokens = { inputTokens: count, outputTokens: count, cacheReadTokens: count, cacheWriteTokens: count }
 
-/** As JSON has it: a key that says nothing is not there. */
+/** Removes undefined keys, as JSON does. */
 export const dense = <T>(value: object): T => JSON.parse(JSON.stringify(value))
 
 const anyRow: fc.Arbitrary<CostModelUsage> = fc

@@ -1,4 +1,4 @@
-/** Whether a person may step into a run, and what stepping in cost. */
+/** Tests of resume, release and discard, and of the cost of a person's session. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { totalsOf } from '../../../core/run/cost.ts'
@@ -37,16 +37,16 @@ const verdict = (answer: ReturnType<typeof mayResume> | ReturnType<typeof mayRel
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
 
 describe('resume', () => {
-  test('goes on with the session that the run has', () => {
+  test('continues the session of the run', () => {
     expect(mayResume(ended, facts)).toEqual({ ok: true, value: { sessionId: 'session-1' } })
   })
 
-  test('is for runs that have ended, however they did', () => {
+  test('is allowed for finished runs of any outcome', () => {
     const may = RUN_STATUSES.filter((status) => mayResume({ ...ended, status }, facts).ok)
     expect(may).toEqual(['completed', 'failed', 'cancelled'])
   })
 
-  test('says lasting reasons before passing ones, in the decided order', () => {
+  test('gives lasting reasons before passing ones, in the specified order', () => {
     const away = { ...facts, worker: { name: 'an\u001bvil', online: false } }
     const { agentSessionId: _, ...without } = ended
     const late = { ...away, now: Date.parse(LATER) }
@@ -70,7 +70,7 @@ describe('resume', () => {
     ])
   })
 
-  test('of a run that never had a sandbox is for want of a session', () => {
+  test('of a run that never had a sandbox is refused for its missing session', () => {
     const { agentSessionId: _, ...without } = ended
     expect(verdict(mayResume({ ...without, sandbox: {} }, { ...facts, worker: undefined }))).toMatch(
       /^invalid/,
@@ -78,18 +78,18 @@ describe('resume', () => {
     expect(verdict(mayResume({ ...ended, sandbox: {} }, { ...facts, worker: undefined }))).toMatch(/^gone/)
   })
 
-  test('of one that is booted is possible after its time', () => {
+  test('of a booted sandbox is possible after its retention time', () => {
     expect(mayResume(ended, { ...facts, now: Date.parse(LATER), booted: true }).ok).toBe(true)
   })
 })
 
-test('what is booted is neither discarded nor tried again', () => {
+test('a run with a booted sandbox is neither discarded nor retried', () => {
   const inUse = /^conflict: the sandbox of run-1 is in use: close its terminals or release it first$/
   expect(verdict(mayRetry(ended, { competingRun: undefined, booted: true }))).toMatch(inUse)
   expect(verdict(mayDiscard(ended, { booted: true }))).toMatch(inUse)
 })
 
-test('there is something to release only in runs that have ended', () => {
+test('only finished runs can be released', () => {
   const may = RUN_STATUSES.filter((status) => mayRelease({ ...ended, status }).ok)
   expect(may).toEqual(['completed', 'failed', 'cancelled'])
 })
@@ -120,8 +120,8 @@ const used = (id: string, at: string, more: Partial<UsageEntry> = {}): UsageEntr
   ...more,
 })
 
-describe('what a session cost', () => {
-  test('is what is younger than what was accounted, each entry once, priced where nobody has', () => {
+describe('the cost of a session', () => {
+  test('covers the entries after the accounted instant, each once, priced where no price is given', () => {
     const entries = [used('old', T0), used('a', LATER), used('a', LATER), used('b', LATER, { costUsd: 5 })]
     const entry = sessionCost([sessionCostPart(entries, T0, PRICES)], 2)
     expect(entry).toEqual({
@@ -143,17 +143,17 @@ describe('what a session cost', () => {
     expect(newestInstant([])).toBe('')
   })
 
-  test('of a model that nobody knows the price of has no dollars', () => {
+  test('has no dollars for a model without a price', () => {
     const entry = sessionCost([sessionCostPart([used('a', LATER, { model: 'no such' })], T0, PRICES)], 1)
     expect(entry).not.toHaveProperty('costUsd')
     expect(entry?.inputTokens).toBe(1_000_000)
   })
 
-  test('is one entry of the run, replaced in its place', () => {
+  test('is an entry of the run that is replaced in place', () => {
     const one = sessionCost([sessionCostPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
     const more = { ...one, costUsd: 2 }
-    const other = { ...one, label: 'run' }
-    const run = addSessionCost({ ...ended, costs: [other] }, one)
+    const earlier = { ...one, label: 'run' }
+    const run = addSessionCost({ ...ended, costs: [earlier] }, one)
     const followedUp = { ...run, costs: [...run.costs, { ...one, label: 'follow-up 1' }] }
     const again = addSessionCost(followedUp, more)
     expect(again.costs.map(({ label, costUsd }) => `${label} ${costUsd}`)).toEqual([
@@ -165,7 +165,7 @@ describe('what a session cost', () => {
     expect(countSessions(again.costs)).toBe(1)
   })
 
-  test('always leaves a record that is one, whatever a worker says', () => {
+  test('always leaves a valid record, whatever a worker reports', () => {
     const isRun = createChecker(Run)
     const figure = fc.maxSafeNat()
     const entry = fc.record({

@@ -1,4 +1,4 @@
-/** What of a usage snapshot is archived, and under which name. */
+/** Tests of the archived form of a usage snapshot, and of its name. */
 import { createHash } from 'node:crypto'
 import { expect, test } from '@jest/globals'
 import { usageHash, usageToArchive } from '../../../core/run/usage.ts'
@@ -38,13 +38,13 @@ test('the key and the compact text', () => {
   })
 })
 
-test('an entry that comes twice is one, and the later word counts; nothing undeclared is written', () => {
+test('a repeated entry counts once, in its later form; undeclared fields are not written', () => {
   const chatty = { ...entry('b'), prompt: 'secret' }
   const answer = usageToArchive(snapshot({ entries: [entry('a'), chatty, entry('a', { costUsd: 1 })] }))
   expect(answer.ok && JSON.parse(answer.value.text).entries).toEqual([entry('a', { costUsd: 1 }), entry('b')])
 })
 
-test('a hash is of the compact JSON of the entries, and must fit', () => {
+test('a hash is that of the entries’ compact JSON, and must match', () => {
   const entries = [entry('a'), entry('a')]
   const sha256 = createHash('sha256').update(JSON.stringify(entries)).digest('hex')
   expect(usageHash(entries)).toBe(sha256)
@@ -55,7 +55,7 @@ test('a hash is of the compact JSON of the entries, and must fit', () => {
 })
 
 test.each(['..', '.', '', '.hidden', 'a/b', 'a\\b', 'a\0', 'a\n', 's.json', 's.JSON', 'é', 'x'.repeat(201)])(
-  'a part that would lead astray: %j',
+  'an unsafe part of the name: %j',
   (part) => {
     for (const key of ['projectKey', 'sessionId', 'subagentId']) {
       expect(usageToArchive(snapshot({ [key]: part }))).toMatchObject({
@@ -65,7 +65,7 @@ test.each(['..', '.', '', '.hidden', 'a/b', 'a\\b', 'a\0', 'a\n', 's.json', 's.J
   },
 )
 
-test('too much is refused', () => {
+test('an oversized snapshot is refused', () => {
   const entries = Array.from({ length: 20_000 }, (_, n) => entry(`${n}`.padStart(200, '-')))
   expect(usageToArchive(snapshot({ entries }))).toMatchObject({
     refusal: { message: expect.stringContaining('more than 4194304') },

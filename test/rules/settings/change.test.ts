@@ -1,4 +1,4 @@
-/** Patches decided: what is refused, what the file holds afterwards, and whether a restart is needed. */
+/** Tests of settings patches: what is refused, the resulting file, and whether a restart is needed. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type DecidedChange, decideChange, renderConfig } from '../../../core/settings/change.ts'
@@ -34,7 +34,7 @@ function refusal(patch: unknown): string {
 }
 
 describe('accepted', () => {
-  test('a mapping is removed with null, and what is written is the merged whole', () => {
+  test('a mapping is removed with null, and the merged configuration is written', () => {
     const { stored, text, changed } = decided({ repos: { web: null } })
     expect(stored.repos).toEqual({ api: { remote: 'o/api' } })
     expect(JSON.parse(text)).toEqual(stored)
@@ -53,7 +53,7 @@ describe('accepted', () => {
     expect(decided({ server: null }).effective.server.port).toBe(4400)
   })
 
-  test('a patch that changes nothing is fine, and live', () => {
+  test('a patch that changes nothing is accepted as live', () => {
     for (const patch of [{}, { server: {} }, { server: { port: 4500 } }, { fleet: null }]) {
       expect(decided(patch)).toMatchObject({ changed: false, applied: 'live', stored: current.stored })
     }
@@ -116,11 +116,11 @@ describe('refused', () => {
     [{ storage: { publicBaseUrl: 'ftp://example.org' } }, '/patch/storage/publicBaseUrl: '],
     [{ connect: { trackerClientSecret: '***' } }, '/patch/connect/trackerClientSecret: '],
     [{ server: 5 }, '/patch/server: '],
-  ])('%j, the field first', (patch, start) => {
+  ])('%j, with the field first', (patch, start) => {
     expect(refusal(patch).slice(0, start.length)).toBe(start)
   })
 
-  test('a patch that goes too deep', () => {
+  test('a patch that is nested too deep', () => {
     const deep = JSON.parse(`${'{"repos":'.repeat(40)}1${'}'.repeat(40)}`)
     expect(refusal(deep)).toContain('is nested deeper than 32 levels')
   })
@@ -133,20 +133,20 @@ describe('refused', () => {
     expect(refusal({ repos })).toMatch(/^\/patch: must have at most 1048576 bytes/)
   })
 
-  test('the words of a refusal hold no secret, neither the old nor the offered one', () => {
+  test('a refusal contains no secret, neither the old nor the new one', () => {
     for (const path of CREDENTIAL_PATHS) {
       const [, section = '', key = ''] = path.split('/')
       const from = configured(withSecrets({}, [path]))
       const answer = decideChange(from, { [section]: { [key]: 'offered-secret' } })
-      const said = answer.ok ? '' : answer.refusal.message
-      expect(said.startsWith(`/patch${path}: `)).toBe(true)
-      expect(said).not.toContain('offered-secret')
-      expect(said).not.toContain(secretFor(path))
+      const message = answer.ok ? '' : answer.refusal.message
+      expect(message.startsWith(`/patch${path}: `)).toBe(true)
+      expect(message).not.toContain('offered-secret')
+      expect(message).not.toContain(secretFor(path))
     }
   })
 })
 
-describe('by law', () => {
+describe('properties', () => {
   const anyStart = fc
     .tuple(anyStored, anySecretPaths)
     .map(([stored, paths]) => configured(withSecrets(stored, paths)))
@@ -155,7 +155,7 @@ describe('by law', () => {
     fc.tuple(anyStored, anyStored).map(([a, b]) => without(a, b)),
   )
 
-  test('yes means: the text reads back as exactly what was decided, and that is the merged whole', () => {
+  test('an accepted change reads back as exactly the merged configuration', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
         const answer = decideChange(start, patch)
@@ -168,7 +168,7 @@ describe('by law', () => {
     )
   })
 
-  test('a decided change asked for again changes nothing and is live', () => {
+  test('a repeated change changes nothing and is live', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
         const first = decideChange(start, patch)
@@ -179,7 +179,7 @@ describe('by law', () => {
     )
   })
 
-  test('whatever is accepted, no credential changed, and `restart` means that a bound value did', () => {
+  test('an accepted change changes no credential, and `restart` means that a bound setting changed', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
         const answer = decideChange(start, patch)
@@ -194,7 +194,7 @@ describe('by law', () => {
     )
   })
 
-  test('any JSON at all is answered with a value, and the current configuration is left alone', () => {
+  test('any JSON gets a result, and the current configuration is not changed', () => {
     fc.assert(
       fc.property(
         anyStart,
@@ -213,7 +213,7 @@ describe('by law', () => {
   })
 })
 
-/** A patch that sets what `patch` holds and deletes the sections that only `gone` holds. */
+/** Builds a patch that sets the keys of `patch` and deletes the sections that only `gone` has. */
 function without(patch: object, gone: object): unknown {
   const deletions = Object.keys(gone).map((key) => [key, null])
   return { ...Object.fromEntries(deletions), ...patch }

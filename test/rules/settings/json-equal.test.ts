@@ -1,4 +1,4 @@
-/** Whether two values mean the same is what "changed", "restart" and the guard of credentials rest on. */
+/** Tests of JSON equality, on which "changed", "restart" and the check of credentials depend. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isJsonEqual } from '../../../core/settings/json-equal.ts'
@@ -20,7 +20,7 @@ test.each<[unknown, unknown, boolean]>([
   expect(isJsonEqual(b, a)).toBe(expected)
 })
 
-test('a value is the same as its own reading, whatever the order of its keys', () => {
+test('a value equals its parsed JSON, whatever the order of its keys', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const turned = JSON.parse(JSON.stringify(value), (_, inner: unknown) => {
@@ -32,7 +32,7 @@ test('a value is the same as its own reading, whatever the order of its keys', (
   )
 })
 
-test('two values are the same when, and only when, they are written the same with sorted keys', () => {
+test('two values are equal exactly when their JSON with sorted keys is equal', () => {
   const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     json: fc.oneof(
       { maxDepth: 2 },

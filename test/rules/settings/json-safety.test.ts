@@ -1,4 +1,4 @@
-/** What may not become configuration whatever it means. */
+/** Tests of values that must never become configuration. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isJsonEqual } from '../../../core/settings/json-equal.ts'
@@ -36,7 +36,7 @@ describe('by example', () => {
     expect(complaint(JSON.parse('['.repeat(5000) + ']'.repeat(5000)))).toContain('nested deeper than')
   })
 
-  test('so has the number of keys, counted over the whole value', () => {
+  test('the number of keys over the whole value has a limit', () => {
     const wide = (count: number): unknown =>
       Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]))
     expect(complaint(wide(JSON_KEYS_MAX))).toBe('sound')
@@ -45,7 +45,7 @@ describe('by example', () => {
   })
 })
 
-test('what is sound survives being written and read', () => {
+test('a safe value survives being written and read', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
       if (!checkJsonSafety(value).ok) return
@@ -54,7 +54,7 @@ test('what is sound survives being written and read', () => {
   )
 })
 
-test('no message spells out a key that could break a line or a terminal', () => {
+test('no message contains a key that could break a line or a terminal', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (key) => {
       const shown = complaint(Object.fromEntries([[key, Number.NaN]]))

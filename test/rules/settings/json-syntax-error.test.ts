@@ -1,4 +1,4 @@
-/** The finder of faults agrees with `JSON.parse` on what a fault is, and says where it is without quoting it. */
+/** The function agrees with `JSON.parse` about faults, and names the position without quoting the text. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { findJsonSyntaxError } from '../../../core/settings/json-syntax-error.ts'
@@ -40,11 +40,11 @@ describe('by example', () => {
   })
 })
 
-test('a million open brackets are a fault, not the end of the process', () => {
+test('a million open brackets are a syntax error, not a crash', () => {
   expect(shown('['.repeat(1_000_000))).toBe('1:1000001 a value or ]')
 })
 
-describe('by law', () => {
+describe('properties', () => {
   const edited = fc
     .tuple(
       fc.json(),
@@ -57,7 +57,9 @@ describe('by law', () => {
       ),
     )
     .map(([text, edits]) =>
-      edits.slice(0, 4).reduce((now, [at, cut, put]) => now.slice(0, at) + put + now.slice(at + cut), text),
+      edits
+        .slice(0, 4)
+        .reduce((now, [at, removed, put]) => now.slice(0, at) + put + now.slice(at + removed), text),
     )
 
   test('it finds a fault exactly where JSON.parse refuses', () => {

@@ -1,4 +1,4 @@
-/** Patches: what they change, what they leave alone, and that nothing else is touched on the way. */
+/** Tests of merge patches: what they change and what they leave unchanged. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { mergePatch } from '../../../core/settings/merge.ts'
@@ -35,7 +35,7 @@ describe('by example', () => {
   )
 })
 
-// Few keys, so that patches meet what they patch.
+// Uses few keys, so that patches and values share some.
 const { json } = fc.letrec<{ json: unknown }>((tie) => ({
   json: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },
@@ -49,8 +49,8 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
 }))
 const object = fc.dictionary(fc.constantFrom('a', 'b', 'c', '__proto__'), json, { noNullPrototype: true })
 
-describe('by law', () => {
-  test('applying a patch twice is applying it once', () => {
+describe('properties', () => {
+  test('applying a patch twice equals applying it once', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
         const once = mergePatch(current, patch)
@@ -59,7 +59,7 @@ describe('by law', () => {
     )
   })
 
-  test('the empty patch changes nothing, and a value patched with itself has lost only its nulls', () => {
+  test('the empty patch changes nothing, and a value patched with itself loses only its nulls', () => {
     fc.assert(
       fc.property(object, (value) => {
         expect(mergePatch(value, {})).toEqual(value)
@@ -68,7 +68,7 @@ describe('by law', () => {
     )
   })
 
-  test('what the patch does not name is left as it was; what it names with null is gone', () => {
+  test('keys outside the patch stay; keys with null are removed', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
         const merged = new Map(Object.entries(mergePatch(current, patch) as object))
@@ -79,7 +79,7 @@ describe('by law', () => {
     )
   })
 
-  test('neither argument is touched, and the answer shares nothing with them', () => {
+  test('neither argument is changed, and the result shares nothing with them', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
         const before = JSON.stringify([current, patch])
@@ -90,7 +90,7 @@ describe('by law', () => {
   })
 })
 
-/** Spoils every array and object it can reach. */
+/** Modifies every array and object that it can reach. */
 function scribble(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
   for (const inner of Object.values(value)) scribble(inner)

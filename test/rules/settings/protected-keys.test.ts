@@ -41,7 +41,7 @@ describe('by example', () => {
     expect(verdict(stored, patch)).toBe(expected)
   })
 
-  test('the refusal says where to go', () => {
+  test('the refusal names the alternatives', () => {
     const answer = guardCredentials({}, { codehost: { token: 'ghp_hidden' } })
     expect(answer).toEqual({
       ok: false,
@@ -53,7 +53,7 @@ describe('by example', () => {
   })
 })
 
-test('it says yes exactly when every credential is the same before and after', () => {
+test('a change is accepted exactly when every credential stays the same', () => {
   const anyValue = fc.oneof(fc.constantFrom('one', 'two', null), fc.jsonValue({ maxDepth: 1 }))
   const anyPatch = fc
     .array(fc.tuple(fc.constantFrom(...CREDENTIAL_PATHS, '/tracker', '/agent', '/server/port'), anyValue), {

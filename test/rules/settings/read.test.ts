@@ -1,4 +1,4 @@
-/** What a configuration text means, at start-up and after an edit by hand. */
+/** Tests of reading a configuration text, at start-up and after a hand edit. */
 import { describe, expect, test } from '@jest/globals'
 import { adoptEdit } from '../../../core/settings/edit.ts'
 import { readConfig } from '../../../core/settings/read.ts'
@@ -12,17 +12,17 @@ const message = (text: string): string => {
 }
 
 describe('reading', () => {
-  test('no file is every default', () => {
+  test('a missing file means every default', () => {
     expect(readConfig(undefined)).toEqual({ ok: true, value: { stored: {}, effective: configDefaults } })
   })
 
-  test('stored is what was written, effective has the defaults too', () => {
+  test('stored is the written text, effective includes the defaults', () => {
     const { stored, effective } = configured({ server: { port: 4500 } })
     expect(stored).toEqual({ server: { port: 4500 } })
     expect(effective.server).toEqual({ host: '127.0.0.1', port: 4500, allowedOrigins: [] })
   })
 
-  test('a byte order mark is overlooked', () => {
+  test('a byte order mark is ignored', () => {
     expect(message('\ufeff{"server": {"port": 1}}')).toBe('fine')
   })
 
@@ -51,7 +51,7 @@ describe('reading', () => {
     ['{"server": {"host": "0.0.0.0"}}', '/server/host: '],
     ['{"sevrer": {}}', '/sevrer: '],
     ['{"repos": {"web": {}}}', '/repos/web/remote: '],
-  ])('%s is refused, the field first', (text, start) => {
+  ])('%s is refused, with the field first', (text, start) => {
     expect(message(text).slice(0, start.length)).toBe(start)
   })
 
@@ -60,7 +60,7 @@ describe('reading', () => {
     expect(message(JSON.stringify({ [section]: { [key]: '***' } }))).toMatch(new RegExp(`^${path}: .*mask`))
   })
 
-  test('no message repeats what the text says around the fault', () => {
+  test('no message repeats the text around the fault', () => {
     const secret = 'lin_api_0123456789'
     for (const text of [
       `{"tracker": {"apiKey": "${secret}",}}`,
@@ -76,20 +76,20 @@ describe('reading', () => {
   })
 })
 
-describe('adopting an edit', () => {
+describe('adopting a hand edit', () => {
   const current = configured({ server: { port: 4500 } })
   const adopt = (stored: unknown) => {
     const answer = adoptEdit(current, JSON.stringify(stored))
     return answer.ok ? answer.value : answer.refusal.message
   }
 
-  test('credentials may change: the person at the file may do what start-up allows', () => {
+  test('a hand edit may change credentials, as at start-up', () => {
     expect(adopt(withSecrets({ server: { port: 4500 } }, SECRET_PATHS))).toMatchObject({
       restartNeeded: false,
     })
   })
 
-  test('what is bound once needs a restart; writing down its default does not', () => {
+  test('changing a bound setting needs a restart; writing down its default does not', () => {
     expect(adopt({ server: { port: 4600 } })).toMatchObject({ restartNeeded: true })
     expect(adopt({})).toMatchObject({ restartNeeded: true })
     expect(adopt({ server: { port: 4500, host: '127.0.0.1' }, fleet: { port: 4401 } })).toMatchObject({
@@ -104,7 +104,7 @@ describe('adopting an edit', () => {
     expect(adoptEdit(current, '')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
 
-  test('a file that is gone does not mean every default', () => {
+  test('a removed file does not mean every default', () => {
     expect(adoptEdit(current, undefined)).toMatchObject({
       ok: false,
       refusal: { message: expect.stringMatching(/^\/: is gone/) },

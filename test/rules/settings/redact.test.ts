@@ -1,4 +1,4 @@
-/** No secret leaves with a configuration. */
+/** Tests that no configuration leaves the process with a secret. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { valueAt } from '../../../core/settings/path.ts'
@@ -12,7 +12,7 @@ import {
   withSecrets,
 } from '../../support/sample-configs.ts'
 
-test('what is set reads as the mask, what is not set stays absent, and the rest is as it was', () => {
+test('set secrets become the mask, absent ones stay absent, and the rest is unchanged', () => {
   const { effective } = configured(
     withSecrets({ server: { port: 4500 } }, ['/tracker/apiKey', '/connect/trackerClientSecret']),
   )
@@ -23,11 +23,11 @@ test('what is set reads as the mask, what is not set stays absent, and the rest 
   expect(shown.server).toEqual(effective.server)
 })
 
-test('an empty credential is no secret: it reads as empty, so that nobody takes it for one', () => {
+test('an empty credential stays empty', () => {
   expect(redactConfig(configured({ codehost: { token: '' } }).effective).codehost.token).toBe('')
 })
 
-test('no planted secret survives in the text of the answer, wherever it was planted', () => {
+test('no secret survives in the result, at whatever path', () => {
   fc.assert(
     fc.property(anyStored, anySecretPaths, (stored, paths) => {
       const shown = redactConfig(configured(withSecrets(stored, paths)).effective)
@@ -40,7 +40,7 @@ test('no planted secret survives in the text of the answer, wherever it was plan
   )
 })
 
-test('a value of any shape in the place of a secret is masked whole', () => {
+test('a value of any type at the path of a secret is masked', () => {
   fc.assert(
     fc.property(fc.constantFrom(...SECRET_PATHS), fc.jsonValue(), (path, value) => {
       const [, section = '', key = ''] = path.split('/')
@@ -51,7 +51,7 @@ test('a value of any shape in the place of a secret is masked whole', () => {
   )
 })
 
-test('the answer is a copy: spoiling it spoils nothing', () => {
+test('the result is a copy: changing it changes nothing else', () => {
   const { effective } = configured(withSecrets({ repos: { web: { remote: 'o/web' } } }, SECRET_PATHS))
   const before = JSON.stringify(effective)
   const shown = redactConfig(effective)
@@ -61,7 +61,7 @@ test('the answer is a copy: spoiling it spoils nothing', () => {
   expect(JSON.stringify(effective)).toBe(before)
 })
 
-test('redacting twice is redacting once', () => {
+test('redacting twice equals redacting once', () => {
   fc.assert(
     fc.property(anyStored, anySecretPaths, (stored, paths) => {
       const once = redactConfig(configured(withSecrets(stored, paths)).effective)
@@ -70,7 +70,7 @@ test('redacting twice is redacting once', () => {
   )
 })
 
-test('the secrets themselves can be asked for: those that are set, and nothing else', () => {
+test('secretsOf returns exactly the secrets that are set', () => {
   expect(secretsOf(configured({ codehost: { token: '' } }).effective)).toEqual([])
   fc.assert(
     fc.property(anyStored, anySecretPaths, (stored, paths) => {

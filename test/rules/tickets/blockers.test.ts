@@ -1,11 +1,11 @@
-/** What a ticket waits for, and how it is told. */
+/** Tests of blockers and of the words of the queue reason. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { openBlockers, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
 import { BLOCKERS_WALKED_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
 import { byId, sampleTicket, tracked } from './samples.ts'
 
-test('it waits for those that are known and not closed, by id or by identifier, each once', () => {
+test('a ticket waits for known open tickets, by id or identifier, each once', () => {
   const known = byId(
     tracked({ id: 'a', identifier: 'ENG-1' }),
     tracked({ id: 'b', identifier: 'ENG-2' }),
@@ -16,17 +16,17 @@ test('it waits for those that are known and not closed, by id or by identifier, 
   expect(openBlockers(ticket, known)).toEqual(['ENG-2', 'ENG-1', 'ENG-4'])
 })
 
-test('nothing waits for itself, named either way', () => {
+test('no ticket waits for itself, by id or identifier', () => {
   const self = tracked({ id: 'a', identifier: 'ENG-1', blockedBy: ['a', 'ENG-1'] })
   expect(openBlockers(self.ticket, byId(self))).toEqual([])
 })
 
-test('an id comes before an identifier that reads the same', () => {
+test('an id is preferred to an equal identifier', () => {
   const known = byId(tracked({ id: '1', identifier: '2' }), tracked({ id: '2', identifier: 'two' }))
   expect(openBlockers(sampleTicket({ id: 'x', blockedBy: ['2'] }), known)).toEqual(['two'])
 })
 
-test('tickets that wait for one another still wait, and the reason shows the circle', () => {
+test('tickets in a cycle keep waiting, and the reason shows the cycle', () => {
   const a = tracked({ id: 'a', identifier: 'ENG-1', blockedBy: ['b'] })
   const b = tracked({ id: 'b', identifier: 'ENG-2', blockedBy: ['ENG-1'] })
   const behind = tracked({ id: 'c', identifier: 'ENG-3', blockedBy: ['a'] })
@@ -40,20 +40,20 @@ test('tickets that wait for one another still wait, and the reason shows the cir
   )
 })
 
-test('a closed ticket breaks the circle', () => {
+test('a closed ticket breaks the cycle', () => {
   const a = tracked({ id: 'a', blockedBy: ['b'] })
   const b = tracked({ id: 'b', blockedBy: ['a'] }, true)
   expect(waitingCycle(a.ticket, byId(a, b))).toEqual([])
 })
 
-test('the reason names the tickets, not too many, and none that breaks a line', () => {
+test('the reason names a limited number of tickets, in printable form', () => {
   expect(waitingReason(['ENG-1', 'ENG-2'])).toBe('waiting for ENG-1, ENG-2')
   expect(waitingReason(['a\nb'])).toBe('waiting for a\ufffdb')
   const many = Array.from({ length: NAMES_LISTED_MAX + 2 }, (_, n) => `E-${n}`)
   expect(waitingReason(many)).toMatch(/, E-19 and 2 more$/)
 })
 
-test('a long chain is walked only so far, and without piling up calls', () => {
+test('a long chain is walked up to the limit, without recursion', () => {
   const chain = (length: number) => {
     const links = Array.from({ length }, (_, n) =>
       tracked({ id: `${n}`, blockedBy: [`${(n + 1) % length}`] }),
@@ -64,15 +64,15 @@ test('a long chain is walked only so far, and without piling up calls', () => {
   expect(chain(BLOCKERS_WALKED_MAX + 1)).toEqual([])
 })
 
-test('what is told as a circle is one; without one, somebody can always start', () => {
+test('a reported cycle is one; without a cycle some ticket can always start', () => {
   const ids = ['0', '1', '2', '3', '4']
-  const anyPicture = fc.array(fc.tuple(fc.uniqueArray(fc.constantFrom(...ids)), fc.boolean()), {
+  const anyListing = fc.array(fc.tuple(fc.uniqueArray(fc.constantFrom(...ids)), fc.boolean()), {
     minLength: 5,
     maxLength: 5,
   })
   fc.assert(
-    fc.property(anyPicture, (picture) => {
-      const tickets = picture.map(([blockedBy, closed], n) =>
+    fc.property(anyListing, (listing) => {
+      const tickets = listing.map(([blockedBy, closed], n) =>
         tracked({ id: `${n}`, identifier: `${n}`, blockedBy }, closed),
       )
       const known = byId(...tickets)
@@ -92,7 +92,7 @@ test('what is told as a circle is one; without one, somebody can always start', 
   )
 })
 
-test('however many tickets are asked about, those of a picture are gone through once', () => {
+test('the tickets of a listing are indexed only once', () => {
   const chain = Array.from({ length: 3_000 }, (_, n) =>
     tracked({ id: `f-${n}`, identifier: `ENG-${n}`, blockedBy: [`ENG-${n + 1}`] }),
   )

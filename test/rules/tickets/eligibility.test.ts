@@ -1,4 +1,4 @@
-/** Which tickets may become runs by themselves. */
+/** Tests of eligibility rules. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isEligible } from '../../../core/tickets/eligibility.ts'
@@ -10,7 +10,7 @@ type Rules = ServiceConfig['tracker']['eligible']
 
 const open: Rules = { states: [], labels: [], projects: [], assignees: [] }
 
-test('by default, what is in the state Todo', () => {
+test('by default, tickets in the state Todo', () => {
   const { eligible } = configDefaults.tracker
   expect(isEligible(tracked({ state: 'Todo' }), eligible)).toBe(true)
   expect(isEligible(tracked({ state: ' TODO' }), eligible)).toBe(true)
@@ -31,7 +31,7 @@ test.each<[Partial<Rules>, Partial<Ticket>, boolean]>([
   expect(isEligible(tracked(ticket), { ...open, ...rules })).toBe(expected)
 })
 
-test('a person and a project may be named by what the ticket does not show', () => {
+test('a person and a project may be named by their aliases', () => {
   const shown = tracked({ project: 'Lamps', assignee: 'ada' })
   const known = { ...shown, aliases: { assignee: ['ada@acme.example', 'me'], project: ['1a2b'] } }
   for (const rules of [
@@ -58,7 +58,7 @@ test('a closed ticket is eligible under no rules', () => {
   fc.assert(fc.property(anyRules, anyTicket, (rules, ticket) => !isEligible(tracked(ticket, true), rules)))
 })
 
-test('empty lists allow all that is open', () => {
+test('empty lists allow every open ticket', () => {
   fc.assert(fc.property(anyTicket, (ticket) => isEligible(tracked(ticket), open)))
 })
 

@@ -1,4 +1,4 @@
-/** The queue's order: priority 1, 2, 3, 4, 0, then age. */
+/** Tests of the queue's order: priority 1, 2, 3, 4, 0, then age. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { compareTickets, priorityRank } from '../../../core/tickets/order.ts'
@@ -38,7 +38,7 @@ test('priority comes before age, age before the id', () => {
   ])
 })
 
-test('it is a total order: one of two comes first unless they are one ticket, and it does not go in circles', () => {
+test('the order is total: antisymmetric and transitive', () => {
   fc.assert(
     fc.property(anyTicket, anyTicket, anyTicket, (a, b, c) => {
       expect(Math.sign(compareTickets(a, b)) + Math.sign(compareTickets(b, a))).toBe(0)
@@ -51,14 +51,14 @@ test('it is a total order: one of two comes first unless they are one ticket, an
   )
 })
 
-test('the queue is the same whatever order the tracker tells its tickets in', () => {
+test('the queue does not depend on the order of the tracker’s listing', () => {
   const tickets = fc.uniqueArray(anyTicket, { selector: ({ id }) => id, maxLength: 12 })
   const shuffled = tickets.chain((one) =>
     fc.tuple(fc.constant(one), fc.shuffledSubarray(one, { minLength: one.length })),
   )
   fc.assert(
-    fc.property(shuffled, ([one, other]) => {
-      expect([...other].sort(compareTickets)).toEqual([...one].sort(compareTickets))
+    fc.property(shuffled, ([first, second]) => {
+      expect([...second].sort(compareTickets)).toEqual([...first].sort(compareTickets))
     }),
   )
 })

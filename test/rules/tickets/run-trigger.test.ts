@@ -1,4 +1,4 @@
-/** What makes a ticket become a run by itself. */
+/** Tests of when a ticket becomes a run by itself. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
@@ -17,23 +17,23 @@ const inState = (state: string) => ({ ...todo, state })
 const wants = (memory: TicketObservation, lastFinishedAt?: string): boolean =>
   shouldStartRun({ eligible: true, memory, lastFinishedAt, hasActiveRun: false })
 
-test('an eligible ticket that nothing was done about wants a run', () => {
+test('an eligible ticket without a run starts one', () => {
   expect(wants(observeTicket(undefined, todo, at(1)))).toBe(true)
 })
 
-test('not while it has one, and not while it is not eligible', () => {
+test('no run starts while the ticket has one or is not eligible', () => {
   const memory = observeTicket(undefined, todo, at(1))
   expect(shouldStartRun({ eligible: true, memory, hasActiveRun: true })).toBe(false)
   expect(shouldStartRun({ eligible: false, memory, hasActiveRun: false })).toBe(false)
 })
 
-test('a run that finished since it came into its state was its run', () => {
+test('no run starts when one has finished since the ticket entered its state', () => {
   const memory = observeTicket(undefined, todo, at(1))
   expect(wants(memory, at(5))).toBe(false)
   expect(wants(memory, memory.since)).toBe(false)
 })
 
-test('moved away and back, it gets a new run', () => {
+test('a ticket that is moved away and back gets a new run', () => {
   const first = observeTicket(undefined, todo, at(1))
   const away = observeTicket(first, inState('Backlog'), at(6))
   const back = observeTicket(away, todo, at(7))
@@ -41,21 +41,21 @@ test('moved away and back, it gets a new run', () => {
   expect(wants(back, at(8))).toBe(false)
 })
 
-test('a fresh host with old runs does not do them again', () => {
+test('a fresh host with old runs does not repeat them', () => {
   expect(wants(observeTicket(undefined, todo, at(60)), at(5))).toBe(false)
 })
 
-test('a ticket from the future is seen now', () => {
+test('a ticket with a future creation time counts as seen now', () => {
   expect(observeTicket(undefined, todo, at(-5)).since).toBe(at(-5))
 })
 
-test('the memory is the very same object while there is nothing new', () => {
+test('the observation stays the same object while nothing changes', () => {
   const memory = observeTicket(undefined, todo, at(1))
   expect(observeTicket(memory, { ...todo, title: 'other', updatedAt: at(3) }, at(4))).toBe(memory)
   expect(observeTicket(memory, inState('TODO'), at(4))).toBe(memory)
 })
 
-test('what the host itself moves has not changed, so a review state that is eligible starts no second run', () => {
+test('a move by the host is no change, so an eligible review state starts no second run', () => {
   const memory = observeTicket(undefined, todo, at(1))
   const started = observeTicket(recordHostMove(memory, 'In Progress'), inState('In Progress'), at(2))
   const review = observeTicket(recordHostMove(started, 'In Review'), inState('In Review'), at(6))
@@ -65,7 +65,7 @@ test('what the host itself moves has not changed, so a review state that is elig
   expect(recordHostMove(review, 'In Review')).toBe(review)
 })
 
-test('where the host has put it counts until somebody puts it elsewhere', () => {
+test('the state set by the host counts until a person changes it', () => {
   const memory = recordHostState(
     recordHostMove(observeTicket(undefined, todo, at(1)), 'In Progress'),
     'In Progress',
@@ -75,7 +75,7 @@ test('where the host has put it counts until somebody puts it elsewhere', () => 
   expect(observeTicket(memory, inState('Backlog'), at(3))).toEqual({ state: 'Backlog', since: at(3) })
 })
 
-test('whatever the order of looks and ends: one run for each change of state, none without', () => {
+test('in any order of polls and run ends, each change of state starts one run', () => {
   const step = fc.oneof(
     fc.constantFrom('Todo', 'Doing').map((state) => ({ state })),
     fc.constant('finish' as const),

@@ -1,4 +1,4 @@
-/** A ticket like any other, and the odd thing about it. */
+/** Returns a sample ticket with the given differences. */
 import type { TrackedTicket } from '../../../core/ports.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 
