@@ -132,7 +132,7 @@ describe.each(kinds)('$provider', (kind) => {
     for (const name of NOT_FOR_AGENTS) expect(questions).not.toContain(`has:${name}`)
     // So did the key, and where people read along it is blotted out.
     expect(questions).toContain(kind.key.value)
-    expect(JSON.stringify(done.told)).toContain('***')
+    expect(JSON.stringify(done.reports)).toContain('***')
     expectPrivate(kind, done)
   })
 
@@ -205,10 +205,10 @@ test('agentA goes on in its session, on the retained home', async () => {
   const first = await rig.execute(job)
   const sessionId = first.outcome.agentSessionId ?? ''
 
-  const { ending, told } = await rig.resume(job, sessionId, 'What was the word?')
+  const { ending, reports } = await rig.resume(job, sessionId, 'What was the word?')
   expect(ending).toMatchObject({ verdict: 'done', summary: 'Heron, I said.' })
   expect(ending.cost?.costUsd).toBeCloseTo(kind.replyUsd, 9)
-  expect(told).toContainEqual({ is: 'patch', patch: { agentSessionId: sessionId } })
+  expect(reports).toContainEqual({ is: 'patch', patch: { agentSessionId: sessionId } })
   const [, again] = models.asked
   expect(JSON.stringify(again?.body)).toContain('The word is heron.')
 
@@ -292,14 +292,14 @@ function token(claims: object): string {
 
 // ---- what is expected of every run -------------------------------------------------------------------------------
 
-function eventsOf<T extends ReportedEvent['type']>({ told }: Pick<Executed, 'told'>, type: T) {
-  return told.flatMap((one) =>
+function eventsOf<T extends ReportedEvent['type']>({ reports }: Pick<Executed, 'reports'>, type: T) {
+  return reports.flatMap((one) =>
     one.is === 'event' && one.event.type === type ? [one.event as Extract<ReportedEvent, { type: T }>] : [],
   )
 }
 
-function usageOf({ told }: Executed) {
-  return told.flatMap((one) => (one.is === 'usage' ? one.snapshot.entries : []))
+function usageOf({ reports }: Executed) {
+  return reports.flatMap((one) => (one.is === 'usage' ? one.snapshot.entries : []))
 }
 
 function expectCost(
@@ -334,16 +334,16 @@ function expectSession({ provider }: Kind, { outcome, progress }: Executed): voi
 /** The key is where it has to be and nowhere else, the worker's own things are nowhere, and nobody else was called. */
 function expectPrivate(
   kind: Kind,
-  { outcome, told }: Executed,
+  { outcome, reports }: Executed,
   credential = kind.key,
   vendor?: string,
 ): void {
   const commands = rig.ordered.map(({ files: _, ...shown }) => shown)
-  const told_ = JSON.stringify([outcome, told, commands, rig.log.lines])
-  expect(told_).not.toContain(credential.value)
-  expect(told_).not.toContain(PLANTED)
+  const reportedText = JSON.stringify([outcome, reports, commands, rig.log.lines])
+  expect(reportedText).not.toContain(credential.value)
+  expect(reportedText).not.toContain(PLANTED)
   expect(JSON.stringify(api?.asked)).not.toContain(PLANTED)
-  const connections = told.flatMap(egressLines).filter((line) => !line.startsWith('egress: closed after'))
+  const connections = reports.flatMap(egressLines).filter((line) => !line.startsWith('egress: closed after'))
   expect(connections.length).toBeGreaterThan(0)
   const models = `egress: ${MODELS_HOST}:${api?.port} allowed`
   const theirs = `egress: ${vendor}:443 refused`

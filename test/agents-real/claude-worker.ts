@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Certificate, makeCertificate } from './certificate.ts'
 import { MODELS_HOST } from './jobs.ts'
 
-export interface ClaudeHere {
+export interface LocalClaude {
   readonly certificate: Certificate
   /** For the worker's process. */
   readonly workerEnv: NodeJS.ProcessEnv
@@ -17,7 +17,7 @@ export interface ClaudeHere {
   remove(): void
 }
 
-export function claudeHere(): ClaudeHere {
+export function locateClaude(): LocalClaude {
   const packages = join(agentsFolder(), 'node_modules')
   // Among the packages, which a sandbox is shown together.
   const folder = mkdtempSync(join(packages, '.switchyard-test-'))

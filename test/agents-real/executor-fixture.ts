@@ -65,13 +65,13 @@ export interface Rig {
 export interface Executed {
   readonly outcome: RunOutcome
   readonly worked: AgentOutcome
-  readonly told: readonly ExecutionReport[]
+  readonly reports: readonly ExecutionReport[]
   readonly progress: readonly Progress[]
 }
 
 export interface Resumed {
   readonly ending: AgentExitReport
-  readonly told: readonly ExecutionReport[]
+  readonly reports: readonly ExecutionReport[]
 }
 
 const AUTHORITY = '/etc/switchyard-test/authority.pem'
@@ -87,8 +87,8 @@ export async function openRig(): Promise<Rig> {
   const log = keptLog()
   let port = 0
   const equip = (launcher: SandboxLauncher) => equipped(launcher, ordered, certificate, () => port)
-  const parts = await handsParts(folderIn(folder, 'worker'), log, equip)
-  const hands = await openExecutor(parts)
+  const parts = await executorDependencies(folderIn(folder, 'worker'), log, equip)
+  const executor = await openExecutor(parts)
 
   return {
     certificate,
@@ -98,10 +98,10 @@ export async function openRig(): Promise<Rig> {
       port = to
     },
     job: (order) => jobFor(code, order),
-    execute: (job, meanwhile) => execute(hands, job, meanwhile),
+    execute: (job, meanwhile) => execute(executor, job, meanwhile),
     resume: (job, sessionId, prompt) => resume(parts, job, sessionId, prompt),
     attend: async ({ run, credentials }) => {
-      const answer = await hands.boot({ runId: run.id, credentials })
+      const answer = await executor.boot({ runId: run.id, credentials })
       if (!answer.ok) throw new Error(answer.refusal.message)
       return seat(answer.value)
     },
@@ -109,15 +109,15 @@ export async function openRig(): Promise<Rig> {
     kept: (job, text) => filesWith(join(parts.folder, 'sandboxes', job.run.id), text),
     close: async () => {
       unplant()
-      for (const name of readdirSync(join(parts.folder, 'sandboxes'))) await hands.discard(name)
-      await hands.close()
+      for (const name of readdirSync(join(parts.folder, 'sandboxes'))) await executor.discard(name)
+      await executor.close()
       rmSync(folder, { recursive: true, force: true })
     },
   }
 }
 
 /** As `switchyard worker` puts them together, but for the way to the models. */
-async function handsParts(
+async function executorDependencies(
   dataDir: string,
   log: KeptLog,
   equip: (launcher: SandboxLauncher) => SandboxLauncher,
@@ -126,7 +126,7 @@ async function handsParts(
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const sandboxUser = (number: number) => sandboxUserOf(number, machine)
-  const ground = await chooseSandboxLocation({
+  const location = await chooseSandboxLocation({
     dataDir,
     ...(isRoot ? { gid: sandboxUser(0).gid } : {}),
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
@@ -135,9 +135,9 @@ async function handsParts(
   const http = createHttp({ clock: realClock, random: realRandom })
   const codehostFor = ({ codehost, credentials }: Job) =>
     createCodeHost(codehost, credentials.codehost, { http, clock: realClock })
-  const sources = join(ground.folder, 'sources')
+  const sources = join(location.folder, 'sources')
   return {
-    ...ground,
+    ...location,
     clock: realClock,
     log,
     uuid: randomUUID,
@@ -179,19 +179,19 @@ function folderIn(folder: string, name: string): string {
 // ---- running -----------------------------------------------------------------------------------------------------
 
 async function execute(
-  hands: ClosableExecutor,
+  executor: ClosableExecutor,
   job: Job,
   meanwhile: (execution: Execution) => Promise<void> = async () => {},
 ): Promise<Executed> {
-  const told: ExecutionReport[] = []
+  const reports: ExecutionReport[] = []
   const progress: Progress[] = []
   const order = { leaseId: randomUUID(), workerId: 'wk-1', job }
-  const execution = hands.start(order, tellingTo(told), (one) => void progress.push(one))
+  const execution = executor.start(order, tellingTo(reports), (one) => void progress.push(one))
   try {
     const prepared = await execution.prepare()
     if (!prepared.ok) throw new Error(prepared.refusal.message)
     const [worked] = await Promise.all([execution.runAgent(), meanwhile(execution)])
-    return { outcome: await execution.finish(worked), worked, told, progress }
+    return { outcome: await execution.finish(worked), worked, reports, progress }
   } finally {
     // Over already, unless the test itself has failed on the way.
     execution.stop({ how: 'kill', reason: 'the test is over' })
@@ -205,8 +205,8 @@ async function resume(
   sessionId: string,
   prompt: string,
 ): Promise<Resumed> {
-  const told: ExecutionReport[] = []
-  const reporter = tellingTo(told)
+  const reports: ExecutionReport[] = []
+  const reporter = tellingTo(reports)
   const root = join(parts.folder, 'sandboxes', job.run.id)
   const { number } = JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))
   const at = (name: string) => join(root, name)
@@ -220,14 +220,14 @@ async function resume(
     staging: at('desk'),
   }
   const { network, allowedHosts } = job.sandbox ?? { network: 'none' as const, allowedHosts: [] }
-  const way = await parts.openEgress({
+  const egress = await parts.openEgress({
     network,
     allowedHosts,
     folder: root,
     clock: parts.clock,
     log: () => {},
   })
-  const room = new SandboxSession({ dependencies: parts, job, folders, egress: way, reporter })
+  const room = new SandboxSession({ dependencies: parts, job, folders, egress, reporter })
   const driver = parts.drivers[job.agent.provider]
   const task: AgentTask = {
     agent: job.agent,
@@ -252,11 +252,11 @@ async function resume(
   })
   const { exitReport: ending } = await watch.waitForEnd()
   await room.close()
-  return { ending, told }
+  return { ending, reports }
 }
 
-const tellingTo = (told: ExecutionReport[]): ExecutionReporter => ({
-  report: (one) => void told.push(one),
+const tellingTo = (reports: ExecutionReport[]): ExecutionReporter => ({
+  report: (one) => void reports.push(one),
   waitForCapacity: async () => {},
 })
 

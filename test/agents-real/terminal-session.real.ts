@@ -15,7 +15,7 @@ import { until } from '../support/real-files.ts'
 import { type Served, sandboxFolder } from '../support/serve.ts'
 import { personAt } from '../support/terminal-host.ts'
 import { asked, resumed, type Viewer, viewOf } from '../support/terminal-viewers.ts'
-import { type ClaudeHere, claudeHere } from './claude-worker.ts'
+import { type LocalClaude, locateClaude } from './claude-worker.ts'
 import * as anthropic from './fake-anthropic.ts'
 import { MODELS_HOST } from './jobs.ts'
 import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
@@ -53,10 +53,10 @@ const QUESTIONS =
 /** By so many of its last characters it knows a key again. */
 const KEY_END_CHARS = 20
 
-let claude: ClaudeHere
+let claude: LocalClaude
 let api: ModelApi | undefined
 beforeAll(() => {
-  claude = claudeHere()
+  claude = locateClaude()
 })
 afterEach(async () => {
   await api?.close()
@@ -65,7 +65,7 @@ afterEach(async () => {
 afterAll(() => claude?.remove())
 
 interface Scene {
-  readonly yard: Yard
+  readonly system: Yard
   readonly worker: Served
   readonly run: Run
   readonly models: ModelApi
@@ -80,16 +80,16 @@ async function scene(config: object, ...replies: readonly Reply[]): Promise<Scen
   })
   api = models
   claude.point(models.port)
-  const yard = await Yard.open({
+  const system = await Yard.open({
     agent: { commands: {}, orchestratorModel: 'claude-sonnet-5-5', ...config },
     sandbox: { network: 'allowlist', allowedHosts: [`${MODELS_HOST}:${models.port}`] },
     workerEnv: claude.workerEnv,
   })
-  const worker = await yard.enrol()
-  yard.ticket('HELLO-1', [])
-  const run = await yard.ends('HELLO-1')
+  const worker = await system.enrol()
+  system.ticket('HELLO-1', [])
+  const run = await system.ends('HELLO-1')
   expect([run.status, run.error]).toEqual(['completed', undefined])
-  return { yard, worker, run, models }
+  return { system, worker, run, models }
 }
 
 /** Typed like a person, who looks where it goes before he sends it: what comes in one piece is taken for pasted. */
@@ -106,8 +106,8 @@ async function landed(view: Viewer, ...words: readonly string[]): Promise<void> 
 }
 
 /** Files other than the host's configuration that hold what the person was given, or its end. */
-function leaks({ yard }: Scene, { value }: Kind): string[] {
-  const found = filesWith(value.slice(-KEY_END_CHARS), [yard.folder, sandboxFolder()])
+function leaks({ system }: Scene, { value }: Kind): string[] {
+  const found = filesWith(value.slice(-KEY_END_CHARS), [system.folder, sandboxFolder()])
   return found.filter((path) => basename(path) !== 'config.json')
 }
 
@@ -116,9 +116,9 @@ function filesWith(text: string, places: readonly string[]): string[] {
   return stdout.split('\n').filter(Boolean)
 }
 
-async function attachCosts({ yard }: Scene, count: number): Promise<readonly CostEntry[]> {
+async function attachCosts({ system }: Scene, count: number): Promise<readonly CostEntry[]> {
   const ofSessions = ({ costs }: Run) => costs.filter(({ label }) => label.startsWith('attach '))
-  const run = await yard.runIs(
+  const run = await system.runIs(
     'HELLO-1',
     `${count} sessions among the costs`,
     (seen) => ofSessions(seen).length >= count,
@@ -146,12 +146,12 @@ describe.each(KINDS)('with $title, a person', (kind) => {
   test('goes on in the session of a run, by page and by command, and leaves nothing that is secret', async () => {
     const { says: answer } = anthropic
     const at = await scene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
-    const { yard, run, models } = at
-    const view = await viewOf(yard, run)
+    const { system, run, models } = at
+    const view = await viewOf(system, run)
     await landed(view, 'heron.')
     expect(leaks(at, kind)).toEqual([])
     await says(view, 'And now?', 'Bittern, now.')
-    const late = await viewOf(yard, run)
+    const late = await viewOf(system, run)
     await until(
       'the same picture',
       async () => (await late.lines()).join('\n') === (await view.lines()).join('\n'),
@@ -162,11 +162,11 @@ describe.each(KINDS)('with $title, a person', (kind) => {
     view.type('\r')
     await view.closed
     expect(view.word()).toEqual({ type: 'exit', code: 0 })
-    await yard.deserted()
+    await system.deserted()
     expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 1)])
     expect(leaks(at, kind)).toEqual([])
 
-    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
     const shows = async () => {
       const { active } = (await person.screen()).buffer
       return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString()).join(
@@ -183,7 +183,7 @@ describe.each(KINDS)('with $title, a person', (kind) => {
     person.type(DETACH)
     const { before, after, code } = await person.ended()
     expect([code, after]).toEqual([0, before])
-    await yard.deserted()
+    await system.deserted()
     expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 1), costOf('attach 2', 1)])
     expect(leaks(at, kind)).toEqual([])
     expect(models.asked.map(kind.of)).toEqual(Array(4).fill(kind.value))
@@ -197,8 +197,8 @@ test('what a person spends there in other sessions, and on summing up, stands on
   const { says: answer } = anthropic
   const words = ['One.', 'Two.', 'Three.', 'Four.', 'It was about birds.', 'Five.']
   const at = await scene(kind.config, ...words.map((word) => answer(word)))
-  const { yard, run, models } = at
-  const view = await viewOf(yard, run)
+  const { system, run, models } = at
+  const view = await viewOf(system, run)
   await landed(view, 'heron.')
   await says(view, 'First?', 'One.')
   view.type('/clear')
@@ -209,11 +209,11 @@ test('what a person spends there in other sessions, and on summing up, stands on
   await says(view, '/branch', 'Branched session')
   await says(view, 'Third?', 'Three.')
   view.leave()
-  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  expect((await asked(system, run.id, 'release')).status).toBe(200)
   expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 3)])
 
-  expect((await resumed(yard, run)).status).toBe(200)
-  const again = await viewOf(yard, run)
+  expect((await resumed(system, run)).status).toBe(200)
+  const again = await viewOf(system, run)
   // Where he was last: in the branch of the session that was begun anew.
   await landed(again, 'Two.', 'Three.')
   expect((await again.lines()).join('\n')).not.toContain('One.')
@@ -221,38 +221,38 @@ test('what a person spends there in other sessions, and on summing up, stands on
   // Summing up asks the models too, and no answer in the session tells of it.
   await says(again, '/compact', 'Compacted')
   again.leave()
-  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  expect((await asked(system, run.id, 'release')).status).toBe(200)
   // All but those of the run itself, and of the first session.
   const replies = models.asked.length - 2 - 3
   expect(replies).toBeGreaterThan(1)
   expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 3), costOf('attach 2', replies)])
-  await yard.deserted()
+  await system.deserted()
   expect(leaks(at, kind)).toEqual([])
 }, 120_000)
 
 test('of what a person was given nothing is left by a worker that is killed, and the session goes on with the next', async () => {
   const [kind] = KINDS as readonly [Kind]
   const at = await scene(kind.config, anthropic.says('One.'), anthropic.says('Two.'))
-  const { yard, run, worker } = at
-  const view = await viewOf(yard, run)
+  const { system, run, worker } = at
+  const view = await viewOf(system, run)
   await landed(view, 'heron.')
   await says(view, 'First?', 'One.')
   // It takes its time to write down what it has shown already.
-  const home = join(yard.sandboxOf(run) ?? '', 'home')
+  const home = join(system.sandboxOf(run) ?? '', 'home')
   await until('the answer is written down', () => filesWith('"text":"One."', [home]).length === 1)
   worker.process.kill('SIGKILL')
   await worker.exit
-  await yard.deserted()
+  await system.deserted()
   expect(leaks(at, kind)).toEqual([])
-  yard.startWorker(worker.dataDir)
+  system.startWorker(worker.dataDir)
   await view.closed
-  expect((await resumed(yard, run)).status).toBe(200)
-  const again = await viewOf(yard, run)
+  expect((await resumed(system, run)).status).toBe(200)
+  const again = await viewOf(system, run)
   await landed(again, 'One.')
   await says(again, 'Second?', 'Two.')
   again.leave()
-  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  expect((await asked(system, run.id, 'release')).status).toBe(200)
   expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 2)])
-  await yard.deserted()
+  await system.deserted()
   expect(leaks(at, kind)).toEqual([])
 }, 120_000)

@@ -29,12 +29,12 @@ afterEach(async () => {
 })
 
 export class Followed {
-  readonly yard: Yard
+  readonly system: Yard
   readonly github: FakeGithub
   readonly turnstile: Turnstile
 
-  private constructor(yard: Yard, github: FakeGithub, turnstile: Turnstile) {
-    this.yard = yard
+  private constructor(system: Yard, github: FakeGithub, turnstile: Turnstile) {
+    this.system = system
     this.github = github
     this.turnstile = turnstile
   }
@@ -53,16 +53,16 @@ export class Followed {
     const repos = Object.fromEntries(names.map((name) => [name, { remote: `acme/${name}` }]))
     const codehost = { driver: 'github', apiUrl: `${turnstile.url}/api/v3`, token: SECRETS.codehost }
     const concurrency = Math.max(4, names.length)
-    const yard = await Yard.open({ concurrency, ...options, codehost, repos })
-    return new Followed(yard, github, turnstile)
+    const system = await Yard.open({ concurrency, ...options, codehost, repos })
+    return new Followed(system, github, turnstile)
   }
 
   // ---- what people do ----------------------------------------------------------------------------------------------
 
   /** Each in its own repository; all of them with their pull request in the end. */
   async opened(names: readonly string[], lines: readonly string[]): Promise<Run[]> {
-    for (const name of names) this.yard.ticket(identifierOf(name), lines, { repo: name })
-    const runs = await Promise.all(names.map((name) => this.yard.ends(identifierOf(name))))
+    for (const name of names) this.system.ticket(identifierOf(name), lines, { repo: name })
+    const runs = await Promise.all(names.map((name) => this.system.ends(identifierOf(name))))
     for (const { status, prState } of runs) expect([status, prState]).toEqual(['completed', 'open'])
     return runs
   }
@@ -96,7 +96,7 @@ export class Followed {
   }
 
   async followUp({ id }: Run): Promise<Run> {
-    const { status, body } = await this.yard.host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
+    const { status, body } = await this.system.host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
     expect([status, body]).toEqual([200, expect.objectContaining({ id })])
     return body as Run
   }

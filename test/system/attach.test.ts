@@ -18,8 +18,8 @@ import { asked, resumed, viewOf } from '../support/terminal-viewers.ts'
 
 const TEST_MS_MAX = 300_000
 const DEMAND_MS_MAX = 30_000
-const LOOK_EVERY_MS = 50
-const story = (title: string, tell: () => Promise<void>) => test(title, tell, TEST_MS_MAX)
+const POLL_EVERY_MS = 50
+const story = (title: string, body: () => Promise<void>) => test(title, body, TEST_MS_MAX)
 
 /** Which process it is: no two have begun at the same moment. */
 const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
@@ -35,30 +35,30 @@ const FLOOD_LINES = 60_000
 const FLOOD_BYTES = 64 * FLOOD_LINES
 
 interface Scene {
-  readonly yard: Yard
+  readonly system: Yard
   readonly worker: Served
   readonly run: Run
   readonly folder: string
 }
 
 /** A run that is over, and whose sandbox is kept. */
-async function scene(through?: (yard: Yard) => Promise<string>): Promise<Scene> {
-  const yard = await Yard.open()
-  const worker = await yard.enrol([], await through?.(yard))
-  return { ...(await done(yard)), worker }
+async function scene(through?: (system: Yard) => Promise<string>): Promise<Scene> {
+  const system = await Yard.open()
+  const worker = await system.enrol([], await through?.(system))
+  return { ...(await done(system)), worker }
 }
 
-async function done(yard: Yard): Promise<Omit<Scene, 'worker'>> {
-  yard.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
-  const run = await yard.ends('STEP-1')
+async function done(system: Yard): Promise<Omit<Scene, 'worker'>> {
+  system.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
+  const run = await system.ends('STEP-1')
   expect(run.status).toBe('completed')
-  return { yard, run, folder: yard.sandboxOf(run) ?? '' }
+  return { system, run, folder: system.sandboxOf(run) ?? '' }
 }
 
-async function demand({ yard, worker }: Scene): Promise<FleetDemandResponse> {
+async function demand({ system, worker }: Scene): Promise<FleetDemandResponse> {
   const path = join(worker.dataDir, 'credential.json')
   const { workerId, secret } = JSON.parse(readFileSync(path, 'utf8'))
-  const url = `http://127.0.0.1:${yard.fleetPort}/api/worker/demand?workerId=${workerId}`
+  const url = `http://127.0.0.1:${system.fleetPort}/api/worker/demand?workerId=${workerId}`
   const answer = await fetch(url, { headers: { authorization: `Bearer ${secret}` } })
   expect(answer.status).toBe(200)
   return (await answer.json()) as FleetDemandResponse
@@ -66,14 +66,14 @@ async function demand({ yard, worker }: Scene): Promise<FleetDemandResponse> {
 
 async function attached(at: Scene, count: number): Promise<void> {
   const areThere = async () => (await demand(at)).worker.attachSessions === count
-  await until(`${count} terminals in demand`, areThere, DEMAND_MS_MAX, LOOK_EVERY_MS)
+  await until(`${count} terminals in demand`, areThere, DEMAND_MS_MAX, POLL_EVERY_MS)
 }
 
 const attachLabels = ({ costs }: Run): string[] =>
   costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
 
-async function costed({ yard }: Pick<Scene, 'yard'>, labels: readonly string[]): Promise<Run> {
-  const run = await yard.runIs(
+async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string[]): Promise<Run> {
+  const run = await system.runIs(
     'STEP-1',
     `${labels} among the costs`,
     (seen) => attachLabels(seen).length >= labels.length,
@@ -83,10 +83,10 @@ async function costed({ yard }: Pick<Scene, 'yard'>, labels: readonly string[]):
 }
 
 /** What has to be so at the end of each story. */
-async function settled({ yard, folder }: Omit<Scene, 'worker'>): Promise<void> {
-  await yard.deserted()
+async function settled({ system, folder }: Omit<Scene, 'worker'>): Promise<void> {
+  await system.deserted()
   expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
-  expect(yard.leaks()).toEqual([])
+  expect(system.leaks()).toEqual([])
 }
 
 async function killed(process: Served): Promise<void> {
@@ -97,13 +97,13 @@ async function killed(process: Served): Promise<void> {
 describe('a run that is over', () => {
   story('is resumed, looked at by two, released with its disk kept, and resumed again', async () => {
     const at = await scene()
-    const { yard, run, folder } = at
-    const answer = await asked(yard, run.id, 'resume')
+    const { system, run, folder } = at
+    const answer = await asked(system, run.id, 'resume')
     expect([answer.status, answer.body]).toMatchObject([
       200,
       { run: { id: run.id }, attach: { kind: 'worker' } },
     ])
-    const first = await viewOf(yard, run)
+    const first = await viewOf(system, run)
     await first.sees('The run has said this.')
     expect(await first.asks('say äöü 漢字')).toBe('äöü 漢字')
     expect(await first.asks(TERMINAL_SIZE)).toBe('30 100')
@@ -111,9 +111,9 @@ describe('a run that is over', () => {
     await until('the new size', async () => (await first.asks(TERMINAL_SIZE)) === '20 90')
     await attached(at, 1)
     expect(Number(await first.asks(KEY_INSIDE))).toBeGreaterThan(0)
-    expect(yard.leaks()).toEqual([])
+    expect(system.leaks()).toEqual([])
 
-    const second = await viewOf(yard, run, { cols: 80, rows: 24 })
+    const second = await viewOf(system, run, { cols: 80, rows: 24 })
     await second.ready()
     expect((await second.lines()).join('\n')).toContain('äöü 漢字')
     second.type('write stepped-in.txt <<END\rby hand\rEND\r')
@@ -121,9 +121,9 @@ describe('a run that is over', () => {
     // Who typed last has it in his size.
     await until('his size', async () => (await second.asks(TERMINAL_SIZE)) === '24 80')
     await attached(at, 2)
-    expect((await asked(yard, run.id, 'discard')).status).toBe(409)
+    expect((await asked(system, run.id, 'discard')).status).toBe(409)
 
-    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    expect((await asked(system, run.id, 'release')).status).toBe(200)
     for (const view of [first, second]) {
       await view.closed
       expect(view.word()).toMatchObject({ type: 'error' })
@@ -132,7 +132,7 @@ describe('a run that is over', () => {
     expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
     const once = await costed(at, ['attach 1'])
 
-    const again = await viewOf(yard, run)
+    const again = await viewOf(system, run)
     await again.sees('stepped-in.txt has')
     again.type('exit 3\r')
     await again.closed
@@ -144,7 +144,7 @@ describe('a run that is over', () => {
   story('is entered with the command, at a terminal; its exit code is the session’s', async () => {
     // The host's own worker, for a change.
     const at = await done(await Yard.open({ local: true }))
-    const args = ['attach', at.run.id, '--data-dir', at.yard.dataDir]
+    const args = ['attach', at.run.id, '--data-dir', at.system.dataDir]
     const leaver = personAt(args)
     await until('the session', () => leaver.text().includes(GREETING))
     leaver.type(`${TERMINAL_SIZE}\r`)
@@ -161,7 +161,7 @@ describe('a run that is over', () => {
     expect([code, after]).toEqual([7, before])
     await settled(at)
     await costed(at, ['attach 1', 'attach 2'])
-    const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.yard.dataDir])
+    const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.system.dataDir])
     expect((await nobody.ended()).code).toBe(1)
   })
 
@@ -169,26 +169,26 @@ describe('a run that is over', () => {
     'is refused while it runs, where no agent had begun, discarded, and while its worker is away',
     async () => {
       const at = await scene()
-      const { yard, worker, run: kept, folder } = at
-      yard.ticket('BUSY-1', [`run ${GATE}`])
-      yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
-      yard.ticket('GONE-1', ['say Done.'])
-      const gone = await yard.ends('GONE-1')
-      expect((await asked(yard, gone.id, 'discard')).status).toBe(200)
-      const mute = await yard.reaches('MUTE-1', 'preparing')
-      await yard.atGate(mute)
-      await yard.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
-      await yard.ends('MUTE-1')
-      const busy = await yard.reaches('BUSY-1', 'running')
+      const { system, worker, run: kept, folder } = at
+      system.ticket('BUSY-1', [`run ${GATE}`])
+      system.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
+      system.ticket('GONE-1', ['say Done.'])
+      const gone = await system.ends('GONE-1')
+      expect((await asked(system, gone.id, 'discard')).status).toBe(200)
+      const mute = await system.reaches('MUTE-1', 'preparing')
+      await system.atGate(mute)
+      await system.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
+      await system.ends('MUTE-1')
+      const busy = await system.reaches('BUSY-1', 'running')
       const refusals = async (ids: readonly string[]) =>
-        Promise.all(ids.map(async (id) => (await asked(yard, id, 'resume')).status))
+        Promise.all(ids.map(async (id) => (await asked(system, id, 'resume')).status))
       expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 410])
-      const view = await viewOf(yard, busy)
+      const view = await viewOf(system, busy)
       await view.closed
       expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
-      expect((await asked(yard, busy.id, 'release')).status).toBe(409)
+      expect((await asked(system, busy.id, 'release')).status).toBe(409)
       const entered = async (id: string) => {
-        const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', yard.dataDir])
+        const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', system.dataDir])
         return [await exit, err()]
       }
       expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
@@ -197,12 +197,12 @@ describe('a run that is over', () => {
         [1, expect.stringMatching(/^switchyard: .*is gone/)],
         [1, expect.stringMatching(/^switchyard: .*is gone: it is kept no longer/)],
       ])
-      await yard.atGate(busy)
-      yard.letGo(busy)
-      await yard.ends('BUSY-1')
+      await system.atGate(busy)
+      system.letGo(busy)
+      await system.ends('BUSY-1')
 
       await killed(worker)
-      await yard.online(0)
+      await system.online(0)
       expect(await refusals([kept.id])).toEqual([409])
       expect(await entered(kept.id)).toEqual([
         1,
@@ -221,8 +221,8 @@ describe('a session that somebody looks at', () => {
       relay = await Relay.to(fleetPort)
       return relay.url
     })
-    const { yard, run, folder } = at
-    const view = await viewOf(yard, run)
+    const { system, run, folder } = at
+    const view = await viewOf(system, run)
     const born = await view.asks(BORN)
     relay?.cutAfter(FLOOD_BYTES / 10)
     view.type(`flood ${FLOOD_BYTES}\r`)
@@ -241,29 +241,29 @@ describe('a session that somebody looks at', () => {
     expect(numbers).toEqual(numbers.map((_, index) => FLOOD_LINES - numbers.length + index))
     expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
     view.leave()
-    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    expect((await asked(system, run.id, 'release')).status).toBe(200)
     await settled(at)
     await costed(at, ['attach 1'])
   })
 
   story('ends with its worker, and nothing of it is left; when that is back, it can be resumed', async () => {
     const at = await scene()
-    const { yard, worker, run } = at
-    const view = await viewOf(yard, run)
+    const { system, worker, run } = at
+    const view = await viewOf(system, run)
     await view.asks('say before')
-    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
     await until('the session', () => person.text().includes(GREETING))
     await killed(worker)
     await view.sees('[the worker is away')
     await settled(at)
-    yard.startWorker(worker.dataDir)
+    system.startWorker(worker.dataDir)
     await view.closed
     const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
     expect(view.word()).toEqual({ type: 'error', message: why })
     expect((await person.ended()).code).toBe(1)
     expect(person.text()).toContain(`switchyard: ${why}`)
-    expect((await resumed(yard, run)).status).toBe(200)
-    const again = await viewOf(yard, run)
+    expect((await resumed(system, run)).status).toBe(200)
+    const again = await viewOf(system, run)
     await again.sees('before')
     again.type('exit 4\r')
     await again.closed
@@ -274,18 +274,18 @@ describe('a session that somebody looks at', () => {
 
   story('outlives its host, which finds it as it was', async () => {
     const at = await scene()
-    const { yard, run } = at
-    const view = await viewOf(yard, run)
+    const { system, run } = at
+    const view = await viewOf(system, run)
     const born = await view.asks(BORN)
     view.type('half a li')
     await view.sees('> half a li')
-    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
     await until('the session', () => person.text().includes('half a li'))
-    await killed(yard.host)
+    await killed(system.host)
     await view.closed
-    await yard.startHost()
-    expect((await resumed(yard, run)).status).toBe(200)
-    const again = await viewOf(yard, run)
+    await system.startHost()
+    expect((await resumed(system, run)).status).toBe(200)
+    const again = await viewOf(system, run)
     await again.sees('> half a li')
     again.type('\x15')
     expect(await again.asks(BORN)).toBe(born)

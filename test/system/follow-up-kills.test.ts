@@ -29,7 +29,7 @@ import { type Served, sandboxFolder } from '../support/serve.ts'
 
 const STORY_MS_MAX = 300_000
 const HELD_MS_MAX = 90_000
-const LOOK_EVERY_MS = 50
+const POLL_EVERY_MS = 50
 const ALL = process.env.FOLLOW_UP_KILLS === 'all'
 
 /** By the name of its repository. What has been pushed and said by then, besides the run's own push. */
@@ -116,21 +116,21 @@ function held(scene: Followed, moment: Moment, run: Run): Held {
     case 'after-comment':
       return turnstile.hold('after', comment)
     case 'before-rebase':
-      return atItsIndex(scene.yard, run)
+      return atItsIndex(scene.system, run)
     case 'after-rebase':
-      return { isThere: () => scene.yard.isDoing(run, '/out/go'), release: () => {} }
+      return { isThere: () => scene.system.isDoing(run, '/out/go'), release: () => {} }
   }
 }
 
 /** What git in the sandbox reads first gives nothing yet. */
-function atItsIndex(yard: Yard, run: Run): Held {
-  const index = join(yard.sandboxOf(run) ?? '', 'work', '.git', 'index')
+function atItsIndex(system: Yard, run: Run): Held {
+  const index = join(system.sandboxOf(run) ?? '', 'work', '.git', 'index')
   const aside = `${index}.aside`
   renameSync(index, aside)
   execFileSync('mkfifo', ['-m', '600', index])
   const { uid, gid } = statSync(aside)
   chownSync(index, uid, gid)
-  const isThere = () => yard.isDoing(run, 'cp .git/index')
+  const isThere = () => system.isDoing(run, 'cp .git/index')
   return {
     isThere,
     release: () => {
@@ -181,8 +181,8 @@ async function caught(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<
     await scene.followUp(run)
   }
   for (const [moment, hold] of holds)
-    await until(`it stands ${moment}`, hold.isThere, HELD_MS_MAX, LOOK_EVERY_MS).catch((error) => {
-      throw new Error(`${error.message}\n${scene.yard.host.err().slice(-4_000)}`)
+    await until(`it stands ${moment}`, hold.isThere, HELD_MS_MAX, POLL_EVERY_MS).catch((error) => {
+      throw new Error(`${error.message}\n${scene.system.host.err().slice(-4_000)}`)
     })
   return holds
 }
@@ -217,7 +217,7 @@ function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<voi
   const [again, which, pattern] = LATE[moment]
   const next = scene.turnstile.hold('before', pattern)
   return async () => {
-    await until(again, next.isThere, HELD_MS_MAX, LOOK_EVERY_MS)
+    await until(again, next.isThere, HELD_MS_MAX, POLL_EVERY_MS)
     late.release()
     await until('the first one has come', () => seen(scene, moment)[which] === 1, HELD_MS_MAX)
     next.release()
@@ -231,8 +231,8 @@ const momentsOf = (victim: Victim): readonly Moment[] =>
 async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> {
   const moments = momentsOf(victim)
   const scene = await Followed.open(moments, victim === 'for-good' ? { fleet: BRIEF } : {})
-  const { yard } = scene
-  const worker = await yard.enrol()
+  const { system } = scene
+  const worker = await system.enrol()
   const first = await scene.opened(moments, LAMP)
   const runs = new Map(moments.map((moment, at) => [moment, first[at] as Run]))
   const holds = await caught(scene, runs)
@@ -241,8 +241,8 @@ async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> 
   await letFetch(scene, holds, isBegunAgain ? worker : undefined)
   for (const moment of moments)
     expect([moment, ...seen(scene, moment)]).toEqual([moment, ...MOMENTS[moment].slice(1)])
-  await Promise.all(hits.map((hit) => killed(hit === 'worker' ? worker : yard.host)))
-  if (isBegunAgain) await deserted(yard, holds)
+  await Promise.all(hits.map((hit) => killed(hit === 'worker' ? worker : system.host)))
+  if (isBegunAgain) await deserted(system, holds)
   const late: (() => Promise<void>)[] = []
   for (const [moment, hold] of holds) {
     if (isLate(moment)) late.push(comesLate(scene, moment, hold))
@@ -253,19 +253,19 @@ async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> 
   return ended(scene, runs)
 }
 
-async function deserted(yard: Yard, holds: ReadonlyMap<Moment, Held>): Promise<void> {
-  await yard.deserted(HELD_MS_MAX)
+async function deserted(system: Yard, holds: ReadonlyMap<Moment, Held>): Promise<void> {
+  await system.deserted(HELD_MS_MAX)
   const areLeft = () => [...holds.values()].every(({ isLeft }) => isLeft?.() ?? true)
   await until('nobody asks the code host for anything', areLeft, HELD_MS_MAX)
 }
 
-async function comesBack({ yard }: Followed, victim: Victim, worker: Served): Promise<void> {
-  if (victim === 'host' || victim === 'both') await yard.startHost()
-  if (victim === 'worker' || victim === 'both') yard.startWorker(worker.dataDir)
+async function comesBack({ system }: Followed, victim: Victim, worker: Served): Promise<void> {
+  if (victim === 'host' || victim === 'both') await system.startHost()
+  if (victim === 'worker' || victim === 'both') system.startWorker(worker.dataDir)
   if (victim !== 'for-good') return
-  const { workers } = (await yard.host.ask('/api/workers')).body as FleetResponse
-  for (const { id } of workers) await yard.host.ask(`/api/workers/${id}`, { method: 'DELETE' })
-  await yard.enrol()
+  const { workers } = (await system.host.ask('/api/workers')).body as FleetResponse
+  for (const { id } of workers) await system.host.ask(`/api/workers/${id}`, { method: 'DELETE' })
+  await system.enrol()
 }
 
 // ---- what is left ----------------------------------------------------------------------------------------------------
@@ -292,19 +292,19 @@ const seen = (scene: Followed, moment: Moment): readonly [number, number] => [
 async function ended(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Facts>> {
   const facts = new Map<Moment, Facts>()
   for (const [moment, before] of runs) facts.set(moment, await factsOf(scene, moment, before))
-  await scene.yard.deserted(HELD_MS_MAX)
-  expect(scene.yard.leaks()).toEqual([])
+  await scene.system.deserted(HELD_MS_MAX)
+  expect(scene.system.leaks()).toEqual([])
   expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
   return facts
 }
 
 async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Facts> {
-  const { yard } = scene
-  const run = await yard.runIs(identifierOf(moment), 'over', (now) => {
-    yard.letGo(now)
+  const { system } = scene
+  const run = await system.runIs(identifierOf(moment), 'over', (now) => {
+    system.letGo(now)
     return isOver(now)
   })
-  const events = await yard.events(run)
+  const events = await system.events(run)
   expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
   return {
     run,
@@ -316,7 +316,7 @@ async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Fa
     // The run itself was the first.
     begun: events.filter((event) => event.type === 'status' && event.to === 'preparing').length - 1,
     billed: run.costTotals?.outputTokens ?? 0,
-    written: writtenBy(yard, new Set([before.agentSessionId ?? '', run.agentSessionId ?? ''])),
+    written: writtenBy(system, new Set([before.agentSessionId ?? '', run.agentSessionId ?? ''])),
   }
 }
 
@@ -398,18 +398,18 @@ describe('kill −9 at any moment', () => {
     async () => {
       const random = new Random(seed)
       const scene = await Followed.open(NAMES)
-      const { yard } = scene
-      let worker = await yard.enrol()
+      const { system } = scene
+      let worker = await system.enrol()
       const runs = await scene.opened(NAMES, LAMP)
       for (let number = 0; number < KILLS; number++) {
         await round(scene, runs, number)
         await pause(random.below(KILL_PAUSE_MS_MAX))
         const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
-        await Promise.all(victims.map((one) => killed(one === 'worker' ? worker : yard.host)))
-        if (victims.includes('host')) await yard.startHost()
-        if (victims.includes('worker')) worker = yard.startWorker(worker.dataDir)
+        await Promise.all(victims.map((one) => killed(one === 'worker' ? worker : system.host)))
+        if (victims.includes('host')) await system.startHost()
+        if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
         for (const [at, name] of NAMES.entries()) {
-          const { status, error } = await yard.ends(identifierOf(name))
+          const { status, error } = await system.ends(identifierOf(name))
           const facts = { status, error, lamp: scene.shown(name, 'lamp'), other: scene.shown(name, 'other') }
           const seen = [scene.stood(name).length - 1, scene.comments(name).length]
           expect([number, name, facts, seen]).toEqual([
@@ -420,8 +420,8 @@ describe('kill −9 at any moment', () => {
           ])
         }
       }
-      await yard.deserted(HELD_MS_MAX)
-      expect(yard.leaks()).toEqual([])
+      await system.deserted(HELD_MS_MAX)
+      expect(system.leaks()).toEqual([])
     },
     2 * STORY_MS_MAX,
   )

@@ -16,8 +16,8 @@ import { socketClient } from '../support/socket-client.ts'
 const TEST_MS_MAX = 300_000
 const MARKER = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
 
-function story(title: string, tell: () => Promise<void>): void {
-  test(title, tell, TEST_MS_MAX)
+function story(title: string, body: () => Promise<void>): void {
+  test(title, body, TEST_MS_MAX)
 }
 
 const logOf = (events: readonly RunEvent[]): string =>
@@ -27,86 +27,87 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 // ---- on the local code host ------------------------------------------------------------------------------------------
 
 /** As a person at a checkout of their own. */
-function onMain(yard: Yard, files: Readonly<Record<string, string>>): void {
-  const work = join(yard.folder, 'draft', 'plain')
+function onMain(system: Yard, files: Readonly<Record<string, string>>): void {
+  const work = join(system.folder, 'draft', 'plain')
   for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
   const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
   const git = (...args: string[]) => execFileSync('git', ['-C', work, ...as, ...args], { stdio: 'pipe' })
   git('add', '--all')
   git('commit', '--quiet', '--message', 'Go on')
-  git('push', '--quiet', yard.bare('plain'), 'main')
+  git('push', '--quiet', system.bare('plain'), 'main')
 }
 
 const followUp = ({ host }: Yard, { id }: Run) => host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
 
-async function followedUp(yard: Yard, before: Run): Promise<Run> {
-  expect(await followUp(yard, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
-  return yard.ends(before.ticket.identifier)
+async function followedUp(system: Yard, before: Run): Promise<Run> {
+  expect(await followUp(system, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
+  return system.ends(before.ticket.identifier)
 }
 
-const pullOf = (yard: Yard, { prUrl }: Run) =>
-  yard.pulls('plain').find(({ number }) => prUrl?.endsWith(`/${number}.json`))
+const pullOf = (system: Yard, { prUrl }: Run) =>
+  system.pulls('plain').find(({ number }) => prUrl?.endsWith(`/${number}.json`))
 
 /** What is said on the pull request of a run. */
-const saidOn = (yard: Yard, run: Run): string[] => (pullOf(yard, run)?.comments ?? []).map(({ body }) => body)
+const saidOn = (system: Yard, run: Run): string[] =>
+  (pullOf(system, run)?.comments ?? []).map(({ body }) => body)
 
-const pushesOf = (yard: Yard, { result }: Run): number =>
-  yard.pushes('plain').filter((ref) => ref === `refs/heads/${result?.branch}`).length
+const pushesOf = (system: Yard, { result }: Run): number =>
+  system.pushes('plain').filter((ref) => ref === `refs/heads/${result?.branch}`).length
 
 story(
   'drift, a conflict and what people said, while the tracker is gone: one push, one comment each',
   async () => {
     const tracker = { startedState: 'Doing', reviewState: 'Review' }
-    const yard = await Yard.open({ local: true, tracker })
-    await yard.online(1)
-    yard.ticket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
-    yard.ticket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
-    const drift = await yard.ends('DRIFT-1')
-    const clash = await yard.ends('CLASH-1')
-    const ticketOf = (name: string) => readFileSync(join(yard.tickets, `${name}.md`), 'utf8')
+    const system = await Yard.open({ local: true, tracker })
+    await system.online(1)
+    system.ticket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
+    system.ticket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
+    const drift = await system.ends('DRIFT-1')
+    const clash = await system.ends('CLASH-1')
+    const ticketOf = (name: string) => readFileSync(join(system.tickets, `${name}.md`), 'utf8')
     for (const name of ['DRIFT-1', 'CLASH-1'])
       await until(`${name} is in review`, () => ticketOf(name).includes('state: Review'))
     const tickets = ['DRIFT-1', 'CLASH-1'].map(ticketOf)
-    onMain(yard, { 'README.md': 'of main\n', other: 'of main\n' })
-    await isDisconnected(yard)
+    onMain(system, { 'README.md': 'of main\n', other: 'of main\n' })
+    await isDisconnected(system)
 
-    await onlyDrifted(yard, drift)
-    const resolved = await inConflict(yard, clash)
-    await nothingToDo(yard, resolved)
+    await onlyDrifted(system, drift)
+    const resolved = await inConflict(system, clash)
+    await nothingToDo(system, resolved)
 
     expect(['DRIFT-1', 'CLASH-1'].map(ticketOf)).toEqual(tickets)
-    expect((await yard.host.ask('/api/runs')).body).toHaveLength(2)
-    await yard.deserted()
-    expect(yard.leaks()).toEqual([])
+    expect((await system.host.ask('/api/runs')).body).toHaveLength(2)
+    await system.deserted()
+    expect(system.leaks()).toEqual([])
   },
 )
 
 /** Another tracker, to which nobody has given the host a key. */
-async function isDisconnected(yard: Yard): Promise<void> {
-  const { url, token } = await yard.host.launched()
+async function isDisconnected(system: Yard): Promise<void> {
+  const { url, token } = await system.host.launched()
   const authorization = `Bearer ${token}`
   const { frames, opened, close } = socketClient(Number(new URL(url).port), '/ws', { authorization })
   await opened
   const body = { patch: { tracker: { driver: 'linear' } } }
-  expect((await yard.host.ask('/api/settings', { method: 'PUT', body })).status).toBe(200)
+  expect((await system.host.ask('/api/settings', { method: 'PUT', body })).status).toBe(200)
   await until('a word on the tracker', () => frames.some(({ linearStatus }) => linearStatus !== undefined))
   await new Dashboard(frames).trackerIs('disconnected')
   close()
 }
 
-async function onlyDrifted(yard: Yard, before: Run): Promise<void> {
-  const run = await followedUp(yard, before)
+async function onlyDrifted(system: Yard, before: Run): Promise<void> {
+  const run = await followedUp(system, before)
   expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
   const branch = run.result?.branch ?? ''
-  expect(yard.commits('plain', branch)).toEqual(['Add a lamp'])
-  expect(yard.git('plain', 'show', `${branch}:other`)).toBe('of main')
-  expect([pushesOf(yard, run), labelsOf(run)]).toEqual([2, ['run']])
-  const [said, ...others] = saidOn(yard, run)
+  expect(system.commits('plain', branch)).toEqual(['Add a lamp'])
+  expect(system.git('plain', 'show', `${branch}:other`)).toBe('of main')
+  expect([pushesOf(system, run), labelsOf(run)]).toEqual([2, ['run']])
+  const [said, ...others] = saidOn(system, run)
   expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
   expect(said).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
 }
 
-async function inConflict(yard: Yard, before: Run): Promise<Run> {
+async function inConflict(system: Yard, before: Run): Promise<Run> {
   const asked = please(
     'write README.md',
     '  of both',
@@ -115,23 +116,23 @@ async function inConflict(yard: Yard, before: Run): Promise<Run> {
     '  By taking both.',
     'say Took both.',
   )
-  const comment = await yard.host.ask(`/api/pulls/plain/${pullOf(yard, before)?.number}/comment`, {
+  const comment = await system.host.ask(`/api/pulls/plain/${pullOf(system, before)?.number}/comment`, {
     method: 'POST',
     body: { body: asked },
   })
   expect(comment.status).toBe(200)
   await anotherSecond()
-  const eventsBefore = await yard.events(before)
-  const run = await followedUp(yard, before)
+  const eventsBefore = await system.events(before)
+  const run = await followedUp(system, before)
   expect([run.status, run.error]).toEqual(['completed', undefined])
   const branch = run.result?.branch ?? ''
-  expect(yard.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
-  expect(yard.commits('plain', branch)).toEqual(['Say it otherwise'])
-  expect(pushesOf(yard, run)).toBe(2)
-  const [, said, ...others] = saidOn(yard, run)
+  expect(system.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
+  expect(system.commits('plain', branch)).toEqual(['Say it otherwise'])
+  expect(pushesOf(system, run)).toBe(2)
+  const [, said, ...others] = saidOn(system, run)
   expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
   expect(said).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
-  const events = (await yard.events(run)).slice(eventsBefore.length)
+  const events = (await system.events(run)).slice(eventsBefore.length)
   expect(events.some(({ type }) => type === 'agent')).toBe(true)
   expect(run.result?.artifacts).toContain('how.md')
   costsMore(before, run)
@@ -155,12 +156,12 @@ function costsMore(before: Run, run: Run): void {
 }
 
 /** What we have said ourselves calls for nothing, and what people said is answered. */
-async function nothingToDo(yard: Yard, before: Run): Promise<void> {
-  const run = await followedUp(yard, before)
+async function nothingToDo(system: Yard, before: Run): Promise<void> {
+  const run = await followedUp(system, before)
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
-  expect(pushesOf(yard, run)).toBe(2)
-  expect(logOf(await yard.events(run))).toContain('there is nothing for an agent to do')
-  const said = saidOn(yard, run)
+  expect(pushesOf(system, run)).toBe(2)
+  expect(logOf(await system.events(run))).toContain('there is nothing for an agent to do')
+  const said = saidOn(system, run)
   expect(said).toHaveLength(3)
   expect(said[2]).toMatch(/holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./)
 }
@@ -178,7 +179,7 @@ story(
   async () => {
     const names = ['fork', 'race', 'thread']
     const scene = await Followed.open(names, { local: true })
-    await scene.yard.online(1)
+    await scene.system.online(1)
     const runs = new Map((await scene.opened(names, LAMP)).map((run) => [run.ticket.repo ?? '', run]))
     const runOf = (name: string) => runs.get(name) as Run
     for (const name of names) await scene.onBase(name, { other: 'of main\n' })
@@ -187,8 +188,8 @@ story(
       overtaken(scene, runOf('race')),
       addressed(scene, runOf('thread')),
     ])
-    await scene.yard.deserted()
-    expect(scene.yard.leaks()).toEqual([])
+    await scene.system.deserted()
+    expect(scene.system.leaks()).toEqual([])
     expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
   },
 )
@@ -196,7 +197,7 @@ story(
 async function toItsFork(scene: Followed, before: Run): Promise<void> {
   const fork = await scene.fromFork('fork', REVIEWER)
   await scene.followUp(before)
-  isCompleted(await scene.yard.ends(identifierOf('fork')))
+  isCompleted(await scene.system.ends(identifierOf('fork')))
   // What it was forked with is not counted.
   expect(scene.stood('fork', fork)).toHaveLength(1)
   expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
@@ -213,7 +214,7 @@ async function overtaken(scene: Followed, before: Run): Promise<void> {
   await until('it is about to push', hold.isThere, TEST_MS_MAX)
   const theirs = await scene.onBranch('race', { theirs: 'theirs\n' })
   hold.release()
-  isCompleted(await scene.yard.ends(identifierOf('race')))
+  isCompleted(await scene.system.ends(identifierOf('race')))
   expect(scene.stood('race')).toEqual([expect.any(String), theirs, expect.any(String)])
   expect(scene.commits('race')).toHaveLength(3)
   expect([scene.shown('race', 'theirs'), scene.shown('race', 'other')]).toEqual(['theirs', 'of main'])
@@ -231,7 +232,7 @@ async function addressed(scene: Followed, before: Run): Promise<void> {
     body: please('write lamp', '  one', '  2', 'say Now 2.'),
   })
   await scene.followUp(before)
-  isCompleted(await scene.yard.ends(identifierOf('thread')))
+  isCompleted(await scene.system.ends(identifierOf('thread')))
   expect([scene.stood('thread').length, scene.shown('thread', 'lamp')]).toEqual([2, 'one\n2'])
   expect(scene.comments('thread')).toEqual([expect.stringContaining('Now 2.')])
 }
@@ -240,17 +241,17 @@ async function addressed(scene: Followed, before: Run): Promise<void> {
 
 story('its sandbox is used where it is kept, waited for, and done without once it is gone', async () => {
   const scene = await Followed.open(['home'])
-  const { yard } = scene
-  const keeper = await yard.enrol()
+  const { system } = scene
+  const keeper = await system.enrol()
   const [first] = (await scene.opened(['home'], LAMP)) as [Run]
-  await yard.enrol()
+  await system.enrol()
   await scene.onBase('home', { other: 'of main\n' })
-  const secret = join(yard.sandboxOf(first) ?? '', 'home', 'of-the-run')
+  const secret = join(system.sandboxOf(first) ?? '', 'home', 'of-the-run')
   writeFileSync(secret, '')
 
   scene.say('home', please('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
   await scene.followUp(first)
-  const second = await scene.yard.ends(identifierOf('home'))
+  const second = await scene.system.ends(identifierOf('home'))
   isCompleted(second)
   expect([second.sandbox.workerId, second.agentSessionId]).toEqual([
     first.sandbox.workerId,
@@ -259,16 +260,16 @@ story('its sandbox is used where it is kept, waited for, and done without once i
 
   keeper.process.kill('SIGKILL')
   await keeper.exit
-  await yard.online(1)
+  await system.online(1)
   await scene.onBase('home', { other: 'of main, later\n' })
   scene.say('home', please('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
   const { id } = await scene.followUp(second)
-  const waits = await yard.runIs('HOME', 'waiting', ({ queueReason }) =>
+  const waits = await system.runIs('HOME', 'waiting', ({ queueReason }) =>
     /holds the sandbox/.test(queueReason ?? ''),
   )
   expect(waits.status).toBe('queued')
-  await yard.host.ask(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
-  const third = await scene.yard.ends(identifierOf('home'))
+  await system.host.ask(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
+  const third = await scene.system.ends(identifierOf('home'))
   isCompleted(third)
   expect(third.id).toBe(id)
   expect(third.sandbox.workerId).not.toBe(second.sandbox.workerId)
@@ -276,5 +277,5 @@ story('its sandbox is used where it is kept, waited for, and done without once i
   expect(labelsOf(third)).toEqual(['run', 'follow-up 1', 'follow-up 2'])
   expect(scene.shown('home', 'lamp')).toBe('one\ntwo\nthree\nfour')
   expect([scene.stood('home').length, scene.comments('home').length]).toEqual([3, 2])
-  await yard.deserted()
+  await system.deserted()
 })

@@ -425,7 +425,7 @@ function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T
 let current: Story | undefined
 afterEach(() => current?.end())
 
-async function tell(seed: number): Promise<void> {
+async function body(seed: number): Promise<void> {
   const story = new Story(seed)
   current = story
   await story.begin()
@@ -470,7 +470,7 @@ for (let n = 0; n < STORIES; n++) {
     `${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`,
     async () => {
       try {
-        await tell(seed)
+        await body(seed)
       } catch (error) {
         const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
         throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)

@@ -21,7 +21,7 @@ const PATCHERS = 4
 const COUNTS_A_CYCLE = 1_050
 const PATCHES_A_CYCLE = 0.25
 /** To look at the lines of a host that never rests is dear. */
-const LOOK_EVERY_MS = 50
+const POLL_EVERY_MS = 50
 const WORK_MS_MAX = 60_000
 
 interface Known {
@@ -58,7 +58,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   try {
     await pause(50 + random.below(250))
     const isDone = () => isShareDone(host.lines, known, round + 1)
-    await until('its share of the work to be done', isDone, WORK_MS_MAX, LOOK_EVERY_MS)
+    await until('its share of the work to be done', isDone, WORK_MS_MAX, POLL_EVERY_MS)
   } finally {
     alive = false
     host.process.kill('SIGKILL')

@@ -23,8 +23,8 @@ const DAY_MS = 86_400_000
 const GRACE_MS = 1_800_000
 const WORK = [`run ${GATE}`, 'write a.txt', '  a', 'commit A']
 
-function story(title: string, tell: () => Promise<void>): void {
-  test(title, tell, TEST_MS_MAX)
+function story(title: string, body: () => Promise<void>): void {
+  test(title, body, TEST_MS_MAX)
 }
 
 /** The client ids that the fakes know, as a person enters them who has an application of his own. */

@@ -8,9 +8,9 @@ import type { PullDetail, PullListResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import { STORY_WAIT_MS } from '../support/dashboard-client.ts'
 import { Watching } from '../support/fault-matcher.ts'
-import { type Faults, noFaults } from '../support/github/faults.ts'
+import { type GithubFaults, noFaults } from '../support/github/faults.ts'
 import type { GraphFault } from '../support/linear/faults.ts'
-import type { IssueRow } from '../support/linear/world.ts'
+import type { IssueRow } from '../support/linear/rows.ts'
 import { GATE, isOver } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
 import { until } from '../support/real-files.ts'
@@ -22,8 +22,8 @@ const QUIET_MS = 2_500
 const STATES = { startedState: 'In Progress', reviewState: 'In Review' } as const
 const PULL = '/api/pulls/app/1'
 
-function story(title: string, tell: () => Promise<void>): void {
-  test(title, tell, TEST_MS_MAX)
+function story(title: string, body: () => Promise<void>): void {
+  test(title, body, TEST_MS_MAX)
 }
 
 /** What a ticket asks of the scripted agent. */
@@ -157,7 +157,7 @@ describe('a run', () => {
   story('opens its pull request once, whatever becomes of the first tries', async () => {
     const crossing = await connected()
     const { faults } = crossing.github
-    const tries: readonly (readonly [string, Partial<Faults>])[] = [
+    const tries: readonly (readonly [string, Partial<GithubFaults>])[] = [
       ['a gateway’s page', { badGateway: true }],
       ['nothing', { reset: true }],
       ['that it was too much at once', { secondary: { status: 403, retryAfterSeconds: 1 } }],

@@ -15,22 +15,22 @@ import { filesBelow } from '../support/secret-sweep.ts'
 const TEST_MS_MAX = 300_000
 const LONG = process.env.LONG_CUTS === '1'
 
-function story(title: string, tell: () => Promise<void>): void {
-  test(title, tell, TEST_MS_MAX)
+function story(title: string, body: () => Promise<void>): void {
+  test(title, body, TEST_MS_MAX)
 }
 
-async function yardWithWorker(options: Parameters<typeof Yard.open>[0] = {}): Promise<Yard> {
-  const yard = await Yard.open({ local: true, ...options })
-  await yard.online(1)
-  return yard
+async function startSystem(options: Parameters<typeof Yard.open>[0] = {}): Promise<Yard> {
+  const system = await Yard.open({ local: true, ...options })
+  await system.online(1)
+  return system
 }
 
 /** Every file below, with its path from there. */
 const filesIn = (folder: string): Map<string, string> =>
   new Map(filesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
 
-async function artifact(yard: Yard, { id }: Run, name: string): Promise<Buffer> {
-  const { url, token } = await yard.host.launched()
+async function artifact(system: Yard, { id }: Run, name: string): Promise<Buffer> {
+  const { url, token } = await system.host.launched()
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`${url}/api/runs/${id}/artifacts/${name}`, { headers })
   expect(response.status).toBe(200)
@@ -42,13 +42,13 @@ const logOf = (events: readonly RunEvent[]): string =>
 const typesOf = (events: readonly RunEvent[]): Set<string> => new Set(events.map(({ type }) => type))
 
 /** What was said inside, as the agent keeps it itself. */
-const transcriptOf = (yard: Yard, run: Run): string =>
-  [...filesIn(join(yard.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
+const transcriptOf = (system: Yard, run: Run): string =>
+  [...filesIn(join(system.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
 
 describe('a run that does everything', () => {
   story('leaves a pull request, its costs, usage, artifacts, memories and a diff', async () => {
-    const yard = await yardWithWorker()
-    yard.ticket('ENG-1', [
+    const system = await startSystem()
+    system.ticket('ENG-1', [
       'say I look around.',
       'subagent a second opinion',
       'write src/hello.txt',
@@ -62,18 +62,18 @@ describe('a run that does everything', () => {
       'commit Say hello',
       'say It says hello now.',
     ])
-    const run = await yard.ends('ENG-1')
+    const run = await system.ends('ENG-1')
     expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
-    const events = await yard.events(run)
-    await pullIsRight(yard, run)
-    costsAreRight(yard, run, events)
+    const events = await system.events(run)
+    await pullIsRight(system, run)
+    costsAreRight(system, run, events)
     expect([...(run.result?.artifacts ?? [])].sort()).toEqual(['noise.bin', 'report.md'])
-    expect((await artifact(yard, run, 'report.md')).toString()).toBe('# All is well\n')
+    expect((await artifact(system, run, 'report.md')).toString()).toBe('# All is well\n')
     const branch = run.result?.branch ?? ''
-    const noise = execFileSync('git', ['-C', yard.bare('plain'), 'show', `${branch}:noise.bin`], {
+    const noise = execFileSync('git', ['-C', system.bare('plain'), 'show', `${branch}:noise.bin`], {
       maxBuffer: 2 ** 24,
     })
-    expect((await artifact(yard, run, 'noise.bin')).equals(noise)).toBe(true)
+    expect((await artifact(system, run, 'noise.bin')).equals(noise)).toBe(true)
     expect(logOf(events)).toMatch(/src\/hello\.txt[\s\S]*\+/)
     expect(typesOf(events)).toEqual(new Set(['status', 'log', 'agent', 'artifact', 'cost']))
     expect(events.flatMap((event) => (event.type === 'status' ? [event.to] : []))).toEqual([
@@ -83,13 +83,13 @@ describe('a run that does everything', () => {
       'finalizing',
       'completed',
     ])
-    await nextRunKnows(yard)
-    expect(yard.leaks()).toEqual([])
+    await nextRunKnows(system)
+    expect(system.leaks()).toEqual([])
   })
 })
 
-async function pullIsRight(yard: Yard, { result, prUrl }: Run): Promise<void> {
-  const [pull, ...others] = yard.pulls('plain')
+async function pullIsRight(system: Yard, { result, prUrl }: Run): Promise<void> {
+  const [pull, ...others] = system.pulls('plain')
   expect(others).toEqual([])
   expect(pull).toMatchObject({ headBranch: 'switchyard/eng-1', baseBranch: 'main', state: 'open' })
   expect(pull?.title).toContain('About ENG-1')
@@ -99,11 +99,11 @@ async function pullIsRight(yard: Yard, { result, prUrl }: Run): Promise<void> {
     'It says hello now.',
     prUrl,
   ])
-  expect(yard.commits('plain', 'switchyard/eng-1')).toEqual(['Say hello'])
-  expect(yard.git('plain', 'show', 'switchyard/eng-1:src/hello.txt')).toBe('Hello!')
+  expect(system.commits('plain', 'switchyard/eng-1')).toEqual(['Say hello'])
+  expect(system.git('plain', 'show', 'switchyard/eng-1:src/hello.txt')).toBe('Hello!')
 }
 
-function costsAreRight(yard: Yard, run: Run, events: readonly RunEvent[]): void {
+function costsAreRight(system: Yard, run: Run, events: readonly RunEvent[]): void {
   expect(run.costs).toHaveLength(1)
   const told = events.flatMap((event) => (event.type === 'cost' ? [event.entry] : []))
   expect(told.map(({ outputTokens }) => outputTokens)).toEqual(
@@ -111,22 +111,22 @@ function costsAreRight(yard: Yard, run: Run, events: readonly RunEvent[]): void 
   )
   expect(run.costTotals?.outputTokens).toBeGreaterThan(0)
   expect(run.costTotals?.byModel.map(({ model }) => model).sort()).toEqual(['scripted-1', 'scripted-1-mini'])
-  const archived = filesIn(join(yard.dataDir, 'usage'))
+  const archived = filesIn(join(system.dataDir, 'usage'))
   const sessions = [...archived.keys()].filter((path) => path.includes(run.agentSessionId ?? 'none'))
   // The session itself, and the second model's.
   expect(sessions).toHaveLength(2)
   for (const text of archived.values()) expect(text).not.toMatch(/hello|squeaks|Please|opinion/i)
 }
 
-async function nextRunKnows(yard: Yard): Promise<void> {
-  const { repos } = (await yard.host.ask('/api/memories')).body as MemoriesResponse
+async function nextRunKnows(system: Yard): Promise<void> {
+  const { repos } = (await system.host.ask('/api/memories')).body as MemoriesResponse
   expect(repos['acme/plain']?.map(({ text, ident }) => [text, ident])).toEqual([
     ['The gate squeaks on Mondays', 'ENG-1'],
   ])
-  yard.ticket('ENG-2', ['say Nothing to do.'])
-  const next = await yard.ends('ENG-2')
-  expect(transcriptOf(yard, next)).toContain('The gate squeaks on Mondays')
-  expect([next.status, next.prUrl, yard.pulls('plain').length]).toEqual(['completed', undefined, 1])
+  system.ticket('ENG-2', ['say Nothing to do.'])
+  const next = await system.ends('ENG-2')
+  expect(transcriptOf(system, next)).toContain('The gate squeaks on Mondays')
+  expect([next.status, next.prUrl, system.pulls('plain').length]).toEqual(['completed', undefined, 1])
   expect(next.result?.summary).toContain('there is no pull request')
 }
 
@@ -142,100 +142,100 @@ describe('an agent that does not come to an end', () => {
   story(
     'because it fails, in whatever way: the run fails with its reason, and nothing is published',
     async () => {
-      const yard = await yardWithWorker()
-      for (const [name, lines] of failing) yard.ticket(name, ['write a.txt', '  a', 'commit A', ...lines])
+      const system = await startSystem()
+      for (const [name, lines] of failing) system.ticket(name, ['write a.txt', '  a', 'commit A', ...lines])
       for (const [name, , error] of failing) {
-        const run = await yard.ends(name)
+        const run = await system.ends(name)
         expect([name, run.status]).toEqual([name, 'failed'])
         expect(run.error).toMatch(error)
         expect(run.sandbox.retainedUntil).toBeDefined()
       }
-      const limited = await yard.events((await yard.run('LIMIT-1')) as Run)
+      const limited = await system.events((await system.run('LIMIT-1')) as Run)
       const limit = limited.find((event) => event.type === 'limit')
       expect(limit).toMatchObject({ provider: 'agentA', resetsAt: expect.any(String) })
-      expect([yard.branches('plain'), yard.pulls('plain')]).toEqual([[], []])
+      expect([system.branches('plain'), system.pulls('plain')]).toEqual([[], []])
     },
   )
 
   story(
     'because it takes too long, too many turns or too much money: it is ended, and says which',
     async () => {
-      const yard = await yardWithWorker({ sandbox: { maxRunMinutes: 0.05 } })
-      const change = (patch: object) => yard.host.ask('/api/settings', { method: 'PUT', body: { patch } })
-      yard.ticket('SLOW-1', ['say I begin.', 'hang deaf'])
-      expect((await yard.ends('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
+      const system = await startSystem({ sandbox: { maxRunMinutes: 0.05 } })
+      const change = (patch: object) => system.host.ask('/api/settings', { method: 'PUT', body: { patch } })
+      system.ticket('SLOW-1', ['say I begin.', 'hang deaf'])
+      expect((await system.ends('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
       await change({ sandbox: { maxRunMinutes: null }, agent: { maxTurns: 2 } })
-      yard.ticket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
-      expect((await yard.ends('TURNS-1')).error).toMatch(/turns/)
+      system.ticket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
+      expect((await system.ends('TURNS-1')).error).toMatch(/turns/)
       await change({ agent: { maxTurns: null, maxCostUsd: 0.0001 } })
-      yard.ticket('COST-1', ['run true', 'run true', 'run true', 'run true'])
-      expect((await yard.ends('COST-1')).error).toMatch(/maxCostUsd|budget/i)
+      system.ticket('COST-1', ['run true', 'run true', 'run true', 'run true'])
+      expect((await system.ends('COST-1')).error).toMatch(/maxCostUsd|budget/i)
       for (const name of ['SLOW-1', 'TURNS-1', 'COST-1']) {
-        const run = await yard.run(name)
+        const run = await system.run(name)
         expect([name, run?.status, run?.costs.length]).toEqual([
           name,
           'failed',
           name === 'SLOW-1' ? run?.costs.length : 1,
         ])
       }
-      await yard.deserted()
+      await system.deserted()
     },
   )
 
-  const long: typeof story = (title, tell) => (LONG ? story(title, tell) : test.skip(title, tell))
+  const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
   long('because it prints nothing any more and counts as stalled', async () => {
-    const yard = await Yard.open()
-    await yard.enrol(['--stall-minutes', '1'])
-    yard.ticket('STALL-1', ['hang'])
-    expect((await yard.ends('STALL-1', 120_000)).error).toMatch(/printed nothing for 1 minute/)
+    const system = await Yard.open()
+    await system.enrol(['--stall-minutes', '1'])
+    system.ticket('STALL-1', ['hang'])
+    expect((await system.ends('STALL-1', 120_000)).error).toMatch(/printed nothing for 1 minute/)
   })
 })
 
 describe('what stays of a run', () => {
   story('its sandbox, until it is discarded; one that is at work is not', async () => {
-    const yard = await yardWithWorker()
-    yard.ticket('KEEP-1', ['write kept.txt', '  kept', 'commit Keep'])
-    const run = await yard.ends('KEEP-1')
-    const folder = yard.sandboxOf(run) ?? ''
+    const system = await startSystem()
+    system.ticket('KEEP-1', ['write kept.txt', '  kept', 'commit Keep'])
+    const run = await system.ends('KEEP-1')
+    const folder = system.sandboxOf(run) ?? ''
     expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
     expect(Date.parse(run.sandbox.retainedUntil ?? '')).toBeGreaterThan(Date.now() + 23 * 3_600_000)
-    yard.ticket('BUSY-1', [`run ${GATE}`])
-    const busy = await yard.reaches('BUSY-1', 'running')
-    const discard = ({ id }: Run) => yard.host.ask(`/api/runs/${id}/discard`, { method: 'POST' })
+    system.ticket('BUSY-1', [`run ${GATE}`])
+    const busy = await system.reaches('BUSY-1', 'running')
+    const discard = ({ id }: Run) => system.host.ask(`/api/runs/${id}/discard`, { method: 'POST' })
     expect((await discard(busy)).status).toBe(409)
     expect((await discard(run)).status).toBe(200)
     await until('its sandbox is gone', () => !existsSync(folder))
-    const keptUntil = (await yard.run('KEEP-1'))?.sandbox.retainedUntil ?? ''
+    const keptUntil = (await system.run('KEEP-1'))?.sandbox.retainedUntil ?? ''
     expect(Date.parse(keptUntil)).toBeLessThanOrEqual(Date.now())
-    await yard.atGate(busy)
-    yard.letGo(busy)
-    expect((await yard.ends('BUSY-1')).status).toBe('completed')
+    await system.atGate(busy)
+    system.letGo(busy)
+    expect((await system.ends('BUSY-1')).status).toBe('completed')
   })
 
   story('its sandbox is taken back at the next start once its time is over', async () => {
-    const yard = await Yard.open({ sandbox: { retentionHours: 1 / 3_600 } })
-    const worker = await yard.enrol()
-    yard.ticket('BRIEF-1', ['say Done.'])
-    const run = await yard.ends('BRIEF-1')
-    const folder = yard.sandboxOf(run) ?? ''
+    const system = await Yard.open({ sandbox: { retentionHours: 1 / 3_600 } })
+    const worker = await system.enrol()
+    system.ticket('BRIEF-1', ['say Done.'])
+    const run = await system.ends('BRIEF-1')
+    const folder = system.sandboxOf(run) ?? ''
     expect(existsSync(folder)).toBe(true)
     worker.process.kill('SIGTERM')
     await worker.exit
     await until('its time is over', () => Date.now() > Date.parse(run.sandbox.retainedUntil ?? ''))
-    yard.startWorker(worker.dataDir)
+    system.startWorker(worker.dataDir)
     await until('its sandbox is gone', () => !existsSync(folder))
   })
 
   story('a branch of its own, also when tickets are called nearly the same', async () => {
-    const yard = await yardWithWorker()
+    const system = await startSystem()
     const names = ['ENG-7', 'eng-7', 'Eng 7', 'ENG_7']
-    for (const name of names) yard.ticket(name, ['write a.txt', `  ${name}`, 'commit A'])
-    const runs = await Promise.all(names.map((name) => yard.ends(name)))
+    for (const name of names) system.ticket(name, ['write a.txt', `  ${name}`, 'commit A'])
+    const runs = await Promise.all(names.map((name) => system.ends(name)))
     const branches = runs.map(({ result }) => result?.branch ?? '')
     expect(new Set(branches).size).toBe(names.length)
     expect(branches[0]).toBe('switchyard/eng-7')
-    expect([...branches].sort()).toEqual(yard.branches('plain'))
-    expect(branches.map((branch) => yard.git('plain', 'show', `${branch}:a.txt`))).toEqual(names)
-    expect(yard.pulls('plain')).toHaveLength(names.length)
+    expect([...branches].sort()).toEqual(system.branches('plain'))
+    expect(branches.map((branch) => system.git('plain', 'show', `${branch}:a.txt`))).toEqual(names)
+    expect(system.pulls('plain')).toHaveLength(names.length)
   })
 })

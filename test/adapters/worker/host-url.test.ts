@@ -13,8 +13,8 @@ describe('where a worker dials', () => {
     ['wss://host.example/yard/ws/worker', 'wss://host.example/yard/ws/worker'],
     ['https://[2001:db8::7]:4401', 'wss://[2001:db8::7]:4401/ws/worker'],
     ['HTTPS://Host.Example', 'wss://host.example/ws/worker'],
-  ])('%s', (said, url) => {
-    expect(parseHostUrl(said, false)).toMatchObject({ ok: true, value: { url, exposed: false } })
+  ])('%s', (text, url) => {
+    expect(parseHostUrl(text, false)).toMatchObject({ ok: true, value: { url, exposed: false } })
   })
 
   test.each([
@@ -25,8 +25,8 @@ describe('where a worker dials', () => {
     ['a password', 'https://me:secret@host.example', 'user or a password'],
     ['a query', 'https://host.example/?a=b', 'end with its path'],
     ['a fragment', 'https://host.example/#a', 'end with its path'],
-  ])('not %s', (_what, said, fault) => {
-    const answer = parseHostUrl(said, true)
+  ])('not %s', (_what, text, fault) => {
+    const answer = parseHostUrl(text, true)
     expect(answer.ok ? '' : answer.refusal.message).toContain(fault)
     expect(JSON.stringify(answer)).not.toContain('secret')
   })
@@ -38,9 +38,9 @@ describe('where a worker dials', () => {
     'http://localhost.evil.example',
     'http://[::ffff:127.0.0.1]:1',
     'http://0.0.0.0:4400',
-  ])('%s is beyond this machine: not without encryption, unless asked for by name', (said) => {
-    const refused = parseHostUrl(said, false)
+  ])('%s is beyond this machine: not without encryption, unless asked for by name', (text) => {
+    const refused = parseHostUrl(text, false)
     expect(refused.ok ? '' : refused.refusal.message).toContain('--insecure')
-    expect(parseHostUrl(said, true)).toMatchObject({ ok: true, value: { exposed: true, loopback: false } })
+    expect(parseHostUrl(text, true)).toMatchObject({ ok: true, value: { exposed: true, loopback: false } })
   })
 })

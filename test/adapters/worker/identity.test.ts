@@ -37,8 +37,8 @@ function place(token?: string) {
     if (!opened.ok) throw new Error(opened.refusal.message)
     return opened.value
   }
-  const said = () => log.lines.map(({ level, message }) => `${level}: ${message}`)
-  return { ...files, log, open, said }
+  const messages = () => log.lines.map(({ level, message }) => `${level}: ${message}`)
+  return { ...files, log, open, messages }
 }
 
 describe('a pairing token', () => {
@@ -82,16 +82,16 @@ describe('a pairing token', () => {
   })
 
   test('that the host refused is left where it is, and named', async () => {
-    const { open, tokenFile, said } = place(TOKEN)
+    const { open, tokenFile, messages } = place(TOKEN)
     const identity = await open()
     await identity.deletePairingToken()
     expect(identity.pairingToken()).toBeUndefined()
     expect(existsSync(tokenFile)).toBe(true)
-    expect(said()).toEqual([expect.stringContaining('refused the pairing token')])
+    expect(messages()).toEqual([expect.stringContaining('refused the pairing token')])
   })
 
   test('that can’t be deleted costs nobody the credential', async () => {
-    const { open, said } = place(TOKEN)
+    const { open, messages } = place(TOKEN)
     const identity = await open({
       deleteFile: async () => {
         throw new Error('EPERM: not yours')
@@ -99,7 +99,7 @@ describe('a pairing token', () => {
     })
     await identity.saveCredential(credential)
     expect(identity.credential()).toEqual(credential)
-    expect(said()).toEqual([expect.stringContaining('delete it by hand')])
+    expect(messages()).toEqual([expect.stringContaining('delete it by hand')])
   })
 
   test('whose file is gone is no trouble: it was redeemed before', async () => {
@@ -108,10 +108,10 @@ describe('a pairing token', () => {
   })
 
   test('that others can read is taken, with a warning', async () => {
-    const { open, tokenFile, said } = place(TOKEN)
+    const { open, tokenFile, messages } = place(TOKEN)
     chmodSync(tokenFile, 0o644)
     expect((await open()).pairingToken()).toBe(TOKEN)
-    expect(said()).toEqual([expect.stringContaining('chmod 600')])
+    expect(messages()).toEqual([expect.stringContaining('chmod 600')])
   })
 
   test.each<[string, (path: string) => void, RegExp]>([
@@ -199,22 +199,22 @@ describe('a credential', () => {
     ['is no object', (path) => writeFileSync(path, 'null')],
     ['is a link', (path) => symlinkSync('/etc/hostname', path)],
   ])('that %s is not thrown away: the person is told', async (_what, put) => {
-    const { open, credentialFile, tokenFile, said } = place()
+    const { open, credentialFile, tokenFile, messages } = place()
     put(credentialFile)
     await expect(open()).rejects.toThrow(/credential\.json can't be used: .*--token-file/)
     expect(existsSync(credentialFile)).toBe(true)
     writeFileSync(tokenFile, TOKEN, { mode: 0o600 })
     const identity = await open()
-    expect(said()).toEqual([expect.stringContaining('enrolling again')])
+    expect(messages()).toEqual([expect.stringContaining('enrolling again')])
     if (_what === 'is a link') unlinkSync(credentialFile)
     await identity.saveCredential(credential)
     expect((await open()).credential()).toEqual(credential)
   })
 
   test('shown to another host than it was got from is worth a warning', async () => {
-    const { open, said } = place(TOKEN)
+    const { open, messages } = place(TOKEN)
     await (await open()).saveCredential(credential)
     await open({ host: 'other.example' })
-    expect(said()).toEqual([expect.stringContaining('enrolled under another address')])
+    expect(messages()).toEqual([expect.stringContaining('enrolled under another address')])
   })
 })

@@ -5,7 +5,16 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { FollowUpStart } from '../../../../worker/git/git-ports.ts'
-import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import {
+  aJob,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  type RunFixture,
+  refusalOf,
+} from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 
@@ -27,11 +36,11 @@ function aFollowUp(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): J
   })
 }
 
-const tipOf = (g: Ground, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
-const subjects = (g: Ground, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
+const tipOf = (g: GitFixture, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+const subjects = (g: GitFixture, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
 
 /** A person's commit on a branch, pushed. */
-function pushed(g: Ground, branch: string, file: string, text: string, subject: string): string {
+function pushed(g: GitFixture, branch: string, file: string, text: string, subject: string): string {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', branch, `origin/${branch}`)
   writeFileSync(join(g.person, file), text)
@@ -42,7 +51,7 @@ function pushed(g: Ground, branch: string, file: string, text: string, subject: 
 }
 
 /** A person's merge into the pull request's branch, with something changed by hand where `file` is given. */
-function merged(g: Ground, from: string, file?: string, text = ''): string {
+function merged(g: GitFixture, from: string, file?: string, text = ''): string {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
   git(g.person, 'merge', '-q', '--no-ff', '--no-commit', `origin/${from}`)
@@ -54,8 +63,8 @@ function merged(g: Ground, from: string, file?: string, text = ''): string {
 }
 
 /** A pull request with one commit, whose base has moved on by one. */
-function drifted(): Ground {
-  const g = ground()
+function drifted(): GitFixture {
+  const g = createGitFixture()
   git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
   pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
   pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
@@ -63,23 +72,28 @@ function drifted(): Ground {
 }
 
 /** Both have changed the same line. */
-function clashing(): Ground {
-  const g = ground()
+function clashing(): GitFixture {
+  const g = createGitFixture()
   git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
   pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
   pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
   return g
 }
 
-async function begun(g: Ground, run: Bench, job = aFollowUp(), isRetained = false): Promise<FollowUpStart> {
+async function begun(
+  g: GitFixture,
+  run: RunFixture,
+  job = aFollowUp(),
+  isRetained = false,
+): Promise<FollowUpStart> {
   return got(
     await g.sources.followUps.begin({ job, folders: run.folders, sandbox: run.sandbox, isRetained }, never),
   )
 }
 
 function push(
-  g: Ground,
-  run: Bench,
+  g: GitFixture,
+  run: RunFixture,
   from: FollowUpStart,
   job = aFollowUp(),
   fence: () => boolean = () => true,
@@ -114,7 +128,7 @@ describe('from the branch to the newest base', () => {
   })
 
   test('one that holds the newest base already, and to which nothing was added, is left alone', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
     const run = g.run()
@@ -171,7 +185,7 @@ describe('from the branch to the newest base', () => {
   )
 
   test('what a person changed by hand in a merge is not lost with the merge', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
     pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
@@ -206,7 +220,7 @@ describe('from the branch to the newest base', () => {
   })
 
   test('a branch of another history is refused', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'checkout', '-q', '--orphan', 'alone')
     git(g.person, 'commit', '-q', '-m', 'Alone')
     git(g.person, 'push', '-q', 'origin', `alone:${BRANCH}`)
@@ -268,7 +282,7 @@ describe('a conflict', () => {
   })
 
   test('markers that were there before hold nothing up', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     pushed(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
     pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
@@ -366,7 +380,7 @@ describe('a push that is overtaken', () => {
   })
 
   /** As an agent does that was given the code host's token. */
-  const pushesItself = (g: Ground, run: Bench, commit = 'HEAD') =>
+  const pushesItself = (g: GitFixture, run: RunFixture, commit = 'HEAD') =>
     git(
       run.folders.work,
       '-c',
@@ -397,7 +411,7 @@ describe('a push that is overtaken', () => {
   })
 
   test('by a person who took commits back leaves them out', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     const retained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
     pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
@@ -551,7 +565,7 @@ describe('carried out once more', () => {
 
 /** A pull request from `main` of a fork, whose base has moved on by one. */
 function forked() {
-  const g = ground()
+  const g = createGitFixture()
   const fork = join(g.folder, 'codehost/bo/lamps.git')
   mkdirSync(join(g.folder, 'codehost/bo'), { recursive: true })
   execFileSync('git', ['clone', '-q', '--bare', g.remote, fork])

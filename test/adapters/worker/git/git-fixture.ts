@@ -57,7 +57,7 @@ export function git(folder: string, ...args: readonly string[]): string {
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trim()
 }
 
-export interface Ground {
+export interface GitFixture {
   readonly folder: string
   readonly codehost: CodeHost
   /** The repository as the code host has it. */
@@ -66,10 +66,10 @@ export interface Ground {
   readonly person: string
   readonly sources: GitSources
   /** A new run's folders and its sandbox. */
-  readonly run: () => Bench
+  readonly run: () => RunFixture
 }
 
-export interface Bench {
+export interface RunFixture {
   readonly folders: RunFolders
   readonly sandbox: SandboxRunner
   /** As the agent would; throws when it fails. */
@@ -78,7 +78,9 @@ export interface Bench {
 
 let runs = 0
 
-export function ground(more: Partial<GitSourcesOptions> & { readonly codehost?: CodeHost } = {}): Ground {
+export function createGitFixture(
+  more: Partial<GitSourcesOptions> & { readonly codehost?: CodeHost } = {},
+): GitFixture {
   const folder = passableFolder()
   const hostPath = join(folder, 'codehost')
   const remote = join(hostPath, 'ada/lamps.git')
@@ -102,10 +104,17 @@ export function ground(more: Partial<GitSourcesOptions> & { readonly codehost?: 
     codehostFor: (): Result<CodeHost> => yes(codehost),
     ...parts,
   })
-  return { folder, codehost, remote, person, sources, run: () => bench(join(folder, `run-${++runs}`)) }
+  return {
+    folder,
+    codehost,
+    remote,
+    person,
+    sources,
+    run: () => createRunFixture(join(folder, `run-${++runs}`)),
+  }
 }
 
-function bench(root: string): Bench {
+function createRunFixture(root: string): RunFixture {
   const sandboxUser = sandboxUserOf(OWN_NUMBERS + 200 + runs, machine)
   const made = (name: string, isSlots: boolean): string => {
     const path = join(root, name)

@@ -8,10 +8,19 @@ import { chmodSync, existsSync, linkSync, readdirSync, rmSync, symlinkSync, writ
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { CheckedOut, SandboxRunner } from '../../../../worker/git/git-ports.ts'
-import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import {
+  aJob,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  type RunFixture,
+  refusalOf,
+} from './git-fixture.ts'
 
-async function ready(): Promise<{ g: Ground; run: Bench; from: CheckedOut }> {
-  const g = ground()
+async function ready(): Promise<{ g: GitFixture; run: RunFixture; from: CheckedOut }> {
+  const g = createGitFixture()
   const run = g.run()
   return { g, run, from: got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never)) }
 }
@@ -102,7 +111,7 @@ describe('planted in the checkout', () => {
 })
 
 /** Git in the agent's checkout, from outside: only for what makes no use of its settings. */
-function owner(run: Bench, input: string, ...args: readonly string[]): Buffer {
+function owner(run: RunFixture, input: string, ...args: readonly string[]): Buffer {
   const env = {
     ...process.env,
     GIT_CONFIG_COUNT: '1',
@@ -114,7 +123,7 @@ function owner(run: Bench, input: string, ...args: readonly string[]): Buffer {
 
 describe('handed out in place of a bundle', () => {
   /** After the worker's own command inside, as something that the command left running would. */
-  const swapped = (run: Bench, swap: (bundle: string) => void): SandboxRunner => ({
+  const swapped = (run: RunFixture, swap: (bundle: string) => void): SandboxRunner => ({
     async run(command, options) {
       const result = await run.sandbox.run(command, options)
       swap(join(run.folders.exchange, 'work.bundle'))
@@ -122,7 +131,7 @@ describe('handed out in place of a bundle', () => {
     },
   })
 
-  const refusal = async (swap: (bundle: string, run: Bench) => void, script = 'echo work > work') => {
+  const refusal = async (swap: (bundle: string, run: RunFixture) => void, script = 'echo work > work') => {
     const { g, run, from } = await ready()
     await run.sh(script)
     const sandbox = swapped(run, (bundle) => swap(bundle, run))
@@ -170,12 +179,12 @@ describe('handed out in place of a bundle', () => {
     expect(await refusal(replaced(`# v2 git bundle\n${head} refs/switchyard/out\n\nPACK`))).toMatch(
       /^invalid: taking the agent’s work/,
     )
-    const other = (bundle: string, run: Bench) => writeFileSync(bundle, forged(run, head, '', '--all'))
+    const other = (bundle: string, run: RunFixture) => writeFileSync(bundle, forged(run, head, '', '--all'))
     expect(await refusal(other)).toMatch(/^invalid: .*no commit/)
   })
 
   /** As git would, but for what git would refuse. */
-  const forged = (run: Bench, head: string, wanted: string, ...args: readonly string[]): Buffer => {
+  const forged = (run: RunFixture, head: string, wanted: string, ...args: readonly string[]): Buffer => {
     const pack = owner(run, wanted, 'pack-objects', '--stdout', '-q', ...args)
     return Buffer.concat([Buffer.from(`# v2 git bundle\n${head} refs/switchyard/out\n\n`), pack])
   }
@@ -185,7 +194,7 @@ describe('handed out in place of a bundle', () => {
       tree=$(printf '100755 blob %s\\tpre-commit\\n' "$(echo x | git hash-object -w --stdin)" | git mktree)
       evil=$(printf '040000 tree %s\\t${name}\\n' "$tree" | git mktree)
       git update-ref refs/evil "$(git commit-tree "$evil" -p HEAD -m evil)"; echo work > work`
-    const swap = (bundle: string, run: Bench) => {
+    const swap = (bundle: string, run: RunFixture) => {
       const head = owner(run, '', 'rev-parse', 'refs/evil').toString().trim()
       writeFileSync(bundle, forged(run, head, `${head}\n^${head}~1\n`, '--revs'))
     }

@@ -22,19 +22,19 @@ import {
   type RemoteRepository,
 } from '../../../../worker/git/mirror-cache.ts'
 import { until } from '../../../support/real-files.ts'
-import { aJob, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import { aJob, createGitFixture, git, got, never, refusalOf } from './git-fixture.ts'
 
-interface Desk {
+interface CacheFixture {
   readonly cache: MirrorCache
-  readonly wanted: RemoteRepository
+  readonly repository: RemoteRepository
   readonly folder: string
   readonly calls: GitCall[]
   readonly person: string
   readonly remote: string
 }
 
-function hostApi(): Desk {
-  const { folder: root, remote, person } = ground()
+function createCacheFixture(): CacheFixture {
+  const { folder: root, remote, person } = createGitFixture()
   const real = createGit({ folder: join(root, 'git'), clock: realClock })
   const calls: GitCall[] = []
   const watched: Git = {
@@ -49,7 +49,14 @@ function hostApi(): Desk {
   }
   const folder = join(root, 'repositories')
   const cache = createMirrorCache({ folder, git: watched, clock: realClock, random: realRandom })
-  return { cache, folder, calls, person, remote, wanted: { name: 'ada/lamps', remote: { address: remote } } }
+  return {
+    cache,
+    folder,
+    calls,
+    person,
+    remote,
+    repository: { name: 'ada/lamps', remote: { address: remote } },
+  }
 }
 
 const tip = async (folder: string) => yes(git(folder, 'rev-parse', 'main'))
@@ -58,11 +65,11 @@ const packs = (folder: string) =>
   readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.pack'))
 
 test('it is made once, and then only brought up to date', async () => {
-  const { cache, wanted, person, folder, calls } = hostApi()
-  const first = got(await cache.use(wanted, never, tip))
+  const { cache, repository, person, folder, calls } = createCacheFixture()
+  const first = got(await cache.use(repository, never, tip))
   git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
   git(person, 'push', '-q', 'origin', 'main')
-  const second = got(await cache.use(wanted, never, tip))
+  const second = got(await cache.use(repository, never, tip))
   expect(second).not.toBe(first)
   expect(second).toBe(git(person, 'rev-parse', 'main'))
   expect(calls.filter(({ args }) => args[0] === 'init')).toHaveLength(1)
@@ -70,16 +77,16 @@ test('it is made once, and then only brought up to date', async () => {
 })
 
 test('one at a time uses a copy, in the order of asking; another repository’s is not waited for', async () => {
-  const { cache, wanted } = hostApi()
-  const other = hostApi()
+  const { cache, repository } = createCacheFixture()
+  const other = createCacheFixture()
   let inUse = 0
   const order: number[] = []
   const use = (number: number) =>
-    cache.use(wanted, never, async () => {
+    cache.use(repository, never, async () => {
       inUse += 1
       expect(inUse).toBe(1)
       order.push(number)
-      if (number === 0) got(await other.cache.use(other.wanted, never, tip))
+      if (number === 0) got(await other.cache.use(other.repository, never, tip))
       inUse -= 1
       return yes(undefined)
     })
@@ -88,20 +95,20 @@ test('one at a time uses a copy, in the order of asking; another repository’s 
 })
 
 test('whoever is stopped while waiting waits no longer, and holds nobody up', async () => {
-  const { cache, wanted } = hostApi()
+  const { cache, repository } = createCacheFixture()
   let release = () => {}
   const held = new Promise<void>((resolve) => {
     release = resolve
   })
   let isHeld = false
-  const first = cache.use(wanted, never, async () => {
+  const first = cache.use(repository, never, async () => {
     isHeld = true
     await held
     return yes('first')
   })
   const stop = new AbortController()
-  const second = cache.use(wanted, stop.signal, async () => yes('second'))
-  const third = cache.use(wanted, never, async () => yes('third'))
+  const second = cache.use(repository, stop.signal, async () => yes('second'))
+  const third = cache.use(repository, never, async () => yes('third'))
   await until('the first has it', () => isHeld)
   stop.abort()
   expect(refusalOf(await second)).toMatch(/^conflict: stopped while waiting/)
@@ -147,16 +154,16 @@ describe('what a crash or a bad disk left', () => {
       },
     ],
   ])('%s', async (_, damage) => {
-    const { cache, wanted, person } = hostApi()
-    got(await cache.use(wanted, never, tip))
+    const { cache, repository, person } = createCacheFixture()
+    got(await cache.use(repository, never, tip))
     git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
     git(person, 'push', '-q', 'origin', 'main', 'main:refs/heads/more')
-    damage(cache.folderOf(wanted))
-    expect(got(await cache.use(wanted, never, tip))).toBe(git(person, 'rev-parse', 'main'))
+    damage(cache.folderOf(repository))
+    expect(got(await cache.use(repository, never, tip))).toBe(git(person, 'rev-parse', 'main'))
   })
 
   test('damage that only the checkout finds is healed too', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const first = g.run()
     got(await g.sources.checkOut(aJob(), first.folders, first.sandbox, never))
     const folder = join(g.folder, 'worker/repositories')
@@ -171,7 +178,7 @@ describe('what a crash or a bad disk left', () => {
   })
 
   test('a copy that was taken back during the run is fetched again for collecting', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const run = g.run()
     const from = got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
     await run.sh('echo work > work')
@@ -183,7 +190,7 @@ describe('what a crash or a bad disk left', () => {
 describe('taking back', () => {
   test('happens by itself, an hour after the last time at the soonest', async () => {
     let later = 0
-    const g = ground({ clock: { ...realClock, now: () => Date.now() + later } })
+    const g = createGitFixture({ clock: { ...realClock, now: () => Date.now() + later } })
     const again = async () => {
       const run = g.run()
       got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
@@ -215,14 +222,14 @@ describe('taking back', () => {
       .reduce((sum, entry) => sum + statSync(join(entry.parentPath ?? entry.path, entry.name)).size, 0)
 
   test('the longest unused goes first, and no more than has to', async () => {
-    const { cache, wanted, folder, remote } = hostApi()
+    const { cache, repository, folder, remote } = createCacheFixture()
     const names = ['one', 'two', 'three']
     for (const [index, name] of names.entries()) {
-      const each = { name: `ada/${name}`, remote: wanted.remote }
+      const each = { name: `ada/${name}`, remote: repository.remote }
       got(await cache.use(each, never, tip))
       aged(cache.folderOf(each), (3 - index) * 600_000)
     }
-    expect(remote).toBe(wanted.remote.address)
+    expect(remote).toBe(repository.remote.address)
     const left = () =>
       readdirSync(folder)
         .map((name) => name.split('-')[2])
@@ -240,9 +247,9 @@ describe('taking back', () => {
   })
 
   test('many packs become one, and nothing is lost', async () => {
-    const { cache, wanted, person } = hostApi()
-    got(await cache.use(wanted, never, tip))
-    const copy = cache.folderOf(wanted)
+    const { cache, repository, person } = createCacheFixture()
+    got(await cache.use(repository, never, tip))
+    const copy = cache.folderOf(repository)
     for (let made = 0; made < 42; made++) {
       const hash = git(
         copy,
@@ -263,16 +270,16 @@ describe('taking back', () => {
     expect(packs(copy).length).toBeGreaterThan(40)
     await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, protectedMs: 0 })
     expect(packs(copy)).toHaveLength(1)
-    expect(got(await cache.use(wanted, never, tip))).toBe(git(person, 'rev-parse', 'main'))
+    expect(got(await cache.use(repository, never, tip))).toBe(git(person, 'rev-parse', 'main'))
   }, 240_000)
 })
 
 test('everything in a copy can be read by the user that a sandbox runs as, whatever the umask', async () => {
   const before = process.umask(0o077)
   try {
-    const { cache, wanted, folder } = hostApi()
-    got(await cache.use(wanted, never, tip))
-    const copy = cache.folderOf(wanted)
+    const { cache, repository, folder } = createCacheFixture()
+    got(await cache.use(repository, never, tip))
+    const copy = cache.folderOf(repository)
     const closed = readdirSync(copy, { withFileTypes: true, recursive: true })
       .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
       .filter((path) => (statSync(path).mode & 0o004) === 0)
@@ -285,8 +292,8 @@ test('everything in a copy can be read by the user that a sandbox runs as, whate
 })
 
 test('a repository that is gone is told of, and fetched no more often than once', async () => {
-  const { cache, wanted, calls } = hostApi()
-  const absent = { name: 'ada/absent', remote: { address: `${wanted.remote.address}.absent` } }
+  const { cache, repository, calls } = createCacheFixture()
+  const absent = { name: 'ada/absent', remote: { address: `${repository.remote.address}.absent` } }
   expect(refusalOf(await cache.use(absent, never, tip))).toMatch(
     /^unknown: fetching ada\/absent: there is no such repository/,
   )

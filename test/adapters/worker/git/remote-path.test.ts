@@ -4,16 +4,25 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import type { CheckedOut, CollectedWork } from '../../../../worker/git/git-ports.ts'
-import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import {
+  aJob,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  type RunFixture,
+  refusalOf,
+} from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 
-async function checkedOut(g: Ground, job = aJob()): Promise<{ run: Bench; from: CheckedOut }> {
+async function checkedOut(g: GitFixture, job = aJob()): Promise<{ run: RunFixture; from: CheckedOut }> {
   const run = g.run()
   return { run, from: got(await g.sources.checkOut(job, run.folders, run.sandbox, never)) }
 }
 
-async function collected(g: Ground, run: Bench, from: CheckedOut): Promise<CollectedWork> {
+async function collected(g: GitFixture, run: RunFixture, from: CheckedOut): Promise<CollectedWork> {
   return got(await g.sources.collect(aJob(), run.folders, run.sandbox, from))
 }
 
@@ -23,17 +32,23 @@ interface Publishing {
   readonly leaseId?: string
 }
 
-function publish(g: Ground, run: Bench, from: CheckedOut, work: CollectedWork, more: Publishing = {}) {
+function publish(
+  g: GitFixture,
+  run: RunFixture,
+  from: CheckedOut,
+  work: CollectedWork,
+  more: Publishing = {},
+) {
   const { fence = () => true, summary = 'Mended.', leaseId = 'ls-1' } = more
   const order = { job: aJob(), leaseId, folders: run.folders, from, collected: work, summary }
   return g.sources.publish(order, g.codehost, fence, never)
 }
 
-const pullsOf = (g: Ground) => join(g.folder, 'codehost/ada/lamps.pulls')
-const tipOf = (g: Ground, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+const pullsOf = (g: GitFixture) => join(g.folder, 'codehost/ada/lamps.pulls')
+const tipOf = (g: GitFixture, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
 
 test('from the base to a pull request', async () => {
-  const g = ground()
+  const g = createGitFixture()
   const { run, from } = await checkedOut(g)
   expect(from).toEqual({ base: tipOf(g, 'main') })
   expect(
@@ -65,7 +80,7 @@ test('from the base to a pull request', async () => {
 
 describe('the checkout', () => {
   test('stands on its own: nothing in it leads back to the worker', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run } = await checkedOut(g)
     expect(existsSync(join(run.folders.work, '.git/objects/info/alternates'))).toBe(false)
     expect(
@@ -75,7 +90,7 @@ describe('the checkout', () => {
   })
 
   test('has the whole history, and main to compare with', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run } = await checkedOut(g)
     expect(
       await run.sh('git rev-list --count HEAD; git diff --stat main; git rev-parse --is-shallow-repository'),
@@ -83,7 +98,7 @@ describe('the checkout', () => {
   })
 
   test('sees what was pushed a moment ago, and no longer what was deleted', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', 'main:refs/heads/old')
     await checkedOut(g)
     git(g.person, 'push', '-q', 'origin', ':refs/heads/old')
@@ -94,7 +109,7 @@ describe('the checkout', () => {
   })
 
   test('goes on from the branch that an earlier attempt left, with the work of both as the change', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const first = await checkedOut(g)
     await first.run.sh('echo first > first')
     got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
@@ -111,7 +126,7 @@ describe('the checkout', () => {
   })
 
   test('begins again from the base when all of the branch is in there', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
     const { run, from } = await checkedOut(g)
     expect(from).toEqual({ base: tipOf(g, 'main'), pushedBefore: tipOf(g) })
@@ -124,7 +139,7 @@ describe('the checkout', () => {
   test('works for a worker that keeps its files to itself', async () => {
     const before = process.umask(0o077)
     try {
-      const { run } = await checkedOut(ground())
+      const { run } = await checkedOut(createGitFixture())
       expect(await run.sh('cat lamp')).toBe('one')
     } finally {
       process.umask(before)
@@ -132,7 +147,7 @@ describe('the checkout', () => {
   })
 
   test('refuses what cannot be worked on, with a cure', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'checkout', '-q', '--orphan', 'strange')
     git(g.person, 'commit', '-q', '-m', 'Strange')
     git(g.person, 'push', '-q', 'origin', `strange:refs/heads/${BRANCH}`)
@@ -164,7 +179,7 @@ describe('the checkout', () => {
   })
 
   test('a stopped one ends soon', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const stop = new AbortController()
     stop.abort()
     const run = g.run()
@@ -175,8 +190,8 @@ describe('the checkout', () => {
 })
 
 describe('what an agent may leave', () => {
-  const left = async (script: string): Promise<{ g: Ground; work: CollectedWork; files: string }> => {
-    const g = ground()
+  const left = async (script: string): Promise<{ g: GitFixture; work: CollectedWork; files: string }> => {
+    const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh(script)
     const work = await collected(g, run, from)
@@ -243,7 +258,7 @@ describe('what an agent may leave', () => {
   })
 
   test('another history is refused, and says so', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('git checkout -q --orphan new; git commit -qm fresh')
     expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
@@ -252,7 +267,7 @@ describe('what an agent may leave', () => {
   })
 
   test('no repository any more', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('rm -rf .git')
     expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
@@ -261,7 +276,7 @@ describe('what an agent may leave', () => {
   })
 
   test('more than is taken', async () => {
-    const g = ground({ bundleBytesMax: 64 * 1024 })
+    const g = createGitFixture({ bundleBytesMax: 64 * 1024 })
     const { run, from } = await checkedOut(g)
     await run.sh('head -c 200000 /dev/urandom > large')
     expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
@@ -271,14 +286,14 @@ describe('what an agent may leave', () => {
 })
 
 describe('publishing', () => {
-  const ready = async (g: Ground) => {
+  const ready = async (g: GitFixture) => {
     const { run, from } = await checkedOut(g)
     await run.sh('echo more > more')
     return { run, from, work: await collected(g, run, from) }
   }
 
   test('twice is the same as once, whatever was lost in between', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const first = got(await publish(g, run, from, work))
     expect(got(await publish(g, run, from, work))).toEqual({ ...first, adopted: true })
@@ -286,7 +301,7 @@ describe('publishing', () => {
   })
 
   test('somebody who pushed meanwhile is not overwritten', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Theirs')
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
@@ -299,7 +314,7 @@ describe('publishing', () => {
   })
 
   test('what was pushed meanwhile and is part of the work, as by an agent that may push, is gone on from', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('echo one > one; git add one; git commit -qm one; echo two > two')
     const work = await collected(g, run, from)
@@ -309,7 +324,7 @@ describe('publishing', () => {
   })
 
   test('a branch that was deleted meanwhile is not made again', async () => {
-    const g = ground()
+    const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
     const { run, from, work } = await ready(g)
     git(g.remote, 'update-ref', '-d', `refs/heads/${BRANCH}`)
@@ -317,7 +332,7 @@ describe('publishing', () => {
   })
 
   test('without the lease nothing is pushed, and nothing opened', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     expect(refusalOf(await publish(g, run, from, work, { fence: () => false }))).toMatch(
       /^conflict: the lease is gone/,
@@ -333,7 +348,7 @@ describe('publishing', () => {
   })
 
   test('a pull request that is there is adopted, also one that comes while we open ours', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     let looks = 0
     const theirs = { number: 7, url: 'https://code.example/7', state: 'draft' as const }
@@ -356,7 +371,7 @@ describe('publishing', () => {
   })
 
   test('a hook of the code host that refuses is told of', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const hook = join(g.remote, 'hooks/pre-receive')
     writeFileSync(hook, '#!/bin/sh\necho "no pushes on Sundays" >&2\nexit 1\n', { mode: 0o755 })
@@ -366,7 +381,7 @@ describe('publishing', () => {
   })
 
   test('what the agent says cannot pass for the marker, nor hide it', async () => {
-    const g = ground()
+    const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const published = got(
       await publish(g, run, from, work, { summary: '<!-- switchyard run=x lease=y -->\u001b[2J <!--' }),

@@ -30,16 +30,16 @@ describe('an outage', () => {
   test('of some minutes is outlasted, and whoever looks is told once why', async () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 5)
-    const told: string[] = []
+    const lines: string[] = []
     const done = withRetries(
       { clock, random },
       undefined,
       attempt,
-      whilePublishing((line) => told.push(line)),
+      whilePublishing((line) => lines.push(line)),
     )
     await clock.advance(6 * MINUTE_MS)
     expect(got(await done)).toBe('done')
-    expect(told).toEqual([`${AWAY}; trying again for up to 10 minutes`, 'it worked after 5 minutes'])
+    expect(lines).toEqual([`${AWAY}; trying again for up to 10 minutes`, 'it worked after 5 minutes'])
     expect(asked()).toBeLessThan(30)
   })
 
@@ -76,8 +76,8 @@ describe('an outage', () => {
 
   test('of a moment is nobody’s business, and what lasts is not tried again', async () => {
     const clock = new ManualClock()
-    const told: string[] = []
-    const endurance = whilePublishing((line) => told.push(line))
+    const lines: string[] = []
+    const endurance = whilePublishing((line) => lines.push(line))
     const { attempt } = outage(clock, 0.05)
     const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(MINUTE_MS)
@@ -89,7 +89,7 @@ describe('an outage', () => {
     expect(refusalOf(await withRetries({ clock, random }, undefined, lasting, endurance))).toBe(
       'forbidden: no',
     )
-    expect(told).toEqual([])
+    expect(lines).toEqual([])
   })
 })
 
@@ -109,14 +109,14 @@ describe('a pause that the other side asks for', () => {
   test('is kept, however long the trying itself may take, and told with its end', async () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
-    const told: string[] = []
-    const endurance = whilePublishing((line) => told.push(line))
+    const lines: string[] = []
+    const endurance = whilePublishing((line) => lines.push(line))
     const until = new Date(clock.now() + 60 * MINUTE_MS).toISOString().slice(0, 16)
     const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(61 * MINUTE_MS)
     expect(got(await done)).toBe('done')
     expect(early()).toBe(1)
-    expect(told).toEqual([
+    expect(lines).toEqual([
       expect.stringMatching(`^too often; waiting until ${until}.*, as the other side asks$`),
       'it worked after 60 minutes',
     ])
@@ -209,9 +209,9 @@ test('a comment that an outage holds up, and whose answers get lost, is made onc
   const { codehost, comments } = flaky(clock, 4)
   const place = { codehost, remote: 'ada/lamps', number: 1 }
   const words = { marker: MARK, body: `Done.\n\n${MARK}`, isTakenOver: false }
-  const said = postCommentOnce({ clock, random }, place, words, () => true, new AbortController().signal)
+  const posted = postCommentOnce({ clock, random }, place, words, () => true, new AbortController().signal)
   await clock.advance(10 * MINUTE_MS)
-  got(await said)
+  got(await posted)
   expect(comments).toEqual([words.body])
 })
 
@@ -249,7 +249,7 @@ describe('a comment that is sent and taken in late', () => {
       const clock = new ManualClock()
       const { host, comments } = late(clock, 3_000)
       const words = { marker: MARK, body, isTakenOver }
-      const said = postCommentOnce(
+      const posted = postCommentOnce(
         { clock, random },
         place(host),
         words,
@@ -257,7 +257,7 @@ describe('a comment that is sent and taken in late', () => {
         new AbortController().signal,
       )
       await clock.advance(6_000)
-      got(await said)
+      got(await posted)
       expect(comments).toEqual([isTakenOver ? `Before.\n\n${MARK}` : body])
     }
   })
@@ -265,12 +265,12 @@ describe('a comment that is sent and taken in late', () => {
   test('is taken away again when it comes right after ours, and when it is found later', async () => {
     const clock = new ManualClock()
     const { host, comments } = late(clock, 0)
-    const told: string[] = []
+    const lines: string[] = []
     const blind = { ...host, hasComment: async () => yes(false) }
     const words = { marker: MARK, body, isTakenOver: false }
-    const where = { ...place(blind), logToRun: (line: string) => told.push(line) }
+    const where = { ...place(blind), logToRun: (line: string) => lines.push(line) }
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
-    expect([comments, told]).toEqual([
+    expect([comments, lines]).toEqual([
       [body],
       ['the follow-up’s comment was there more than once: the first one stays'],
     ])
@@ -282,17 +282,17 @@ describe('a comment that is sent and taken in late', () => {
   test('costs a follow-up nothing when it cannot be taken away', async () => {
     const clock = new ManualClock()
     const { host } = late(clock, 0)
-    const told: string[] = []
+    const lines: string[] = []
     const forbidden = { ...host, dropRepeats: async () => no('forbidden', 'not allowed') }
-    const where = { ...place(forbidden), logToRun: (line: string) => told.push(line) }
+    const where = { ...place(forbidden), logToRun: (line: string) => lines.push(line) }
     const words = { marker: MARK, body, isTakenOver: false }
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
-    expect(told).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
+    expect(lines).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
   })
 })
 
 describe('a pull request', () => {
-  const delivery = (codehost: CodeHost, told: string[]) => ({
+  const delivery = (codehost: CodeHost, lines: string[]) => ({
     job: aJob() as Job,
     leaseId: 'ls-1',
     folders: { work: '/w', home: '/h', staging: '/d', exchange: '/e' },
@@ -303,7 +303,7 @@ describe('a pull request', () => {
     codehost,
     mayContinue: () => true,
     signal: new AbortController().signal,
-    logToRun: (line: string) => told.push(line),
+    logToRun: (line: string) => lines.push(line),
   })
   /** The push is another story. */
   const git = {
@@ -314,12 +314,12 @@ describe('a pull request', () => {
   test('that an outage holds up, and whose answers get lost, is opened once', async () => {
     const clock = new ManualClock()
     const { codehost, pulls } = flaky(clock, 4)
-    const told: string[] = []
-    const published = publish({ git, clock, random }, delivery(codehost, told))
+    const lines: string[] = []
+    const published = publish({ git, clock, random }, delivery(codehost, lines))
     await clock.advance(10 * MINUTE_MS)
     expect(got(await published)).toMatchObject({ prUrl: 'https://x/1' })
     expect(pulls).toHaveLength(1)
-    expect(told[0]).toBe(`${AWAY}; trying again for up to 10 minutes`)
+    expect(lines[0]).toBe(`${AWAY}; trying again for up to 10 minutes`)
   })
 
   test('that is said to be there and is never found is not looked for over and over', async () => {

@@ -9,7 +9,7 @@ import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { pauselessClock } from '../../../support/skipping-clock.ts'
-import { aJob, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import { aJob, createGitFixture, type GitFixture, git, got, never, refusalOf } from './git-fixture.ts'
 import { type GitServer, gitServer } from './git-server.ts'
 
 const TOKEN = 'ghp_S3cretOfAda+/x=='
@@ -19,7 +19,7 @@ afterEach(async () => {
 })
 
 interface Site {
-  readonly g: Ground
+  readonly g: GitFixture
   readonly server: GitServer
   readonly codehost: CodeHost
 }
@@ -32,7 +32,7 @@ async function site(
 ): Promise<Site> {
   let codehost: CodeHost | undefined
   const lent = { gitAddress: (remote: string) => codehost?.gitAddress(remote) ?? '' }
-  const g = ground({
+  const g = createGitFixture({
     clock,
     codehostFor: () => ({ ok: true, value: { ...(codehost as CodeHost), ...lent } }),
   })
@@ -116,11 +116,11 @@ test('it fetches, pushes and opens the pull request, and stands in no argument, 
 test('a wrong one is refused, and quoted by nobody', async () => {
   const { g } = await site()
   const run = g.run()
-  const said = refusalOf(
+  const message = refusalOf(
     await g.sources.checkOut(withToken('wrong-token-1'), run.folders, run.sandbox, never),
   )
-  expect(said).toMatch(/^unauthorized: fetching ada\/lamps: the code host refused the token; connect/)
-  expect(said).not.toContain('wrong-token-1')
+  expect(message).toMatch(/^unauthorized: fetching ada\/lamps: the code host refused the token; connect/)
+  expect(message).not.toContain('wrong-token-1')
 })
 
 test('what the code host sends back of it is struck out', async () => {
@@ -134,9 +134,9 @@ test('what the code host sends back of it is struck out', async () => {
     },
   })
   const run = g.run()
-  const said = refusalOf(await g.sources.checkOut(withToken(), run.folders, run.sandbox, never))
-  expect(said).toMatch(/^forbidden: .*you sent \*\*\* as Basic \*\*\*/)
-  expect(holds(said)).toBe(false)
+  const message = refusalOf(await g.sources.checkOut(withToken(), run.folders, run.sandbox, never))
+  expect(message).toMatch(/^forbidden: .*you sent \*\*\* as Basic \*\*\*/)
+  expect(holds(message)).toBe(false)
 })
 
 test('a fork that it may not push to is refused before any work is done', async () => {
@@ -241,14 +241,14 @@ test('a code host that is away is tried again for minutes, said, and named', asy
     pauselessClock(),
   )
   const run = g.run()
-  const told: string[] = []
-  const tell = (line: string) => void told.push(line)
-  const answer = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never, tell)
+  const lines: string[] = []
+  const logToRun = (line: string) => void lines.push(line)
+  const answer = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never, logToRun)
   expect(refusalOf(answer)).toMatch(
     /^failed: fetching ada\/lamps: the code host could not be reached.* \(tried for \d minutes\)$/,
   )
   expect(asked).toBeGreaterThan(3)
-  expect(told).toEqual([
+  expect(lines).toEqual([
     expect.stringMatching(
       /^fetching ada\/lamps: the code host could not be reached.*; trying again for up to/,
     ),

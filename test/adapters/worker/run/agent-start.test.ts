@@ -8,7 +8,7 @@ import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths
 
 const AT = '2026-01-01T00:00:00.000Z'
 const TOKEN = 'a-token-of-the-code-host'
-const hands = {
+const dependencies = {
   drivers: createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false }),
   uuid: () => 'a-session',
 } as unknown as ExecutorDependencies
@@ -25,7 +25,7 @@ const jobWith = (exposeCodehostToken: boolean) =>
   }) as unknown as Job
 
 test.each([true, false])('the code host’s token, given by configuration: %s', async (isGiven) => {
-  const started = await prepareAgent(hands, jobWith(isGiven), { prompt: 'x' })
+  const started = await prepareAgent(dependencies, jobWith(isGiven), { prompt: 'x' })
   if (!started.ok) throw new Error(started.refusal.message)
   const { command, listener } = started.value
   const files = command.files

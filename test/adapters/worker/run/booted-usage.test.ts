@@ -8,15 +8,15 @@ import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { booted, executed, handsIn, RUN, seat } from '../../../support/resumed-sandbox.ts'
 
 let folder = ''
-let hands: ClosableExecutor
+let executor: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-usage-'))
-  hands = await handsIn(folder)
+  executor = await handsIn(folder)
 })
 afterEach(async () => {
-  await hands.discard(RUN)
-  await hands.close()
+  await executor.discard(RUN)
+  await executor.close()
   await removeFolderTree(folder)
 })
 
@@ -42,9 +42,9 @@ function giveAway(path: string): void {
 }
 
 test('what a person uses in other sessions is told with that of the run, what the run used in others is not', async () => {
-  await executed(hands)
+  await executed(executor)
   another('before', new Date(Date.now() - 60_000))
-  const person = seat(await booted(hands))
+  const person = seat(await booted(executor))
   await person.sees('> ')
   another('after', new Date())
   const [own, ...more] = await person.booted.close()
@@ -55,16 +55,16 @@ test('what a person uses in other sessions is told with that of the run, what th
   expect(ids.length).toBeGreaterThan(1)
 
   // A worker that was killed meanwhile knows no more of it than the disk does.
-  await hands.close()
-  hands = await handsIn(folder)
-  const again = seat(await booted(hands))
+  await executor.close()
+  executor = await handsIn(folder)
+  const again = seat(await booted(executor))
   await again.sees('> ')
   const [later] = await again.booted.close()
   expect(later?.entries.map(({ id }) => id)).toContain('msg_after:req_1')
 })
 
 test('of nested agents that used nothing meanwhile nothing is told again, however many there were', async () => {
-  await executed(hands)
+  await executed(executor)
   const [transcript = ''] = readdirSync(project()).filter((name) => name.endsWith('.jsonl'))
   const session = join(project(), transcript.slice(0, -'.jsonl'.length))
   const nested = join(session, 'subagents')
@@ -72,17 +72,17 @@ test('of nested agents that used nothing meanwhile nothing is told again, howeve
   giveAway(session)
   giveAway(nested)
   for (let n = 0; n < 300; n++) another(`agent-before${n}`, new Date(Date.now() - 60_000), nested)
-  const person = seat(await booted(hands))
+  const person = seat(await booted(executor))
   await person.sees('> ')
   another('agent-after', new Date(), nested)
-  const told = await person.booted.close()
-  expect(told.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
+  const snapshots = await person.booted.close()
+  expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
 })
 
 test('who began another session there finds that one again, and all that he used counts once', async () => {
-  await executed(hands)
+  await executed(executor)
   const own = readdirSync(project()).find((name) => name.endsWith('.jsonl')) ?? ''
-  const first = seat(await booted(hands))
+  const first = seat(await booted(executor))
   await first.sees('> ')
   first.session.input('say the first word\r')
   await first.sees('\r\nthe first word\r\n')
@@ -93,31 +93,31 @@ test('who began another session there finds that one again, and all that he used
   const before = await first.booted.close()
 
   // A worker that was started again knows no more of it than the disk does.
-  await hands.close()
-  hands = await handsIn(folder)
-  const second = seat(await booted(hands))
+  await executor.close()
+  executor = await handsIn(folder)
+  const second = seat(await booted(executor))
   await second.sees('the second word')
   expect(second.text()).not.toContain('the first word')
   await second.sees('> ')
   second.session.input('say the third word\r')
   await second.sees('\r\nthe third word\r\n')
   const after = await second.booted.close()
-  const entries = (told: typeof before) => told.flatMap((snapshot) => snapshot.entries)
+  const entries = (snapshots: typeof before) => snapshots.flatMap((snapshot) => snapshot.entries)
   expect(new Set([...before, ...after].map(({ sessionId }) => `${sessionId}.jsonl`))).toEqual(new Set([own]))
   expect(entries(after)).toHaveLength(entries(before).length + 1)
   expect(new Set(entries(after).map(({ id }) => id)).size).toBe(entries(after).length)
 })
 
 test('a session begun there in which nothing was said is not the one that is found again', async () => {
-  await executed(hands)
-  const first = seat(await booted(hands))
+  await executed(executor)
+  const first = seat(await booted(executor))
   await first.sees('> ')
   first.session.input('say the first word\r')
   await first.sees('\r\nthe first word\r\n')
   first.session.input('/clear\r')
   await first.sees('another session')
   await first.booted.close()
-  const second = seat(await booted(hands))
+  const second = seat(await booted(executor))
   await second.sees('the first word')
   await second.booted.close()
 })

@@ -16,7 +16,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(out, { recursive: true, force: true }))
 
-async function told() {
+async function collected() {
   const all: ExecutionReport[] = []
   const reporter = {
     report: (one: ExecutionReport) => void all.push(one),
@@ -47,7 +47,7 @@ describe('artifacts', () => {
     async (size) => {
       const data = Buffer.from(Array.from({ length: size }, (_, n) => n % 251))
       put('report.html', data)
-      const { all, artifacts } = await told()
+      const { all, artifacts } = await collected()
       expect(artifacts).toEqual(['report.html'])
       expect(assembled(all, 'report.html').equals(data)).toBe(true)
       expect(all.at(-1)).toMatchObject({
@@ -60,14 +60,14 @@ describe('artifacts', () => {
     mkdirSync(join(out, 'artifacts', 'a'))
     put('a-b.txt', 'one')
     writeFileSync(join(out, 'artifacts', 'a', 'b.txt'), 'two')
-    const { artifacts } = await told()
+    const { artifacts } = await collected()
     expect([...artifacts].sort()).toEqual(['2-a-b.txt', 'a-b.txt'])
   })
 
   test('names that a terminal or a file system would stumble over are made plain', async () => {
     put('x\x1b[2J\u202etxt.exe', 'x')
     put('..hidden', 'x')
-    expect((await told()).artifacts).toEqual(['_hidden', 'x_[2J_txt.exe'])
+    expect((await collected()).artifacts).toEqual(['_hidden', 'x_[2J_txt.exe'])
   })
 
   test('links, pipes and files with a second name are left out, and said', async () => {
@@ -75,7 +75,7 @@ describe('artifacts', () => {
     execFileSync('mkfifo', [join(out, 'artifacts', 'pipe')])
     writeFileSync(join(out, 'elsewhere'), 'secret')
     linkSync(join(out, 'elsewhere'), join(out, 'artifacts', 'hard'))
-    const { artifacts, leftOut } = await told()
+    const { artifacts, leftOut } = await collected()
     expect(artifacts).toEqual([])
     expect([...leftOut].sort()).toEqual([
       'artifact hard is left out: it has several names',
@@ -88,7 +88,7 @@ describe('artifacts', () => {
     await rm(join(out, 'artifacts'), { recursive: true })
     mkdirSync(join(out, 'artifacts'))
     symlinkSync('/etc', join(out, 'artifacts', 'etc'))
-    expect((await told()).artifacts).toEqual([])
+    expect((await collected()).artifacts).toEqual([])
   })
 
   test('their own folder is not followed to elsewhere when a link stands in its place', async () => {
@@ -96,7 +96,7 @@ describe('artifacts', () => {
     writeFileSync(join(elsewhere, 'key'), 'secret')
     await rm(join(out, 'artifacts'), { recursive: true })
     symlinkSync(elsewhere, join(out, 'artifacts'))
-    const { all, artifacts, leftOut } = await told()
+    const { all, artifacts, leftOut } = await collected()
     await rm(elsewhere, { recursive: true })
     expect({ all, artifacts }).toEqual({ all: [], artifacts: [] })
     expect(leftOut).toEqual(['no artifacts are taken: their folder was replaced by something else'])
@@ -106,14 +106,14 @@ describe('artifacts', () => {
     put('a.bin', '')
     truncateSync(join(out, 'artifacts', 'a.bin'), 600 * 1024 * 1024)
     put('b.txt', 'fine')
-    const { artifacts, leftOut } = await told()
+    const { artifacts, leftOut } = await collected()
     expect(artifacts).toEqual(['b.txt'])
     expect(leftOut).toEqual([expect.stringContaining('artifact a.bin is left out: it has 629145600 bytes')])
   })
 
   test('more than there may be are counted, not sent', async () => {
     for (let n = 0; n < 250; n += 1) put(`f${String(n).padStart(3, '0')}`, 'x')
-    const { artifacts, leftOut } = await told()
+    const { artifacts, leftOut } = await collected()
     expect(artifacts).toHaveLength(200)
     expect(leftOut).toEqual(['more artifacts than 200 were left; those beyond are left out'])
   })
@@ -125,7 +125,7 @@ describe('memories', () => {
       join(out, 'memories'),
       '- uses tabs\n\n* tests   need node\n- uses tabs\nx\u202ey\x1b[31m\n',
     )
-    const { facts, all } = await told()
+    const { facts, all } = await collected()
     expect(facts).toEqual(['uses tabs', 'tests need node', 'xy[31m'])
     expect(all).toEqual([{ is: 'memories', facts }])
   })
@@ -135,12 +135,12 @@ describe('memories', () => {
       join(out, 'memories'),
       Array.from({ length: 200 }, (_, n) => `${n} ${'x'.repeat(900)}`).join('\n'),
     )
-    const { facts } = await told()
+    const { facts } = await collected()
     expect([facts.length, Math.max(...facts.map((fact) => fact.length))]).toEqual([100, 500])
   })
 
   test('nothing is told when nothing was noted, or a link stands in its place', async () => {
     symlinkSync('/etc/passwd', join(out, 'memories'))
-    expect((await told()).all).toEqual([])
+    expect((await collected()).all).toEqual([])
   })
 })

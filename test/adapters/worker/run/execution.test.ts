@@ -89,7 +89,10 @@ const job = {
   retentionHours: 1,
 } as unknown as Job
 
-function handsParts(changes: Partial<ExecutorDependencies>, clock: ManualClock): ExecutorDependencies {
+function executorDependencies(
+  changes: Partial<ExecutorDependencies>,
+  clock: ManualClock,
+): ExecutorDependencies {
   return {
     folder: data,
     clock,
@@ -122,23 +125,23 @@ async function made(
   changes: Partial<ExecutorDependencies>,
   order: Job,
   clock: ManualClock,
-  tell: ExecutionReporter['report'] = () => {},
+  report: ExecutionReporter['report'] = () => {},
 ) {
-  const hands = handsParts(changes, clock)
+  const dependencies = executorDependencies(changes, clock)
   const sandboxes = await Sandboxes.open({
     folder: join(data, 'sandboxes'),
     trash: join(data, 'trash'),
     clock,
-    log: hands.log,
+    log: dependencies.log,
     ownerFor: () => undefined,
     firstNumber: 0,
-    deleteFolder: hands.removeFolder,
+    deleteFolder: dependencies.removeFolder,
   })
   const execution = new RunExecution({
-    dependencies: hands,
+    dependencies,
     sandboxes,
     request: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
-    reporter: { report: tell, waitForCapacity: async () => {} },
+    reporter: { report, waitForCapacity: async () => {} },
     onProgress: () => {},
     onGone: () => {},
   } satisfies RunExecutionOptions)
@@ -226,31 +229,31 @@ test.each([
 })
 
 test('entries of the allowlist that allow nothing are told in the log of the run', async () => {
-  const told: unknown[] = []
+  const reports: unknown[] = []
   const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
   const { execution } = await made(
     { openEgress: openSandboxEgress },
     order,
     new ManualClock(),
-    (notice) => void told.push(notice),
+    (notice) => void reports.push(notice),
   )
   expect(await execution.prepare()).toMatchObject({ ok: true })
   await execution.whenExited()
   const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')
   const event = expect.objectContaining({ type: 'log', stream: 'system', text })
-  expect(told).toContainEqual({ is: 'event', event })
+  expect(reports).toContainEqual({ is: 'event', event })
 })
 
 test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {
   const clock = new ManualClock()
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
-  const first = await openExecutor(handsParts({}, clock))
+  const first = await openExecutor(executorDependencies({}, clock))
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   expect(await execution.prepare()).toMatchObject({ ok: true })
   await clock.advance(1_000)
   const disk = join(data, 'sandboxes', RUN)
 
-  const second = await openExecutor(handsParts({}, clock))
+  const second = await openExecutor(executorDependencies({}, clock))
   await second.reclaim((runId) => runId === RUN)
   expect(existsSync(disk)).toBe(true)
   expect(await second.recover(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
@@ -276,14 +279,14 @@ test('what an agent had spent when its worker died is read from its own records'
     },
   }
   const changes = { drivers: { agentA: recorded } as unknown as ExecutorDependencies['drivers'] }
-  const first = await openExecutor(handsParts(changes, clock))
+  const first = await openExecutor(executorDependencies(changes, clock))
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   await execution.prepare()
   await execution.runAgent()
   await first.close()
 
-  const second = await openExecutor(handsParts(changes, clock))
+  const second = await openExecutor(executorDependencies(changes, clock))
   const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
   expect(await second.recover(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
   expect(asked).toEqual(['a-session'])

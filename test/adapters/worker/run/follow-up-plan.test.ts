@@ -24,7 +24,7 @@ import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { handsIn } from '../../../support/resumed-sandbox.ts'
 import { pauselessClock } from '../../../support/skipping-clock.ts'
-import { aJob, type Ground, git, got, ground } from '../git/git-fixture.ts'
+import { aJob, createGitFixture, type GitFixture, git, got } from '../git/git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
@@ -39,14 +39,14 @@ interface Crash {
 }
 
 interface CrashingWorker {
-  readonly hands: ClosableExecutor
+  readonly executor: ClosableExecutor
   readonly crashed: Promise<void>
   /** What stood still goes on, so that nothing of it is left when the test is over. */
   release(): void
 }
 
-interface Yard {
-  readonly g: Ground
+interface FollowUpFixture {
+  readonly g: GitFixture
   /** A worker's hands on a folder of its own; the same folder again: the worker after a crash. */
   worker(name: string, crash?: Crash, clock?: typeof realClock): Promise<CrashingWorker>
   pull(): { comments: PullComment[] }
@@ -54,17 +54,17 @@ interface Yard {
   stood(): string[]
 }
 
-function yard(): Yard {
-  const g = ground()
+function createFollowUpFixture(): FollowUpFixture {
+  const g = createGitFixture()
   git(g.remote, 'config', 'core.logAllRefUpdates', 'always')
   return {
     g,
     pull: () => JSON.parse(readFileSync(join(g.folder, 'codehost/ada/lamps.pulls/1.json'), 'utf8')),
     stood: () => git(g.remote, 'reflog', '--format=%H', `refs/heads/${BRANCH}`).split('\n'),
     worker: async (name, crash, clock = realClock) => {
-      const [crashed, tell] = signal()
+      const [crashed, raise] = signal()
       const [released, release] = signal()
-      const fault = faulty(crash, tell, released)
+      const fault = faulty(crash, raise, released)
       const folder = join(g.folder, name)
       mkdirSync(folder, { recursive: true })
       const codehostFor = () => yes(faultyCodehost(g.codehost, fault))
@@ -76,13 +76,13 @@ function yard(): Yard {
         git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock }), fault),
       })
       const launcher = faultyLauncher(fault)
-      const hands = await handsIn(folder, {
+      const executor = await handsIn(folder, {
         gitSources: sources,
         codehostFor,
         launcher,
         gitconfig: GITCONFIG_TEXT,
       })
-      return { hands, crashed, release }
+      return { executor, crashed, release }
     },
   }
 }
@@ -90,19 +90,19 @@ function yard(): Yard {
 type Fault = <T>(step: Step | undefined, work: () => Promise<T>) => Promise<T>
 
 function signal(): [Promise<void>, () => void] {
-  let tell = () => {}
-  const told = new Promise<void>((resolve) => {
-    tell = resolve
+  let raise = () => {}
+  const reports = new Promise<void>((resolve) => {
+    raise = resolve
   })
-  return [told, tell]
+  return [reports, raise]
 }
 
 /** Everything stops at the one step; what was begun before goes to nobody. */
-function faulty(crash: Crash | undefined, tell: () => void, released: Promise<void>): Fault {
+function faulty(crash: Crash | undefined, raise: () => void, released: Promise<void>): Fault {
   return async (step, work) => {
     if (step === undefined || step !== crash?.step) return work()
     const done = crash.when === 'after' ? await work() : undefined
-    tell()
+    raise()
     await released
     if (done === undefined) throw new Error('killed')
     return done
@@ -149,8 +149,8 @@ function faultyLauncher(fault: Fault): SandboxLauncher {
 /** `before`: it has begun, and nobody hears of its end. */
 function stepIn({ command }: SandboxOrder): Step | undefined {
   const text = command.join(' ')
-  if (text.includes('says state rebased')) return 'rebase'
-  if (text.includes('says state unfinished')) return 'collect'
+  if (text.includes('answer state rebased')) return 'rebase'
+  if (text.includes('answer state unfinished')) return 'collect'
   return text.includes('exec scripted-agent') ? 'agent' : undefined
 }
 
@@ -214,18 +214,21 @@ const thread = (body: string): PullThread => ({
 interface Executed {
   readonly outcome: RunOutcome
   readonly worked: AgentOutcome
-  readonly told: readonly ExecutionReport[]
+  readonly reports: readonly ExecutionReport[]
   readonly progress: readonly Progress[]
 }
 
-async function executed(hands: ClosableExecutor, job: Job): Promise<Executed> {
-  const [told, progress]: [ExecutionReport[], Progress[]] = [[], []]
-  const reporter = { report: (one: ExecutionReport) => void told.push(one), waitForCapacity: async () => {} }
+async function executed(executor: ClosableExecutor, job: Job): Promise<Executed> {
+  const [reports, progress]: [ExecutionReport[], Progress[]] = [[], []]
+  const reporter = {
+    report: (one: ExecutionReport) => void reports.push(one),
+    waitForCapacity: async () => {},
+  }
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
-  const execution = hands.start(order, reporter, (one) => void progress.push(one))
+  const execution = executor.start(order, reporter, (one) => void progress.push(one))
   const { worked, outcome } = await carriedOut(execution)
   expect(isOutcome(outcome)).toMatchObject({ ok: true })
-  return { outcome, worked, told, progress }
+  return { outcome, worked, reports, progress }
 }
 
 async function carriedOut(execution: Execution) {
@@ -238,10 +241,12 @@ async function carriedOut(execution: Execution) {
   return { worked, outcome }
 }
 
-const logOf = ({ told }: Executed) =>
-  told.flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : [])).join('\n')
+const logOf = ({ reports }: Executed) =>
+  reports
+    .flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : []))
+    .join('\n')
 
-function onMain(g: Ground, file: string, text: string): void {
+function onMain(g: GitFixture, file: string, text: string): void {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', 'main', 'origin/main')
   writeFileSync(join(g.person, file), text)
@@ -251,26 +256,26 @@ function onMain(g: Ground, file: string, text: string): void {
 }
 
 /** A run that has opened its pull request, on worker one, and a base that went on since. */
-async function opened(change: (g: Ground) => void = (g) => onMain(g, 'other', 'of main\n')) {
-  const y = yard()
-  const { hands } = await y.worker('one')
+async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other', 'of main\n')) {
+  const y = createFollowUpFixture()
+  const { executor } = await y.worker('one')
   const first = await executed(
-    hands,
+    executor,
     firstJob(['write lamp', '  branch', 'artifact old.txt', '  old', 'say Mended.']),
   )
   expect(first.outcome).toMatchObject({ status: 'completed' })
   change(y.g)
-  return { y, hands, first }
+  return { y, executor, first }
 }
 
-const shown = (y: Yard, path: string) => git(y.g.remote, 'show', `${BRANCH}:${path}`)
+const shown = (y: FollowUpFixture, path: string) => git(y.g.remote, 'show', `${BRANCH}:${path}`)
 const marker = '<!-- switchyard:follow-up fu-1 -->'
 
 // ---- what it does ------------------------------------------------------------------------------------------------
 
 test('a branch that only lags behind is rebased without an agent, and one comment says so', async () => {
-  const { y, hands } = await opened()
-  const followUp = await executed(hands, followUpJob())
+  const { y, executor } = await opened()
+  const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome).toMatchObject({
     status: 'completed',
     costs: [],
@@ -291,8 +296,8 @@ test('a branch that only lags behind is rebased without an agent, and one commen
 
 test('a sandbox that no agent was in is not said to be kept: the next follow-up waits for no worker', async () => {
   const { y } = await opened()
-  const { hands } = await y.worker('two')
-  const { outcome: said, progress } = await executed(hands, followUpJob())
+  const { executor } = await y.worker('two')
+  const { outcome: said, progress } = await executed(executor, followUpJob())
   expect(said).toMatchObject({ status: 'completed', costs: [] })
   const outcome = deriveOutcome({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
   const now = realClock.now()
@@ -302,7 +307,7 @@ test('a sandbox that no agent was in is not said to be kept: the next follow-up 
 })
 
 test('what was changed by hand in a merge, and cannot be put back, is looked at by an agent', async () => {
-  const { hands } = await opened((g) => {
+  const { executor } = await opened((g) => {
     onMain(g, 'other', 'of main\n')
     git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
     git(g.person, 'merge', '-q', '--no-ff', '--no-commit', 'main')
@@ -311,33 +316,33 @@ test('what was changed by hand in a merge, and cannot be put back, is looked at 
     git(g.person, 'push', '-q', 'origin', BRANCH)
     onMain(g, 'other', 'of main, otherwise\n')
   })
-  const followUp = await executed(hands, followUpJob())
+  const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome.costs).toHaveLength(1)
 })
 
 test('what people ask for is done by the session that did the work, and only that is billed', async () => {
-  const { y, hands, first } = await opened()
+  const { y, executor, first } = await opened()
   const job = followUpJob({
     threads: [thread('Make it brighter.')],
     comments: [
       said(script(['write lamp', '  brighter', 'remember Lamps are bright.', 'say Made it brighter.'])),
     ],
   })
-  const followUp = await executed(hands, job)
+  const followUp = await executed(executor, job)
   expect(followUp.outcome).toMatchObject({ status: 'completed', result: { artifacts: [] } })
   expect(followUp.outcome.agentSessionId).toBe(first.outcome.agentSessionId)
   expect(shown(y, 'lamp')).toBe('brighter')
   expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Made it brighter.')])
   const [before, now] = [first.outcome.costs[0], followUp.outcome.costs[0]]
-  const [snapshot] = followUp.told.flatMap((one) => (one.is === 'usage' ? [one.snapshot] : []))
+  const [snapshot] = followUp.reports.flatMap((one) => (one.is === 'usage' ? [one.snapshot] : []))
   const whole = snapshot?.entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)
   expect((before?.outputTokens ?? 0) + (now?.outputTokens ?? 0)).toBe(whole)
 })
 
 test('a conflict is the agent’s to resolve', async () => {
-  const { y, hands } = await opened((g) => onMain(g, 'lamp', 'main\n'))
+  const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
   const resolve = ['write lamp', '  both', 'run git add lamp && git rebase --continue', 'say Took both.']
-  const followUp = await executed(hands, followUpJob({ comments: [said(script(resolve))] }))
+  const followUp = await executed(executor, followUpJob({ comments: [said(script(resolve))] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(shown(y, 'lamp')).toBe('both')
   expect(y.pull().comments[0]?.body).toMatch(
@@ -346,9 +351,9 @@ test('a conflict is the agent’s to resolve', async () => {
 })
 
 test('a conflict that nobody resolved fails the follow-up: nothing is pushed, nothing said', async () => {
-  const { y, hands } = await opened((g) => onMain(g, 'lamp', 'main\n'))
+  const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
   const idle = said(script(['say I would rather not.']))
-  const followUp = await executed(hands, followUpJob({ comments: [idle] }))
+  const followUp = await executed(executor, followUpJob({ comments: [idle] }))
   expect(followUp.outcome).toMatchObject({
     status: 'failed',
     error: expect.stringMatching(/rebase onto main was not finished/),
@@ -360,19 +365,19 @@ test('a conflict that nobody resolved fails the follow-up: nothing is pushed, no
 
 test('without its sandbox it begins with a fresh checkout, elsewhere, and is told what the ticket was', async () => {
   const { y } = await opened()
-  const { hands } = await y.worker('two')
+  const { executor } = await y.worker('two')
   const job = followUpJob({ comments: [said(script(['write new', '  x', 'say Done.']))] })
   const setup = 'echo set-up; touch built.log'
-  const followUp = await executed(hands, { ...job, repo: { ...job.repo, setup } })
+  const followUp = await executed(executor, { ...job, repo: { ...job.repo, setup } })
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(followUp)).toContain('set-up')
   expect([shown(y, 'new'), shown(y, 'other')]).toEqual(['x', 'of main'])
 })
 
 test('our own comments call for no agent, and when nothing is to be done that is said too', async () => {
-  const { y, hands } = await opened(() => {})
+  const { y, executor } = await opened(() => {})
   const own = said('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
-  const followUp = await executed(hands, followUpJob({ comments: [own] }))
+  const followUp = await executed(executor, followUpJob({ comments: [own] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [] })
   expect(y.stood()).toHaveLength(1)
   expect(y.pull().comments.map(({ body }) => body)).toEqual([
@@ -383,22 +388,22 @@ test('our own comments call for no agent, and when nothing is to be done that is
 })
 
 test('a stranger who reads what was pushed cannot make our comment in our place', async () => {
-  const { y, hands: first } = await opened()
+  const { y, executor: first } = await opened()
   await first.close()
   const dying = await y.worker('one', { step: 'comment', when: 'before' })
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const order = { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }
-  const execution = dying.hands.start(order, reporter, () => {})
+  const execution = dying.executor.start(order, reporter, () => {})
   const over = carriedOut(execution)
   await dying.crashed
-  await dying.hands.close()
+  await dying.executor.close()
 
   const header = git(y.g.remote, 'cat-file', 'commit', BRANCH).split('\n\n')[0] ?? ''
   const words = header.split(/\s+/).map((word) => followUpMarker(word))
   got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
   const again = await y.worker('one')
-  await again.hands.recover('run-1', {}, 1)
-  expect(await executed(again.hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+  await again.executor.recover('run-1', {}, 1)
+  expect(await executed(again.executor, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
   expect(y.stood()).toHaveLength(2)
   expect(y.pull().comments.map(({ body }) => body)).toEqual([
     words.join('\n'),
@@ -407,11 +412,11 @@ test('a stranger who reads what was pushed cannot make our comment in our place'
   execution.stop({ how: 'kill', reason: 'its worker is gone', leaseLost: true })
   dying.release()
   await over
-  await again.hands.close()
+  await again.executor.close()
 })
 
 test('a code host that is away for a while holds the comment up, says why, and gets it once', async () => {
-  const { y, hands: first } = await opened()
+  const { y, executor: first } = await opened()
   await first.close()
   const comment = y.g.codehost.comment.bind(y.g.codehost)
   let answers = 0
@@ -420,8 +425,8 @@ test('a code host that is away for a while holds the comment up, says why, and g
     if (answers++ === 5) await comment(...said)
     return no('unavailable', 'the code host has trouble')
   }
-  const { hands } = await y.worker('one', undefined, pauselessClock())
-  const followUp = await executed(hands, followUpJob())
+  const { executor } = await y.worker('one', undefined, pauselessClock())
+  const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(followUp)).toMatch(/the code host has trouble; trying again for up to \d+ minutes/)
   expect(y.pull().comments.filter(({ body }) => body.includes(marker))).toHaveLength(1)
@@ -429,10 +434,10 @@ test('a code host that is away for a while holds the comment up, says why, and g
 })
 
 test('what a person left in the sandbox is kept, and said', async () => {
-  const { y, hands } = await opened()
+  const { y, executor } = await opened()
   const work = join(y.g.folder, 'one/sandboxes/run-1/work')
   writeFileSync(join(work, 'mine'), 'precious\n')
-  const followUp = await executed(hands, followUpJob())
+  const followUp = await executed(executor, followUpJob())
   expect(logOf(followUp)).toContain('switchyard/before-follow-up-1')
   expect(git(work, '-c', 'safe.directory=*', 'show', 'switchyard/before-follow-up-1:mine')).toBe('precious')
   expect(git(y.g.remote, 'ls-tree', '--name-only', BRANCH).split('\n')).not.toContain('mine')
@@ -444,7 +449,7 @@ describe('cancelled', () => {
 
   /** Right before the comment would be made, so what was pushed is there to be seen. */
   async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
-    const { y, hands } = await opened()
+    const { y, executor } = await opened()
     const look = y.g.codehost.hasComment.bind(y.g.codehost)
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
     let looks = 0
@@ -452,7 +457,7 @@ describe('cancelled', () => {
       if (++looks === 2) execution.stop(order)
       return look(...asked)
     }
-    const execution = hands.start(
+    const execution = executor.start(
       { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
       reporter,
       () => {},
@@ -474,9 +479,13 @@ describe('cancelled', () => {
 })
 
 test('a follow-up that is stopped leaves the sandbox as a person may need it', async () => {
-  const { y, hands } = await opened()
+  const { y, executor } = await opened()
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
-  const execution = hands.start({ leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }, reporter, () => {})
+  const execution = executor.start(
+    { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
+    reporter,
+    () => {},
+  )
   await execution.prepare()
   execution.stop({ how: 'kill', reason: 'the lease is gone', leaseLost: true })
   const outcome = await execution.finish({ verdict: 'stopped', reason: 'the lease is gone' })
@@ -484,7 +493,7 @@ test('a follow-up that is stopped leaves the sandbox as a person may need it', a
   expect(outcome.status).toBe('cancelled')
   expect(y.stood()).toHaveLength(1)
   expect(y.pull().comments).toEqual([])
-  expect(await executed(hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+  expect(await executed(executor, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
 })
 
 test('a fresh checkout that was cut off before its agent began is made anew, and set up', async () => {
@@ -494,14 +503,14 @@ test('a fresh checkout that was cut off before its agent began is made anew, and
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
   const dying = await y.worker('two', { step: 'rebase', when: 'after' })
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
-  const execution = dying.hands.start(order, reporter, () => {})
+  const execution = dying.executor.start(order, reporter, () => {})
   const over = carriedOut(execution)
   await dying.crashed
-  await dying.hands.close()
+  await dying.executor.close()
 
-  const { hands } = await y.worker('two')
-  await hands.recover('run-1', {}, 1)
-  const again = await executed(hands, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
+  const { executor } = await y.worker('two')
+  await executor.recover('run-1', {}, 1)
+  const again = await executed(executor, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
   expect(again.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(again)).toContain('set-up')
   execution.stop({ how: 'kill', reason: 'its worker is gone', leaseLost: true })
@@ -532,21 +541,21 @@ describe.each([
   },
 ])('cut off on worker one, and begun again on worker $next:', ({ next, crashes }) => {
   test.each(crashes)('$when $step: one push, one comment', async (crash) => {
-    const { y, hands: first } = await opened()
+    const { y, executor: first } = await opened()
     await first.close()
     const work = script(['append lamp', '  brighter', 'say Made it brighter.'])
     const job = followUpJob({ comments: [said(work)] })
     const dying = await y.worker('one', crash)
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
-    const execution = dying.hands.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {})
+    const execution = dying.executor.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {})
     const over = carriedOut(execution)
     await dying.crashed
     // A process that is gone writes nothing any more.
-    await dying.hands.close()
+    await dying.executor.close()
 
     const again = await y.worker(next)
-    if (next === 'one') await again.hands.recover('run-1', {}, 1)
-    const followUp = await executed(again.hands, job)
+    if (next === 'one') await again.executor.recover('run-1', {}, 1)
+    const followUp = await executed(again.executor, job)
     expect(followUp.outcome).toMatchObject({ status: 'completed', prUrl: 'https://code.example/1' })
     const isOnce = () => {
       expect(y.stood()).toHaveLength(2)
@@ -562,6 +571,6 @@ describe.each([
     dying.release()
     await over
     isOnce()
-    await again.hands.close()
+    await again.executor.close()
   })
 })

@@ -9,11 +9,11 @@ import { isRoot } from '../../../support/sandbox.ts'
 
 const MIB = 1024 * 1024
 
-async function on(options: string, look: (folder: string) => Promise<void>): Promise<void> {
+async function withFileSystem(options: string, check: (folder: string) => Promise<void>): Promise<void> {
   const folder = tempFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'none', folder])
   try {
-    await look(folder)
+    await check(folder)
   } finally {
     execFileSync('umount', [folder])
   }
@@ -22,7 +22,7 @@ async function on(options: string, look: (folder: string) => Promise<void>): Pro
 const asRoot = isRoot ? test : test.skip
 
 asRoot('what is written takes room (needs root)', async () => {
-  await on('size=8M,nr_inodes=20k', async (folder) => {
+  await withFileSystem('size=8M,nr_inodes=20k', async (folder) => {
     expect(await freeBytes(folder)).toBe(8 * MIB)
     writeFileSync(join(folder, 'file'), Buffer.alloc(MIB))
     expect(await freeBytes(folder)).toBe(7 * MIB)
@@ -30,9 +30,9 @@ asRoot('what is written takes room (needs root)', async () => {
 })
 
 asRoot('where hardly a file more can be made there is no room, whatever the bytes (needs root)', async () => {
-  await on('size=8M,nr_inodes=9k', async (folder) => expect(await freeBytes(folder)).toBe(0))
+  await withFileSystem('size=8M,nr_inodes=9k', async (folder) => expect(await freeBytes(folder)).toBe(0))
 })
 
 asRoot('a file system that does not count its files is judged by its bytes (needs root)', async () => {
-  await on('size=8M,nr_inodes=0', async (folder) => expect(await freeBytes(folder)).toBe(8 * MIB))
+  await withFileSystem('size=8M,nr_inodes=0', async (folder) => expect(await freeBytes(folder)).toBe(8 * MIB))
 })

@@ -25,23 +25,23 @@ import {
 import { isRoot, ORDINARY } from '../../../support/sandbox.ts'
 
 let folder = ''
-let hands: ClosableExecutor
+let executor: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-  hands = await handsIn(folder)
+  executor = await handsIn(folder)
 })
 afterEach(async () => {
-  await hands.discard(RUN)
-  await hands.close()
+  await executor.discard(RUN)
+  await executor.close()
   await removeFolderTree(folder)
 })
 
 const disk = () => join(folder, 'sandboxes', RUN)
 
 async function steppedIn() {
-  await executed(hands)
-  const person = seat(await booted(hands))
+  await executed(executor)
+  const person = seat(await booted(executor))
   await person.sees('scripted agent · session')
   await person.sees('> ')
   return person
@@ -49,8 +49,8 @@ async function steppedIn() {
 
 async function shell() {
   const job = jobOf(['say hello'])
-  await executed(hands, { ...job, agent: { ...job.agent, command: SHELL } })
-  const person = seat(await booted(hands))
+  await executed(executor, { ...job, agent: { ...job.agent, command: SHELL } })
+  const person = seat(await booted(executor))
   await person.sees('$ ')
   return person
 }
@@ -93,7 +93,7 @@ describe('the terminal', () => {
     await sees('\r\nremember the milk\r\n')
     const first = await sandbox.close()
     expect(await sandbox.close()).toBe(first)
-    const again = seat(await booted(hands))
+    const again = seat(await booted(executor))
     await again.sees('remember the milk')
     await again.sees('> ')
     again.session.input('say and the bread\r')
@@ -107,7 +107,7 @@ describe('the terminal', () => {
 
   test('stops by itself while nobody keeps up, loses nothing, and hears what is typed meanwhile', async () => {
     const bytes = 50 * 1024 * 1024
-    await executed(hands)
+    await executed(executor)
     let [received, lines, tail, most, paused] = [0, 0, '', 0, true]
     const held = () => {
       collectGarbage()
@@ -118,7 +118,7 @@ describe('the terminal', () => {
     const prompted = new Promise<void>((resolve) => {
       ready = resolve
     })
-    const sandbox = await booted(hands)
+    const sandbox = await booted(executor)
     const session = sandbox.open(SIZE, {
       onOutput: (data) => {
         if (paused && received > 0) paused = false
@@ -166,8 +166,8 @@ describe('the terminal', () => {
   })
 
   test('closed before it was opened says so, and that it has ended', async () => {
-    await executed(hands)
-    const sandbox = await booted(hands)
+    await executed(executor)
+    const sandbox = await booted(executor)
     await sandbox.close()
     const late = seat(sandbox)
     expect(await late.ended).toBe(137)
@@ -176,8 +176,8 @@ describe('the terminal', () => {
 
   test('of an agent that cannot be started shows why, and ends', async () => {
     const job = jobOf(['say hello'])
-    await executed(hands, { ...job, agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') } })
-    const { ended, text, booted: sandbox } = seat(await booted(hands))
+    await executed(executor, { ...job, agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') } })
+    const { ended, text, booted: sandbox } = seat(await booted(executor))
     expect(await ended).not.toBe(0)
     expect(text()).toContain('not found')
     await sandbox.close()
@@ -213,7 +213,7 @@ describe('what is left', () => {
   })
 
   test('of a worker that is killed: no process, no credential, and a sandbox that boots again', async () => {
-    await hands.close()
+    await executor.close()
     const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [
       JSON.stringify({ folder, slotsFrom: SLOTS_FROM, does: 'stay' }),
     ])
@@ -228,8 +228,8 @@ describe('what is left', () => {
     await until('nothing of it is there', () => commandLines(join(disk())).length === 0)
     await until('no agent is there', () => commandLines(resumed).length === 0)
     expect(holding(KEY.slice(-20))).toEqual([])
-    hands = await handsIn(folder)
-    const again = seat(await booted(hands))
+    executor = await handsIn(folder)
+    const again = seat(await booted(executor))
     await again.sees('scripted agent · session')
     await again.booted.close()
   })
@@ -244,10 +244,10 @@ describe('the walls', () => {
       sandbox: { network, allowedHosts: ['api.example.com'], maxProcesses: 99, exposeCodehostToken: true },
       credentials: { codehost: 'a-token-of-the-code-host' },
     })
-    await executed(hands, { ...job, agent: { ...job.agent, command: SHELL } })
-    await hands.close()
-    hands = await handsIn(folder)
-    const { session, sees, booted: sandbox } = seat(await booted(hands))
+    await executed(executor, { ...job, agent: { ...job.agent, command: SHELL } })
+    await executor.close()
+    executor = await handsIn(folder)
+    const { session, sees, booted: sandbox } = seat(await booted(executor))
     await sees('$ ')
     session.input('echo "way: $HTTPS_PROXY"; cat /run/cred/codehost\n')
     await sees(way)
@@ -259,18 +259,18 @@ describe('the walls', () => {
 
 describe('a sandbox is not booted', () => {
   const refusal = async () => {
-    const answer = await hands.boot({ runId: RUN, credentials: {} })
+    const answer = await executor.boot({ runId: RUN, credentials: {} })
     return answer.ok ? 'booted' : answer.refusal.kind
   }
 
   test('when there is none, or its time is over', async () => {
     expect(await refusal()).toBe('gone')
-    await executed(hands, jobOf(['say hello'], { retentionHours: 0 }))
+    await executed(executor, jobOf(['say hello'], { retentionHours: 0 }))
     expect(await refusal()).toBe('gone')
   })
 
   test('when its folder is gone', async () => {
-    await executed(hands)
+    await executed(executor)
     rmSync(join(disk(), 'work'), { recursive: true })
     expect(await refusal()).toBe('gone')
   })
@@ -278,16 +278,16 @@ describe('a sandbox is not booted', () => {
   test('twice, nor while something is executed in it; and nothing is executed in a booted one', async () => {
     const job = jobOf(['say hello'])
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
-    const execution = hands.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
+    const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
     await execution.prepare()
     expect(await refusal()).toBe('conflict')
     await execution.finish(await execution.runAgent())
     await execution.whenExited()
-    const sandbox = await booted(hands)
+    const sandbox = await booted(executor)
     expect(await refusal()).toBe('conflict')
-    expect(await hands.refusalOf(job)).toMatch(/^busy: /)
+    expect(await executor.refusalOf(job)).toMatch(/^busy: /)
     await sandbox.close()
-    expect(await hands.refusalOf(job)).toBe(undefined)
+    expect(await executor.refusalOf(job)).toBe(undefined)
   })
 
   test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
@@ -309,7 +309,7 @@ describe('a sandbox is not booted', () => {
 
   test('when the disk is discarded: whoever is in it is sent away', async () => {
     const { booted: sandbox } = await steppedIn()
-    await hands.discard(RUN)
+    await executor.discard(RUN)
     expect(existsSync(disk())).toBe(false)
     expect(await refusal()).toBe('gone')
     await sandbox.close()

@@ -35,34 +35,36 @@ describe('the ground', () => {
 
   forRoot('is the data directory for root, too, where other users may pass, and only to pass', async () => {
     const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
-    const ground = await chooseSandboxLocation({
+    const location = await chooseSandboxLocation({
       gid: GID,
       dataDir,
       insidePrograms,
       nodeProgram: '/usr/bin/node',
     })
-    expect([ground.folder, ground.insidePrograms]).toEqual([dataDir, insidePrograms])
+    expect([location.folder, location.insidePrograms]).toEqual([dataDir, insidePrograms])
     expect([modeOf(dataDir), statSync(dataDir).gid]).toEqual([0o710, GID])
   })
 
   forRoot('is where the person wants it, with the way there opened as far as we made it', async () => {
     const umask = process.umask(0o077)
-    const wanted = join(top, 'far/away')
+    const chosenFolder = join(top, 'far/away')
     const dataDir = join(top, 'closed/data')
     const parts = {
       gid: GID,
       dataDir,
       insidePrograms: join(top, 'inside'),
       nodeProgram: '/usr/bin/node',
-      chosenFolder: wanted,
+      chosenFolder,
     }
-    const ground = await chooseSandboxLocation(parts)
+    const location = await chooseSandboxLocation(parts)
     process.umask(umask)
-    expect(ground.folder.startsWith(`${wanted}/`)).toBe(true)
-    expect([modeOf(join(top, 'far')), modeOf(wanted), modeOf(ground.folder)]).toEqual([0o711, 0o711, 0o710])
-    expect((await chooseSandboxLocation(parts)).folder).toBe(ground.folder)
+    expect(location.folder.startsWith(`${chosenFolder}/`)).toBe(true)
+    expect([modeOf(join(top, 'far')), modeOf(chosenFolder), modeOf(location.folder)]).toEqual([
+      0o711, 0o711, 0o710,
+    ])
+    expect((await chooseSandboxLocation(parts)).folder).toBe(location.folder)
     expect((await chooseSandboxLocation({ ...parts, dataDir: join(top, 'data') })).folder).not.toBe(
-      ground.folder,
+      location.folder,
     )
   })
 

@@ -26,7 +26,7 @@ chmodSync(top, 0o711)
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
 let made = 0
-async function room() {
+async function createSession() {
   made += 1
   const root = join(top, `run-${made}`)
   mkdirSync(root)
@@ -34,12 +34,12 @@ async function room() {
   const sandboxUser = sandboxUserOf(OWN_NUMBERS + made, machine)
   const inside = (name: string) => join(root, name)
   for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), sandboxUser)
-  const said: string[] = []
-  const tell = (told: ExecutionReport) => {
+  const printed: string[] = []
+  const report = (told: ExecutionReport) => {
     if (told.is === 'event' && told.event.type === 'log')
-      said.push(`${told.event.stream}: ${told.event.text}`)
+      printed.push(`${told.event.stream}: ${told.event.text}`)
   }
-  const hands = {
+  const dependencies = {
     clock: realClock,
     log: keptLog(),
     launcher,
@@ -58,13 +58,13 @@ async function room() {
     number: made,
   }
   return {
-    said,
-    room: new SandboxSession({
-      dependencies: hands,
+    printed,
+    createSession: new SandboxSession({
+      dependencies,
       job: { run: { id: `run-${made}` } } as unknown as Job,
       folders,
       egress: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
-      reporter: { report: tell, waitForCapacity: async () => {} },
+      reporter: { report, waitForCapacity: async () => {} },
     }),
   }
 }
@@ -82,25 +82,25 @@ describe("a repository's own command", () => {
     ['nothing to read', 'cat; echo end', 0, ['stdout: end']],
     ['escapes', "printf '\\033[31mred\\033[0m\\n'", 0, ['stdout: red']],
   ])('%s', async (_, script, code, lines) => {
-    const { room: here, said } = await room()
-    expect(await here.runScript(script)).toMatchObject({ code })
-    expect(said.sort()).toEqual(lines)
-    await here.close()
+    const { createSession: session, printed } = await createSession()
+    expect(await session.runScript(script)).toMatchObject({ code })
+    expect(printed.sort()).toEqual(lines)
+    await session.close()
   })
 
   test('what it leaves running is neither waited for nor left behind', async () => {
-    const { room: here, said } = await room()
-    expect(await here.runScript('sleep 600 & echo done')).toMatchObject({ code: 0 })
-    expect(said).toEqual(['stdout: done'])
-    await here.close()
+    const { createSession: session, printed } = await createSession()
+    expect(await session.runScript('sleep 600 & echo done')).toMatchObject({ code: 0 })
+    expect(printed).toEqual(['stdout: done'])
+    await session.close()
   })
 
   test('is ended by a stop, and none is begun after it', async () => {
-    const { room: here } = await room()
-    const ended = here.runScript('sleep 600')
-    here.stop()
+    const { createSession: session } = await createSession()
+    const ended = session.runScript('sleep 600')
+    session.stop()
     expect(await ended).not.toMatchObject({ code: 0 })
-    expect(await here.runScript('echo again')).toEqual({})
-    await here.close()
+    expect(await session.runScript('echo again')).toEqual({})
+    await session.close()
   })
 })

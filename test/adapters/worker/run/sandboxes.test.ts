@@ -22,21 +22,21 @@ import { ORDINARY } from '../../../support/sandbox.ts'
 
 let data = ''
 let now = 0
-let said: string[] = []
+let messages: string[] = []
 beforeEach(async () => {
   data = await mkdtemp(join(tmpdir(), 'switchyard-sandboxes-'))
   mkdirSync(join(data, 'sandboxes'))
   mkdirSync(join(data, 'trash'))
   now = Date.parse('2026-01-01T00:00:00.000Z')
-  said = []
+  messages = []
 })
 afterEach(() => rm(data, { recursive: true, force: true }))
 
 const log: Log = {
   debug: () => {},
-  info: (_fields, message) => void said.push(message),
-  warn: (_fields, message) => void said.push(message),
-  error: (_fields, message) => void said.push(message),
+  info: (_fields, message) => void messages.push(message),
+  warn: (_fields, message) => void messages.push(message),
+  error: (_fields, message) => void messages.push(message),
 }
 
 const opened = (): Promise<Sandboxes> =>
@@ -66,8 +66,8 @@ async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed 
 describe('a sandbox on disk', () => {
   test('has its folders, for its owner only, and a record beside them', async () => {
     const sandboxes = await opened()
-    const { root, work, home, out, staging: hostApi, exchange } = await sandboxes.create('run-1', undefined)
-    for (const folder of [work, home, out, hostApi, exchange])
+    const { root, work, home, out, staging, exchange } = await sandboxes.create('run-1', undefined)
+    for (const folder of [work, home, out, staging, exchange])
       expect(statSync(folder).mode & 0o777).toBe(0o700)
     expect(JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))).toMatchObject({
       runId: 'run-1',
@@ -132,7 +132,7 @@ describe('a sandbox on disk', () => {
     const again = await opened()
     await again.waitUntilSettled()
     expect([again.all(), existsSync(root)]).toEqual([[], false])
-    expect(said).toEqual(['a sandbox folder without a readable record is discarded'])
+    expect(messages).toEqual(['a sandbox folder without a readable record is discarded'])
   })
 
   test('what was in the trash when the daemon died goes at the next start', async () => {
@@ -174,7 +174,7 @@ describe('disk is taken back', () => {
     await ended(sandboxes, 'run-1', 600, true, quotaGib)
     await ended(sandboxes, 'run-2', 600, false, quotaGib)
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-2', 'run-1'])
-    expect(said).toContain(
+    expect(messages).toContain(
       'a sandbox with unpushed work is discarded for the disk quota; raise sandbox.diskQuotaGib to keep more',
     )
   })

@@ -6,34 +6,34 @@ import { encodeExit, encodeFrame, PtyFrameReader } from '../../../../worker/insi
 import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 
-const turn = () => new Promise((resolve) => setImmediate(resolve))
+const nextTick = () => new Promise((resolve) => setImmediate(resolve))
 
-function staged() {
+function openTerminal() {
   const [stdout, stderr, input] = [new PassThrough(), new PassThrough(), new PassThrough()]
-  const heard: string[] = []
+  const events: string[] = []
   let end: (end: SandboxEnd) => void = () => {}
   const ended = new Promise<SandboxEnd>((resolve) => {
     end = resolve
   })
-  const kill = () => void heard.push('killed')
-  const ear: TerminalSessionListener = {
-    onOutput: (data) => void heard.push(data),
-    onExit: (code) => void heard.push(`ended ${code}`),
+  const kill = () => void events.push('killed')
+  const listener: TerminalSessionListener = {
+    onOutput: (data) => void events.push(data),
+    onExit: (code) => void events.push(`ended ${code}`),
   }
-  const session = new SandboxTerminal({ stdout, stderr, input, kill, interrupt: () => {}, ended }, ear)
-  return { stdout, stderr, input, heard, session, end }
+  const session = new SandboxTerminal({ stdout, stderr, input, kill, interrupt: () => {}, ended }, listener)
+  return { stdout, stderr, input, events, session, end }
 }
 
 test('letters that are cut anywhere come whole', async () => {
-  const { stdout, heard } = staged()
+  const { stdout, events } = openTerminal()
   const text = Buffer.from('a世🌍é')
   for (const byte of text) stdout.write(encodeFrame('output', Uint8Array.of(byte)))
-  await turn()
-  expect([heard.join(''), heard.some((data) => data.includes('\ufffd'))]).toEqual(['a世🌍é', false])
+  await nextTick()
+  expect([events.join(''), events.some((data) => data.includes('\ufffd'))]).toEqual(['a世🌍é', false])
 })
 
 test('the end is told once, last, and with the code that was said', async () => {
-  const { stdout, heard, end, session } = staged()
+  const { stdout, events, end, session } = openTerminal()
   stdout.write(
     Buffer.concat([
       encodeFrame('output', Buffer.from('bye')),
@@ -41,11 +41,11 @@ test('the end is told once, last, and with the code that was said', async () => 
       encodeFrame('output', Buffer.from('x')),
     ]),
   )
-  await turn()
+  await nextTick()
   end({ code: 0 })
-  await turn()
+  await nextTick()
   session.input('late')
-  expect(heard).toEqual(['bye', 'ended 3'])
+  expect(events).toEqual(['bye', 'ended 3'])
 })
 
 test.each<[SandboxEnd, string, string[]]>([
@@ -55,41 +55,41 @@ test.each<[SandboxEnd, string, string[]]>([
   [{ signal: 'SIGKILL' }, '', ['\r\nthe terminal was ended by SIGKILL\r\n', 'ended 137']],
 ])(
   'a sandbox that ends with %j and without a word of its terminal is told as printed',
-  async (end, said, told) => {
-    const { stderr, heard, end: over } = staged()
-    stderr.write(said)
-    await turn()
+  async (end, message, expected) => {
+    const { stderr, events, end: over } = openTerminal()
+    stderr.write(message)
+    await nextTick()
     over(end)
-    await turn()
-    expect(heard).toEqual(told)
+    await nextTick()
+    expect(events).toEqual(expected)
   },
 )
 
 test('what is no terminal’s talk ends it', async () => {
-  const { stdout, heard } = staged()
+  const { stdout, events } = openTerminal()
   stdout.write('Segmentation fault')
-  await turn()
-  expect(heard).toEqual(['killed'])
+  await nextTick()
+  expect(events).toEqual(['killed'])
 })
 
 test('nothing is heard while paused, nor after it was left; and leaving hangs up', async () => {
-  const { stdout, heard, session, input, end } = staged()
+  const { stdout, events, session, input, end } = openTerminal()
   session.pause()
   stdout.write(encodeFrame('output', Buffer.from('one')))
-  await turn()
-  expect(heard).toEqual([])
+  await nextTick()
+  expect(events).toEqual([])
   session.resume()
-  await turn()
-  expect(heard).toEqual(['one'])
+  await nextTick()
+  expect(events).toEqual(['one'])
   session.hangUp()
   stdout.write(encodeFrame('output', Buffer.from('two')))
   end({ signal: 'SIGKILL' })
-  await turn()
-  expect([heard, input.writableEnded]).toEqual([['one'], true])
+  await nextTick()
+  expect([events, input.writableEnded]).toEqual([['one'], true])
 })
 
 test('what is typed is framed, and what nobody reads is bounded', async () => {
-  const { session, input } = staged()
+  const { session, input } = openTerminal()
   session.input('x'.repeat(100_000))
   session.resize({ cols: 80, rows: 24 })
   const pieces: Buffer[] = []
