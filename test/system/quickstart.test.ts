@@ -5,7 +5,7 @@ import { type ExecFileSyncOptions, execFileSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { bareIn } from '../../bin/quickstart/sample-repository.ts'
+import { bareRepositoryPath } from '../../bin/quickstart/sample-repository.ts'
 import type { Run } from '../../protocol/run.ts'
 import { tempFolder, until } from '../support/real-files.ts'
 import { readLaunch, run } from '../support/serve.ts'
@@ -15,7 +15,7 @@ const quickstart = (dataDir: string, ...args: string[]) =>
   run(['quickstart', '--data-dir', dataDir, ...args], dataDir)
 
 function branchesIn(dataDir: string): string[] {
-  const bare = bareIn(join(dataDir, 'code'))
+  const bare = bareRepositoryPath(join(dataDir, 'code'))
   return execFileSync('git', ['-C', bare, 'branch', '--format=%(refname:short)'], QUIET)
     .toString()
     .trim()
@@ -135,6 +135,6 @@ describe('an end before the end', () => {
     writeFileSync(join(dataDir, 'config.json'), '{"server": {"port": 0}}')
     const started = quickstart(dataDir)
     expect(await started.exit).toBe(78)
-    expect(started.err()).toContain('is no longer that of the example')
+    expect(started.err()).toContain('is not the example')
   })
 })

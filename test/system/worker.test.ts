@@ -355,7 +355,7 @@ describe('a worker ends', () => {
     const args = ['--data-dir', join(tempFolder(), 'worker'), '--sandbox-dir', file]
     const worker = run(['worker', '--host', HERE, ...args])
     expect(await worker.exit).toBe(70)
-    expect(worker.err()).toMatch(/^switchyard: there is no place for sandboxes: .*; name .* --sandbox-dir$/m)
+    expect(worker.err()).toMatch(/^switchyard: no folder for sandboxes: .*; name .* --sandbox-dir$/m)
     expect(worker.err()).not.toMatch(/^ +at /m)
   })
 

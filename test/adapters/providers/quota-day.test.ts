@@ -7,7 +7,7 @@
  */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { GITHUB_LIMITS } from '../../support/github/quotas.ts'
-import { KEY_LIMITS, type Limits, OAUTH_LIMITS } from '../../support/linear/quota.ts'
+import { KEY_LIMITS, type LinearLimits, OAUTH_LIMITS } from '../../support/linear/quota.ts'
 import {
   type HostWithProviders,
   type HostWithProvidersOptions,
@@ -48,7 +48,7 @@ afterEach(async () => {
 /** The most expensive hours and minutes, each with its quota. */
 function mostExpensive(
   { meter }: HostWithProviders,
-  linear: Limits,
+  linear: LinearLimits,
 ): Record<string, readonly [most: number, of: number]> {
   const [tickets, core, graphql] = [meter.of('linear'), meter.of('core'), meter.of('graphql')]
   const { hourly, pointsPerMinute, createdPerMinute, createdPerHour, concurrent } = GITHUB_LIMITS
@@ -98,7 +98,7 @@ async function simulateDay(options: HostWithProvidersOptions, shareOfAnHour: num
 }
 
 describe('below half of every quota', () => {
-  test.each<[string, HostWithProvidersOptions, number, Limits[]]>([
+  test.each<[string, HostWithProvidersOptions, number, LinearLimits[]]>([
     ['with Linear as an OAuth application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
     ['with a Linear API key, and the maximum of tickets', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
     ['with GitHub issues as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],

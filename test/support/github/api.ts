@@ -4,27 +4,27 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Counters } from './counters.ts'
-import type { Faults } from './faults.ts'
-import type { GraphqlHalf } from './graphql.ts'
+import type { GithubFaults } from './faults.ts'
+import type { GithubGraphql } from './graphql.ts'
 import { writes } from './graphql-cost.ts'
 import { type Quotas, type Resource, rateHeaders, type Window } from './quotas.ts'
-import { Ready, type Reply, refused } from './replies.ts'
+import { type GithubReply, RawBody, refused } from './replies.ts'
 import { instant } from './repo-shapes.ts'
 import { etagOf, matches, type Rest } from './rest.ts'
-import { hasScopes, type Viewer, type World } from './world.ts'
+import { type GithubViewer, type GithubWorld, hasScopes } from './world.ts'
 
 const VERSIONS = ['2022-11-28', '2026-03-10']
 
-export interface ApiParts {
-  readonly world: World
+export interface GithubApiDependencies {
+  readonly world: GithubWorld
   readonly rest: Rest
-  readonly graphql: GraphqlHalf
+  readonly graphql: GithubGraphql
   readonly quotas: Quotas
   readonly counters: Counters
-  readonly faults: Faults
+  readonly faults: GithubFaults
 }
 
-export interface Asked {
+export interface GithubApiRequest {
   readonly request: IncomingMessage
   readonly method: string
   readonly url: URL
@@ -36,38 +36,47 @@ export interface Asked {
   readonly path: string | undefined
 }
 
-export interface Dressed extends Reply {
+export interface RoutedReply extends GithubReply {
   readonly route: string
   readonly charged?: boolean
 }
 
-export interface Who {
-  readonly hit: boolean
+export interface RequestIdentity {
+  readonly isFaultTarget: boolean
   readonly token: string | undefined
-  readonly viewer: Viewer | undefined
+  readonly viewer: GithubViewer | undefined
 }
 
-export async function answered(parts: ApiParts, asked: Asked, who: Who): Promise<Dressed> {
+export async function answerApiRequest(
+  parts: GithubApiDependencies,
+  request: GithubApiRequest,
+  who: RequestIdentity,
+): Promise<RoutedReply> {
   const { faults, quotas } = parts
-  const early = refusedAtTheDoor(asked, who, faults)
-  if (early !== undefined) return { ...early, route: `${asked.method} refused` }
+  const early = refuseEarly(request, who, faults)
+  if (early !== undefined) return { ...early, route: `${request.method} refused` }
   const login = who.viewer?.person.login
-  const resource: Resource = asked.path === undefined ? 'graphql' : 'core'
+  const resource: Resource = request.path === undefined ? 'graphql' : 'core'
   const window = quotas.window(login, resource)
-  const limited = limitedReply(parts, asked, who, { resource, window })
+  const limited = limitedReply(parts, request, who, { resource, window })
   if (limited !== undefined)
-    return { ...limited, headers: { ...common(asked, who, window, resource), ...limited.headers } }
-  const dressed =
-    asked.path === undefined
-      ? await graphql(parts, asked, who, window)
-      : await rest(parts, asked, who, window)
-  return { ...dressed, headers: { ...common(asked, who, window, resource), ...dressed.headers } }
+    return { ...limited, headers: { ...commonHeaders(request, who, window, resource), ...limited.headers } }
+  const reply =
+    request.path === undefined
+      ? await answerGraphql(parts, request, who, window)
+      : await answerRest(parts, request, who, window)
+  return { ...reply, headers: { ...commonHeaders(request, who, window, resource), ...reply.headers } }
 }
 
-function refusedAtTheDoor({ request }: Asked, who: Who, faults: Faults): Reply | undefined {
-  if (who.hit && faults.badGateway) return html(502, '<html><body><h1>502 Bad Gateway</h1></body></html>')
+function refuseEarly(
+  { request }: GithubApiRequest,
+  who: RequestIdentity,
+  faults: GithubFaults,
+): GithubReply | undefined {
+  if (who.isFaultTarget && faults.badGateway)
+    return htmlReply(502, '<html><body><h1>502 Bad Gateway</h1></body></html>')
   if ((request.headers['user-agent'] ?? '') === '')
-    return html(
+    return htmlReply(
       403,
       'Request forbidden by administrative rules. Please make sure your request has a User-Agent header.',
     )
@@ -78,19 +87,19 @@ function refusedAtTheDoor({ request }: Asked, who: Who, faults: Faults): Reply |
 }
 
 function limitedReply(
-  { counters, faults, quotas }: ApiParts,
-  { method, path, text }: Asked,
-  { hit, viewer }: Who,
+  { counters, faults, quotas }: GithubApiDependencies,
+  { method, path, text }: GithubApiRequest,
+  { isFaultTarget: hit, viewer }: RequestIdentity,
   { resource, window }: { resource: Resource; window: Window },
-): Dressed | undefined {
+): RoutedReply | undefined {
   if (path === '/rate_limit') return undefined
   const login = viewer?.person.login
   if (hit && faults.primary !== undefined) window.used = window.limit
   if (window.used >= window.limit) {
     counters.refusedPrimary++
-    return { ...quotaGone(resource, viewer, faults.primary ?? 403), route: `${method} rate limited` }
+    return { ...primaryLimitReply(resource, viewer, faults.primary ?? 403), route: `${method} rate limited` }
   }
-  const changes = resource === 'graphql' ? writes(queryOf(text)) : !/^(GET|HEAD)$/.test(method)
+  const changes = resource === 'graphql' ? writes(readGraphqlQuery(text)) : !/^(GET|HEAD)$/.test(method)
   const points = changes ? 5 : 1
   const forced = hit ? faults.secondary : undefined
   const seconds =
@@ -98,23 +107,27 @@ function limitedReply(
   if (forced === undefined && seconds === undefined) return undefined
   counters.refusedSecondary++
   const wait = forced === undefined ? seconds : forced.retryAfterSeconds
-  return { ...tooMuch(forced?.status ?? 403, wait), route: `${method} secondary limited` }
+  return { ...secondaryLimitReply(forced?.status ?? 403, wait), route: `${method} secondary limited` }
 }
 
 /** The GraphQL half says even this with status 200. */
-function quotaGone(resource: Resource, viewer: Viewer | undefined, status: number): Reply {
+function primaryLimitReply(
+  resource: Resource,
+  viewer: GithubViewer | undefined,
+  status: number,
+): GithubReply {
   const whose = viewer === undefined ? 'for 127.0.0.1' : `for user ID ${viewer.person.id}`
   const message = `API rate limit exceeded ${whose}.`
   if (resource === 'core') return refused(status, message)
   return { status: 200, body: { errors: [{ type: 'RATE_LIMITED', message }] } }
 }
 
-function tooMuch(status: number, seconds: number | undefined): Reply {
+function secondaryLimitReply(status: number, seconds: number | undefined): GithubReply {
   const sentence = 'You have exceeded a secondary rate limit. Please wait a few minutes before you try again.'
   return refused(status, sentence, {}, seconds === undefined ? {} : { 'retry-after': String(seconds) })
 }
 
-function queryOf(text: string): string {
+function readGraphqlQuery(text: string): string {
   try {
     return String(JSON.parse(text)?.query ?? '')
   } catch {
@@ -122,9 +135,14 @@ function queryOf(text: string): string {
   }
 }
 
-async function rest(parts: ApiParts, asked: Asked, who: Who, window: Window): Promise<Dressed> {
+async function answerRest(
+  parts: GithubApiDependencies,
+  asked: GithubApiRequest,
+  who: RequestIdentity,
+  window: Window,
+): Promise<RoutedReply> {
   const { method, api: root, web, url, text, path = '/' } = asked
-  if (method === 'GET' && path === '/rate_limit') return rateLimit(parts, who.viewer)
+  if (method === 'GET' && path === '/rate_limit') return answerRateLimit(parts, who.viewer)
   const { route, ...reply } = await parts.rest.answer({
     method: method === 'HEAD' ? 'GET' : method,
     path,
@@ -134,19 +152,23 @@ async function rest(parts: ApiParts, asked: Asked, who: Who, window: Window): Pr
     api: root,
     web,
   })
-  const fresh = method === 'GET' && reply.status === 200 ? cached(asked, who, reply) : reply
+  const fresh = method === 'GET' && reply.status === 200 ? withEtag(asked, who, reply) : reply
   const charged = fresh.status !== 304 || who.viewer === undefined
   if (charged) window.used++
   return { ...fresh, route, charged }
 }
 
 /** The answer with its ETag, or that what the caller holds is still fresh. */
-function cached({ request }: Asked, { token }: Who, reply: Reply): Reply {
+function withEtag(
+  { request }: GithubApiRequest,
+  { token }: RequestIdentity,
+  reply: GithubReply,
+): GithubReply {
   const body = JSON.stringify(withoutDropped(reply.body, request.headers['x-github-api-version']))
   const etag = etagOf(body, token ?? '', request.headers.accept ?? '')
   const headers = { ...reply.headers, etag, 'cache-control': 'private, max-age=60, s-maxage=60' }
   const held = request.headers['if-none-match']
-  return matches(held, etag) ? { status: 304, headers } : { status: 200, body: new Ready(body), headers }
+  return matches(held, etag) ? { status: 304, headers } : { status: 200, body: new RawBody(body), headers }
 }
 
 /** The newer version of the API tells less of a pull request. */
@@ -157,7 +179,10 @@ function withoutDropped(body: unknown, version: unknown): unknown {
   return { ...body, merge_commit_sha: undefined, assignee: undefined }
 }
 
-function rateLimit({ quotas, world }: ApiParts, viewer: Viewer | undefined): Dressed {
+function answerRateLimit(
+  { quotas, world }: GithubApiDependencies,
+  viewer: GithubViewer | undefined,
+): RoutedReply {
   const shown = (resource: Resource) => {
     const { limit, used, resetMs } = quotas.window(viewer?.person.login, resource)
     return { limit, used, remaining: Math.max(0, limit - used), reset: Math.ceil(resetMs / 1000) }
@@ -167,7 +192,12 @@ function rateLimit({ quotas, world }: ApiParts, viewer: Viewer | undefined): Dre
   return { status: 200, body: { resources, rate: resources.core }, route: 'GET /rate_limit' }
 }
 
-async function graphql(parts: ApiParts, asked: Asked, who: Who, window: Window): Promise<Dressed> {
+async function answerGraphql(
+  parts: GithubApiDependencies,
+  asked: GithubApiRequest,
+  who: RequestIdentity,
+  window: Window,
+): Promise<RoutedReply> {
   const route = 'POST /graphql'
   if (who.viewer === undefined)
     return { ...refused(401, 'This endpoint requires you to be authenticated.'), route }
@@ -178,9 +208,9 @@ async function graphql(parts: ApiParts, asked: Asked, who: Who, window: Window):
 
 // ---- dressing ----------------------------------------------------------------------------------------------------
 
-function common(
-  { request }: Asked,
-  { viewer }: Who,
+function commonHeaders(
+  { request }: GithubApiRequest,
+  { viewer }: RequestIdentity,
   window: Window,
   resource: Resource,
 ): Record<string, string> {
@@ -208,11 +238,11 @@ function common(
   }
 }
 
-export function tokenOf({ headers }: IncomingMessage): string | undefined {
+export function readToken({ headers }: IncomingMessage): string | undefined {
   const [, token] = /^(?:bearer|token) +(.+)$/i.exec(headers.authorization ?? '') ?? []
   return token?.trim()
 }
 
-export function html(status: number, body: string): Reply {
-  return { status, body: new Ready(body), headers: { 'content-type': 'text/html; charset=utf-8' } }
+export function htmlReply(status: number, body: string): GithubReply {
+  return { status, body: new RawBody(body), headers: { 'content-type': 'text/html; charset=utf-8' } }
 }

@@ -3,15 +3,15 @@ import { type CheckRun, fullNameOf, type Repo, type Status } from './records.ts'
 import {
   instant,
   type Json,
+  type JsonContext,
   loginJson,
   maybeInstant,
   repoJson,
   repoPage,
   repoUrl,
-  type Scene,
 } from './repo-shapes.ts'
 
-export function checkJson(scene: Scene, repo: Repo, check: CheckRun): Json {
+export function checkJson(scene: JsonContext, repo: Repo, check: CheckRun): Json {
   const page = `${repoPage(scene, repo)}/runs/${check.id}`
   const url = `${repoUrl(scene, repo)}/check-runs/${check.id}`
   return {
@@ -40,7 +40,7 @@ export function checkJson(scene: Scene, repo: Repo, check: CheckRun): Json {
   }
 }
 
-function appJson(scene: Scene, { app, startedMs }: CheckRun): Json {
+function appJson(scene: JsonContext, { app, startedMs }: CheckRun): Json {
   return {
     id: 15368,
     slug: app,
@@ -57,7 +57,7 @@ function appJson(scene: Scene, { app, startedMs }: CheckRun): Json {
   }
 }
 
-export function statusJson(scene: Scene, repo: Repo, status: Status): Json {
+export function statusJson(scene: JsonContext, repo: Repo, status: Status): Json {
   return {
     url: `${repoUrl(scene, repo)}/statuses/${status.sha}`,
     avatar_url: null,
@@ -73,7 +73,7 @@ export function statusJson(scene: Scene, repo: Repo, status: Status): Json {
 }
 
 export function combinedStatusJson(
-  scene: Scene,
+  scene: JsonContext,
   repo: Repo,
   sha: string,
   newest: readonly Status[],
@@ -97,7 +97,7 @@ function combined(statuses: readonly Status[]): string {
   return done ? 'success' : 'pending'
 }
 
-export function refJson(scene: Scene, repo: Repo, ref: string, sha: string): Json {
+export function refJson(scene: JsonContext, repo: Repo, ref: string, sha: string): Json {
   return {
     ref,
     node_id: `REF_${Buffer.from(`${fullNameOf(repo)}:${ref}`).toString('base64url')}`,

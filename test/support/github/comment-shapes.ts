@@ -1,9 +1,9 @@
 /** What is said about issues and pull requests as the REST half tells it: comments, reviews, words on lines. */
 import { issuePage, pullPage } from './pull-shapes.ts'
 import type { Comment, Issue, PullIssue, Repo, Review, ReviewComment, Thread } from './records.ts'
-import { associationOf, instant, type Json, loginJson, repoUrl, type Scene } from './repo-shapes.ts'
+import { associationOf, instant, type Json, type JsonContext, loginJson, repoUrl } from './repo-shapes.ts'
 
-function saidJson(scene: Scene, repo: Repo, comment: Comment): Json {
+function commentFieldsJson(scene: JsonContext, repo: Repo, comment: Comment): Json {
   return {
     id: comment.id,
     body: comment.body,
@@ -14,13 +14,13 @@ function saidJson(scene: Scene, repo: Repo, comment: Comment): Json {
   }
 }
 
-export function commentPage(scene: Scene, issue: Issue, comment: Comment): string {
+export function commentPage(scene: JsonContext, issue: Issue, comment: Comment): string {
   return `${issuePage(scene, issue)}#issuecomment-${comment.id}`
 }
 
-export function commentJson(scene: Scene, issue: Issue, comment: Comment): Json {
+export function commentJson(scene: JsonContext, issue: Issue, comment: Comment): Json {
   return {
-    ...saidJson(scene, issue.repo, comment),
+    ...commentFieldsJson(scene, issue.repo, comment),
     node_id: scene.world.nodeId('IC', comment.id, comment),
     url: `${repoUrl(scene, issue.repo)}/issues/comments/${comment.id}`,
     html_url: commentPage(scene, issue, comment),
@@ -29,12 +29,12 @@ export function commentJson(scene: Scene, issue: Issue, comment: Comment): Json 
   }
 }
 
-export function reviewCommentPage(scene: Scene, issue: Issue, comment: ReviewComment): string {
+export function reviewCommentPage(scene: JsonContext, issue: Issue, comment: ReviewComment): string {
   return `${pullPage(scene, issue)}#discussion_r${comment.id}`
 }
 
 export function reviewCommentJson(
-  scene: Scene,
+  scene: JsonContext,
   issue: PullIssue,
   thread: Thread,
   comment: ReviewComment,
@@ -44,7 +44,7 @@ export function reviewCommentJson(
   const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
   const page = reviewCommentPage(scene, issue, comment)
   return {
-    ...saidJson(scene, issue.repo, comment),
+    ...commentFieldsJson(scene, issue.repo, comment),
     url,
     node_id: scene.world.nodeId('PRRC', comment.id, comment),
     pull_request_review_id: comment.reviewId,
@@ -66,7 +66,7 @@ export function reviewCommentJson(
   }
 }
 
-export function reviewJson(scene: Scene, issue: PullIssue, review: Review): Json {
+export function reviewJson(scene: JsonContext, issue: PullIssue, review: Review): Json {
   const page = `${pullPage(scene, issue)}#pullrequestreview-${review.id}`
   const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
   return {

@@ -1,8 +1,8 @@
 /** GitHub's device flow: a code is shown, a person types it in, and the application asks until they have. */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { Ready, type Reply } from './replies.ts'
-import type { World } from './world.ts'
+import { type GithubReply, RawBody } from './replies.ts'
+import type { GithubWorld } from './world.ts'
 
 export interface DeviceSettings {
   clientId: string
@@ -13,11 +13,11 @@ export interface DeviceSettings {
 }
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
-const SLOWER_SECONDS = 5
+const SLOW_DOWN_SECONDS = 5
 const ERRORS_AT =
   'https://docs.github.com/developers/apps/authorizing-oauth-apps#error-codes-for-the-device-flow'
 
-interface Code {
+interface PendingDevice {
   readonly deviceCode: string
   readonly userCode: string
   readonly scopes: readonly string[]
@@ -39,7 +39,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   device_flow_disabled: 'Device Flow must be explicitly enabled for this App',
 }
 
-export class DeviceFlow {
+export class FakeDeviceFlow {
   readonly settings: DeviceSettings = {
     clientId: 'Iv1.switchyard',
     enabled: true,
@@ -48,10 +48,10 @@ export class DeviceFlow {
   }
   /** Asked for tokens, also too early. */
   polls = 0
-  readonly #world: World
-  readonly #codes = new Map<string, Code>()
+  readonly #world: GithubWorld
+  readonly #codes = new Map<string, PendingDevice>()
 
-  constructor(world: World) {
+  constructor(world: GithubWorld) {
     this.#world = world
   }
 
@@ -69,28 +69,28 @@ export class DeviceFlow {
     this.#decide(userCode, 'denied')
   }
 
-  #decide(userCode: string, verdict: Code['verdict']): void {
+  #decide(userCode: string, verdict: PendingDevice['verdict']): void {
     const code = [...this.#codes.values()].find((one) => one.userCode === userCode)
     if (code === undefined) throw new Error(`nobody was shown the code ${userCode}`)
     code.verdict = verdict
   }
 
-  answer(method: string, path: string, text: string, request: IncomingMessage): Reply {
+  answer(method: string, path: string, text: string, request: IncomingMessage): GithubReply {
     const form = formOf(text, request.headers['content-type'] ?? '')
     const reply = method === 'POST' ? this.#post(path, form) : { status: 404, body: { error: 'Not Found' } }
     return (request.headers.accept ?? '').includes('json') ? reply : asForm(reply)
   }
 
-  #post(path: string, form: URLSearchParams): Reply {
+  #post(path: string, form: URLSearchParams): GithubReply {
     if (path === '/login/device/code') return this.#start(form)
     if (path === '/login/oauth/access_token') return this.#poll(form)
     return { status: 404, body: { error: 'Not Found' } }
   }
 
-  #start(form: URLSearchParams): Reply {
+  #start(form: URLSearchParams): GithubReply {
     if (form.get('client_id') !== this.settings.clientId) return { status: 404, body: { error: 'Not Found' } }
     if (!this.settings.enabled) return failure('device_flow_disabled')
-    const code: Code = {
+    const code: PendingDevice = {
       deviceCode: randomBytes(20).toString('hex'),
       userCode: userCode(),
       scopes: (form.get('scope') ?? '').split(/[ ,]+/).filter(Boolean),
@@ -112,7 +112,7 @@ export class DeviceFlow {
     }
   }
 
-  #poll(form: URLSearchParams): Reply {
+  #poll(form: URLSearchParams): GithubReply {
     this.polls++
     if (form.get('client_id') !== this.settings.clientId) return failure('incorrect_client_credentials')
     if (form.get('grant_type') !== GRANT) return failure('unsupported_grant_type')
@@ -122,14 +122,14 @@ export class DeviceFlow {
     if (now >= code.expiresMs) return failure('expired_token')
     const early = now - code.polledMs < code.intervalSeconds * 1000
     code.polledMs = now
-    if (early) code.intervalSeconds += SLOWER_SECONDS
+    if (early) code.intervalSeconds += SLOW_DOWN_SECONDS
     if (early) return failure('slow_down', { interval: code.intervalSeconds })
     if (code.verdict === undefined) return failure('authorization_pending')
     this.#codes.delete(code.deviceCode)
     return code.verdict === 'denied' ? failure('access_denied') : this.#token(code, code.verdict.login)
   }
 
-  #token({ scopes }: Code, login: string): Reply {
+  #token({ scopes }: PendingDevice, login: string): GithubReply {
     const value = `gho_${randomBytes(18).toString('hex')}`
     this.#world.addToken(login, { value, scopes })
     return { status: 200, body: { access_token: value, token_type: 'bearer', scope: scopes.join(',') } }
@@ -137,7 +137,7 @@ export class DeviceFlow {
 }
 
 /** The flow's failures come with status 200. */
-function failure(error: string, more: Record<string, unknown> = {}): Reply {
+function failure(error: string, more: Record<string, unknown> = {}): GithubReply {
   const body = { error, error_description: SENTENCES[error] ?? error, error_uri: ERRORS_AT, ...more }
   return { status: 200, body }
 }
@@ -158,8 +158,8 @@ function formOf(text: string, type: string): URLSearchParams {
 }
 
 /** What GitHub answers who does not ask for JSON. */
-function asForm({ status, body }: Reply): Reply {
+function asForm({ status, body }: GithubReply): GithubReply {
   const fields = Object.entries(body ?? {}).map(([name, value]): [string, string] => [name, String(value)])
   const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' }
-  return { status, body: new Ready(new URLSearchParams(fields).toString()), headers }
+  return { status, body: new RawBody(new URLSearchParams(fields).toString()), headers }
 }

@@ -1,6 +1,6 @@
 /** What a range of commits holds: its commits, the files it changes, their hunks, and where a line went. */
 import { git, linesOf } from './plumbing.ts'
-import type { Side } from './records.ts'
+import type { DiffSide } from './records.ts'
 
 /** GitHub shows no more of them. */
 const COMMITS_MAX = 250
@@ -128,7 +128,7 @@ function fileChange({ letter, oldSha, newSha, paths }: RawEntry, text: string): 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/
 
 /** The hunk that shows a line, cut off after it, as review comments carry it; undefined when no hunk shows it. */
-export function hunkUpTo(patch: string, line: number, side: Side): string | undefined {
+export function hunkUpTo(patch: string, line: number, side: DiffSide): string | undefined {
   let shown: string[] = []
   let [left, right] = [0, 0]
   for (const text of patch.split('\n')) {

@@ -1,5 +1,5 @@
 /** What can be made to go wrong, while a test watches. Everything is off at first. */
-export interface Faults {
+export interface GithubFaults {
   /** Only requests like this one ("GET /repos/o/r/pulls") are hit; undefined: all of the API. */
   matching: RegExp | undefined
   /** How long every answer of the API takes. */
@@ -13,7 +13,7 @@ export interface Faults {
   /** The connection breaks off without an answer, and nothing was done. */
   reset: boolean
   /** The connection breaks off without an answer, but it was done. */
-  loseAnswers: boolean
+  loseReplies: boolean
   /** Full names of repositories that answer 503. */
   readonly down: Set<string>
   /** Check runs are forbidden to every token. */
@@ -22,7 +22,7 @@ export interface Faults {
   baseModified: number
 }
 
-export function noFaults(): Faults {
+export function noFaults(): GithubFaults {
   return {
     matching: undefined,
     latencyMs: 0,
@@ -30,7 +30,7 @@ export function noFaults(): Faults {
     secondary: undefined,
     badGateway: false,
     reset: false,
-    loseAnswers: false,
+    loseReplies: false,
     down: new Set(),
     checksForbidden: false,
     baseModified: 0,

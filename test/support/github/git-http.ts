@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { GIT_ENVIRONMENT } from './plumbing.ts'
 import { fullNameOf, type Repo } from './records.ts'
-import type { Viewer, World } from './world.ts'
+import type { GithubViewer, GithubWorld } from './world.ts'
 
 const HEAD_BYTES_MAX = 64 * 1024
 
@@ -17,12 +17,12 @@ export function gitAddress(path: string): { fullName: string; service: string } 
 }
 
 export class GitHttp {
-  readonly #world: World
+  readonly #world: GithubWorld
   readonly #pushed: (repo: Repo) => Promise<void>
   readonly #hooks: string
 
   /** @param pushed is done before the pusher hears that its push is */
-  constructor(world: World, folder: string, pushed: (repo: Repo) => Promise<void>) {
+  constructor(world: GithubWorld, folder: string, pushed: (repo: Repo) => Promise<void>) {
     this.#world = world
     this.#pushed = pushed
     this.#hooks = join(folder, 'refusing-hooks')
@@ -58,12 +58,12 @@ export class GitHttp {
     return this.#world.repo(fullName) ?? this.#world.renamed.get(fullName.toLowerCase())
   }
 
-  #mayPush(viewer: Viewer | undefined, repo: Repo): boolean {
+  #mayPush(viewer: GithubViewer | undefined, repo: Repo): boolean {
     return !repo.archived && (this.#world.may(viewer, repo, 'push') || this.#maintains(viewer, repo))
   }
 
   /** Who may push to where a fork's pull request goes may push to the fork, if its author lets them. */
-  #maintains(viewer: Viewer | undefined, fork: Repo): boolean {
+  #maintains(viewer: GithubViewer | undefined, fork: Repo): boolean {
     return [...this.#world.everyIssue()].some(
       ({ pull, repo, state }) =>
         pull?.headRepo === fork &&
@@ -73,7 +73,7 @@ export class GitHttp {
     )
   }
 
-  #serve(request: IncomingMessage, response: ServerResponse, url: URL, asked: Asked): void {
+  #serve(request: IncomingMessage, response: ServerResponse, url: URL, asked: GitHttpRequest): void {
     const child = spawn('git', ['http-backend'], { env: this.#environment(request, url, asked) })
     request.pipe(child.stdin)
     child.stdin.on('error', () => {})
@@ -97,12 +97,17 @@ export class GitHttp {
   }
 
   /** What a push is told waits until the pull requests know of it. */
-  #pass({ service }: Asked, response: ServerResponse, rest: Buffer[], part: Buffer): void {
+  #pass({ service }: GitHttpRequest, response: ServerResponse, rest: Buffer[], part: Buffer): void {
     if (service === 'git-receive-pack') rest.push(part)
     else response.write(part)
   }
 
-  async #finish({ service, repo }: Asked, response: ServerResponse, rest: Buffer[], headless: boolean) {
+  async #finish(
+    { service, repo }: GitHttpRequest,
+    response: ServerResponse,
+    rest: Buffer[],
+    headless: boolean,
+  ) {
     if (service === 'git-receive-pack') {
       repo.pushedMs = this.#world.now()
       await this.#pushed(repo)
@@ -111,7 +116,11 @@ export class GitHttp {
     response.end(Buffer.concat(rest))
   }
 
-  #environment(request: IncomingMessage, url: URL, { repo, service, viewer }: Asked): NodeJS.ProcessEnv {
+  #environment(
+    request: IncomingMessage,
+    url: URL,
+    { repo, service, viewer }: GitHttpRequest,
+  ): NodeJS.ProcessEnv {
     return {
       ...GIT_ENVIRONMENT,
       GIT_PROJECT_ROOT: repo.path,
@@ -140,10 +149,10 @@ export class GitHttp {
   }
 }
 
-interface Asked {
+interface GitHttpRequest {
   readonly repo: Repo
   readonly service: string
-  readonly viewer: Viewer | undefined
+  readonly viewer: GithubViewer | undefined
 }
 
 /** The user name may be anything. */

@@ -11,17 +11,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Counters } from './counters.ts'
-import { DeviceFlow } from './device.ts'
-import { type Faults, noFaults } from './faults.ts'
+import { FakeDeviceFlow } from './device.ts'
+import { type GithubFaults, noFaults } from './faults.ts'
 import { GitHttp } from './git-http.ts'
-import { GraphqlHalf } from './graphql.ts'
+import { GithubGraphql } from './graphql.ts'
 import { History } from './history.ts'
-import { GITHUB_LIMITS, type Limits, Quotas } from './quotas.ts'
+import { GITHUB_LIMITS, type GithubLimits, Quotas } from './quotas.ts'
 import { fullNameOf } from './records.ts'
 import { Rest } from './rest.ts'
 import { Seeding } from './seeding.ts'
 import { serveGithub } from './server.ts'
-import { type PersonSeed, type RepoSeed, World } from './world.ts'
+import { GithubWorld, type PersonSeed, type RepoSeed } from './world.ts'
 
 export interface GithubOptions {
   /** Whose instants it tells and whose hours its quotas last; real time otherwise. */
@@ -30,7 +30,7 @@ export interface GithubOptions {
   readonly people?: readonly PersonSeed[]
   /** With a first commit each. */
   readonly repos?: readonly RepoSeed[]
-  readonly limits?: Partial<Limits>
+  readonly limits?: Partial<GithubLimits>
   /** Holds its own answers against GitHub's description of them, too. */
   readonly checkAnswers?: boolean
 }
@@ -42,34 +42,34 @@ export interface FakeGithub extends Seeding {
   readonly apiUrl: string
   readonly graphqlUrl: string
   cloneUrl(fullName: string): string
-  readonly world: World
+  readonly world: GithubWorld
   readonly history: History
-  readonly faults: Faults
+  readonly faults: GithubFaults
   readonly counters: Counters
-  readonly device: DeviceFlow
+  readonly device: FakeDeviceFlow
   /** What was asked otherwise than GitHub's description of its API allows. */
   readonly violations: string[]
   readonly misanswers: string[]
   close(): Promise<void>
 }
 
-const MONA: PersonSeed = { login: 'mona', name: 'Mona Lisa', tokens: ['ghp_mona'] }
+const DEFAULT_PERSON: PersonSeed = { login: 'mona', name: 'Mona Lisa', tokens: ['ghp_mona'] }
 
 export async function startGithub(options: GithubOptions = {}): Promise<FakeGithub> {
   const folder = mkdtempSync(join(tmpdir(), 'fake-github-'))
   const repositories = join(folder, 'repositories')
   mkdirSync(repositories)
-  const world = new World(repositories, options.clock?.now ?? Date.now)
+  const world = new GithubWorld(repositories, options.clock?.now ?? Date.now)
   const history = new History(world)
   const faults = noFaults()
   const counters = new Counters()
-  const device = new DeviceFlow(world)
+  const device = new FakeDeviceFlow(world)
   const rest = new Rest(world, history, faults)
   rest.checksAnswers = options.checkAnswers ?? false
   const server = serveGithub({
     world,
     rest,
-    graphql: new GraphqlHalf(world, history, faults),
+    graphql: new GithubGraphql(world, history, faults),
     gitHttp: new GitHttp(world, folder, (repo) => history.settleAll(repo)),
     device,
     quotas: new Quotas({ ...GITHUB_LIMITS, ...options.limits }, world.now),
@@ -77,7 +77,7 @@ export async function startGithub(options: GithubOptions = {}): Promise<FakeGith
     faults,
   })
   const seeding = new Seeding(world, history)
-  for (const person of options.people ?? [MONA]) world.addPerson(person)
+  for (const person of options.people ?? [DEFAULT_PERSON]) world.addPerson(person)
   for (const repo of options.repos ?? []) await seeding.addRepo(repo)
   const origin = await listening(server)
   const close = (): Promise<void> => closed(server, folder)
@@ -114,14 +114,14 @@ function listening(server: Server): Promise<string> {
 async function closed(server: Server, folder: string): Promise<void> {
   server.closeAllConnections()
   await new Promise((resolve) => server.close(resolve))
-  await removed(folder)
+  await removeFolder(folder)
 }
 
 const REMOVALS_MAX = 100
 const REMOVAL_PAUSE_MS = 100
 
 /** From its top again and again: a git whose client is gone may still be putting something down. */
-async function removed(folder: string): Promise<void> {
+async function removeFolder(folder: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       rmSync(folder, { recursive: true, force: true })

@@ -2,16 +2,16 @@
 import { GraphQLError } from 'graphql'
 
 /** What a field answers: values, and functions for what is only made when it is asked for. */
-export type View = Record<string, unknown>
+export type GraphqlView = Record<string, unknown>
 
 const PAGE_ITEMS_MAX = 100
 
 /** A failure as GitHub tells them: with a type. */
-export function typed(type: string, message: string): GraphQLError {
+export function typedError(type: string, message: string): GraphQLError {
   return new GraphQLError(message, { extensions: { type } })
 }
 
-export interface PageWish {
+export interface GithubPageArguments {
   readonly first?: number | null
   readonly last?: number | null
   readonly after?: string | null
@@ -21,13 +21,13 @@ export interface PageWish {
 export async function connection<T>(
   name: string,
   all: readonly T[],
-  wish: PageWish,
-  view: (one: T) => Promise<View>,
-): Promise<View> {
-  const size = sizeOf(name, wish)
-  const from = wish.after ? indexOf(wish.after) + 1 : 0
-  const to = wish.before ? indexOf(wish.before) : all.length
-  const first = wish.first == null ? Math.max(from, to - size) : from
+  args: GithubPageArguments,
+  view: (one: T) => Promise<GraphqlView>,
+): Promise<GraphqlView> {
+  const size = sizeOf(name, args)
+  const from = args.after ? indexOf(args.after) + 1 : 0
+  const to = args.before ? indexOf(args.before) : all.length
+  const first = args.first == null ? Math.max(from, to - size) : from
   const end = Math.min(to, first + size)
   const nodes = await Promise.all(all.slice(first, end).map(view))
   return {
@@ -43,15 +43,15 @@ export async function connection<T>(
   }
 }
 
-function sizeOf(name: string, { first, last }: PageWish): number {
+function sizeOf(name: string, { first, last }: GithubPageArguments): number {
   const size = first ?? last
   if (size == null)
-    throw typed(
+    throw typedError(
       'MISSING_PAGINATION_BOUNDARIES',
       `You must provide a \`first\` or \`last\` value to properly paginate the \`${name}\` connection.`,
     )
   if (size > PAGE_ITEMS_MAX)
-    throw typed(
+    throw typedError(
       'EXCESSIVE_PAGINATION',
       `Requesting ${size} records on the \`${name}\` connection exceeds the \`first\` limit of ${PAGE_ITEMS_MAX} records.`,
     )
@@ -65,6 +65,6 @@ function cursorAt(index: number): string {
 function indexOf(cursor: string): number {
   const index = Number(Buffer.from(cursor, 'base64').toString('utf8').split(':')[2])
   if (!Number.isInteger(index))
-    throw typed('INVALID_CURSOR_ARGUMENTS', `\`${cursor}\` does not appear to be a valid cursor.`)
+    throw typedError('INVALID_CURSOR_ARGUMENTS', `\`${cursor}\` does not appear to be a valid cursor.`)
   return index
 }

@@ -33,13 +33,13 @@ export function costOf(query: string, variables: Readonly<Record<string, unknown
   }
 }
 
-interface Context {
+interface CostContext {
   readonly fragments: ReadonlyMap<unknown, unknown>
   readonly variables: Readonly<Record<string, unknown>>
 }
 
 /** `times`: how many things this is asked of. */
-function requestsIn(set: SelectionSetNode | undefined, times: number, context: Context): number {
+function requestsIn(set: SelectionSetNode | undefined, times: number, context: CostContext): number {
   return (set?.selections ?? []).reduce((sum, selection) => {
     if (selection.kind === 'InlineFragment') return sum + requestsIn(selection.selectionSet, times, context)
     if (selection.kind === 'Field') return sum + requestsOf(selection, times, context)
@@ -49,13 +49,13 @@ function requestsIn(set: SelectionSetNode | undefined, times: number, context: C
   }, 0)
 }
 
-function requestsOf(field: FieldNode, times: number, context: Context): number {
+function requestsOf(field: FieldNode, times: number, context: CostContext): number {
   const size = sizeOf(field, context)
   if (size === undefined) return requestsIn(field.selectionSet, times, context)
   return times + requestsIn(field.selectionSet, times * size, context)
 }
 
-function sizeOf({ arguments: given = [] }: FieldNode, { variables }: Context): number | undefined {
+function sizeOf({ arguments: given = [] }: FieldNode, { variables }: CostContext): number | undefined {
   const bound = given.find(({ name }) => name.value === 'first' || name.value === 'last')?.value
   if (bound?.kind === 'IntValue') return Number(bound.value)
   return bound?.kind === 'Variable' ? Number(variables[bound.name.value] ?? 0) : undefined

@@ -1,7 +1,7 @@
 /** What the GraphQL half changes: threads are resolved and answered, drafts become ready. */
 import type { GraphQLError } from 'graphql'
-import { typed, type View } from './graphql-connections.ts'
-import { commentView, find, type Maker, pullView, type Sight, threadView } from './graphql-views.ts'
+import { type GraphqlView, typedError } from './graphql-connections.ts'
+import { commentView, find, type GraphqlContext, type Maker, pullView, threadView } from './graphql-views.ts'
 import type { PullIssue, Thread } from './records.ts'
 import { setState } from './rest-issues.ts'
 import { addReply } from './rest-reviews.ts'
@@ -10,7 +10,7 @@ interface Input<T> {
   readonly input: T & { readonly clientMutationId?: string | null }
 }
 
-export function mutationRoots(sight: Sight): Record<string, Maker> {
+export function mutationRoots(sight: GraphqlContext): Record<string, Maker> {
   return {
     resolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, true),
     unresolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, false),
@@ -25,10 +25,10 @@ export function mutationRoots(sight: Sight): Record<string, Maker> {
 }
 
 async function setResolved(
-  sight: Sight,
+  sight: GraphqlContext,
   input: { readonly threadId: string; readonly clientMutationId?: string | null },
   resolved: boolean,
-): Promise<View> {
+): Promise<GraphqlView> {
   const { issue, thread } = threadOf(sight, input.threadId)
   mayWrite(sight, issue, resolved ? 'ResolveReviewThread' : 'UnresolveReviewThread')
   thread.resolvedBy = resolved ? sight.viewer.person.login : null
@@ -36,42 +36,42 @@ async function setResolved(
   return { clientMutationId: input.clientMutationId, thread: await threadView(sight, issue, thread) }
 }
 
-function threadOf(sight: Sight, id: string): { issue: PullIssue; thread: Thread } {
+function threadOf(sight: GraphqlContext, id: string): { issue: PullIssue; thread: Thread } {
   const found = find(sight, id)
   if (found.is !== 'PullRequestReviewThread') throw wrongKind('PullRequestReviewThread', id)
   return found
 }
 
-function pullOf(sight: Sight, id: string): PullIssue {
+function pullOf(sight: GraphqlContext, id: string): PullIssue {
   const found = find(sight, id)
   if (found.is !== 'PullRequest') throw wrongKind('PullRequest', id)
   return found.issue
 }
 
 function wrongKind(kind: string, id: string): GraphQLError {
-  return typed('NOT_FOUND', `Could not resolve to ${kind} node with the global id of '${id}'.`)
+  return typedError('NOT_FOUND', `Could not resolve to ${kind} node with the global id of '${id}'.`)
 }
 
 /** The author of a pull request may do with it what others need push access for. */
-function mayWrite({ viewer, world }: Sight, issue: PullIssue, deed: string): void {
+function mayWrite({ viewer, world }: GraphqlContext, issue: PullIssue, deed: string): void {
   const own = issue.author === viewer.person.login && viewer.token.readOnly !== true
   if (!issue.repo.archived && (own || world.may(viewer, issue.repo, 'push'))) return
-  throw typed(
+  throw typedError(
     'FORBIDDEN',
     `${viewer.person.login} does not have the correct permissions to execute \`${deed}\``,
   )
 }
 
 async function setDraft(
-  sight: Sight,
+  sight: GraphqlContext,
   input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
   draft: boolean,
-): Promise<View> {
+): Promise<GraphqlView> {
   const issue = pullOf(sight, input.pullRequestId)
   mayWrite(sight, issue, draft ? 'ConvertPullRequestToDraft' : 'MarkPullRequestReadyForReview')
-  if (issue.state === 'closed') throw typed('UNPROCESSABLE', 'Pull request is closed.')
+  if (issue.state === 'closed') throw typedError('UNPROCESSABLE', 'Pull request is closed.')
   if (issue.pull.draft === draft)
-    throw typed(
+    throw typedError(
       'UNPROCESSABLE',
       draft ? 'Pull request is already a draft' : 'Pull request is not in draft state',
     )
@@ -81,9 +81,9 @@ async function setDraft(
 }
 
 async function closePull(
-  sight: Sight,
+  sight: GraphqlContext,
   input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
-): Promise<View> {
+): Promise<GraphqlView> {
   const issue = pullOf(sight, input.pullRequestId)
   mayWrite(sight, issue, 'ClosePullRequest')
   setState(sight.world, issue, 'closed', sight.viewer.person.login)
@@ -91,17 +91,17 @@ async function closePull(
 }
 
 async function reply(
-  sight: Sight,
+  sight: GraphqlContext,
   input: {
     readonly pullRequestReviewThreadId: string
     readonly body: string
     readonly clientMutationId?: string | null
   },
-): Promise<View> {
+): Promise<GraphqlView> {
   const { issue, thread } = threadOf(sight, input.pullRequestReviewThreadId)
   if (sight.viewer.token.readOnly === true || issue.repo.archived)
-    throw typed('FORBIDDEN', 'Resource not accessible by personal access token')
-  if (input.body.trim() === '') throw typed('UNPROCESSABLE', "Body can't be blank")
+    throw typedError('FORBIDDEN', 'Resource not accessible by personal access token')
+  if (input.body.trim() === '') throw typedError('UNPROCESSABLE', "Body can't be blank")
   const author = sight.viewer.person.login
   const comment = addReply(sight.world, issue, thread, { author, body: input.body })
   return {

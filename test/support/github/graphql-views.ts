@@ -1,26 +1,26 @@
 /** What the fields of the GraphQL half answer: views of the records, made when they are asked for. */
 
 import { reviewCommentPage } from './comment-shapes.ts'
-import { connection, type PageWish, typed, type View } from './graphql-connections.ts'
+import { connection, type GithubPageArguments, type GraphqlView, typedError } from './graphql-connections.ts'
 import type { History } from './history.ts'
 import { pullPage } from './pull-shapes.ts'
 import {
   fullNameOf,
+  type GithubPerson,
   isPull,
-  type Person,
   type PullIssue,
   type Repo,
   type ReviewComment,
   type Thread,
 } from './records.ts'
 import { instant, maybeInstant, repoPage } from './repo-shapes.ts'
-import type { Viewer, World } from './world.ts'
+import type { GithubViewer, GithubWorld } from './world.ts'
 
-export interface Sight {
-  readonly world: World
+export interface GraphqlContext {
+  readonly world: GithubWorld
   readonly history: History
   readonly down: ReadonlySet<string>
-  readonly viewer: Viewer
+  readonly viewer: GithubViewer
   readonly api: string
   readonly web: string
   readonly rate: {
@@ -33,7 +33,7 @@ export interface Sight {
 
 export type Maker = (args: never) => unknown
 
-export function queryRoots(sight: Sight): Record<string, Maker> {
+export function queryRoots(sight: GraphqlContext): Record<string, Maker> {
   return {
     viewer: () => personView(sight, sight.viewer.person),
     rateLimit: () => rateView(sight),
@@ -43,22 +43,22 @@ export function queryRoots(sight: Sight): Record<string, Maker> {
   }
 }
 
-function rateView({ rate }: Sight): View {
+function rateView({ rate }: GraphqlContext): GraphqlView {
   const { cost, limit, used, resetMs } = rate
   return { cost, limit, used, nodeCount: 0, remaining: Math.max(0, limit - used), resetAt: instant(resetMs) }
 }
 
-function repository(sight: Sight, fullName: string): View {
+function repository(sight: GraphqlContext, fullName: string): GraphqlView {
   const { world, viewer } = sight
   const repo = world.repo(fullName) ?? world.renamed.get(fullName.toLowerCase())
   if (repo === undefined || !world.may(viewer, repo, 'pull'))
-    throw typed('NOT_FOUND', `Could not resolve to a Repository with the name '${fullName}'.`)
+    throw typedError('NOT_FOUND', `Could not resolve to a Repository with the name '${fullName}'.`)
   return repoView(sight, repo)
 }
 
 // ---- nodes -------------------------------------------------------------------------------------------------------
 
-type Found =
+type FoundNode =
   | { readonly is: 'PullRequest'; readonly issue: PullIssue }
   | { readonly is: 'PullRequestReviewThread'; readonly issue: PullIssue; readonly thread: Thread }
   | {
@@ -68,7 +68,7 @@ type Found =
       readonly comment: ReviewComment
     }
 
-async function node(sight: Sight, id: string): Promise<View> {
+async function node(sight: GraphqlContext, id: string): Promise<GraphqlView> {
   const record = sight.world.node(id)
   const repo = [...sight.world.repos.values()].find((one) => one === record)
   if (repo !== undefined && sight.world.may(sight.viewer, repo, 'pull')) return repoView(sight, repo)
@@ -81,16 +81,16 @@ async function node(sight: Sight, id: string): Promise<View> {
 }
 
 /** One whose repository this person can see. */
-export function find(sight: Sight, id: string): Found {
+export function find(sight: GraphqlContext, id: string): FoundNode {
   const record = sight.world.node(id)
   for (const issue of sight.world.everyIssue()) {
     const found = record !== undefined && isPull(issue) ? foundIn(issue, record) : undefined
     if (found !== undefined && sight.world.may(sight.viewer, issue.repo, 'pull')) return found
   }
-  throw typed('NOT_FOUND', `Could not resolve to a node with the global id of '${id}'`)
+  throw typedError('NOT_FOUND', `Could not resolve to a node with the global id of '${id}'`)
 }
 
-function foundIn(issue: PullIssue, record: object): Found | undefined {
+function foundIn(issue: PullIssue, record: object): FoundNode | undefined {
   if (record === issue) return { is: 'PullRequest', issue }
   for (const thread of issue.pull.threads) {
     if (record === thread) return { is: 'PullRequestReviewThread', issue, thread }
@@ -102,7 +102,7 @@ function foundIn(issue: PullIssue, record: object): Found | undefined {
 
 // ---- views -------------------------------------------------------------------------------------------------------
 
-function personView({ world, web }: Sight, person: Person): View {
+function personView({ world, web }: GraphqlContext, person: GithubPerson): GraphqlView {
   return {
     __typename: 'User',
     id: world.nodeId('U', person.id, person),
@@ -115,14 +115,14 @@ function personView({ world, web }: Sight, person: Person): View {
   }
 }
 
-function loginView(sight: Sight, login: string | null): View | null {
+function loginView(sight: GraphqlContext, login: string | null): GraphqlView | null {
   const person = sight.world.person(login)
   return person === undefined ? null : personView(sight, person)
 }
 
-function repoView(sight: Sight, repo: Repo): View {
+function repoView(sight: GraphqlContext, repo: Repo): GraphqlView {
   if (sight.down.has(fullNameOf(repo)))
-    throw typed('INTERNAL', 'Something went wrong while executing your query.')
+    throw typedError('INTERNAL', 'Something went wrong while executing your query.')
   return {
     __typename: 'Repository',
     id: sight.world.nodeId('R', repo.id, repo),
@@ -135,33 +135,33 @@ function repoView(sight: Sight, repo: Repo): View {
     description: repo.description,
     url: repoPage(sight, repo),
     pullRequest: ({ number }: { number: number }) => pullByNumber(sight, repo, number),
-    pullRequests: (args: PullsWish) => pulls(sight, repo, args),
+    pullRequests: (args: PullsArguments) => pulls(sight, repo, args),
   }
 }
 
-function pullByNumber(sight: Sight, repo: Repo, number: number): Promise<View> {
+function pullByNumber(sight: GraphqlContext, repo: Repo, number: number): Promise<GraphqlView> {
   const issue = repo.issues.get(number)
   if (issue === undefined || !isPull(issue))
-    throw typed('NOT_FOUND', `Could not resolve to a PullRequest with the number of ${number}.`)
+    throw typedError('NOT_FOUND', `Could not resolve to a PullRequest with the number of ${number}.`)
   return pullView(sight, issue)
 }
 
-interface PullsWish extends PageWish {
+interface PullsArguments extends GithubPageArguments {
   readonly states?: readonly string[] | null
   readonly headRefName?: string | null
   readonly baseRefName?: string | null
 }
 
-function pulls(sight: Sight, repo: Repo, wish: PullsWish): Promise<View> {
+function pulls(sight: GraphqlContext, repo: Repo, args: PullsArguments): Promise<GraphqlView> {
   const wanted = [...repo.issues.values()]
     .filter(isPull)
     .filter(
       (issue) =>
-        (wish.states?.includes(stateOf(issue)) ?? true) &&
-        (wish.headRefName ?? issue.pull.headRef) === issue.pull.headRef &&
-        (wish.baseRefName ?? issue.pull.baseRef) === issue.pull.baseRef,
+        (args.states?.includes(stateOf(issue)) ?? true) &&
+        (args.headRefName ?? issue.pull.headRef) === issue.pull.headRef &&
+        (args.baseRefName ?? issue.pull.baseRef) === issue.pull.baseRef,
     )
-  return connection('pullRequests', wanted, wish, (issue) => pullView(sight, issue))
+  return connection('pullRequests', wanted, args, (issue) => pullView(sight, issue))
 }
 
 function stateOf({ state, pull }: PullIssue): string {
@@ -169,7 +169,7 @@ function stateOf({ state, pull }: PullIssue): string {
   return state === 'open' ? 'OPEN' : 'CLOSED'
 }
 
-export async function pullView(sight: Sight, issue: PullIssue): Promise<View> {
+export async function pullView(sight: GraphqlContext, issue: PullIssue): Promise<GraphqlView> {
   await sight.history.settle(issue)
   const { pull, repo } = issue
   const { history } = sight
@@ -208,8 +208,8 @@ export async function pullView(sight: Sight, issue: PullIssue): Promise<View> {
     additions: () => total('additions'),
     deletions: () => total('deletions'),
     changedFiles: async () => (await history.files(issue)).length,
-    reviewThreads: (wish: PageWish) =>
-      connection('reviewThreads', pull.threads, wish, (thread) => threadView(sight, issue, thread)),
+    reviewThreads: (args: GithubPageArguments) =>
+      connection('reviewThreads', pull.threads, args, (thread) => threadView(sight, issue, thread)),
   }
 }
 
@@ -225,7 +225,11 @@ function decisionOf(history: History, issue: PullIssue): string | null {
   return history.approvalsMissing(issue) > 0 ? 'REVIEW_REQUIRED' : 'APPROVED'
 }
 
-export async function threadView(sight: Sight, issue: PullIssue, thread: Thread): Promise<View> {
+export async function threadView(
+  sight: GraphqlContext,
+  issue: PullIssue,
+  thread: Thread,
+): Promise<GraphqlView> {
   const line = await sight.history.lineOf(issue, thread)
   const resolved = thread.resolvedBy !== null
   const outdated = thread.line !== null && line === undefined
@@ -234,8 +238,8 @@ export async function threadView(sight: Sight, issue: PullIssue, thread: Thread)
   return {
     __typename: 'PullRequestReviewThread',
     id: sight.world.nodeId('PRRT', thread.id, thread),
-    comments: (wish: PageWish) =>
-      connection('comments', thread.comments, wish, (one) => commentView(sight, issue, thread, one)),
+    comments: (args: GithubPageArguments) =>
+      connection('comments', thread.comments, args, (one) => commentView(sight, issue, thread, one)),
     diffSide: thread.side,
     isCollapsed: resolved || outdated,
     isOutdated: outdated,
@@ -261,11 +265,11 @@ function subjectOf({ line }: Thread): string {
 }
 
 export async function commentView(
-  sight: Sight,
+  sight: GraphqlContext,
   issue: PullIssue,
   thread: Thread,
   comment: ReviewComment,
-): Promise<View> {
+): Promise<GraphqlView> {
   const line = await sight.history.lineOf(issue, thread)
   const [first] = thread.comments
   return {

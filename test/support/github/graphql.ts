@@ -9,15 +9,15 @@ import {
   type GraphQLFormattedError,
   graphql,
 } from 'graphql'
-import type { Faults } from './faults.ts'
+import type { GithubFaults } from './faults.ts'
 import { costOf } from './graphql-cost.ts'
 import { mutationRoots } from './graphql-mutations.ts'
 import { GITHUB_SCHEMA } from './graphql-schema.ts'
-import { queryRoots, type Sight } from './graphql-views.ts'
+import { type GraphqlContext, queryRoots } from './graphql-views.ts'
 import type { History } from './history.ts'
 import type { Window } from './quotas.ts'
-import type { Places } from './repo-shapes.ts'
-import type { Viewer, World } from './world.ts'
+import type { GithubUrls } from './repo-shapes.ts'
+import type { GithubViewer, GithubWorld } from './world.ts'
 
 export interface GraphqlReply {
   readonly status: number
@@ -28,23 +28,28 @@ export interface GraphqlReply {
 
 const schema = buildSchema(GITHUB_SCHEMA)
 
-export class GraphqlHalf {
-  readonly #world: World
+export class GithubGraphql {
+  readonly #world: GithubWorld
   readonly #history: History
-  readonly #faults: Faults
+  readonly #faults: GithubFaults
 
-  constructor(world: World, history: History, faults: Faults) {
+  constructor(world: GithubWorld, history: History, faults: GithubFaults) {
     this.#world = world
     this.#history = history
     this.#faults = faults
   }
 
-  async answer(text: string, viewer: Viewer, places: Places, window: Window): Promise<GraphqlReply> {
-    const order = orderOf(text)
+  async answer(
+    text: string,
+    viewer: GithubViewer,
+    places: GithubUrls,
+    window: Window,
+  ): Promise<GraphqlReply> {
+    const order = parseOperation(text)
     if (order === undefined) return { status: 400, body: { message: 'Problems parsing JSON' }, cost: 0 }
     if (order.query === '') return { status: 200, body: { errors: [{ message: NO_QUERY }] }, cost: 0 }
     const cost = costOf(order.query, order.variables)
-    const sight: Sight = {
+    const sight: GraphqlContext = {
       world: this.#world,
       history: this.#history,
       down: this.#faults.down,
@@ -60,19 +65,19 @@ export class GraphqlHalf {
       variableValues: order.variables,
       ...(order.operationName === undefined ? {} : { operationName: order.operationName }),
     })
-    return { status: 200, body: shown(result), cost }
+    return { status: 200, body: toReplyBody(result), cost }
   }
 }
 
 const NO_QUERY = 'A query attribute must be specified and must be a string.'
 
-interface Order {
+interface GraphqlOperation {
   readonly query: string
   readonly variables: Readonly<Record<string, unknown>>
   readonly operationName: string | undefined
 }
 
-function orderOf(text: string): Order | undefined {
+function parseOperation(text: string): GraphqlOperation | undefined {
   try {
     const { query, variables, operationName } = JSON.parse(text)
     return {
@@ -86,7 +91,7 @@ function orderOf(text: string): Order | undefined {
 }
 
 /** Whatever was not even executed has no data. */
-function shown({ data, errors }: ExecutionResult): unknown {
+function toReplyBody({ data, errors }: ExecutionResult): unknown {
   const failures = errors?.map((error) => failure(error))
   if (data === undefined) return { errors: failures }
   return failures === undefined ? { data } : { data, errors: failures }

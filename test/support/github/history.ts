@@ -6,8 +6,8 @@
  */
 import { type Commit, commitsBetween, type FileChange, filesBetween, hunkUpTo, lineIn } from './diffs.ts'
 import { branchTip, fullSha, git, isAncestor, pointPullRef, tryGit } from './plumbing.ts'
-import { isPull, type Pull, type PullIssue, type Repo, type Side, type Thread } from './records.ts'
-import type { World } from './world.ts'
+import { type DiffSide, isPull, type PullIssue, type PullRecord, type Repo, type Thread } from './records.ts'
+import type { GithubWorld } from './world.ts'
 
 export interface PullOrder {
   readonly headRepo: Repo
@@ -29,12 +29,12 @@ const BAD_LINE =
 export class History {
   /** How often a mergeability is `null` before it is known. */
   nullReads = 1
-  readonly #world: World
+  readonly #world: GithubWorld
   readonly #commits = new Map<string, Promise<Commit[]>>()
   readonly #files = new Map<string, Promise<FileChange[]>>()
   readonly #lines = new Map<string, Promise<number | undefined>>()
 
-  constructor(world: World) {
+  constructor(world: GithubWorld) {
     this.#world = world
   }
 
@@ -43,7 +43,7 @@ export class History {
     const now = order.createdMs ?? this.#world.now()
     const number = repo.nextNumber++
     const headSha = branchTip(order.headRepo.path, order.head) ?? ''
-    const pull: Pull = {
+    const pull: PullRecord = {
       id: this.#world.newId(),
       headRepo: order.headRepo,
       headOwner: order.headRepo.owner,
@@ -158,7 +158,7 @@ export class History {
   /** The hunk that a comment on this line carries; a sentence of GitHub's when there is none. */
   async hunkAt(
     issue: PullIssue,
-    at: { path: string; line: number | null; side: Side },
+    at: { path: string; line: number | null; side: DiffSide },
   ): Promise<{ hunk: string } | { error: string }> {
     const file = (await this.files(issue)).find(({ path }) => path === at.path)
     if (file === undefined) return { error: BAD_PATH }

@@ -35,7 +35,7 @@ export const GIT_ENVIRONMENT = {
   GIT_TERMINAL_PROMPT: '0',
 }
 
-export interface Outcome {
+export interface GitProcessResult {
   readonly code: number
   readonly out: string
   readonly error: string
@@ -55,18 +55,26 @@ export function createBare(path: string, defaultBranch: string): void {
 }
 
 /** A failure is a bug of the fake or of its test. */
-export async function git(path: string, args: readonly string[], more: Extra = {}): Promise<string> {
+export async function git(
+  path: string,
+  args: readonly string[],
+  more: GitProcessOptions = {},
+): Promise<string> {
   const { code, out, error } = await tryGit(path, args, more)
   if (code !== 0) throw new Error(`git ${args[0]} failed with ${code}: ${error}`)
   return out
 }
 
-interface Extra {
+interface GitProcessOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly input?: string | Buffer
 }
 
-export function tryGit(path: string, args: readonly string[], more: Extra = {}): Promise<Outcome> {
+export function tryGit(
+  path: string,
+  args: readonly string[],
+  more: GitProcessOptions = {},
+): Promise<GitProcessResult> {
   const env = { ...GIT_ENVIRONMENT, ...more.env }
   const options = { cwd: path, env, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' as const }
   return new Promise((resolve) => {
@@ -125,7 +133,7 @@ export function signed(by: Signature): Record<string, string> {
   }
 }
 
-export interface NewCommit {
+export interface CommitSpec {
   readonly branch: string
   /** The branch it starts from, when it is a new one. */
   readonly from?: string
@@ -136,13 +144,13 @@ export interface NewCommit {
 }
 
 /** Many commits in one process; `from` names a branch that is there, or that an earlier commit of these made. */
-export async function importCommits(path: string, commits: readonly NewCommit[]): Promise<void> {
+export async function importCommits(path: string, commits: readonly CommitSpec[]): Promise<void> {
   const known = new Set<string>()
   const stream = Buffer.concat(commits.flatMap((commit) => commitStream(path, commit, known)))
   await feed(path, Buffer.concat([stream, Buffer.from('done\n')]))
 }
 
-function commitStream(path: string, commit: NewCommit, known: Set<string>): Buffer[] {
+function commitStream(path: string, commit: CommitSpec, known: Set<string>): Buffer[] {
   const { name, email, atMs } = commit.by
   const parts = [
     text(`commit refs/heads/${commit.branch}\n`),
@@ -156,7 +164,7 @@ function commitStream(path: string, commit: NewCommit, known: Set<string>): Buff
   return parts
 }
 
-function parentOf(path: string, { branch, from }: NewCommit, known: ReadonlySet<string>): string {
+function parentOf(path: string, { branch, from }: CommitSpec, known: ReadonlySet<string>): string {
   if (known.has(branch)) return ''
   if (from !== undefined && known.has(from)) return `from refs/heads/${from}\n`
   const tip = branchTip(path, branch) ?? (from === undefined ? undefined : branchTip(path, from))

@@ -6,6 +6,7 @@ import {
   associationOf,
   instant,
   type Json,
+  type JsonContext,
   labelJson,
   loginJson,
   maybeInstant,
@@ -13,25 +14,24 @@ import {
   repoJson,
   repoPage,
   repoUrl,
-  type Scene,
 } from './repo-shapes.ts'
 
-export function issuePage(scene: Scene, issue: Issue): string {
+export function issuePage(scene: JsonContext, issue: Issue): string {
   return `${repoPage(scene, issue.repo)}/${issue.pull === undefined ? 'issues' : 'pull'}/${issue.number}`
 }
 
-export function pullPage(scene: Scene, issue: Issue): string {
+export function pullPage(scene: JsonContext, issue: Issue): string {
   return `${repoPage(scene, issue.repo)}/pull/${issue.number}`
 }
 
-function labelsJson(scene: Scene, { repo, labels }: Issue): Json[] {
+function labelsJson(scene: JsonContext, { repo, labels }: Issue): Json[] {
   return labels.flatMap((name) => {
     const label = repo.labels.get(name.toLowerCase())
     return label === undefined ? [] : [labelJson(scene, repo, label)]
   })
 }
 
-function commonJson(scene: Scene, issue: Issue): Json {
+function commonJson(scene: JsonContext, issue: Issue): Json {
   const assignees = issue.assignees.map((login) => loginJson(scene, login)).filter((one) => one !== null)
   return {
     number: issue.number,
@@ -52,7 +52,7 @@ function commonJson(scene: Scene, issue: Issue): Json {
   }
 }
 
-export function issueJson(scene: Scene, issue: Issue): Json {
+export function issueJson(scene: JsonContext, issue: Issue): Json {
   const repository_url = repoUrl(scene, issue.repo)
   const url = `${repository_url}/issues/${issue.number}`
   return {
@@ -87,7 +87,7 @@ function dependencies(issue: Issue): Json {
 }
 
 /** GitHub mixes pull requests among the issues, with this to tell them apart. */
-function pullLinks(scene: Scene, issue: Issue): Json {
+function pullLinks(scene: JsonContext, issue: Issue): Json {
   if (issue.pull === undefined) return {}
   const page = pullPage(scene, issue)
   return {
@@ -102,13 +102,13 @@ function pullLinks(scene: Scene, issue: Issue): Json {
   }
 }
 
-export function nodeIdOf({ world }: Scene, issue: Issue): string {
+export function nodeIdOf({ world }: JsonContext, issue: Issue): string {
   return issue.pull === undefined
     ? world.nodeId('I', issue.id, issue)
     : world.nodeId('PR', issue.pull.id, issue)
 }
 
-export function pullJson(scene: Scene, issue: PullIssue): Json {
+export function pullJson(scene: JsonContext, issue: PullIssue): Json {
   const { pull, repo } = issue
   const [page, base] = [pullPage(scene, issue), repoUrl(scene, repo)]
   const [url, issueUrl] = [`${base}/pulls/${issue.number}`, `${base}/issues/${issue.number}`]
@@ -159,7 +159,7 @@ interface End {
   readonly sha: string
 }
 
-function endJson(scene: Scene, { repo, owner, ref, sha }: End): Json {
+function endJson(scene: JsonContext, { repo, owner, ref, sha }: End): Json {
   return {
     label: `${owner}:${ref}`,
     ref,
@@ -171,7 +171,7 @@ function endJson(scene: Scene, { repo, owner, ref, sha }: End): Json {
 
 /** What only a pull request asked for alone tells. */
 export async function fullPullJson(
-  scene: Scene,
+  scene: JsonContext,
   history: History,
   issue: PullIssue,
   mergeable: boolean | null,
@@ -195,7 +195,7 @@ export async function fullPullJson(
   }
 }
 
-export function fileJson(scene: Scene, issue: PullIssue, file: FileChange): Json {
+export function fileJson(scene: JsonContext, issue: PullIssue, file: FileChange): Json {
   const sha = issue.pull.headSha
   const page = repoPage(scene, issue.repo)
   const path = file.path.split('/').map(encodeURIComponent).join('/')
@@ -214,7 +214,7 @@ export function fileJson(scene: Scene, issue: PullIssue, file: FileChange): Json
   }
 }
 
-export function commitJson(scene: Scene, repo: Repo, commit: Commit): Json {
+export function commitJson(scene: JsonContext, repo: Repo, commit: Commit): Json {
   const url = `${repoUrl(scene, repo)}/commits/${commit.sha}`
   const page = repoPage(scene, repo)
   return {
@@ -249,7 +249,7 @@ export function commitJson(scene: Scene, repo: Repo, commit: Commit): Json {
 }
 
 /** The account an address belongs to; null when it is nobody's. */
-function accountOf(scene: Scene, { email }: Signed): Json | null {
+function accountOf(scene: JsonContext, { email }: Signed): Json | null {
   const person = [...scene.world.people.values()].find((one) => one.email === email)
   return person === undefined ? null : loginJson(scene, person.login)
 }

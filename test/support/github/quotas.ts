@@ -11,13 +11,13 @@ export interface Window {
 }
 
 /** What one request weighs. */
-export interface Weight {
+export interface RequestWeight {
   readonly resource: Resource
   readonly points: number
   readonly creates: boolean
 }
 
-export interface Limits {
+export interface GithubLimits {
   /** Requests, or points of GraphQL, an hour. */
   readonly hourly: number
   readonly anonymousHourly: number
@@ -27,7 +27,7 @@ export interface Limits {
   readonly createdPerHour: number
 }
 
-export const GITHUB_LIMITS: Limits = {
+export const GITHUB_LIMITS: GithubLimits = {
   hourly: 5000,
   anonymousHourly: 60,
   concurrent: 100,
@@ -43,7 +43,7 @@ const PAUSE_MS = MINUTE_MS
 
 interface Spent {
   readonly atMs: number
-  readonly weight: Weight
+  readonly weight: RequestWeight
 }
 
 interface Account {
@@ -55,11 +55,11 @@ interface Account {
 }
 
 export class Quotas {
-  readonly #limits: Limits
+  readonly #limits: GithubLimits
   readonly #now: () => number
   readonly #accounts = new Map<string, Account>()
 
-  constructor(limits: Limits, now: () => number) {
+  constructor(limits: GithubLimits, now: () => number) {
     this.#limits = limits
     this.#now = now
   }
@@ -76,7 +76,7 @@ export class Quotas {
   }
 
   /** Seconds to stay away for; undefined when nothing was overdone. Counts the request when it may go on. */
-  secondary(login: string | undefined, weight: Weight): number | undefined {
+  secondary(login: string | undefined, weight: RequestWeight): number | undefined {
     const account = this.#account(login)
     const now = this.#now()
     if (account.pausedUntilMs <= now && this.#overdone(account, weight))
@@ -86,7 +86,7 @@ export class Quotas {
     return undefined
   }
 
-  #overdone(account: Account, weight: Weight): boolean {
+  #overdone(account: Account, weight: RequestWeight): boolean {
     const now = this.#now()
     account.spent = account.spent.filter(
       ({ atMs, weight: { creates } }) => now - atMs < (creates ? HOUR_MS : MINUTE_MS),

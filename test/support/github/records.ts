@@ -2,7 +2,7 @@
 
 export type Role = 'pull' | 'push' | 'admin'
 
-export interface Person {
+export interface GithubPerson {
   readonly id: number
   readonly login: string
   readonly name: string
@@ -22,7 +22,7 @@ export interface Token {
   readonly expiresAtMs?: number
 }
 
-export interface Label {
+export interface RepoLabel {
   readonly id: number
   readonly name: string
   readonly color: string
@@ -59,7 +59,7 @@ export interface Repo {
   rejectPushes: string | undefined
   readonly forkOf: Repo | undefined
   readonly members: Map<string, Role>
-  readonly labels: Map<string, Label>
+  readonly labels: Map<string, RepoLabel>
   readonly milestones: Milestone[]
   readonly issues: Map<number, Issue>
   readonly statuses: Status[]
@@ -95,10 +95,10 @@ export interface Issue {
   locked: boolean
   readonly comments: Comment[]
   readonly blockedBy: Issue[]
-  readonly pull: Pull | undefined
+  readonly pull: PullRecord | undefined
 }
 
-export interface Pull {
+export interface PullRecord {
   readonly id: number
   /** null: the fork is gone. */
   headRepo: Repo | null
@@ -133,7 +133,7 @@ export interface Review {
   readonly submittedMs: number
 }
 
-export type Side = 'LEFT' | 'RIGHT'
+export type DiffSide = 'LEFT' | 'RIGHT'
 
 export interface Thread {
   readonly id: number
@@ -141,7 +141,7 @@ export interface Thread {
   /** In the commit that was commented; null on a whole file. */
   readonly line: number | null
   readonly startLine: number | null
-  readonly side: Side
+  readonly side: DiffSide
   readonly commitSha: string
   readonly diffHunk: string
   resolvedBy: string | null
@@ -181,8 +181,8 @@ export function fullNameOf(repo: Repo): string {
   return `${repo.owner}/${repo.name}`
 }
 
-export function isPull(issue: Issue): issue is Issue & { readonly pull: Pull } {
+export function isPull(issue: Issue): issue is Issue & { readonly pull: PullRecord } {
   return issue.pull !== undefined
 }
 
-export type PullIssue = Issue & { readonly pull: Pull }
+export type PullIssue = Issue & { readonly pull: PullRecord }

@@ -1,13 +1,13 @@
 /** Answers of the REST half, with GitHub's own sentences, and how its routes are written down. */
-import type { Faults } from './faults.ts'
+import type { GithubFaults } from './faults.ts'
 import type { History } from './history.ts'
 import { fullNameOf, type Issue, isPull, type PullIssue, type Repo, type Role } from './records.ts'
-import { type Json, lacksPermission, type Scene } from './repo-shapes.ts'
-import type { Viewer } from './world.ts'
+import { type Json, type JsonContext, lacksPermission } from './repo-shapes.ts'
+import type { GithubViewer } from './world.ts'
 
-export interface Call extends Scene {
+export interface RestCall extends JsonContext {
   readonly history: History
-  readonly faults: Faults
+  readonly faults: GithubFaults
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly body: Json
@@ -16,33 +16,33 @@ export interface Call extends Scene {
 }
 
 /** A call by somebody: every write is one. */
-export type SignedCall = Call & { readonly viewer: Viewer }
+export type AuthenticatedCall = RestCall & { readonly viewer: GithubViewer }
 
-export interface Reply {
+export interface GithubReply {
   readonly status: number
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A body that is text already. */
-export class Ready {
+export class RawBody {
   readonly text: string
   constructor(text: string) {
     this.text = text
   }
 }
 
-export type Handler = (call: Call) => Reply | Promise<Reply>
+export type RestHandler = (call: RestCall) => GithubReply | Promise<GithubReply>
 
 const DOCS = 'https://docs.github.com/rest'
 const PAGE_ITEMS = 30
 const PAGE_ITEMS_MAX = 100
 
-export function ok(body: unknown): Reply {
+export function ok(body: unknown): GithubReply {
   return { status: 200, body }
 }
 
-export function created(body: unknown): Reply {
+export function created(body: unknown): GithubReply {
   return { status: 201, body }
 }
 
@@ -51,31 +51,34 @@ export function refused(
   message: string,
   more: Json = {},
   headers: Record<string, string> = {},
-): Reply {
+): GithubReply {
   return { status, body: { message, ...more, documentation_url: DOCS, status: String(status) }, headers }
 }
 
-export function notFound(): Reply {
+export function notFound(): GithubReply {
   return refused(404, 'Not Found')
 }
 
 /** One thing is wrong, in a sentence or by code. */
-export function invalid(resource: string, what: { code?: string; field?: string; message?: string }): Reply {
+export function invalid(
+  resource: string,
+  what: { code?: string; field?: string; message?: string },
+): GithubReply {
   return refused(422, 'Validation Failed', { errors: [{ resource, code: 'custom', ...what }] })
 }
 
 /** As the review routes say it. */
-export function unprocessable(...errors: string[]): Reply {
+export function unprocessable(...errors: string[]): GithubReply {
   return refused(422, 'Unprocessable Entity', { errors })
 }
 
 /** A page of a list, shaped, with the way to the others. */
 export async function paged<T>(
-  call: Call,
+  call: RestCall,
   all: readonly T[],
   shape: (one: T) => Json | Promise<Json>,
   wrap: (page: Json[]) => unknown = (page) => page,
-): Promise<Reply> {
+): Promise<GithubReply> {
   const size = Math.min(count(call.query.get('per_page'), PAGE_ITEMS), PAGE_ITEMS_MAX)
   const page = count(call.query.get('page'), 1)
   const items = await Promise.all(all.slice((page - 1) * size, page * size).map(shape))
@@ -88,7 +91,7 @@ function count(text: string | null, otherwise: number): number {
   return Number.isInteger(value) && value > 0 ? value : otherwise
 }
 
-function linkOf({ query, listUrl }: Call, page: number, last: number): string {
+function linkOf({ query, listUrl }: RestCall, page: number, last: number): string {
   const to = (target: number, rel: string): string => {
     const next = new URLSearchParams(query)
     next.set('page', String(target))
@@ -102,29 +105,32 @@ function linkOf({ query, listUrl }: Call, page: number, last: number): string {
 // ---- routes ------------------------------------------------------------------------------------------------------
 
 /** A route of a repository: 404 for who may not see it, 403 for who may not write. */
-export function ofRepo(wanted: 'pull', handle: (call: Call, repo: Repo) => Reply | Promise<Reply>): Handler
+export function ofRepo(
+  wanted: 'pull',
+  handle: (call: RestCall, repo: Repo) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofRepo(
   wanted: 'push' | 'say',
-  handle: (call: SignedCall, repo: Repo) => Reply | Promise<Reply>,
-): Handler
+  handle: (call: AuthenticatedCall, repo: Repo) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofRepo(
   wanted: Role | 'say',
-  handle: (call: SignedCall, repo: Repo) => Reply | Promise<Reply>,
-): Handler {
+  handle: (call: AuthenticatedCall, repo: Repo) => GithubReply | Promise<GithubReply>,
+): RestHandler {
   return (call) => {
     const fullName = `${call.params.owner}/${call.params.repo}`
     const repo = call.world.repo(fullName)
     if (repo === undefined || !call.world.may(call.viewer, repo, 'pull')) return notFound()
     if (call.faults.down.has(fullNameOf(repo))) return refused(503, 'Service Unavailable')
     // Reading needs no viewer, and no handler of a reading route asks for one.
-    if (wanted === 'pull') return handle(call as SignedCall, repo)
+    if (wanted === 'pull') return handle(call as AuthenticatedCall, repo)
     if (call.viewer === undefined) return refused(401, 'Requires authentication')
     return writeRefusal(call, repo, wanted) ?? handle({ ...call, viewer: call.viewer }, repo)
   }
 }
 
 /** Whoever sees a repository may say something in it; the rest needs push access. */
-function writeRefusal(call: Call, repo: Repo, wanted: Role | 'say'): Reply | undefined {
+function writeRefusal(call: RestCall, repo: Repo, wanted: Role | 'say'): GithubReply | undefined {
   if (repo.archived) return refused(403, 'Repository was archived so is read-only.')
   if (wanted === 'say' ? call.viewer?.token.readOnly !== true : call.world.may(call.viewer, repo, wanted))
     return undefined
@@ -139,42 +145,47 @@ function writeRefusal(call: Call, repo: Repo, wanted: Role | 'say'): Reply | und
   )
 }
 
-export function ofIssue(wanted: 'pull', handle: (call: Call, issue: Issue) => Reply | Promise<Reply>): Handler
+export function ofIssue(
+  wanted: 'pull',
+  handle: (call: RestCall, issue: Issue) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofIssue(
   wanted: 'push' | 'say',
-  handle: (call: SignedCall, issue: Issue) => Reply | Promise<Reply>,
-): Handler
+  handle: (call: AuthenticatedCall, issue: Issue) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofIssue(
   wanted: 'pull' | 'push' | 'say',
-  handle: (call: SignedCall, issue: Issue) => Reply | Promise<Reply>,
-): Handler {
-  const find = (call: SignedCall, repo: Repo): Reply | Promise<Reply> => {
+  handle: (call: AuthenticatedCall, issue: Issue) => GithubReply | Promise<GithubReply>,
+): RestHandler {
+  const find = (call: AuthenticatedCall, repo: Repo): GithubReply | Promise<GithubReply> => {
     const issue = repo.issues.get(Number(call.params.issue_number))
     if (issue === undefined) return notFound()
     return repo.hasIssues || isPull(issue) ? handle(call, issue) : issuesOff()
   }
   // The same function either way; only reading does without a viewer.
-  return wanted === 'pull' ? ofRepo('pull', find as (call: Call, repo: Repo) => Reply) : ofRepo(wanted, find)
+  return wanted === 'pull'
+    ? ofRepo('pull', find as (call: RestCall, repo: Repo) => GithubReply)
+    : ofRepo(wanted, find)
 }
 
-export function issuesOff(): Reply {
+export function issuesOff(): GithubReply {
   return refused(410, 'Issues has been disabled in this repository.')
 }
 
 /** A pull request, as its branches are now. */
 export function ofPull(
   wanted: 'pull',
-  handle: (call: Call, issue: PullIssue) => Reply | Promise<Reply>,
-): Handler
+  handle: (call: RestCall, issue: PullIssue) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofPull(
   wanted: 'push' | 'say',
-  handle: (call: SignedCall, issue: PullIssue) => Reply | Promise<Reply>,
-): Handler
+  handle: (call: AuthenticatedCall, issue: PullIssue) => GithubReply | Promise<GithubReply>,
+): RestHandler
 export function ofPull(
   wanted: 'pull' | 'push' | 'say',
-  handle: (call: SignedCall, issue: PullIssue) => Reply | Promise<Reply>,
-): Handler {
-  const find = async (call: SignedCall, repo: Repo): Promise<Reply> => {
+  handle: (call: AuthenticatedCall, issue: PullIssue) => GithubReply | Promise<GithubReply>,
+): RestHandler {
+  const find = async (call: AuthenticatedCall, repo: Repo): Promise<GithubReply> => {
     const issue = repo.issues.get(Number(call.params.pull_number))
     if (issue === undefined || !isPull(issue)) return notFound()
     await call.history.settle(issue)
@@ -182,6 +193,6 @@ export function ofPull(
   }
   // The same function either way; only reading does without a viewer.
   return wanted === 'pull'
-    ? ofRepo('pull', find as (call: Call, repo: Repo) => Promise<Reply>)
+    ? ofRepo('pull', find as (call: RestCall, repo: Repo) => Promise<GithubReply>)
     : ofRepo(wanted, find)
 }

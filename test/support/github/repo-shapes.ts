@@ -1,20 +1,20 @@
 /** People, repositories, labels and milestones as the REST half tells them. */
-import { fullNameOf, type Label, type Milestone, type Person, type Repo } from './records.ts'
-import { isFineGrained, type Viewer, type World } from './world.ts'
+import { fullNameOf, type GithubPerson, type Milestone, type Repo, type RepoLabel } from './records.ts'
+import { type GithubViewer, type GithubWorld, isFineGrained } from './world.ts'
 
 export type Json = Record<string, unknown>
 
 /** Under which addresses the answers say that things are. */
-export interface Places {
+export interface GithubUrls {
   /** Of the REST half, without a slash at its end. */
   readonly api: string
   readonly web: string
 }
 
 /** All that a shape may depend on. */
-export interface Scene extends Places {
-  readonly world: World
-  readonly viewer: Viewer | undefined
+export interface JsonContext extends GithubUrls {
+  readonly world: GithubWorld
+  readonly viewer: GithubViewer | undefined
 }
 
 /** To the second, as GitHub tells them. */
@@ -38,7 +38,7 @@ const PERSON_LINKS = {
   received_events_url: '/received_events',
 }
 
-export function personJson({ world, api, web }: Scene, person: Person): Json {
+export function personJson({ world, api, web }: JsonContext, person: GithubPerson): Json {
   const url = `${api}/users/${person.login}`
   return {
     login: person.login,
@@ -56,12 +56,12 @@ export function personJson({ world, api, web }: Scene, person: Person): Json {
 }
 
 /** null: the account is gone. */
-export function loginJson(scene: Scene, login: string | null): Json | null {
+export function loginJson(scene: JsonContext, login: string | null): Json | null {
   const person = scene.world.person(login)
   return person === undefined ? null : personJson(scene, person)
 }
 
-export function ownJson(scene: Scene, person: Person): Json {
+export function ownJson(scene: JsonContext, person: GithubPerson): Json {
   return {
     ...personJson(scene, person),
     user_view_type: 'private',
@@ -128,18 +128,18 @@ const REPO_LINKS = {
   deployments_url: '/deployments',
 }
 
-export function repoUrl({ api }: Places, repo: Repo): string {
+export function repoUrl({ api }: GithubUrls, repo: Repo): string {
   return `${api}/repos/${fullNameOf(repo)}`
 }
 
-export function repoPage({ web }: Places, repo: Repo): string {
+export function repoPage({ web }: GithubUrls, repo: Repo): string {
   return `${web}/${fullNameOf(repo)}`
 }
 
 /** A list of pull requests tells of its repository twice for each: made once for one scene. */
-const made = new WeakMap<Scene, Map<Repo, Json>>()
+const made = new WeakMap<JsonContext, Map<Repo, Json>>()
 
-export function repoJson(scene: Scene, repo: Repo): Json {
+export function repoJson(scene: JsonContext, repo: Repo): Json {
   const known = made.get(scene) ?? new Map<Repo, Json>()
   made.set(scene, known)
   const json = known.get(repo) ?? newRepoJson(scene, repo)
@@ -147,7 +147,7 @@ export function repoJson(scene: Scene, repo: Repo): Json {
   return json
 }
 
-function newRepoJson(scene: Scene, repo: Repo): Json {
+function newRepoJson(scene: JsonContext, repo: Repo): Json {
   const { world, web } = scene
   const [url, page] = [repoUrl(scene, repo), repoPage(scene, repo)]
   const owner = world.person(repo.owner)
@@ -201,7 +201,7 @@ function newRepoJson(scene: Scene, repo: Repo): Json {
   }
 }
 
-function permissions({ world, viewer }: Scene, repo: Repo): Json {
+function permissions({ world, viewer }: JsonContext, repo: Repo): Json {
   if (viewer === undefined) return {}
   const role = world.roleOf(viewer.person.login, repo)
   const [admin, push] = [role === 'admin', role === 'admin' || role === 'push']
@@ -209,7 +209,7 @@ function permissions({ world, viewer }: Scene, repo: Repo): Json {
 }
 
 /** One repository, asked for alone, tells more. */
-export function fullRepoJson(scene: Scene, repo: Repo): Json {
+export function fullRepoJson(scene: JsonContext, repo: Repo): Json {
   const more = scene.world.may(scene.viewer, repo, 'push') ? mergeSettings(repo) : {}
   const parent = repo.forkOf === undefined ? {} : { parent: repoJson(scene, repo.forkOf) }
   return {
@@ -233,7 +233,7 @@ function mergeSettings(repo: Repo): Json {
   }
 }
 
-export function labelJson(scene: Scene, repo: Repo, label: Label): Json {
+export function labelJson(scene: JsonContext, repo: Repo, label: RepoLabel): Json {
   return {
     id: label.id,
     node_id: scene.world.nodeId('LA', label.id, label),
@@ -245,7 +245,7 @@ export function labelJson(scene: Scene, repo: Repo, label: Label): Json {
   }
 }
 
-export function milestoneJson(scene: Scene, repo: Repo, one: Milestone): Json {
+export function milestoneJson(scene: JsonContext, repo: Repo, one: Milestone): Json {
   const url = `${repoUrl(scene, repo)}/milestones/${one.number}`
   return {
     url,
@@ -270,12 +270,12 @@ export function milestoneJson(scene: Scene, repo: Repo, one: Milestone): Json {
 }
 
 /** What a person is to a repository, as comments and pull requests say. */
-export function associationOf({ world }: Scene, repo: Repo, login: string | null): string {
+export function associationOf({ world }: JsonContext, repo: Repo, login: string | null): string {
   if (login?.toLowerCase() === repo.owner.toLowerCase()) return 'OWNER'
   return world.roleOf(login, repo) === undefined ? 'NONE' : 'COLLABORATOR'
 }
 
 /** A fine-grained token is told what it lacks; others are told that there is nothing. */
-export function lacksPermission(viewer: Viewer | undefined): boolean {
+export function lacksPermission(viewer: GithubViewer | undefined): boolean {
   return viewer !== undefined && isFineGrained(viewer.token)
 }

@@ -4,9 +4,9 @@ import { commentJson } from './comment-shapes.ts'
 import { issueJson } from './pull-shapes.ts'
 import { type Comment, type Issue, isPull, type Repo } from './records.ts'
 import {
-  type Call,
+  type AuthenticatedCall,
   created,
-  type Handler,
+  type GithubReply,
   invalid,
   issuesOff,
   notFound,
@@ -14,16 +14,16 @@ import {
   ofRepo,
   ok,
   paged,
-  type Reply,
+  type RestCall,
+  type RestHandler,
   refused,
-  type SignedCall,
 } from './replies.ts'
 import { labelJson } from './repo-shapes.ts'
-import type { World } from './world.ts'
+import type { GithubWorld } from './world.ts'
 
 const ISSUE = '/repos/{owner}/{repo}/issues/{issue_number}'
 
-export const issueRoutes: Readonly<Record<string, Handler>> = {
+export const issueRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /issues': myIssues,
   'GET /repos/{owner}/{repo}/issues': ofRepo('pull', listIssues),
   'POST /repos/{owner}/{repo}/issues': ofRepo('say', openIssue),
@@ -54,7 +54,7 @@ export const issueRoutes: Readonly<Record<string, Handler>> = {
 
 // ---- lists -------------------------------------------------------------------------------------------------------
 
-async function listIssues(call: Call, repo: Repo): Promise<Reply> {
+async function listIssues(call: RestCall, repo: Repo): Promise<GithubReply> {
   if (!repo.hasIssues) return issuesOff()
   const mine = (issue: Issue): boolean => wanted(call.query, issue)
   const found = [...repo.issues.values()].filter(mine)
@@ -62,7 +62,7 @@ async function listIssues(call: Call, repo: Repo): Promise<Reply> {
 }
 
 /** Those of every repository that are assigned to whoever asks. */
-function myIssues(call: Call): Reply | Promise<Reply> {
+function myIssues(call: RestCall): GithubReply | Promise<GithubReply> {
   const { viewer, world } = call
   if (viewer === undefined) return refused(401, 'Requires authentication')
   const found = [...world.everyIssue()].filter(
@@ -117,7 +117,7 @@ export interface IssueOrder {
   readonly createdMs?: number
 }
 
-export function addIssue(world: World, repo: Repo, order: IssueOrder): Issue {
+export function addIssue(world: GithubWorld, repo: Repo, order: IssueOrder): Issue {
   const now = order.createdMs ?? world.now()
   const issue: Issue = {
     id: world.newId(),
@@ -145,7 +145,7 @@ export function addIssue(world: World, repo: Repo, order: IssueOrder): Issue {
   return issue
 }
 
-function openIssue(call: SignedCall, repo: Repo): Reply {
+function openIssue(call: AuthenticatedCall, repo: Repo): GithubReply {
   const { body, viewer, world } = call
   if (!repo.hasIssues) return issuesOff()
   const title = String(body.title ?? '')
@@ -162,7 +162,7 @@ function openIssue(call: SignedCall, repo: Repo): Reply {
   return created(issueJson(call, addIssue(world, repo, order)))
 }
 
-async function editIssue(call: SignedCall, issue: Issue): Promise<Reply> {
+async function editIssue(call: AuthenticatedCall, issue: Issue): Promise<GithubReply> {
   const { body, viewer, world } = call
   const may = world.may(viewer, issue.repo, 'push')
   if (!may && issue.author !== viewer.person.login)
@@ -183,7 +183,7 @@ async function editIssue(call: SignedCall, issue: Issue): Promise<Reply> {
 }
 
 export function setState(
-  world: World,
+  world: GithubWorld,
   issue: Issue,
   state: 'open' | 'closed',
   by: string,
@@ -205,7 +205,7 @@ export function setState(
 
 /** Unknown ones are made. */
 export function setLabels(
-  world: World,
+  world: GithubWorld,
   issue: Issue,
   wantedNames: readonly string[],
   at = world.now(),
@@ -220,12 +220,12 @@ function names(value: unknown): string[] {
   return value.map((one) => String(typeof one === 'object' && one !== null ? Reflect.get(one, 'name') : one))
 }
 
-function labelsOf(call: Call, { repo, labels }: Issue): Promise<Reply> {
+function labelsOf(call: RestCall, { repo, labels }: Issue): Promise<GithubReply> {
   const all = labels.flatMap((name) => repo.labels.get(name.toLowerCase()) ?? [])
   return paged(call, all, (label) => labelJson(call, repo, label))
 }
 
-function removeLabel(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
+function removeLabel(call: AuthenticatedCall, issue: Issue): GithubReply | Promise<GithubReply> {
   const name = (call.params.name ?? '').toLowerCase()
   const left = issue.labels.filter((label) => label.toLowerCase() !== name)
   if (left.length === issue.labels.length) return refused(404, 'Label does not exist')
@@ -236,7 +236,7 @@ function removeLabel(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
 // ---- comments ----------------------------------------------------------------------------------------------------
 
 export function addComment(
-  world: World,
+  world: GithubWorld,
   issue: Issue,
   said: { readonly author: string | null; readonly body: string },
 ): Comment {
@@ -247,13 +247,13 @@ export function addComment(
   return comment
 }
 
-function listComments(call: Call, issue: Issue): Promise<Reply> {
+function listComments(call: RestCall, issue: Issue): Promise<GithubReply> {
   const since = Date.parse(call.query.get('since') ?? '') || 0
   const recent = issue.comments.filter(({ updatedMs }) => updatedMs >= since)
   return paged(call, recent, (comment) => commentJson(call, issue, comment))
 }
 
-function createComment(call: SignedCall, issue: Issue): Reply {
+function createComment(call: AuthenticatedCall, issue: Issue): GithubReply {
   const body = String(call.body.body ?? '')
   if (body.trim() === '')
     return invalid('IssueComment', { code: 'unprocessable', field: 'data', message: 'Body cannot be blank' })
@@ -264,7 +264,7 @@ function createComment(call: SignedCall, issue: Issue): Reply {
   )
 }
 
-function commentIn({ params }: Call, repo: Repo): [Issue, Comment] | undefined {
+function commentIn({ params }: RestCall, repo: Repo): [Issue, Comment] | undefined {
   for (const issue of repo.issues.values()) {
     const comment = issue.comments.find(({ id }) => id === Number(params.comment_id))
     if (comment !== undefined) return [issue, comment]
@@ -272,7 +272,7 @@ function commentIn({ params }: Call, repo: Repo): [Issue, Comment] | undefined {
   return undefined
 }
 
-function removeComment(call: SignedCall, repo: Repo): Reply {
+function removeComment(call: AuthenticatedCall, repo: Repo): GithubReply {
   const found = commentIn(call, repo)
   if (found === undefined) return notFound()
   const [issue, comment] = found
@@ -282,7 +282,7 @@ function removeComment(call: SignedCall, repo: Repo): Reply {
   return { status: 204 }
 }
 
-function editComment(call: SignedCall, repo: Repo): Reply {
+function editComment(call: AuthenticatedCall, repo: Repo): GithubReply {
   const found = commentIn(call, repo)
   if (found === undefined) return notFound()
   const [issue, comment] = found

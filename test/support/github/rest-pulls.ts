@@ -4,21 +4,21 @@ import { branchTip, git, isAncestor } from './plumbing.ts'
 import { commitJson, fileJson, fullPullJson, pullJson } from './pull-shapes.ts'
 import { isPull, type PullIssue, type Repo } from './records.ts'
 import {
-  type Call,
+  type AuthenticatedCall,
   created,
-  type Handler,
+  type GithubReply,
   invalid,
   notFound,
   ofPull,
   ofRepo,
   ok,
   paged,
-  type Reply,
+  type RestCall,
+  type RestHandler,
   refused,
-  type SignedCall,
 } from './replies.ts'
 
-export const pullRoutes: Readonly<Record<string, Handler>> = {
+export const pullRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /repos/{owner}/{repo}/pulls': ofRepo('pull', listPulls),
   'POST /repos/{owner}/{repo}/pulls': ofRepo('say', openPull),
   'GET /repos/{owner}/{repo}/pulls/{pull_number}': ofPull('pull', async (call, issue) =>
@@ -37,13 +37,13 @@ export const pullRoutes: Readonly<Record<string, Handler>> = {
   'PUT /repos/{owner}/{repo}/pulls/{pull_number}/merge': ofPull('push', merge),
 }
 
-async function onePull(call: Call, issue: PullIssue, mergeable: boolean | null): Promise<Reply> {
+async function onePull(call: RestCall, issue: PullIssue, mergeable: boolean | null): Promise<GithubReply> {
   return ok(await fullPullJson(call, call.history, issue, mergeable))
 }
 
 // ---- lists -------------------------------------------------------------------------------------------------------
 
-async function listPulls(call: Call, repo: Repo): Promise<Reply> {
+async function listPulls(call: RestCall, repo: Repo): Promise<GithubReply> {
   const pulls = [...repo.issues.values()].filter(isPull)
   for (const issue of pulls) await call.history.settle(issue)
   const { query } = call
@@ -67,7 +67,7 @@ function sorted(query: URLSearchParams, pulls: PullIssue[]): PullIssue[] {
 
 // ---- opening -----------------------------------------------------------------------------------------------------
 
-async function openPull(call: SignedCall, repo: Repo): Promise<Reply> {
+async function openPull(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const { body, history, viewer, world } = call
   const [headRepo, head] = headOf(call, repo)
   const base = String(body.base ?? '')
@@ -99,7 +99,7 @@ async function openPull(call: SignedCall, repo: Repo): Promise<Reply> {
 }
 
 /** `branch`, or `owner:branch` of a fork. */
-function headOf({ body, world }: Call, repo: Repo): [Repo | undefined, string] {
+function headOf({ body, world }: RestCall, repo: Repo): [Repo | undefined, string] {
   const [first = '', second] = String(body.head ?? '').split(':')
   if (second === undefined || first.toLowerCase() === repo.owner.toLowerCase()) return [repo, second ?? first]
   const forks = [...world.repos.values()].filter(({ forkOf }) => forkOf === repo)
@@ -108,7 +108,7 @@ function headOf({ body, world }: Call, repo: Repo): [Repo | undefined, string] {
 
 // ---- editing -----------------------------------------------------------------------------------------------------
 
-async function editPull(call: SignedCall, issue: PullIssue): Promise<Reply> {
+async function editPull(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const { body, world, viewer } = call
   const own = issue.author === viewer.person.login
   if (!own && !world.may(viewer, issue.repo, 'push'))
@@ -126,7 +126,7 @@ async function editPull(call: SignedCall, issue: PullIssue): Promise<Reply> {
   return onePull(call, issue, await call.history.mergeable(issue))
 }
 
-async function changeState(call: SignedCall, issue: PullIssue): Promise<Reply | undefined> {
+async function changeState(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply | undefined> {
   const { state } = call.body
   if (state === undefined || state === issue.state) return undefined
   if (state !== 'open' && state !== 'closed')
@@ -140,7 +140,7 @@ async function changeState(call: SignedCall, issue: PullIssue): Promise<Reply | 
   return undefined
 }
 
-function close({ viewer, world }: SignedCall, issue: PullIssue): void {
+function close({ viewer, world }: AuthenticatedCall, issue: PullIssue): void {
   Object.assign(issue, { state: 'closed', closedMs: world.now(), closedBy: viewer.person.login })
 }
 
@@ -154,7 +154,7 @@ const METHOD_OFF: Readonly<Record<MergeMethod, string>> = {
 
 const METHODS = ['merge', 'squash', 'rebase'] as const
 
-async function merge(call: SignedCall, issue: PullIssue): Promise<Reply> {
+async function merge(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const method = METHODS.find((one) => one === (call.body.merge_method ?? 'merge'))
   if (method === undefined) return invalid('PullRequest', { code: 'invalid', field: 'merge_method' })
   const refusal = await mergeRefusal(call, issue, method)
@@ -177,10 +177,10 @@ async function merge(call: SignedCall, issue: PullIssue): Promise<Reply> {
 
 /** What lasts is said before what passes. */
 async function mergeRefusal(
-  call: SignedCall,
+  call: AuthenticatedCall,
   issue: PullIssue,
   method: MergeMethod,
-): Promise<Reply | undefined> {
+): Promise<GithubReply | undefined> {
   const { pull, repo } = issue
   if (issue.state === 'closed') return refused(405, 'Pull Request is not mergeable')
   if (!repo.allow[method]) return refused(405, METHOD_OFF[method])
@@ -198,11 +198,11 @@ async function mergeRefusal(
   return baseModified()
 }
 
-function baseModified(): Reply {
+function baseModified(): GithubReply {
   return refused(405, 'Base branch was modified. Review and try the merge again.')
 }
 
-async function afterMerge(call: SignedCall, { pull, repo }: PullIssue): Promise<void> {
+async function afterMerge(call: AuthenticatedCall, { pull, repo }: PullIssue): Promise<void> {
   const own = pull.headRepo === repo && pull.headRef !== repo.defaultBranch
   if (own && repo.deleteBranchOnMerge)
     await git(repo.path, ['update-ref', '-d', `refs/heads/${pull.headRef}`])

@@ -5,16 +5,16 @@ import { branchesOf, branchTip, fullSha, git } from './plumbing.ts'
 import type { CheckRun, Repo, Status } from './records.ts'
 import { fullNameOf } from './records.ts'
 import {
-  type Call,
+  type AuthenticatedCall,
   created,
-  type Handler,
+  type GithubReply,
   invalid,
   ofRepo,
   ok,
   paged,
-  type Reply,
+  type RestCall,
+  type RestHandler,
   refused,
-  type SignedCall,
 } from './replies.ts'
 import {
   fullRepoJson,
@@ -27,7 +27,7 @@ import {
 } from './repo-shapes.ts'
 import { isFineGrained } from './world.ts'
 
-export const repoRoutes: Readonly<Record<string, Handler>> = {
+export const repoRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /user': me,
   'GET /user/repos': myRepos,
   'GET /repos/{owner}/{repo}': ofRepo('pull', (call, repo) => ok(fullRepoJson(call, repo))),
@@ -43,12 +43,12 @@ export const repoRoutes: Readonly<Record<string, Handler>> = {
   'GET /repos/{owner}/{repo}/milestones': ofRepo('pull', milestones),
 }
 
-function me(call: Call): Reply {
+function me(call: RestCall): GithubReply {
   if (call.viewer === undefined) return refused(401, 'Requires authentication')
   return ok(ownJson(call, call.viewer.person))
 }
 
-function myRepos(call: Call): Reply | Promise<Reply> {
+function myRepos(call: RestCall): GithubReply | Promise<GithubReply> {
   const { viewer, world } = call
   if (viewer === undefined) return refused(401, 'Requires authentication')
   const wanted = (call.query.get('affiliation') ?? 'owner,collaborator,organization_member').split(',')
@@ -63,7 +63,7 @@ function myRepos(call: Call): Reply | Promise<Reply> {
   return paged(call, sortedRepos(call, mine), (repo) => repoJson(call, repo))
 }
 
-function sortedRepos({ query }: Call, repos: Repo[]): Repo[] {
+function sortedRepos({ query }: RestCall, repos: Repo[]): Repo[] {
   const sort = query.get('sort') ?? 'full_name'
   const instants = { created: 'createdMs', updated: 'updatedMs', pushed: 'pushedMs' } as const
   const down = (query.get('direction') ?? (sort === 'full_name' ? 'asc' : 'desc')) === 'desc' ? -1 : 1
@@ -74,7 +74,7 @@ function sortedRepos({ query }: Call, repos: Repo[]): Repo[] {
   return repos.sort((a, b) => down * ((a[key] ?? 0) - (b[key] ?? 0)))
 }
 
-async function branches(call: Call, repo: Repo): Promise<Reply> {
+async function branches(call: RestCall, repo: Repo): Promise<GithubReply> {
   return paged(call, await branchesOf(repo.path), ({ name, sha }) => ({
     name,
     commit: { sha, url: `${repoUrl(call, repo)}/commits/${sha}` },
@@ -88,14 +88,14 @@ function branchNamed(ref: string): string {
   return ref.replace(/^refs\//, '').replace(/^heads\//, '')
 }
 
-function oneRef(call: Call, repo: Repo): Reply {
+function oneRef(call: RestCall, repo: Repo): GithubReply {
   const branch = branchNamed(call.params.ref ?? '')
   const sha = /\.\.|^\//.test(branch) ? undefined : branchTip(repo.path, branch)
   if (sha === undefined) return refused(404, 'Not Found')
   return ok(refJson(call, repo, `refs/heads/${branch}`, sha))
 }
 
-async function createRef(call: SignedCall, repo: Repo): Promise<Reply> {
+async function createRef(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const [ref, sha] = [String(call.body.ref), String(call.body.sha)]
   if (!ref.startsWith('refs/heads/')) return refused(422, "Reference name must start with 'refs/'")
   if (branchTip(repo.path, branchNamed(ref)) !== undefined) return refused(422, 'Reference already exists')
@@ -105,7 +105,7 @@ async function createRef(call: SignedCall, repo: Repo): Promise<Reply> {
   return created(refJson(call, repo, ref, sha))
 }
 
-async function deleteRef(call: SignedCall, repo: Repo): Promise<Reply> {
+async function deleteRef(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const branch = branchNamed(call.params.ref ?? '')
   if (branchTip(repo.path, branch) === undefined) return refused(422, 'Reference does not exist')
   await git(repo.path, ['update-ref', '-d', `refs/heads/${branch}`])
@@ -115,11 +115,11 @@ async function deleteRef(call: SignedCall, repo: Repo): Promise<Reply> {
 
 // ---- statuses and checks -----------------------------------------------------------------------------------------
 
-function noCommit({ params }: Call): Reply {
+function noCommit({ params }: RestCall): GithubReply {
   return refused(422, `No commit found for SHA: ${params.ref ?? params.sha}`)
 }
 
-async function checkRuns(call: Call, repo: Repo): Promise<Reply> {
+async function checkRuns(call: RestCall, repo: Repo): Promise<GithubReply> {
   const token = call.viewer?.token
   if (call.faults.checksForbidden || (token !== undefined && isFineGrained(token)))
     return refused(
@@ -144,14 +144,14 @@ async function checkRuns(call: Call, repo: Repo): Promise<Reply> {
   )
 }
 
-function wantedChecks({ query }: Call, runs: readonly CheckRun[]): CheckRun[] {
+function wantedChecks({ query }: RestCall, runs: readonly CheckRun[]): CheckRun[] {
   const [name, status] = [query.get('check_name'), query.get('status')]
   const latest = new Map(runs.map((one) => [`${one.app} ${one.name}`, one]))
   const chosen = query.get('filter') === 'all' ? runs : [...latest.values()]
   return chosen.filter((one) => (name ?? one.name) === one.name && (status ?? one.status) === one.status)
 }
 
-async function combinedStatus(call: Call, repo: Repo): Promise<Reply> {
+async function combinedStatus(call: RestCall, repo: Repo): Promise<GithubReply> {
   const sha = await fullSha(repo.path, call.params.ref ?? '')
   if (sha === undefined) return noCommit(call)
   const mine = repo.statuses.filter((one) => one.sha === sha)
@@ -166,7 +166,7 @@ async function combinedStatus(call: Call, repo: Repo): Promise<Reply> {
 
 const STATES = ['error', 'failure', 'pending', 'success'] as const
 
-async function createStatus(call: SignedCall, repo: Repo): Promise<Reply> {
+async function createStatus(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const sha = await fullSha(repo.path, call.params.sha ?? '')
   if (sha === undefined) return noCommit(call)
   const state = STATES.find((one) => one === call.body.state)
@@ -192,11 +192,11 @@ function textOrNull(value: unknown): string | null {
 
 // ---- labels and milestones ---------------------------------------------------------------------------------------
 
-function labels(call: Call, repo: Repo): Promise<Reply> {
+function labels(call: RestCall, repo: Repo): Promise<GithubReply> {
   return paged(call, [...repo.labels.values()], (one) => labelJson(call, repo, one))
 }
 
-function createLabel(call: SignedCall, repo: Repo): Reply {
+function createLabel(call: AuthenticatedCall, repo: Repo): GithubReply {
   const name = String(call.body.name ?? '')
   if (name === '') return invalid('Label', { code: 'missing_field', field: 'name' })
   if (repo.labels.has(name.toLowerCase())) return invalid('Label', { code: 'already_exists', field: 'name' })
@@ -208,6 +208,6 @@ function createLabel(call: SignedCall, repo: Repo): Reply {
   return created(labelJson(call, repo, call.world.label(repo, name, more)))
 }
 
-function milestones(call: Call, repo: Repo): Promise<Reply> {
+function milestones(call: RestCall, repo: Repo): Promise<GithubReply> {
   return paged(call, repo.milestones, (one) => milestoneJson(call, repo, one))
 }

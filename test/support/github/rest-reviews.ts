@@ -3,32 +3,32 @@
 import { reviewCommentJson, reviewJson } from './comment-shapes.ts'
 import type { History } from './history.ts'
 import {
+  type DiffSide,
   isPull,
   type PullIssue,
   type Repo,
   type Review,
   type ReviewComment,
-  type Side,
   type Thread,
 } from './records.ts'
 import {
-  type Call,
+  type AuthenticatedCall,
   created,
-  type Handler,
+  type GithubReply,
   invalid,
   notFound,
   ofPull,
   ofRepo,
   ok,
   paged,
-  type Reply,
-  type SignedCall,
+  type RestCall,
+  type RestHandler,
   unprocessable,
 } from './replies.ts'
-import type { Json, Scene } from './repo-shapes.ts'
-import type { World } from './world.ts'
+import type { Json, JsonContext } from './repo-shapes.ts'
+import type { GithubWorld } from './world.ts'
 
-export const reviewRoutes: Readonly<Record<string, Handler>> = {
+export const reviewRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews': ofPull('pull', (call, issue) =>
     paged(call, issue.pull.reviews, (review) => reviewJson(call, issue, review)),
   ),
@@ -51,10 +51,10 @@ const OWN_REFUSED: Readonly<Record<string, string>> = {
   REQUEST_CHANGES: 'Can not request changes on your own pull request',
 }
 
-async function createReview(call: SignedCall, issue: PullIssue): Promise<Reply> {
+async function createReview(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const { body, viewer } = call
   const event = typeof body.event === 'string' ? body.event : ''
-  const comments = Array.isArray(body.comments) ? body.comments.map(noteOf) : []
+  const comments = Array.isArray(body.comments) ? body.comments.map(readCommentInput) : []
   const text = typeof body.body === 'string' ? body.body : ''
   const own = issue.author === viewer.person.login ? OWN_REFUSED[event] : undefined
   if (own !== undefined) return unprocessable(own)
@@ -72,7 +72,7 @@ async function createReview(call: SignedCall, issue: PullIssue): Promise<Reply> 
 }
 
 export function addReview(
-  world: World,
+  world: GithubWorld,
   issue: PullIssue,
   said: Pick<Review, 'author' | 'state' | 'body'> & { commitSha?: string },
 ): Review {
@@ -85,19 +85,19 @@ export function addReview(
 
 // ---- threads -----------------------------------------------------------------------------------------------------
 
-export interface Note {
+export interface CommentInput {
   readonly path: string
   readonly line: number | null
   readonly startLine: number | null
-  readonly side: Side
+  readonly side: DiffSide
   readonly body: string
 }
 
-interface PlacedNote extends Note {
+interface LineCommentInput extends CommentInput {
   readonly hunk: string
 }
 
-function noteOf(raw: unknown): Note {
+function readCommentInput(raw: unknown): CommentInput {
   const { path, line, start_line, side, body } = raw as Json
   return {
     path: String(path ?? ''),
@@ -111,13 +111,18 @@ function noteOf(raw: unknown): Note {
 export async function place(
   history: History,
   issue: PullIssue,
-  note: Note,
-): Promise<PlacedNote | { readonly error: string }> {
+  note: CommentInput,
+): Promise<LineCommentInput | { readonly error: string }> {
   const found = await history.hunkAt(issue, note)
   return 'error' in found ? found : { ...note, hunk: found.hunk }
 }
 
-export function addThread(world: World, issue: PullIssue, note: PlacedNote, review: Review): Thread {
+export function addThread(
+  world: GithubWorld,
+  issue: PullIssue,
+  note: LineCommentInput,
+  review: Review,
+): Thread {
   const first = reviewComment(world, review, note.body)
   const thread: Thread = {
     id: world.newId(),
@@ -135,14 +140,14 @@ export function addThread(world: World, issue: PullIssue, note: PlacedNote, revi
   return thread
 }
 
-function reviewComment(world: World, { id, author }: Review, body: string): ReviewComment {
+function reviewComment(world: GithubWorld, { id, author }: Review, body: string): ReviewComment {
   const now = world.now()
   return { id: world.newId(), reviewId: id, author, body, createdMs: now, updatedMs: now }
 }
 
 /** A reply is a review of its own. */
 export function addReply(
-  world: World,
+  world: GithubWorld,
   issue: PullIssue,
   thread: Thread,
   said: { readonly author: string | null; readonly body: string },
@@ -154,7 +159,7 @@ export function addReply(
 }
 
 async function shape(
-  scene: Scene & { history: History },
+  scene: JsonContext & { history: History },
   issue: PullIssue,
   thread: Thread,
   comment: ReviewComment,
@@ -166,7 +171,7 @@ function commentsOf({ pull }: PullIssue): { thread: Thread; comment: ReviewComme
   return pull.threads.flatMap((thread) => thread.comments.map((comment) => ({ thread, comment })))
 }
 
-function listComments(call: Call, issue: PullIssue): Promise<Reply> {
+function listComments(call: RestCall, issue: PullIssue): Promise<GithubReply> {
   const since = Date.parse(call.query.get('since') ?? '') || 0
   const down = call.query.get('direction') === 'desc' ? -1 : 1
   const all = commentsOf(issue)
@@ -175,8 +180,8 @@ function listComments(call: Call, issue: PullIssue): Promise<Reply> {
   return paged(call, all, ({ thread, comment }) => shape(call, issue, thread, comment))
 }
 
-async function createComment(call: SignedCall, issue: PullIssue): Promise<Reply> {
-  const note = noteOf(call.body)
+async function createComment(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
+  const note = readCommentInput(call.body)
   if (note.body.trim() === '')
     return invalid('PullRequestReviewComment', { code: 'missing_field', field: 'body' })
   const placed = await place(call.history, issue, note)
@@ -191,7 +196,7 @@ async function createComment(call: SignedCall, issue: PullIssue): Promise<Reply>
 }
 
 /** Only the first comment of a thread can be replied to. */
-async function createReply(call: SignedCall, issue: PullIssue): Promise<Reply> {
+async function createReply(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const id = Number(call.params.comment_id)
   const thread = issue.pull.threads.find(({ comments }) => comments[0].id === id)
   if (thread === undefined) return notFound()
@@ -201,7 +206,7 @@ async function createReply(call: SignedCall, issue: PullIssue): Promise<Reply> {
   return created(await shape(call, issue, thread, comment))
 }
 
-async function oneComment(call: Call, repo: Repo): Promise<Reply> {
+async function oneComment(call: RestCall, repo: Repo): Promise<GithubReply> {
   for (const issue of [...repo.issues.values()].filter(isPull)) {
     const found = commentsOf(issue).find(({ comment }) => comment.id === Number(call.params.comment_id))
     if (found !== undefined) return ok(await shape(call, issue, found.thread, found.comment))

@@ -6,32 +6,32 @@
  */
 import { createHash } from 'node:crypto'
 import { operationOf, validateRequest, validateResponse } from './description.ts'
-import type { Faults } from './faults.ts'
+import type { GithubFaults } from './faults.ts'
 import type { History } from './history.ts'
 import { fullNameOf } from './records.ts'
-import { type Handler, notFound, type Reply, refused } from './replies.ts'
-import type { Json, Places } from './repo-shapes.ts'
+import { type GithubReply, notFound, type RestHandler, refused } from './replies.ts'
+import type { GithubUrls, Json } from './repo-shapes.ts'
 import { issueRoutes } from './rest-issues.ts'
 import { pullRoutes } from './rest-pulls.ts'
 import { repoRoutes } from './rest-repos.ts'
 import { reviewRoutes } from './rest-reviews.ts'
-import type { Viewer, World } from './world.ts'
+import type { GithubViewer, GithubWorld } from './world.ts'
 
-export interface RestRequest extends Places {
+export interface RestRequest extends GithubUrls {
   readonly method: string
   /** Below the root of the API. */
   readonly path: string
   readonly query: URLSearchParams
   readonly text: string
-  readonly viewer: Viewer | undefined
+  readonly viewer: GithubViewer | undefined
 }
 
-export interface RestAnswer extends Reply {
+export interface RestAnswer extends GithubReply {
   /** As the description writes it, for counting. */
   readonly route: string
 }
 
-const ROUTES: Readonly<Record<string, Handler>> = {
+const ROUTES: Readonly<Record<string, RestHandler>> = {
   ...repoRoutes,
   ...pullRoutes,
   ...reviewRoutes,
@@ -44,11 +44,11 @@ export class Rest {
   /** Where the fake answered otherwise than described; only looked for when told to, as it takes time. */
   readonly misanswers: string[] = []
   checksAnswers = false
-  readonly #world: World
+  readonly #world: GithubWorld
   readonly #history: History
-  readonly #faults: Faults
+  readonly #faults: GithubFaults
 
-  constructor(world: World, history: History, faults: Faults) {
+  constructor(world: GithubWorld, history: History, faults: GithubFaults) {
     this.#world = world
     this.#history = history
     this.#faults = faults
@@ -81,7 +81,7 @@ export class Rest {
     return { ...reply, route }
   }
 
-  #check(method: string, path: string, { status, body }: Reply): void {
+  #check(method: string, path: string, { status, body }: GithubReply): void {
     const sent = body === undefined ? undefined : JSON.parse(JSON.stringify(body))
     this.misanswers.push(...validateResponse(method, path, status, sent))
   }
@@ -99,7 +99,11 @@ export class Rest {
     return repo === undefined ? path : `/repositories/${repo.id}${rest}`
   }
 
-  #moved(request: RestRequest, path: string, params: Readonly<Record<string, string>>): Reply | undefined {
+  #moved(
+    request: RestRequest,
+    path: string,
+    params: Readonly<Record<string, string>>,
+  ): GithubReply | undefined {
     const old = `${params.owner}/${params.repo}`.toLowerCase()
     const repo = this.#world.repos.has(old) ? undefined : this.#world.renamed.get(old)
     if (repo === undefined || !this.#world.may(request.viewer, repo, 'pull')) return undefined
@@ -137,7 +141,7 @@ function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function badBody(body: unknown): Reply {
+function badBody(body: unknown): GithubReply {
   return body === BROKEN
     ? refused(400, 'Problems parsing JSON')
     : refused(400, 'Body should be a JSON object')

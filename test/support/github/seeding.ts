@@ -1,21 +1,21 @@
 /** Putting things into the fake GitHub as people elsewhere would have: commits, pull requests, words, checks. */
 import type { History } from './history.ts'
-import { branchTip, git, importCommits, type NewCommit } from './plumbing.ts'
+import { branchTip, type CommitSpec, git, importCommits } from './plumbing.ts'
 import {
   type CheckRun,
   type Comment,
+  type DiffSide,
   type Issue,
   isPull,
   type PullIssue,
   type Repo,
   type Review,
-  type Side,
   type Status,
   type Thread,
 } from './records.ts'
 import { addComment, addIssue, type IssueOrder } from './rest-issues.ts'
 import { addReply, addReview, addThread, place } from './rest-reviews.ts'
-import type { PersonSeed, RepoSeed, TokenSeed, World } from './world.ts'
+import type { GithubWorld, PersonSeed, RepoSeed, TokenSeed } from './world.ts'
 
 export interface CommitSeed {
   readonly branch: string
@@ -24,7 +24,7 @@ export interface CommitSeed {
   readonly message?: string
   /** A login; the owner otherwise. */
   readonly author?: string
-  readonly files: NewCommit['files']
+  readonly files: CommitSpec['files']
 }
 
 export interface PullSeed {
@@ -43,7 +43,7 @@ export interface ThreadSeed {
   readonly path: string
   /** null: on the whole file. */
   readonly line: number | null
-  readonly side?: Side
+  readonly side?: DiffSide
   readonly author: string | null
   readonly body: string
 }
@@ -51,10 +51,10 @@ export interface ThreadSeed {
 const README = '# Hello\n\nThis is a repository.\n'
 
 export class Seeding {
-  readonly #world: World
+  readonly #world: GithubWorld
   readonly #history: History
 
-  constructor(world: World, history: History) {
+  constructor(world: GithubWorld, history: History) {
     this.#world = world
     this.#history = history
   }
@@ -72,7 +72,7 @@ export class Seeding {
   }
 
   /** With one commit on its default branch. */
-  async addRepo(seed: RepoSeed & { readonly files?: NewCommit['files'] }): Promise<Repo> {
+  async addRepo(seed: RepoSeed & { readonly files?: CommitSpec['files'] }): Promise<Repo> {
     const repo = this.#world.addRepo(seed)
     const files = seed.files ?? { 'README.md': README }
     await importCommits(repo.path, [
@@ -126,7 +126,7 @@ export class Seeding {
     await this.#pushed(repo)
   }
 
-  #commit(repo: Repo, seed: CommitSeed): NewCommit {
+  #commit(repo: Repo, seed: CommitSeed): CommitSpec {
     const person = this.#world.person(seed.author ?? repo.owner)
     const { name = 'Nobody', email = 'nobody@example.com' } = person ?? {}
     return {

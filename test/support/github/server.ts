@@ -1,21 +1,27 @@
 /** The door of the fake GitHub: one server for both halves of the API, the device flow, git and the pages. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type ApiParts, type Asked, answered, html, tokenOf } from './api.ts'
-import type { DeviceFlow } from './device.ts'
+import {
+  answerApiRequest,
+  type GithubApiDependencies,
+  type GithubApiRequest,
+  htmlReply,
+  readToken,
+} from './api.ts'
+import type { FakeDeviceFlow } from './device.ts'
 import { type GitHttp, gitAddress } from './git-http.ts'
-import { Ready, type Reply } from './replies.ts'
+import { type GithubReply, RawBody } from './replies.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** No line is hung up on that a client may be about to use again. */
 const KEEP_ALIVE_MS = 300_000
 const ROOTED = /^\/(user|users|repos|repositories|issues|rate_limit)(\/|$)/
 
-export interface Parts extends ApiParts {
+export interface GithubServerDependencies extends GithubApiDependencies {
   readonly gitHttp: GitHttp
-  readonly device: DeviceFlow
+  readonly device: FakeDeviceFlow
 }
 
-export function serveGithub(parts: Parts): Server {
+export function serveGithub(parts: GithubServerDependencies): Server {
   return createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
     receive(parts, request, response).catch((bug: unknown) => {
       parts.counters.bugs.push(bug instanceof Error ? (bug.stack ?? bug.message) : String(bug))
@@ -25,7 +31,11 @@ export function serveGithub(parts: Parts): Server {
   })
 }
 
-async function receive(parts: Parts, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function receive(
+  parts: GithubServerDependencies,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const web = `http://${request.headers.host ?? '127.0.0.1'}`
   const url = new URL(request.url ?? '/', web)
   const repo = gitAddress(url.pathname)
@@ -36,10 +46,10 @@ async function receive(parts: Parts, request: IncomingMessage, response: ServerR
     return send(response, parts.device.answer(method, url.pathname, text, request))
   const place = apiPlace(url.pathname, web)
   if (place === undefined) return send(response, page(url.pathname))
-  await api(parts, { request, method, url, text, web, ...place }, response)
+  await answerApi(parts, { request, method, url, text, web, ...place }, response)
 }
 
-function apiPlace(path: string, web: string): Pick<Asked, 'api' | 'path'> | undefined {
+function apiPlace(path: string, web: string): Pick<GithubApiRequest, 'api' | 'path'> | undefined {
   if (path === '/api/graphql') return { api: `${web}/api/v3`, path: undefined }
   if (path === '/graphql') return { api: web, path: undefined }
   if (path.startsWith('/api/v3/')) return { api: `${web}/api/v3`, path: path.slice('/api/v3'.length) }
@@ -56,36 +66,44 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString('utf8')
 }
 
-async function api(parts: Parts, asked: Asked, response: ServerResponse): Promise<void> {
+async function answerApi(
+  parts: GithubServerDependencies,
+  asked: GithubApiRequest,
+  response: ServerResponse,
+): Promise<void> {
   const { counters, faults, quotas } = parts
   const hit = faults.matching?.test(`${asked.method} ${asked.path ?? '/graphql'}`) ?? true
-  const token = tokenOf(asked.request)
+  const token = readToken(asked.request)
   const viewer = token === undefined ? undefined : parts.world.viewerOf(token)
   const leave = quotas.enter(viewer?.person.login)
   try {
     if (hit && faults.latencyMs > 0) await new Promise((resolve) => setTimeout(resolve, faults.latencyMs))
-    if (hit && faults.reset) return cutOff(parts, asked, response)
-    const reply = await answered(parts, asked, { hit, token, viewer })
+    if (hit && faults.reset) return resetConnection(parts, asked, response)
+    const reply = await answerApiRequest(parts, asked, { isFaultTarget: hit, token, viewer })
     counters.count(reply.route, reply.status, reply.charged === true)
-    if (hit && faults.loseAnswers) response.socket?.resetAndDestroy()
+    if (hit && faults.loseReplies) response.socket?.resetAndDestroy()
     else send(response, reply, asked.method === 'HEAD')
   } finally {
     leave()
   }
 }
 
-function cutOff({ counters }: Parts, { method }: Asked, response: ServerResponse): void {
+function resetConnection(
+  { counters }: GithubServerDependencies,
+  { method }: GithubApiRequest,
+  response: ServerResponse,
+): void {
   counters.count(`${method} reset`, 0, false)
   response.socket?.resetAndDestroy()
 }
 
-function page(path: string): Reply {
+function page(path: string): GithubReply {
   const known = /^\/[^/]+\/[^/]+(\/(pull|issues)\/\d+)?$/.test(path)
-  return html(known ? 200 : 404, `<!doctype html><title>${known ? 'A page' : 'Not found'}</title>`)
+  return htmlReply(known ? 200 : 404, `<!doctype html><title>${known ? 'A page' : 'Not found'}</title>`)
 }
 
-function send(response: ServerResponse, { status, body, headers }: Reply, headOnly = false): void {
-  const text = body instanceof Ready ? body.text : body === undefined ? '' : JSON.stringify(body)
+function send(response: ServerResponse, { status, body, headers }: GithubReply, headOnly = false): void {
+  const text = body instanceof RawBody ? body.text : body === undefined ? '' : JSON.stringify(body)
   const type: Record<string, string> =
     text === '' ? {} : { 'content-type': 'application/json; charset=utf-8' }
   const length: Record<string, string> =

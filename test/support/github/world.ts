@@ -4,7 +4,7 @@
  * Node ids are opaque outside: they are found again here, whichever half of the API they come back to.
  */
 import { createBare } from './plumbing.ts'
-import type { Issue, Label, Person, Repo, Role, Token } from './records.ts'
+import type { GithubPerson, Issue, Repo, RepoLabel, Role, Token } from './records.ts'
 import { fullNameOf } from './records.ts'
 
 export interface PersonSeed {
@@ -41,16 +41,16 @@ export interface RepoSeed {
 }
 
 /** Who asks; undefined: nobody in particular. */
-export interface Viewer {
-  readonly person: Person
+export interface GithubViewer {
+  readonly person: GithubPerson
   readonly token: Token
 }
 
 const RANK: Readonly<Record<Role, number>> = { pull: 1, push: 2, admin: 3 }
 const DEFAULT_SCOPES = ['repo', 'workflow']
 
-export class World {
-  readonly people = new Map<string, Person>()
+export class GithubWorld {
+  readonly people = new Map<string, GithubPerson>()
   readonly tokens = new Map<string, Token>()
   readonly repos = new Map<string, Repo>()
   /** Old full names of what was renamed. */
@@ -77,8 +77,8 @@ export class World {
 
   node = (id: string): object | undefined => this.#nodes.get(id)
 
-  addPerson(seed: PersonSeed): Person {
-    const person: Person = {
+  addPerson(seed: PersonSeed): GithubPerson {
+    const person: GithubPerson = {
       id: this.newId(),
       login: seed.login,
       name: seed.name ?? seed.login,
@@ -96,11 +96,11 @@ export class World {
     this.tokens.set(seed.value, { scopes: DEFAULT_SCOPES, ...seed, login })
   }
 
-  person(login: string | null): Person | undefined {
+  person(login: string | null): GithubPerson | undefined {
     return login === null ? undefined : this.people.get(login.toLowerCase())
   }
 
-  viewerOf(token: string): Viewer | undefined {
+  viewerOf(token: string): GithubViewer | undefined {
     const found = this.tokens.get(token)
     if (found === undefined || (found.expiresAtMs ?? Infinity) <= this.now()) return undefined
     const person = this.person(found.login)
@@ -148,7 +148,7 @@ export class World {
   }
 
   /** Labels are the same whatever their case, and named as they were first. */
-  label(repo: Repo, name: string, more: { color?: string; description?: string } = {}): Label {
+  label(repo: Repo, name: string, more: { color?: string; description?: string } = {}): RepoLabel {
     const found = repo.labels.get(name.toLowerCase())
     if (found !== undefined) return found
     const label = { id: this.newId(), name, color: 'ededed', description: '', ...more }
@@ -189,7 +189,7 @@ export class World {
     return repo.members.get(login?.toLowerCase() ?? '')
   }
 
-  may(viewer: Viewer | undefined, repo: Repo, wanted: Role): boolean {
+  may(viewer: GithubViewer | undefined, repo: Repo, wanted: Role): boolean {
     if (wanted === 'pull' && !repo.private) return true
     if (viewer === undefined || !reaches(viewer.token, repo, wanted)) return false
     const role = this.roleOf(viewer.person.login, repo)

@@ -5,9 +5,9 @@
  * out stay good until they run out. Revoking any of them ends the grant.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import type { UserRow } from './world.ts'
+import type { UserRow } from './rows.ts'
 
-export interface AppWish {
+export interface AppOptions {
   readonly clientId: string
   readonly clientSecret: string
   /** Compared as text, each. */
@@ -15,14 +15,14 @@ export interface AppWish {
 }
 
 export interface Consent {
-  readonly app: AppWish
+  readonly app: AppOptions
   readonly user: UserRow
   readonly scopes: readonly string[]
   /** The application need not prove itself by its secret. */
   readonly isPkce: boolean
 }
 
-export interface Pair {
+export interface LinearTokenPair {
   readonly accessToken: string
   readonly refreshToken: string
   readonly expiresAt: number
@@ -36,14 +36,14 @@ export interface Caller {
   readonly isOauth: boolean
 }
 
-export interface Code extends Consent {
+export interface AuthorizationCode extends Consent {
   readonly redirectUri: string
   readonly challenge: { readonly text: string; readonly method: string } | undefined
   readonly expiresAt: number
 }
 
 interface Grant extends Consent {
-  current: Pair
+  current: LinearTokenPair
   readonly accessTokens: Map<string, number>
   /** The refresh token that the current one replaced. */
   retired: { readonly token: string; readonly at: number } | undefined
@@ -52,16 +52,16 @@ interface Grant extends Consent {
 const ACCESS_MS = 86_400_000
 const CODE_MS = 600_000
 
-export class Accounts {
+export class LinearAccounts {
   /** How long the next access tokens are good. */
   accessMs = ACCESS_MS
   codeMs = CODE_MS
   /** How long the last retired refresh token is still answered (with the pair that replaced it). */
   replayMs = 0
   readonly #now: () => number
-  readonly #apps = new Map<string, AppWish>()
+  readonly #apps = new Map<string, AppOptions>()
   readonly #keys = new Map<string, UserRow>()
-  readonly #codes = new Map<string, Code>()
+  readonly #codes = new Map<string, AuthorizationCode>()
   #grants: Grant[] = []
 
   constructor(now: () => number) {
@@ -78,12 +78,12 @@ export class Accounts {
     this.#keys.delete(key)
   }
 
-  addApp(app: AppWish): AppWish {
+  addApp(app: AppOptions): AppOptions {
     this.#apps.set(app.clientId, app)
     return app
   }
 
-  app(clientId: string): AppWish | undefined {
+  app(clientId: string): AppOptions | undefined {
     return this.#apps.get(clientId)
   }
 
@@ -97,20 +97,20 @@ export class Accounts {
     return { user, scopes, bucket: `${app.clientId} ${user.id}`, isOauth: true }
   }
 
-  issueCode(code: Omit<Code, 'expiresAt'>): string {
+  issueCode(code: Omit<AuthorizationCode, 'expiresAt'>): string {
     const text = randomBytes(16).toString('hex')
     this.#codes.set(text, { ...code, expiresAt: this.#now() + this.codeMs })
     return text
   }
 
   /** Whatever comes of it, a code is looked at once. */
-  takeCode(text: string): Code | undefined {
+  consumeCode(text: string): AuthorizationCode | undefined {
     const code = this.#codes.get(text)
     this.#codes.delete(text)
     return code && code.expiresAt > this.#now() ? code : undefined
   }
 
-  grant(consent: Consent): Pair {
+  grant(consent: Consent): LinearTokenPair {
     const current = this.#pair()
     const accessTokens = new Map([[current.accessToken, current.expiresAt]])
     this.#grants.push({ ...consent, current, accessTokens, retired: undefined })
@@ -123,7 +123,7 @@ export class Accounts {
   }
 
   /** The next pair; the old refresh token is good for nothing any more. */
-  refresh(refreshToken: string, keepsToken = false): Pair | undefined {
+  refresh(refreshToken: string, keepsToken = false): LinearTokenPair | undefined {
     const grant = this.#grantOf(refreshToken)
     if (grant === undefined) return undefined
     if (grant.current.refreshToken !== refreshToken) return grant.current
@@ -156,7 +156,7 @@ export class Accounts {
     return user && { user, scopes: ['read', 'write'], bucket: `key ${user.id}`, isOauth: false }
   }
 
-  #pair(): Pair {
+  #pair(): LinearTokenPair {
     return {
       accessToken: `lin_oauth_${randomBytes(32).toString('hex')}`,
       refreshToken: `lin_refresh_${randomBytes(32).toString('hex')}`,
@@ -166,7 +166,7 @@ export class Accounts {
 }
 
 /** Whether the verifier is the one that the challenge was made of. */
-export function isVerified(challenge: Code['challenge'], verifier: string | undefined): boolean {
+export function isVerified(challenge: AuthorizationCode['challenge'], verifier: string | undefined): boolean {
   if (challenge === undefined) return true
   if (verifier === undefined) return false
   const text =

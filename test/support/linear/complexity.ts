@@ -22,19 +22,19 @@ export const QUERY_POINTS_MAX = 10_000
 const SCALAR_POINTS = 0.1
 const OBJECT_POINTS = 1
 
-interface Reading {
+interface ComplexityContext {
   readonly schema: GraphQLSchema
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
   readonly variables: Readonly<Record<string, unknown>>
 }
 
 /** Of a valid query, with its variables as they are after their defaults. */
-export function pointsOf(reading: Reading, operation: OperationDefinitionNode): number {
+export function pointsOf(reading: ComplexityContext, operation: OperationDefinitionNode): number {
   const root = reading.schema.getRootType(operation.operation)
   return root ? Math.ceil(rounded(inside(reading, root, operation.selectionSet))) : 0
 }
 
-function inside(reading: Reading, type: GraphQLNamedOutputType, set: SelectionSetNode): number {
+function inside(reading: ComplexityContext, type: GraphQLNamedOutputType, set: SelectionSetNode): number {
   return set.selections.reduce((sum, selection) => {
     if (selection.kind === Kind.FIELD) return sum + ofField(reading, type, selection)
     const fragment =
@@ -45,7 +45,7 @@ function inside(reading: Reading, type: GraphQLNamedOutputType, set: SelectionSe
   }, 0)
 }
 
-function ofField(reading: Reading, parent: GraphQLNamedOutputType, node: FieldNode): number {
+function ofField(reading: ComplexityContext, parent: GraphQLNamedOutputType, node: FieldNode): number {
   const field =
     isObjectType(parent) || isInterfaceType(parent) ? parent.getFields()[node.name.value] : undefined
   if (field === undefined || node.selectionSet === undefined) return SCALAR_POINTS

@@ -5,47 +5,54 @@
  * even when the row has moved or is gone; a row that changes between two pages can be seen twice or not at all, as with
  * the real one.
  */
-import { type Filter, matches, type Read } from './filter.ts'
+import { type FieldReader, matches, type RowFilter } from './filter.ts'
 import { badArgument, refused } from './refused.ts'
-import type { Row } from './world.ts'
+import type { LinearRow } from './rows.ts'
 
 export const PAGE_DEFAULT = 50
 export const PAGE_MAX = 250
 
-export interface PageWish {
-  readonly filter?: Filter | null
+export interface LinearPageArguments {
+  readonly filter?: RowFilter | null
   readonly first?: number | null
   readonly after?: string | null
   readonly last?: number | null
   readonly before?: string | null
   readonly orderBy?: 'createdAt' | 'updatedAt' | null
   readonly includeArchived?: boolean | null
-  readonly sort?: readonly Filter[] | null
+  readonly sort?: readonly RowFilter[] | null
 }
 
-export interface Connection {
-  readonly edges: readonly { readonly node: Row; readonly cursor: string }[]
-  readonly nodes: readonly Row[]
+export interface LinearConnection {
+  readonly edges: readonly { readonly node: LinearRow; readonly cursor: string }[]
+  readonly nodes: readonly LinearRow[]
   readonly pageInfo: object
 }
 
-interface Place {
-  readonly row: Row
+interface RowPosition {
+  readonly row: LinearRow
   readonly key: number
 }
 
-export function connection(rows: readonly Row[], wish: PageWish, read: Read): Connection {
-  checkSizes(wish)
-  const { filter, includeArchived } = wish
+export function connection(
+  rows: readonly LinearRow[],
+  args: LinearPageArguments,
+  read: FieldReader,
+): LinearConnection {
+  checkSizes(args)
+  const { filter, includeArchived } = args
   const found = rows
     .filter((row) => includeArchived === true || !row.archivedAt)
     .filter((row) => !filter || matches(row, filter, read))
-  return page(inOrder(found, wish), wish)
+  return page(inOrder(found, args), args)
 }
 
-function page(places: readonly Place[], { first, after, last, before }: PageWish): Connection {
-  const from = after ? placeAfter(places, after) : 0
-  const to = before ? placeOf(places, before) : places.length
+function page(
+  places: readonly RowPosition[],
+  { first, after, last, before }: LinearPageArguments,
+): LinearConnection {
+  const from = after ? positionAfter(places, after) : 0
+  const to = before ? positionOf(places, before) : places.length
   const isBackward = typeof last === 'number'
   const size = (isBackward ? last : first) ?? PAGE_DEFAULT
   const start = isBackward ? Math.max(from, to - size) : from
@@ -63,7 +70,7 @@ function page(places: readonly Place[], { first, after, last, before }: PageWish
   }
 }
 
-function checkSizes({ first, last, after, before, sort }: PageWish): void {
+function checkSizes({ first, last, after, before, sort }: LinearPageArguments): void {
   for (const [name, size] of Object.entries({ first, last })) {
     if (typeof size !== 'number') continue
     if (size < 1) throw badArgument(`${name} must not be less than 1.`)
@@ -76,10 +83,10 @@ function checkSizes({ first, last, after, before, sort }: PageWish): void {
     throw refused('internal', 'This double sorts by createdAt or updatedAt only')
 }
 
-function inOrder(rows: readonly Row[], { orderBy, sort }: PageWish): Place[] {
-  const [wish] = sort ?? []
-  const isByChange = wish ? 'updatedAt' in wish : orderBy === 'updatedAt'
-  const sign = Object(wish?.updatedAt ?? wish?.createdAt).order === 'Ascending' ? 1 : -1
+function inOrder(rows: readonly LinearRow[], { orderBy, sort }: LinearPageArguments): RowPosition[] {
+  const [sortBy] = sort ?? []
+  const isByChange = sortBy ? 'updatedAt' in sortBy : orderBy === 'updatedAt'
+  const sign = Object(sortBy?.updatedAt ?? sortBy?.createdAt).order === 'Ascending' ? 1 : -1
   return rows
     .map((row) => ({ row, key: (isByChange ? row.updatedAt : row.createdAt) * sign }))
     .sort((a, b) => a.key - b.key || (a.row.id < b.row.id ? -1 : 1))
@@ -87,17 +94,17 @@ function inOrder(rows: readonly Row[], { orderBy, sort }: PageWish): Place[] {
 
 // ---- cursors -----------------------------------------------------------------------------------------------------
 
-function cursorOf({ row, key }: Place): string {
+function cursorOf({ row, key }: RowPosition): string {
   return Buffer.from(`${key} ${row.id}`).toString('base64url')
 }
 
-function placeAfter(places: readonly Place[], cursor: string): number {
-  const at = placeOf(places, cursor)
+function positionAfter(places: readonly RowPosition[], cursor: string): number {
+  const at = positionOf(places, cursor)
   return at + (places[at] && cursorOf(places[at]) === cursor ? 1 : 0)
 }
 
 /** The first place that is not before the cursor. */
-function placeOf(places: readonly Place[], cursor: string): number {
+function positionOf(places: readonly RowPosition[], cursor: string): number {
   const [, key, id = ''] = /^(-?\d+) (\S+)$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
   if (key === undefined) throw badArgument('the cursor is not one of ours.')
   const at = places.findIndex(

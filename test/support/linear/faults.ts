@@ -9,7 +9,7 @@ export type GraphFault =
   | { readonly kind: 'internal' }
   /** Everything is answered but what is at `path`: that is null, and an error says so. */
   | { readonly kind: 'partial'; readonly path: readonly (string | number)[]; readonly message?: string }
-  | Wire
+  | WireFault
 
 export type TokenFault =
   | {
@@ -21,33 +21,33 @@ export type TokenFault =
   | { readonly kind: 'too-many'; readonly retryAfterSeconds?: number }
   /** Answered in full, but without a new refresh token: the old one stays good. */
   | { readonly kind: 'no-refresh-token' }
-  | Wire
+  | WireFault
 
 /** What can happen to any answer. */
-export type Wire =
+export type WireFault =
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'slow'; readonly ms: number }
   | { readonly kind: 'reset' }
   /** The headers and a part of the body, and then nothing more. */
   | { readonly kind: 'cut' }
 
-export interface Aim {
+export interface FaultTarget {
   readonly times?: number
   /** By the operation's name, or the kind of grant. */
   readonly where?: (what: string) => boolean
 }
 
-interface Armed<Fault> {
+interface ArmedFault<Fault> {
   readonly fault: Fault
   readonly where: (what: string) => boolean
   times: number
 }
 
-export class Faults<Fault> {
-  #armed: Armed<Fault>[] = []
+export class FaultQueue<Fault> {
+  #armed: ArmedFault<Fault>[] = []
 
   /** Ends after so many requests, or by the function that is answered. */
-  add(fault: Fault, { times = Number.POSITIVE_INFINITY, where = () => true }: Aim = {}): () => void {
+  add(fault: Fault, { times = Number.POSITIVE_INFINITY, where = () => true }: FaultTarget = {}): () => void {
     const armed = { fault, where, times }
     this.#armed.push(armed)
     return () => {

@@ -6,33 +6,33 @@
  */
 import { refused } from './refused.ts'
 
-export type Filter = Readonly<Record<string, unknown>>
+export type RowFilter = Readonly<Record<string, unknown>>
 /** Reads a field of a row for whoever asks (`isMe` depends on that). */
-export type Read = (row: object, field: string) => unknown
+export type FieldReader = (row: object, field: string) => unknown
 
-export function matches(row: object, filter: Filter, read: Read): boolean {
-  return Object.entries(filter).every(([name, wish]) => {
-    if (wish === null || wish === undefined) return true
-    if (name === 'null') return wish === false
-    if (name === 'and') return filtersOf(wish).every((one) => matches(row, one, read))
-    if (name === 'or') return filtersOf(wish).some((one) => matches(row, one, read))
-    return holds(row, name, wish as Filter, read) // an input object, by the schema
+export function matches(row: object, filter: RowFilter, read: FieldReader): boolean {
+  return Object.entries(filter).every(([name, condition]) => {
+    if (condition === null || condition === undefined) return true
+    if (name === 'null') return condition === false
+    if (name === 'and') return filtersOf(condition).every((one) => matches(row, one, read))
+    if (name === 'or') return filtersOf(condition).some((one) => matches(row, one, read))
+    return holds(row, name, condition as RowFilter, read) // an input object, by the schema
   })
 }
 
-function holds(row: object, name: string, wish: Filter, read: Read): boolean {
+function holds(row: object, name: string, condition: RowFilter, read: FieldReader): boolean {
   const relation = /^has(\w+)Relations$/.exec(name)?.[1]
-  if (relation !== undefined) return compares(hasRelation(row, relation, read), wish)
-  const value = name === 'id' ? identities(row, wish) : read(row, name)
+  if (relation !== undefined) return compares(hasRelation(row, relation, read), condition)
+  const value = name === 'id' ? identities(row, condition) : read(row, name)
   if (value === undefined) throw refused('internal', `This double has no ${name} to filter by`)
-  if (Array.isArray(value)) return collectionMatches(value, wish, read)
-  if (typeof value === 'object' && value !== null) return matches(value, wish, read)
-  return compares(value, wish)
+  if (Array.isArray(value)) return collectionMatches(value, condition, read)
+  if (typeof value === 'object' && value !== null) return matches(value, condition, read)
+  return compares(value, condition)
 }
 
-function collectionMatches(rows: object[], wish: Filter, read: Read): boolean {
-  const { some, every, length, null: isNull, and, or, ...any } = wish
-  const each = (filter: unknown) => (row: object) => matches(row, filter as Filter, read) // input objects, by the schema
+function collectionMatches(rows: object[], condition: RowFilter, read: FieldReader): boolean {
+  const { some, every, length, null: isNull, and, or, ...any } = condition
+  const each = (filter: unknown) => (row: object) => matches(row, filter as RowFilter, read) // input objects, by the schema
   return (
     (!some || rows.some(each(some))) &&
     (!every || rows.every(each(every))) &&
@@ -45,13 +45,13 @@ function collectionMatches(rows: object[], wish: Filter, read: Read): boolean {
 }
 
 /** An issue is also found by its identifier: the values asked for decide which of the two is compared. */
-function identities(row: object, wish: Filter): unknown {
+function identities(row: object, condition: RowFilter): unknown {
   const { id, identifier } = row as { id: string; identifier?: string } // every row has an id
-  const asked = [wish.eq, wish.neq, wish.in, wish.nin].flat()
+  const asked = [condition.eq, condition.neq, condition.in, condition.nin].flat()
   return identifier !== undefined && asked.includes(identifier) ? identifier : id
 }
 
-function hasRelation(row: object, relation: string, read: Read): boolean {
+function hasRelation(row: object, relation: string, read: FieldReader): boolean {
   const [field, type] = RELATIONS[relation] ?? ['relations', relation.toLowerCase()]
   const rows = read(row, field)
   return Array.isArray(rows) && rows.some((one) => one.type === type)
@@ -64,10 +64,10 @@ const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
 
 // ---- comparators -------------------------------------------------------------------------------------------------
 
-type Comparator = (value: unknown, wish: unknown) => boolean
+type Comparator = (value: unknown, condition: unknown) => boolean
 
-function compares(value: unknown, wish: Filter): boolean {
-  return Object.entries(wish).every(([name, one]) => {
+function compares(value: unknown, condition: RowFilter): boolean {
+  return Object.entries(condition).every(([name, one]) => {
     if (name === 'and') return filtersOf(one).every((each) => compares(value, each))
     if (name === 'or') return filtersOf(one).some((each) => compares(value, each))
     const comparator = COMPARATORS[name]
@@ -77,42 +77,44 @@ function compares(value: unknown, wish: Filter): boolean {
 }
 
 const COMPARATORS: Readonly<Record<string, Comparator>> = {
-  null: (value, wish) => wish === null || (value === null) === wish,
-  eq: (value, wish) => value === wish,
-  neq: (value, wish) => value !== wish,
-  in: (value, wish) => Array.isArray(wish) && wish.includes(value),
-  nin: (value, wish) => Array.isArray(wish) && !wish.includes(value),
+  null: (value, condition) => condition === null || (value === null) === condition,
+  eq: (value, condition) => value === condition,
+  neq: (value, condition) => value !== condition,
+  in: (value, condition) => Array.isArray(condition) && condition.includes(value),
+  nin: (value, condition) => Array.isArray(condition) && !condition.includes(value),
   lt: order((sign) => sign < 0),
   lte: order((sign) => sign <= 0),
   gt: order((sign) => sign > 0),
   gte: order((sign) => sign >= 0),
-  eqIgnoreCase: text((value, wish) => lower(value) === lower(wish)),
-  neqIgnoreCase: not(text((value, wish) => lower(value) === lower(wish))),
-  startsWith: text((value, wish) => value.startsWith(wish)),
-  startsWithIgnoreCase: text((value, wish) => lower(value).startsWith(lower(wish))),
-  notStartsWith: not(text((value, wish) => value.startsWith(wish))),
-  endsWith: text((value, wish) => value.endsWith(wish)),
-  notEndsWith: not(text((value, wish) => value.endsWith(wish))),
-  contains: text((value, wish) => value.includes(wish)),
-  containsIgnoreCase: text((value, wish) => lower(value).includes(lower(wish))),
-  notContains: not(text((value, wish) => value.includes(wish))),
-  notContainsIgnoreCase: not(text((value, wish) => lower(value).includes(lower(wish)))),
-  containsIgnoreCaseAndAccent: text((value, wish) => plain(value).includes(plain(wish))),
+  eqIgnoreCase: text((value, condition) => lower(value) === lower(condition)),
+  neqIgnoreCase: not(text((value, condition) => lower(value) === lower(condition))),
+  startsWith: text((value, condition) => value.startsWith(condition)),
+  startsWithIgnoreCase: text((value, condition) => lower(value).startsWith(lower(condition))),
+  notStartsWith: not(text((value, condition) => value.startsWith(condition))),
+  endsWith: text((value, condition) => value.endsWith(condition)),
+  notEndsWith: not(text((value, condition) => value.endsWith(condition))),
+  contains: text((value, condition) => value.includes(condition)),
+  containsIgnoreCase: text((value, condition) => lower(value).includes(lower(condition))),
+  notContains: not(text((value, condition) => value.includes(condition))),
+  notContainsIgnoreCase: not(text((value, condition) => lower(value).includes(lower(condition)))),
+  containsIgnoreCaseAndAccent: text((value, condition) => plain(value).includes(plain(condition))),
 }
 
-function text(compare: (value: string, wish: string) => boolean): Comparator {
-  return (value, wish) => typeof value === 'string' && typeof wish === 'string' && compare(value, wish)
+function text(compare: (value: string, condition: string) => boolean): Comparator {
+  return (value, condition) =>
+    typeof value === 'string' && typeof condition === 'string' && compare(value, condition)
 }
 
 function not(comparator: Comparator): Comparator {
-  return (value, wish) => !comparator(value, wish)
+  return (value, condition) => !comparator(value, condition)
 }
 
 /** Numbers and instants by size, dates without a time by their text; nothing is before or after null. */
 function order(isRight: (sign: number) => boolean): Comparator {
-  return (value, wish) => {
-    if (typeof value === 'number' && typeof wish === 'number') return isRight(value - wish)
-    if (typeof value === 'string' && typeof wish === 'string') return isRight(value.localeCompare(wish, 'en'))
+  return (value, condition) => {
+    if (typeof value === 'number' && typeof condition === 'number') return isRight(value - condition)
+    if (typeof value === 'string' && typeof condition === 'string')
+      return isRight(value.localeCompare(condition, 'en'))
     return false
   }
 }
@@ -125,6 +127,6 @@ function plain(value: string): string {
   return lower(value).normalize('NFD').replace(/\p{M}/gu, '')
 }
 
-function filtersOf(wish: unknown): Filter[] {
-  return Array.isArray(wish) ? wish : []
+function filtersOf(condition: unknown): RowFilter[] {
+  return Array.isArray(condition) ? condition : []
 }

@@ -33,14 +33,14 @@ export interface GraphAnswer {
   readonly points: number
 }
 
-export interface Parsed {
+export interface ParsedGraphRequest {
   readonly document: DocumentNode
   readonly operation: OperationDefinitionNode
   /** Its name, or that of its first field. */
   readonly name: string
 }
 
-export interface Circumstances {
+export interface GraphExecutionContext {
   readonly schema: GraphQLSchema
   readonly root: object
   readonly asker: Asker
@@ -62,7 +62,7 @@ export function requestOf(body: string): GraphRequest | undefined {
   }
 }
 
-export function parsed({ query, operationName }: GraphRequest): Parsed | GraphAnswer {
+export function parseRequest({ query, operationName }: GraphRequest): ParsedGraphRequest | GraphAnswer {
   try {
     const document = parse(query)
     const operation = getOperationAST(document, operationName)
@@ -73,10 +73,10 @@ export function parsed({ query, operationName }: GraphRequest): Parsed | GraphAn
   }
 }
 
-export async function answered(
-  { document, operation }: Parsed,
+export async function executeRequest(
+  { document, operation }: ParsedGraphRequest,
   { variables, operationName }: GraphRequest,
-  { schema, root, asker, quota, limitedStatus }: Circumstances,
+  { schema, root, asker, quota, limitedStatus }: GraphExecutionContext,
 ): Promise<GraphAnswer> {
   if (!quota.takeRequest()) return limited(`${quota.limits.requests} requests are`, limitedStatus)
   const faults = validate(schema, document)
@@ -96,7 +96,7 @@ export async function answered(
     operationName: operationName ?? null,
     fieldResolver: resolveField,
   })
-  const errors = result.errors?.map((error) => explained(error))
+  const errors = result.errors?.map((error) => describeError(error))
   return { status: 200, body: errors ? { errors, data: result.data } : { data: result.data }, points }
 }
 
@@ -126,7 +126,7 @@ function invalidVariables(errors: readonly GraphQLError[]): GraphAnswer {
 }
 
 /** A thrown error of another kind is a bug of this double, and looks like one of Linear's. */
-function explained(error: GraphQLError): object {
+function describeError(error: GraphQLError): object {
   if (Object.keys(error.extensions).length > 0) return error.toJSON()
   return { ...error.toJSON(), extensions: refused('internal', error.message).extensions }
 }

@@ -3,29 +3,36 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { GraphQLSchema } from 'graphql'
-import type { Accounts, Caller } from './accounts.ts'
-import type { Faults, GraphFault } from './faults.ts'
+import type { Caller, LinearAccounts } from './accounts.ts'
+import type { FaultQueue, GraphFault } from './faults.ts'
 import { forcedAnswer, NO_REQUEST, UNAUTHENTICATED, withHole } from './forced.ts'
-import { answered, type GraphAnswer, type GraphRequest, type Parsed, parsed, requestOf } from './graph.ts'
+import {
+  executeRequest,
+  type GraphAnswer,
+  type GraphRequest,
+  type ParsedGraphRequest,
+  parseRequest,
+  requestOf,
+} from './graph.ts'
 import { linksOf, mutationRoot, queryRoot } from './operations.ts'
-import { ANONYMOUS_LIMITS, type Limits, Quota } from './quota.ts'
+import { ANONYMOUS_LIMITS, type LinearLimits, Quota } from './quota.ts'
 import { type Asker, linearSchema } from './schema.ts'
 import { isJson } from './wire.ts'
-import type { World } from './workspace.ts'
+import type { LinearWorkspace } from './workspace.ts'
 
-export interface GraphDoorParts {
-  readonly world: World
-  readonly accounts: Accounts
-  readonly faults: Faults<GraphFault>
+export interface GraphqlEndpointDependencies {
+  readonly world: LinearWorkspace
+  readonly accounts: LinearAccounts
+  readonly faults: FaultQueue<GraphFault>
   readonly now: () => number
   readonly hasGitHub: () => boolean
-  readonly keyLimits: Limits
-  readonly oauthLimits: Limits
+  readonly keyLimits: LinearLimits
+  readonly oauthLimits: LinearLimits
   readonly limitedStatus: number
 }
 
 /** One request, as it is to be answered and remembered. */
-export interface Visited {
+export interface AnsweredGraphRequest {
   readonly operation: string
   readonly variables: Readonly<Record<string, unknown>>
   readonly answer: GraphAnswer
@@ -34,35 +41,35 @@ export interface Visited {
   readonly fault: GraphFault | undefined
 }
 
-interface Question {
+interface PendingGraphRequest {
   readonly caller: Caller | undefined
   readonly quota: Quota
   readonly asked: GraphRequest | undefined
-  readonly query: Parsed | GraphAnswer | undefined
+  readonly query: ParsedGraphRequest | GraphAnswer | undefined
   readonly fault: GraphFault | undefined
 }
 
 const ANONYMOUS = 'anonymous'
 
-export class GraphDoor {
-  readonly #parts: GraphDoorParts
+export class GraphqlEndpoint {
+  readonly #parts: GraphqlEndpointDependencies
   readonly #schema: GraphQLSchema
   readonly #root: object
   readonly #links: Asker['links']
   readonly #quotas = new Map<string, Quota>()
 
-  constructor(parts: GraphDoorParts) {
+  constructor(parts: GraphqlEndpointDependencies) {
     this.#parts = parts
     this.#schema = linearSchema(parts.now)
     this.#root = { ...queryRoot(parts), ...mutationRoot(parts) }
     this.#links = linksOf(parts.world)
   }
 
-  async visit(request: IncomingMessage, body: string): Promise<Visited> {
+  async handle(request: IncomingMessage, body: string): Promise<AnsweredGraphRequest> {
     const caller = this.#parts.accounts.callerOf(request.headers.authorization ?? '')
     const quota = this.quotaOf(caller)
     const asked = isJson(request) ? requestOf(body) : undefined
-    const query = asked && parsed(asked)
+    const query = asked && parseRequest(asked)
     const operation = query && 'name' in query ? query.name : 'unreadable'
     const fault = this.#parts.faults.next(operation)
     const answer = await this.#answer({ caller, quota, asked, query, fault })
@@ -77,13 +84,13 @@ export class GraphDoor {
     return quota
   }
 
-  async #answer({ caller, quota, asked, query, fault }: Question): Promise<GraphAnswer> {
+  async #answer({ caller, quota, asked, query, fault }: PendingGraphRequest): Promise<GraphAnswer> {
     if (caller === undefined) return UNAUTHENTICATED
     if (asked === undefined || query === undefined) return NO_REQUEST
     const forced = fault && forcedAnswer(fault, quota)
     if (forced) return forced
     if (!('name' in query)) return query
-    const answer = await answered(query, asked, {
+    const answer = await executeRequest(query, asked, {
       schema: this.#schema,
       root: this.#root,
       asker: { viewer: caller.user, scopes: caller.scopes, links: this.#links, limits: () => quota.status },
@@ -93,7 +100,7 @@ export class GraphDoor {
     return fault?.kind === 'partial' ? withHole(answer, fault) : answer
   }
 
-  #limitsOf(caller: Caller | undefined): Limits {
+  #limitsOf(caller: Caller | undefined): LinearLimits {
     if (caller === undefined) return ANONYMOUS_LIMITS
     return caller.isOauth ? this.#parts.oauthLimits : this.#parts.keyLimits
   }

@@ -1,7 +1,7 @@
 /** Asking the fake over plain HTTP, as a driver of ours would: for tests that look at statuses, headers and bodies. */
 import type { FakeLinear } from './linear.ts'
 
-export interface Reply {
+export interface RawGraphqlReply {
   readonly status: number
   readonly headers: Headers
   // biome-ignore lint/suspicious/noExplicitAny: whatever was answered; the tests say what it should be
@@ -13,7 +13,7 @@ export async function ask(
   query: string,
   variables: object = {},
   authorization: string = linear.apiKey,
-): Promise<Reply> {
+): Promise<RawGraphqlReply> {
   const headers = { authorization, 'content-type': 'application/json' }
   return replyOf(
     await fetch(linear.graphqlUrl, { method: 'POST', headers, body: JSON.stringify({ query, variables }) }),
@@ -24,7 +24,7 @@ export async function post(url: string, form: Record<string, string>, headers: R
   return replyOf(await fetch(url, { method: 'POST', headers, body: new URLSearchParams(form) }))
 }
 
-async function replyOf(response: Response): Promise<Reply> {
+async function replyOf(response: Response): Promise<RawGraphqlReply> {
   const text = await response.text()
   const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }

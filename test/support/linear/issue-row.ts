@@ -5,16 +5,18 @@ import type {
   CommentRow,
   IssueFields,
   IssueRow,
+  LinearRow,
   RelationRow,
-  Row,
   TeamRow,
   UserRow,
-} from './world.ts'
+} from './rows.ts'
 
-type Needed = 'title' | 'state' | 'labels'
+type RequiredIssueFields = 'title' | 'state' | 'labels'
 
-export interface IssueMakings extends Pick<IssueFields, Needed>, Partial<Omit<IssueFields, Needed>> {
-  readonly row: Row
+export interface IssueRowInput
+  extends Pick<IssueFields, RequiredIssueFields>,
+    Partial<Omit<IssueFields, RequiredIssueFields>> {
+  readonly row: LinearRow
   readonly team: TeamRow
   readonly number: number
   readonly creator: UserRow | null
@@ -45,7 +47,7 @@ const PLAIN = {
   canceledAt: null,
 }
 
-export function issueRow({ row, base, ...makings }: IssueMakings, others: Others): IssueRow {
+export function issueRow({ row, base, ...makings }: IssueRowInput, others: Others): IssueRow {
   const { team, number, title } = makings
   const identifier = `${team.key}-${number}`
   const issue: IssueRow = {

@@ -8,29 +8,29 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Accounts, type AppWish, type Pair } from './accounts.ts'
-import { Faults, type GraphFault, type TokenFault } from './faults.ts'
-import { GraphDoor } from './graphql-endpoint.ts'
+import { type AppOptions, LinearAccounts, type LinearTokenPair } from './accounts.ts'
+import { FaultQueue, type GraphFault, type TokenFault } from './faults.ts'
+import { GraphqlEndpoint } from './graphql-endpoint.ts'
 import { authorize, json } from './oauth.ts'
-import { KEY_LIMITS, type Limits, OAUTH_LIMITS, type Quota } from './quota.ts'
+import { KEY_LIMITS, type LinearLimits, OAUTH_LIMITS, type Quota } from './quota.ts'
+import type { UserRow } from './rows.ts'
 import { authorizePage, grantOf, revocation, tokensFor } from './token-endpoint.ts'
-import { bodyOfRequest, deliver, html, pause, send, type Visit } from './wire.ts'
-import { World } from './workspace.ts'
-import type { UserRow } from './world.ts'
+import { bodyOfRequest, deliver, type HttpExchange, html, pause, send } from './wire.ts'
+import { LinearWorkspace } from './workspace.ts'
 
 export interface FakeLinearOptions {
   /** Wall milliseconds; `advance` adds to it. */
   readonly now?: () => number
   readonly organization?: { readonly name: string; readonly urlKey: string }
-  readonly app?: Partial<AppWish>
-  readonly keyLimits?: Limits
-  readonly oauthLimits?: Limits
+  readonly app?: Partial<AppOptions>
+  readonly keyLimits?: LinearLimits
+  readonly oauthLimits?: LinearLimits
   /** Of a refusal for want of quota; 400 is what is seen. */
   readonly limitedStatus?: 200 | 400 | 429
 }
 
 /** One GraphQL request, as it was answered. */
-export interface Call {
+export interface LinearCall {
   readonly at: number
   readonly operation: string
   readonly variables: Readonly<Record<string, unknown>>
@@ -47,7 +47,7 @@ export interface TokenCall {
 
 export interface TokenEvent {
   readonly grant: string
-  readonly pair: Pair
+  readonly pair: LinearTokenPair
 }
 
 const ENDPOINT = '/graphql'
@@ -61,15 +61,15 @@ export async function startLinear(options: FakeLinearOptions = {}): Promise<Fake
 }
 
 export class FakeLinear {
-  readonly world: World
-  readonly accounts: Accounts
-  readonly app: AppWish
+  readonly world: LinearWorkspace
+  readonly accounts: LinearAccounts
+  readonly app: AppOptions
   /** Whose key `apiKey` is, and who consents unless another is named. */
   readonly viewer: UserRow
   readonly apiKey: string
-  readonly faults = new Faults<GraphFault>()
-  readonly tokenFaults = new Faults<TokenFault>()
-  readonly calls: Call[] = []
+  readonly faults = new FaultQueue<GraphFault>()
+  readonly tokenFaults = new FaultQueue<TokenFault>()
+  readonly calls: LinearCall[] = []
   readonly tokenCalls: TokenCall[] = []
   /** Every GraphQL answer takes so long. */
   latencyMs = 0
@@ -78,13 +78,13 @@ export class FakeLinear {
   onTokenAnswer: ((event: TokenEvent) => unknown) | undefined
   readonly #options: FakeLinearOptions
   readonly #server: Server
-  readonly #door: GraphDoor
+  readonly #door: GraphqlEndpoint
   #skewMs = 0
 
   constructor(options: FakeLinearOptions) {
     this.#options = options
-    this.world = new World(this.now, options.organization ?? { name: 'Acme', urlKey: 'acme' })
-    this.accounts = new Accounts(this.now)
+    this.world = new LinearWorkspace(this.now, options.organization ?? { name: 'Acme', urlKey: 'acme' })
+    this.accounts = new LinearAccounts(this.now)
     this.viewer = this.world.user({ name: 'Ada Lovelace', displayName: 'ada', email: 'ada@acme.example' })
     this.apiKey = this.accounts.addKey(this.viewer)
     this.app = this.accounts.addApp({
@@ -92,7 +92,7 @@ export class FakeLinear {
       clientSecret: options.app?.clientSecret ?? 'linear-client-secret',
       redirectUris: options.app?.redirectUris ?? [],
     })
-    this.#door = new GraphDoor({
+    this.#door = new GraphqlEndpoint({
       world: this.world,
       accounts: this.accounts,
       faults: this.faults,
@@ -156,7 +156,7 @@ export class FakeLinear {
   }
 
   /** As if a person had consented to the application and it had exchanged the code. */
-  grant({ user = this.viewer, scopes = ['read', 'write'], isPkce = true } = {}): Pair {
+  grant({ user = this.viewer, scopes = ['read', 'write'], isPkce = true } = {}): LinearTokenPair {
     return this.accounts.grant({ app: this.app, user, scopes, isPkce })
   }
 
@@ -187,7 +187,7 @@ export class FakeLinear {
     }
   }
 
-  async #route(route: string, visit: Visit): Promise<void> {
+  async #route(route: string, visit: HttpExchange): Promise<void> {
     if (route === `POST ${ENDPOINT}`) return this.#graphql(visit)
     if (route === 'POST /oauth/token') return this.#token(visit)
     if (route === 'POST /oauth/revoke') return send(visit.response, revocation(this.accounts, visit))
@@ -196,15 +196,15 @@ export class FakeLinear {
     send(visit.response, html(404))
   }
 
-  async #graphql({ request, response, body }: Visit): Promise<void> {
-    const { answer, quota, fault, ...call } = await this.#door.visit(request, body)
+  async #graphql({ request, response, body }: HttpExchange): Promise<void> {
+    const { answer, quota, fault, ...call } = await this.#door.handle(request, body)
     const { status, points } = answer
     this.calls.push({ at: this.now(), ...call, status, points })
     if (this.latencyMs > 0) await pause(this.latencyMs)
     await deliver(response, json(status, answer.body), fault, quota.headers(points))
   }
 
-  async #token(visit: Visit): Promise<void> {
+  async #token(visit: HttpExchange): Promise<void> {
     const grant = grantOf(visit)
     const fault = this.tokenFaults.next(grant)
     const answer = tokensFor(this.accounts, visit, this.now(), fault)

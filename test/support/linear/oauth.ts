@@ -4,8 +4,14 @@
  * As RFC 6749 has it, and as Linear is known to differ: a code that was asked for with a PKCE challenge can be
  * exchanged, and its tokens refreshed, without the secret. Each refresh token is good once.
  */
-import { type Accounts, type AppWish, type Consent, isVerified, type Pair } from './accounts.ts'
-import type { UserRow } from './world.ts'
+import {
+  type AppOptions,
+  type Consent,
+  isVerified,
+  type LinearAccounts,
+  type LinearTokenPair,
+} from './accounts.ts'
+import type { UserRow } from './rows.ts'
 
 export interface OauthAnswer {
   readonly status: number
@@ -23,17 +29,22 @@ export interface TokenRequest {
 
 export interface TokenAnswer extends OauthAnswer {
   /** What was minted for it. */
-  readonly pair?: Pair
+  readonly pair?: LinearTokenPair
 }
 
-type Decision = 'approve' | 'refuse' | undefined
+type ConsentDecision = 'approve' | 'refuse' | undefined
 
 const SCOPES = ['read', 'write', 'issues:create', 'comments:create', 'timeSchedule:write', 'admin']
 
 // ---- consent -----------------------------------------------------------------------------------------------------
 
 /** What is wrong with the address itself is shown to the person; the rest goes back to the application. */
-export function authorize(accounts: Accounts, url: URL, user: UserRow, decision: Decision): OauthAnswer {
+export function authorize(
+  accounts: LinearAccounts,
+  url: URL,
+  user: UserRow,
+  decision: ConsentDecision,
+): OauthAnswer {
   const asked = (name: string) => url.searchParams.get(name) ?? undefined
   const app = accounts.app(asked('client_id') ?? '')
   if (app === undefined) return page(400, 'Unknown client_id')
@@ -66,7 +77,7 @@ function redirect(to: string, answer: Readonly<Record<string, string>>): OauthAn
   return { status: 302, headers: { location: url.href }, body: '' }
 }
 
-function consentPage({ clientId }: AppWish, { search }: URL): OauthAnswer {
+function consentPage({ clientId }: AppOptions, { search }: URL): OauthAnswer {
   const link = (decision: string) =>
     `<a href="/oauth/authorize${escaped(search)}&amp;${decision}=1">${decision}</a>`
   return page(200, `${escaped(clientId)} asks for access: ${link('approve')} ${link('refuse')}`)
@@ -86,7 +97,7 @@ function escaped(text: string): string {
 
 // ---- tokens ------------------------------------------------------------------------------------------------------
 
-export function tokenAnswer(accounts: Accounts, request: TokenRequest): TokenAnswer {
+export function tokenAnswer(accounts: LinearAccounts, request: TokenRequest): TokenAnswer {
   const { form } = request
   const client = clientOf(accounts, request)
   if ('status' in client) return client
@@ -105,13 +116,13 @@ export function tokenAnswer(accounts: Accounts, request: TokenRequest): TokenAns
 }
 
 interface Client {
-  readonly app: AppWish
+  readonly app: AppOptions
   /** It has shown the secret. */
   readonly isProven: boolean
 }
 
 /** Named in the form or by Basic; a secret that is shown must be the right one, needed or not. */
-function clientOf(accounts: Accounts, { form, authorization }: TokenRequest): Client | TokenAnswer {
+function clientOf(accounts: LinearAccounts, { form, authorization }: TokenRequest): Client | TokenAnswer {
   const [basicId, basicSecret] = basicOf(authorization)
   const id = basicId ?? form.get('client_id')
   const secret = basicSecret ?? form.get('client_secret')
@@ -129,9 +140,9 @@ function basicOf(authorization = ''): readonly (string | undefined)[] {
   return [id, rest.join(':')].map((part) => decodeURIComponent(part))
 }
 
-function exchanged(accounts: Accounts, request: TokenRequest, client: Client): TokenAnswer {
+function exchanged(accounts: LinearAccounts, request: TokenRequest, client: Client): TokenAnswer {
   const { form } = request
-  const code = accounts.takeCode(form.get('code') ?? '')
+  const code = accounts.consumeCode(form.get('code') ?? '')
   if (code === undefined || code.app !== client.app)
     return failure(400, 'invalid_grant', 'Code is invalid or expired')
   if (code.redirectUri !== form.get('redirect_uri'))
@@ -142,7 +153,7 @@ function exchanged(accounts: Accounts, request: TokenRequest, client: Client): T
   return granted(accounts.grant(code), code, request)
 }
 
-function refreshed(accounts: Accounts, request: TokenRequest, client: Client): TokenAnswer {
+function refreshed(accounts: LinearAccounts, request: TokenRequest, client: Client): TokenAnswer {
   const token = request.form.get('refresh_token') ?? ''
   const consent = accounts.consentOf(token)
   if (consent === undefined || consent.app !== client.app)
@@ -156,7 +167,7 @@ function mayGoOn({ isPkce }: Consent, { isProven }: Client): boolean {
   return isPkce || isProven
 }
 
-function granted(pair: Pair, { scopes }: Consent, { now, keepsToken }: TokenRequest): TokenAnswer {
+function granted(pair: LinearTokenPair, { scopes }: Consent, { now, keepsToken }: TokenRequest): TokenAnswer {
   const body = {
     access_token: pair.accessToken,
     token_type: 'Bearer',
@@ -169,7 +180,7 @@ function granted(pair: Pair, { scopes }: Consent, { now, keepsToken }: TokenRequ
 }
 
 export function revokeAnswer(
-  accounts: Accounts,
+  accounts: LinearAccounts,
   form: ReadonlyMap<string, string>,
   authorization = '',
 ): OauthAnswer {

@@ -3,12 +3,12 @@
  */
 import type { GraphQLError } from 'graphql'
 import { badArgument, notFound, refused } from './refused.ts'
+import type { AttachmentRow, IssueFields, IssueRow, LinearRow } from './rows.ts'
 import type { Asker } from './schema.ts'
-import type { World } from './workspace.ts'
-import type { AttachmentRow, IssueFields, IssueRow, Row } from './world.ts'
+import type { LinearWorkspace } from './workspace.ts'
 
 export interface OperationParts {
-  readonly world: World
+  readonly world: LinearWorkspace
   /** Whether the workspace has its GitHub integration switched on; without it a pull request can't be linked as one. */
   readonly hasGitHub: () => boolean
 }
@@ -51,7 +51,7 @@ export function queryRoot({ world }: OperationParts): Record<string, unknown> {
 
 export function mutationRoot({ world, hasGitHub }: OperationParts): Record<string, unknown> {
   const issueOf = (id: unknown): IssueRow => world.issueOf(String(id)) ?? toss(notFound('Issue'))
-  const attach = (id: unknown, fields: Omit<AttachmentRow, keyof Row | 'issue'>) => {
+  const attach = (id: unknown, fields: Omit<AttachmentRow, keyof LinearRow | 'issue'>) => {
     checkUrl(fields.url)
     return payload({ attachment: world.attach(issueOf(id), fields) })
   }
@@ -95,7 +95,7 @@ export function mutationRoot({ world, hasGitHub }: OperationParts): Record<strin
 }
 
 /** The lists that no row carries itself. */
-export function linksOf(world: World): Asker['links'] {
+export function linksOf(world: LinearWorkspace): Asker['links'] {
   const issuesWith = (name: 'team' | 'project' | 'state' | 'assignee') => (row: object) =>
     world.issues.filter((issue) => issue[name] === row)
   return {
@@ -124,14 +124,14 @@ function writing(fields: Record<string, Field>): Record<string, Field> {
   return Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, guarded(field)]))
 }
 
-function byId(type: string, rowOf: (id: string, asker: Asker) => Row | undefined): Field {
+function byId(type: string, rowOf: (id: string, asker: Asker) => LinearRow | undefined): Field {
   return ({ id }, asker) => rowOf(String(id), asker) ?? toss(notFound(type))
 }
 
 // ---- changes of an issue -----------------------------------------------------------------------------------------
 
 /** Everything is looked up before anything is changed. */
-function updated(world: World, issue: IssueRow, input: Args): IssueRow {
+function updated(world: LinearWorkspace, issue: IssueRow, input: Args): IssueRow {
   const state =
     input.stateId == null ? undefined : rowOf(world.workflowStates, 'WorkflowState', input.stateId)
   if (state && state.team !== issue.team)
@@ -155,8 +155,8 @@ function plainChanges(input: Args): Partial<IssueFields> {
   return Object.fromEntries(PLAIN_FIELDS.filter((name) => name in input).map((name) => [name, input[name]]))
 }
 
-function relationChanges(world: World, input: Args): Partial<IssueFields> {
-  const changed = <T extends Row>(name: string, id: unknown, rows: readonly T[], type: string) =>
+function relationChanges(world: LinearWorkspace, input: Args): Partial<IssueFields> {
+  const changed = <T extends LinearRow>(name: string, id: unknown, rows: readonly T[], type: string) =>
     id === undefined ? {} : { [name]: id === null ? null : rowOf(rows, type, id) }
   return {
     ...changed('assignee', input.assigneeId, world.users, 'User'),
@@ -166,7 +166,7 @@ function relationChanges(world: World, input: Args): Partial<IssueFields> {
   }
 }
 
-function labelsOf(world: World, issue: IssueRow, input: Args): IssueFields['labels'] {
+function labelsOf(world: LinearWorkspace, issue: IssueRow, input: Args): IssueFields['labels'] {
   const named = (ids: unknown) =>
     Array.isArray(ids) ? ids.map((id) => rowOf(world.issueLabels, 'IssueLabel', id)) : undefined
   const removed = named(input.removedLabelIds) ?? []
@@ -184,12 +184,12 @@ function payload(result: object): object {
   return { ...result, success: true, lastSyncId: ++syncId }
 }
 
-function rowOf<T extends Row>(rows: readonly T[], type: string, id: unknown): T {
+function rowOf<T extends LinearRow>(rows: readonly T[], type: string, id: unknown): T {
   if (!UUID.test(String(id))) throw badArgument(`the id of the ${type} must be a UUID.`)
   return find(rows, String(id)) ?? toss(notFound(type))
 }
 
-function find<T extends Row>(rows: readonly T[], id: string): T | undefined {
+function find<T extends LinearRow>(rows: readonly T[], id: string): T | undefined {
   return rows.find((one) => one.id === id)
 }
 

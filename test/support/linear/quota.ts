@@ -4,25 +4,25 @@
  */
 const PERIOD_MS = 3_600_000
 
-export interface Limits {
+export interface LinearLimits {
   readonly requests: number
   readonly points: number
 }
 
 /** As documented; what the real one grants now is more. */
-export const KEY_LIMITS: Limits = { requests: 1500, points: 250_000 }
-export const OAUTH_LIMITS: Limits = { requests: 1200, points: 200_000 }
-export const ANONYMOUS_LIMITS: Limits = { requests: 60, points: 10_000 }
+export const KEY_LIMITS: LinearLimits = { requests: 1500, points: 250_000 }
+export const OAUTH_LIMITS: LinearLimits = { requests: 1200, points: 200_000 }
+export const ANONYMOUS_LIMITS: LinearLimits = { requests: 60, points: 10_000 }
 
 export class Quota {
-  readonly limits: Limits
-  readonly #requests: Bucket
-  readonly #points: Bucket
+  readonly limits: LinearLimits
+  readonly #requests: LeakyBucket
+  readonly #points: LeakyBucket
 
-  constructor(limits: Limits, now: () => number) {
+  constructor(limits: LinearLimits, now: () => number) {
     this.limits = limits
-    this.#requests = new Bucket(limits.requests, now)
-    this.#points = new Bucket(limits.points, now)
+    this.#requests = new LeakyBucket(limits.requests, now)
+    this.#points = new LeakyBucket(limits.points, now)
   }
 
   /** One request is taken when there is one. */
@@ -56,12 +56,12 @@ export class Quota {
   }
 }
 
-function status(type: string, bucket: Bucket, requestedAmount: number): object {
+function status(type: string, bucket: LeakyBucket, requestedAmount: number): object {
   const { size: allowedAmount, remaining: remainingAmount, resetAt: reset } = bucket
   return { type, requestedAmount, allowedAmount, period: PERIOD_MS, remainingAmount, reset }
 }
 
-class Bucket {
+class LeakyBucket {
   readonly size: number
   readonly #now: () => number
   #level: number

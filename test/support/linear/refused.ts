@@ -3,7 +3,7 @@
  */
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 
-interface Kind {
+interface LinearErrorKind {
   readonly type: string
   readonly code: string
   readonly statusCode: number
@@ -15,7 +15,7 @@ const KINDS = {
   forbidden: { type: 'forbidden', code: 'FORBIDDEN', statusCode: 403 },
   ratelimited: { type: 'ratelimited', code: 'RATELIMITED', statusCode: 429 },
   internal: { type: 'internal error', code: 'INTERNAL_SERVER_ERROR', statusCode: 500 },
-} as const satisfies Record<string, Kind>
+} as const satisfies Record<string, LinearErrorKind>
 
 export function refused(
   kind: keyof typeof KINDS,

@@ -19,9 +19,9 @@ import {
   isScalarType,
   parse,
 } from 'graphql'
-import { connection, type PageWish } from './connection.ts'
+import { connection, type LinearPageArguments } from './connection.ts'
 import { badArgument, refused } from './refused.ts'
-import type { Row, UserRow } from './world.ts'
+import type { LinearRow, UserRow } from './rows.ts'
 
 /** Who asks, and what the rows of a type lead to besides what they carry themselves, as `Type.field`. */
 export interface Asker {
@@ -29,7 +29,7 @@ export interface Asker {
   readonly scopes: readonly string[]
   /** What is left of the quota. */
   readonly limits: () => readonly object[]
-  readonly links: Readonly<Record<string, (row: object) => readonly Row[]>>
+  readonly links: Readonly<Record<string, (row: object) => readonly LinearRow[]>>
 }
 
 const SDL = parse(readFileSync(new URL('./schema.graphql', import.meta.url), 'utf8'))
@@ -56,7 +56,7 @@ export const resolveField: GraphQLFieldResolver<object, Asker> = (source, args, 
   if (!getNamedType(info.returnType).name.endsWith('Connection'))
     return answer === undefined ? filler(info.returnType) : answer
   if (!Array.isArray(answer)) throw refused('internal', `This double has no rows for ${place}`)
-  return connection(answer, args as PageWish, read(asker)) // the schema says what the arguments are
+  return connection(answer, args as LinearPageArguments, read(asker)) // the schema says what the arguments are
 }
 
 /** A field of a row as this asker sees it. */

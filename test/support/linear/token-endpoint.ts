@@ -1,26 +1,26 @@
 /**
  * The OAuth endpoints as they are reached over HTTP, and what goes wrong with them on purpose.
  */
-import type { Accounts } from './accounts.ts'
+import type { LinearAccounts } from './accounts.ts'
 import type { TokenFault } from './faults.ts'
 import { authorize, failure, type OauthAnswer, revokeAnswer, type TokenAnswer, tokenAnswer } from './oauth.ts'
-import { formOf, html, OUTAGE_STATUS, type Visit } from './wire.ts'
-import type { UserRow } from './world.ts'
+import type { UserRow } from './rows.ts'
+import { formOf, type HttpExchange, html, OUTAGE_STATUS } from './wire.ts'
 
 /** The decision stands in the address, as if the person had followed that link. */
-export function authorizePage(accounts: Accounts, { url }: Visit, user: UserRow): OauthAnswer {
+export function authorizePage(accounts: LinearAccounts, { url }: HttpExchange, user: UserRow): OauthAnswer {
   const decision = (['approve', 'refuse'] as const).find((one) => url.searchParams.get(one) === '1')
   return authorize(accounts, url, user, decision)
 }
 
-export function grantOf(visit: Visit): string {
+export function grantOf(visit: HttpExchange): string {
   return formOf(visit)?.get('grant_type') ?? 'none'
 }
 
 /** What is slow, cut or reset afterwards was minted all the same: that is what hurts. */
 export function tokensFor(
-  accounts: Accounts,
-  visit: Visit,
+  accounts: LinearAccounts,
+  visit: HttpExchange,
   now: number,
   fault: TokenFault | undefined,
 ): TokenAnswer {
@@ -35,6 +35,6 @@ export function tokensFor(
   return tokenAnswer(accounts, { form, authorization, now, keepsToken: fault?.kind === 'no-refresh-token' })
 }
 
-export function revocation(accounts: Accounts, visit: Visit): OauthAnswer {
+export function revocation(accounts: LinearAccounts, visit: HttpExchange): OauthAnswer {
   return revokeAnswer(accounts, formOf(visit) ?? new Map(), visit.request.headers.authorization)
 }

@@ -2,17 +2,17 @@
  * Requests read and answers written over plain HTTP, with what can happen to an answer on its way.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { GraphFault, TokenFault, Wire } from './faults.ts'
+import type { GraphFault, TokenFault, WireFault } from './faults.ts'
 import type { OauthAnswer } from './oauth.ts'
 
-export interface Visit {
+export interface HttpExchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly body: string
   readonly url: URL
 }
 
-export type Headers = Readonly<Record<string, string>>
+export type ReplyHeaders = Readonly<Record<string, string>>
 
 /** What an outage in front of the service looks like. */
 export const OUTAGE_STATUS = 502
@@ -34,7 +34,7 @@ export function isJson({ headers }: IncomingMessage): boolean {
 }
 
 /** Undefined when it is not sent as a form. */
-export function formOf({ request, body }: Visit): ReadonlyMap<string, string> | undefined {
+export function formOf({ request, body }: HttpExchange): ReadonlyMap<string, string> | undefined {
   const isForm = /^application\/x-www-form-urlencoded\b/i.test(request.headers['content-type'] ?? '')
   return isForm ? new Map(new URLSearchParams(body)) : undefined
 }
@@ -51,7 +51,7 @@ export function html(status: number): OauthAnswer {
 export function send(
   response: ServerResponse,
   { status, headers, body }: OauthAnswer,
-  more: Headers = {},
+  more: ReplyHeaders = {},
 ): void {
   response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(body) }).end(body)
 }
@@ -61,17 +61,17 @@ export async function deliver(
   response: ServerResponse,
   answer: OauthAnswer,
   fault: GraphFault | TokenFault | undefined,
-  more: Headers = {},
+  more: ReplyHeaders = {},
 ): Promise<void> {
   const wire = fault && isWire(fault) ? fault : undefined
   if (wire?.kind === 'reset') return void response.socket?.resetAndDestroy()
-  if (wire?.kind === 'cut') return cut(response, answer, more)
+  if (wire?.kind === 'cut') return sendPartly(response, answer, more)
   if (wire?.kind === 'html') return send(response, html(wire.status ?? OUTAGE_STATUS), more)
   if (wire?.kind === 'slow') await pause(wire.ms)
   send(response, answer, { ...more, ...retryAfter(fault) })
 }
 
-export function isWire(fault: GraphFault | TokenFault): fault is Wire {
+export function isWire(fault: GraphFault | TokenFault): fault is WireFault {
   return ['html', 'slow', 'reset', 'cut'].includes(fault.kind)
 }
 
@@ -79,12 +79,16 @@ export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms).unref())
 }
 
-function retryAfter(fault: GraphFault | TokenFault | undefined): Headers {
+function retryAfter(fault: GraphFault | TokenFault | undefined): ReplyHeaders {
   const seconds = fault && 'retryAfterSeconds' in fault ? fault.retryAfterSeconds : undefined
   return seconds === undefined ? {} : { 'retry-after': String(seconds) }
 }
 
-function cut(response: ServerResponse, { status, headers, body }: OauthAnswer, more: Headers): void {
+function sendPartly(
+  response: ServerResponse,
+  { status, headers, body }: OauthAnswer,
+  more: ReplyHeaders,
+): void {
   response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(body) })
   response.write(body.slice(0, body.length >> 1), () => response.destroy())
 }

@@ -10,19 +10,19 @@ import type {
   AttachmentRow,
   CommentRow,
   IssueChange,
+  IssueOptions,
   IssueRow,
-  IssueWish,
   LabelRow,
+  LinearRow,
+  ProjectOptions,
   ProjectRow,
-  ProjectWish,
   RelationRow,
-  Row,
   StateRow,
+  TeamOptions,
   TeamRow,
-  TeamWish,
+  UserOptions,
   UserRow,
-  UserWish,
-} from './world.ts'
+} from './rows.ts'
 
 const STATES = [
   { name: 'Triage', type: 'triage' },
@@ -35,7 +35,7 @@ const STATES = [
   { name: 'Duplicate', type: 'duplicate' },
 ]
 
-export class World {
+export class LinearWorkspace {
   readonly users: UserRow[] = []
   readonly teams: TeamRow[] = []
   readonly issueLabels: LabelRow[] = []
@@ -44,7 +44,7 @@ export class World {
   readonly comments: CommentRow[] = []
   readonly attachments: AttachmentRow[] = []
   readonly relations: RelationRow[] = []
-  readonly organization: Row & { readonly name: string; readonly urlKey: string }
+  readonly organization: LinearRow & { readonly name: string; readonly urlKey: string }
   readonly #now: () => number
   /** The last that was given out: a number is not used twice, also when its issue is gone. */
   readonly #numbers = new Map<TeamRow, number>()
@@ -59,23 +59,23 @@ export class World {
     return this.teams.flatMap(({ states }) => states)
   }
 
-  user(wish: UserWish): UserRow {
-    const displayName = wish.displayName ?? wish.name.toLowerCase().replaceAll(' ', '.')
-    const email = wish.email ?? `${displayName}@${this.organization.urlKey}.example`
+  user(options: UserOptions): UserRow {
+    const displayName = options.displayName ?? options.name.toLowerCase().replaceAll(' ', '.')
+    const email = options.email ?? `${displayName}@${this.organization.urlKey}.example`
     const url = this.#url(`profiles/${displayName}`)
     const row = {
       ...this.#row(),
-      name: wish.name,
+      name: options.name,
       displayName,
       email,
       url,
       active: true,
-      app: wish.app ?? false,
+      app: options.app ?? false,
     }
     return kept(this.users, row)
   }
 
-  team({ key, name = key, states = STATES }: TeamWish): TeamRow {
+  team({ key, name = key, states = STATES }: TeamOptions): TeamRow {
     const team: TeamRow = { ...this.#row(), key, name, displayName: name, states: [] }
     for (const [position, state] of states.entries())
       team.states.push({ ...this.#row(), ...state, position, color: '#bec2c8', team })
@@ -91,7 +91,7 @@ export class World {
     teams = this.teams,
     status = { name: 'In Progress', type: 'started' },
     lead,
-  }: ProjectWish) {
+  }: ProjectOptions) {
     const row = this.#row()
     const slugId = row.id.replaceAll('-', '').slice(0, 12)
     const url = this.#url(`project/${slug(name)}-${slugId}`)
@@ -109,9 +109,9 @@ export class World {
     return kept(this.projects, project)
   }
 
-  issue(wish: IssueWish): IssueRow {
-    const team = wish.team ?? this.teams[0] ?? this.team({ key: 'ENG', name: 'Engineering' })
-    const { state: stateName, labels = [], blockedBy = [], team: _, ...fields } = wish
+  issue(options: IssueOptions): IssueRow {
+    const team = options.team ?? this.teams[0] ?? this.team({ key: 'ENG', name: 'Engineering' })
+    const { state: stateName, labels = [], blockedBy = [], team: _, ...fields } = options
     const state = stateName === undefined ? firstOf(team, 'unstarted') : stateNamed(team, stateName)
     const number = (this.#numbers.get(team) ?? 0) + 1
     this.#numbers.set(team, number)
@@ -146,7 +146,7 @@ export class World {
     this.touch(issue)
   }
 
-  archive(row: Row): void {
+  archive(row: LinearRow): void {
     row.archivedAt = this.#now()
     this.touch(row)
   }
@@ -189,7 +189,7 @@ export class World {
     return known
   }
 
-  touch(row: Row): void {
+  touch(row: LinearRow): void {
     row.updatedAt = this.#now()
   }
 
@@ -201,7 +201,7 @@ export class World {
   #labelNamed = (name: string): LabelRow =>
     this.issueLabels.find((label) => label.name === name) ?? this.label(name)
 
-  #row(): Row {
+  #row(): LinearRow {
     const at = this.#now()
     return { id: uuid(this.#rows++), createdAt: at, updatedAt: at, archivedAt: null }
   }

@@ -15,10 +15,10 @@ import { createTracker } from '../../../providers/tracker/tracker.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { putRun, sampleRun } from '../../adapters/store/samples.ts'
 import { type FakeGithub, startGithub } from '../github/github.ts'
-import type { Limits } from '../github/quotas.ts'
+import type { GithubLimits } from '../github/quotas.ts'
 import { hostInMemory } from '../host-in-memory.ts'
 import { type FakeLinear, startLinear } from '../linear/linear.ts'
-import type { IssueRow } from '../linear/world.ts'
+import type { IssueRow } from '../linear/rows.ts'
 import { type KeptLog, keptLog } from '../recording-log.ts'
 import { Meter } from './meter.ts'
 import { PacedClock } from './paced-clock.ts'
@@ -37,7 +37,7 @@ export interface HostWithProvidersOptions {
   readonly tickets?: number
   readonly pollSeconds?: number
   /** Replaces GitHub's real limits. */
-  readonly limits?: Partial<Limits>
+  readonly limits?: Partial<GithubLimits>
 }
 
 export interface HostWithProviders {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { checkGithub } from '../../../../providers/accounts/github.ts'
 import { type GithubBench, githubBench } from '../codehost/github-fixture.ts'
-import { byHand, type Told } from '../codehost/manual-github.ts'
+import { createManualGithub, type ManualReply } from '../codehost/manual-github.ts'
 
 let bench: GithubBench
 beforeAll(async () => {
@@ -36,8 +36,8 @@ test('a classic token needs the scope', async () => {
 })
 
 test.each(['ghu_app', 'github_pat_fine'])('%s has no scopes and is accepted', async (token) => {
-  const empty: Told = { json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }
-  expect(await checkGithub(byHand(() => empty).clients, { token })).toEqual({
+  const empty: ManualReply = { json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }
+  expect(await checkGithub(createManualGithub(() => empty).clients, { token })).toEqual({
     ok: true,
     value: 'pat on github.com',
   })
@@ -53,7 +53,7 @@ test.each([
   expect(JSON.stringify(answer)).not.toContain('planted')
 })
 
-test.each<[Told, unknown]>([
+test.each<[ManualReply, unknown]>([
   [{ json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }, { refusal: { kind: 'invalid' } }],
   [{ json: { login: 'p\u001b[2Jat' } }, { ok: true, value: 'p�[2Jat on github.com' }],
   [{ json: { login: 5 } }, { refusal: { kind: 'failed' } }],
@@ -67,5 +67,7 @@ test.each<[Told, unknown]>([
     { ok: true, value: 'pat on github.com' },
   ],
 ])('%j → %j', async (reply, expected) => {
-  expect(await checkGithub(byHand(() => reply).clients, { token: 'ghp_x' })).toMatchObject(expected as object)
+  expect(await checkGithub(createManualGithub(() => reply).clients, { token: 'ghp_x' })).toMatchObject(
+    expected as object,
+  )
 })

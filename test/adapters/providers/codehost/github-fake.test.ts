@@ -263,10 +263,10 @@ describe('what is fresh, and what is too much', () => {
       response: { headers: { 'retry-after': '7' } },
     })
     faults.secondary = undefined
-    faults.loseAnswers = true
+    faults.loseReplies = true
     const title = 'Said before it was lost'
     await expect(octokit.issues.create({ ...place, title })).rejects.toMatchObject({ status: 500 })
-    faults.loseAnswers = false
+    faults.loseReplies = false
     expect(github.issue(SHOP, 1).title).toBe(title)
     faults.down.add(SHOP)
     await expect(octokit.repos.get(place)).rejects.toMatchObject({ status: 503 })
@@ -715,13 +715,13 @@ describe('the device flow', () => {
   })
 })
 
-interface Ran {
+interface GitRun {
   readonly code: number
   readonly out: string
   readonly error: string
 }
 
-function run(command: string, args: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
+function run(command: string, args: readonly string[], more: Record<string, string> = {}): Promise<GitRun> {
   const env = {
     PATH: process.env.PATH ?? '',
     GIT_CONFIG_NOSYSTEM: '1',
@@ -738,7 +738,7 @@ function run(command: string, args: readonly string[], more: Record<string, stri
 describe('git', () => {
   let folder = ''
   let copy = ''
-  const git = (token: string, ...args: string[]): Promise<Ran> => {
+  const git = (token: string, ...args: string[]): Promise<GitRun> => {
     const who = {
       GIT_AUTHOR_NAME: 'A',
       GIT_AUTHOR_EMAIL: 'a@x',
@@ -748,7 +748,7 @@ describe('git', () => {
     const env = { GIT_ASKPASS: join(folder, 'askpass'), GIT_TERMINAL_PROMPT: '0', TOKEN: token, ...who }
     return run('git', ['-c', 'credential.helper=', ...args], env)
   }
-  const push = (token: string, expected: string): Promise<Ran> => {
+  const push = (token: string, expected: string): Promise<GitRun> => {
     const lease = `--force-with-lease=refs/heads/change:${expected}`
     return git(token, '-C', copy, 'push', '--porcelain', lease, 'origin', 'HEAD:refs/heads/change')
   }

@@ -5,7 +5,16 @@ import { no } from '../../../../core/result.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { byHand, type Hand, hostOf, pullJson, SHA, type Told, threadsJson, usual } from './manual-github.ts'
+import {
+  createManualGithub,
+  hostOf,
+  type ManualGithub,
+  type ManualReply,
+  pullJson,
+  SHA,
+  threadsJson,
+  usualReplies,
+} from './manual-github.ts'
 
 const REMOTE = 'ada/lamps'
 const PLACE = { remote: REMOTE, number: 12 }
@@ -16,11 +25,12 @@ const clock = new ManualClock()
 const isSummary = createChecker(PullSummary)
 const isDetail = createChecker(PullDetail)
 
-const host = (hand: Hand) => hostOf(hand, clock)
-const rounds = (hand: Hand): number => Math.max(...hand.asked.map(({ round }) => round))
-const writes = (hand: Hand): string[] => hand.lines().filter((line) => !line.startsWith('GET'))
+const host = (manual: ManualGithub) => hostOf(manual, clock)
+const rounds = (manual: ManualGithub): number => Math.max(...manual.requests.map(({ batch }) => batch))
+const writes = (manual: ManualGithub): string[] =>
+  manual.targets().filter((target) => !target.startsWith('GET'))
 
-function page(state: string, number: number, last: number): Told {
+function page(state: string, number: number, last: number): ManualReply {
   const at = (one: number) =>
     `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=50&page=${one}`
   const items = [1, 2].map((item) => pullJson({ number: number * 1000 + item, state }))
@@ -30,22 +40,22 @@ function page(state: string, number: number, last: number): Told {
 
 describe('listing', () => {
   test('a page of open ones is one round trip, and every reply is kept', async () => {
-    const hand = byHand(({ line }) => ({
-      json: line.includes('state=open')
+    const manual = createManualGithub(({ target }) => ({
+      json: target.includes('state=open')
         ? [pullJson(), pullJson({ number: 3, draft: true, updated_at: '2026-11-03T00:00:00Z' })]
         : [
             pullJson({ number: 2, state: 'closed', merged_at: '2026-11-02T09:00:00Z' }),
             pullJson({ number: 12, state: 'closed', updated_at: '2026-11-04T00:00:00Z' }),
           ],
     }))
-    const listed = await host(hand).list(REMOTE, 'background')
+    const listed = await host(manual).list(REMOTE, 'background')
     expect(listed.ok && listed.value.map(({ number, state }) => [number, state])).toEqual([
       [12, 'closed'],
       [3, 'draft'],
       [2, 'merged'],
     ])
-    expect([rounds(hand), hand.asked.length]).toEqual([1, 2])
-    expect(hand.asked.every(({ cached: kept, urgency }) => kept === true && urgency === 'background')).toBe(
+    expect([rounds(manual), manual.requests.length]).toEqual([1, 2])
+    expect(manual.requests.every(({ cached, urgency }) => cached === true && urgency === 'background')).toBe(
       true,
     )
     for (const pull of listed.ok ? listed.value : [])
@@ -53,12 +63,12 @@ describe('listing', () => {
   })
 
   test('more pages are asked for all at once, and no more than there may be', async () => {
-    const hand = byHand(({ url, line }) => {
-      if (line.includes('state=closed')) return { json: [] }
+    const manual = createManualGithub(({ url, target }) => {
+      if (target.includes('state=closed')) return { json: [] }
       return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 19)
     })
-    const listed = await host(hand).list(REMOTE, 'person')
-    expect([rounds(hand), hand.asked.length]).toEqual([2, 1 + 10])
+    const listed = await host(manual).list(REMOTE, 'person')
+    expect([rounds(manual), manual.requests.length]).toEqual([2, 1 + 10])
     expect(listed.ok && listed.value.length).toBe(20)
   })
 
@@ -69,23 +79,23 @@ describe('listing', () => {
     ['nonsense'],
   ])('a next page at %s gets no token', async (target) => {
     const link = `<${target}>; rel="next", <${target}>; rel="last"`
-    const hand = byHand(() => ({ json: [pullJson()], headers: { link } }))
-    expect((await host(hand).list(REMOTE, 'person')).ok).toBe(true)
-    expect(hand.asked.length).toBe(2)
+    const manual = createManualGithub(() => ({ json: [pullJson()], headers: { link } }))
+    expect((await host(manual).list(REMOTE, 'person')).ok).toBe(true)
+    expect(manual.requests.length).toBe(2)
   })
 
   test('repositories are followed through addresses with commas in them', async () => {
     const repo = (name: string) => ({ full_name: name, pushed_at: null, created_at: '2026-11-01T10:00:00Z' })
     const at = 'https://api.github.com/user/repos?affiliation=owner,collaborator&page'
-    const hand = byHand(({ line }) =>
-      line.endsWith('page=2')
+    const manual = createManualGithub(({ target }) =>
+      target.endsWith('page=2')
         ? { json: [repo('ada/wires'), repo('ada/lamps')] }
         : {
             json: [repo('ada/lamps'), null],
             headers: { link: `<${at}=2>; rel="next", <${at}=2>; rel="last"` },
           },
     )
-    expect(await host(hand).repos()).toEqual({
+    expect(await host(manual).repos()).toEqual({
       ok: true,
       value: ['ada/lamps', 'ada/wires'].map((fullName) => ({
         fullName,
@@ -99,9 +109,9 @@ describe('listing', () => {
 
   test('pages that are linked by a mark are followed one by one, and end', async () => {
     const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
-    const hand = byHand(() => ({ json: [pullJson()], headers: { link: next } }))
-    expect((await host(hand).list(REMOTE, 'person')).ok).toBe(true)
-    expect(hand.asked.length).toBe(1 + 10)
+    const manual = createManualGithub(() => ({ json: [pullJson()], headers: { link: next } }))
+    expect((await host(manual).list(REMOTE, 'person')).ok).toBe(true)
+    expect(manual.requests.length).toBe(1 + 10)
   })
 
   test('accounts and forks that are gone do no harm, and what is no pull request is left out', async () => {
@@ -110,10 +120,10 @@ describe('listing', () => {
       head: { ref: 'mend', sha: SHA, repo: null },
       title: 'x'.repeat(99_999),
     })
-    const hand = byHand(({ line }) => ({
-      json: line.includes('state=open') ? [null, 5, {}, pullJson({ number: -1 }), ghost] : [],
+    const manual = createManualGithub(({ target }) => ({
+      json: target.includes('state=open') ? [null, 5, {}, pullJson({ number: -1 }), ghost] : [],
     }))
-    const listed = await host(hand).list(REMOTE, 'person')
+    const listed = await host(manual).list(REMOTE, 'person')
     expect(listed).toMatchObject({ ok: true, value: [{ number: 12, author: 'ghost', headBranch: 'mend' }] })
     expect(listed.ok && isSummary({ ...listed.value[0], ...HERE })).toMatchObject({ ok: true })
   })
@@ -125,46 +135,48 @@ describe('listing', () => {
     [{ status: 200, text: '<html>' }, 'failed'],
     [{ status: 200, json: { message: 'hm' } }, 'failed'],
   ])('%j → %s', async (told, kind) => {
-    expect(await host(byHand(() => told)).list(REMOTE, 'person')).toMatchObject({ refusal: { kind } })
+    expect(await host(createManualGithub(() => told)).list(REMOTE, 'person')).toMatchObject({
+      refusal: { kind },
+    })
   })
 
   test('a name that is none is not asked for', async () => {
-    const hand = byHand(() => ({ json: [] }))
-    expect(await host(hand).list('../../user', 'person')).toMatchObject({ refusal: { kind: 'invalid' } })
-    expect(hand.asked).toEqual([])
+    const manual = createManualGithub(() => ({ json: [] }))
+    expect(await host(manual).list('../../user', 'person')).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(manual.requests).toEqual([])
   })
 })
 
 describe('states', () => {
   test('one list tells of all that are open; only the others are asked for, and one that is gone is left out', async () => {
-    const hand = byHand(({ line }) => {
-      if (line.includes('state=open'))
+    const manual = createManualGithub(({ target }) => {
+      if (target.includes('state=open'))
         return { json: [pullJson({ number: 1 }), pullJson({ number: 2, draft: true })] }
-      if (line.endsWith('/pulls/3'))
+      if (target.endsWith('/pulls/3'))
         return { json: pullJson({ number: 3, merged_at: '2026-11-02T09:00:00Z' }) }
       return undefined
     })
-    const states = await host(hand).states(REMOTE, [1, 2, 3, 4, 3], 'background')
+    const states = await host(manual).states(REMOTE, [1, 2, 3, 4, 3], 'background')
     expect(states.ok && [...states.value]).toEqual([
       [1, 'open'],
       [2, 'draft'],
       [3, 'merged'],
     ])
-    expect(hand.asked.length).toBe(3)
+    expect(manual.requests.length).toBe(3)
   })
 
   test('a single one is asked for itself', async () => {
-    const hand = byHand(usual())
-    const states = await host(hand).states(REMOTE, [12], 'person')
+    const manual = createManualGithub(usualReplies())
+    const states = await host(manual).states(REMOTE, [12], 'person')
     expect(states.ok && [...states.value]).toEqual([[12, 'open']])
-    expect(hand.lines()).toEqual([`GET ${PULL}`])
+    expect(manual.targets()).toEqual([`GET ${PULL}`])
   })
 
   test('nothing is told when one could not be asked', async () => {
-    const hand = byHand(({ line }) =>
-      line.includes('state=open') ? { json: [] } : { status: 502, text: '' },
+    const manual = createManualGithub(({ target }) =>
+      target.includes('state=open') ? { json: [] } : { status: 502, text: '' },
     )
-    expect(await host(hand).states(REMOTE, [1, 2], 'background')).toMatchObject({
+    expect(await host(manual).states(REMOTE, [1, 2], 'background')).toMatchObject({
       refusal: { kind: 'unavailable' },
     })
   })
@@ -174,7 +186,7 @@ describe('one pull request', () => {
   const check = (more: object) => ({ name: 'build', status: 'completed', conclusion: 'success', ...more })
 
   test('takes two round trips, with everything in it', async () => {
-    const told = usual({
+    const told = usualReplies({
       [`GET ${PULL}/files`]: {
         json: [
           {
@@ -253,9 +265,9 @@ describe('one pull request', () => {
         ]),
       },
     })
-    const hand = byHand(told)
-    const detail = await host(hand).detail(PLACE)
-    expect(rounds(hand)).toBe(2)
+    const manual = createManualGithub(told)
+    const detail = await host(manual).detail(PLACE)
+    expect(rounds(manual)).toBe(2)
     expect(detail).toMatchObject({
       ok: true,
       value: {
@@ -279,12 +291,12 @@ describe('one pull request', () => {
     })
     expect(detail.ok && isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
     expect(detail.ok && 'checksLookupFailed' in detail.value).toBe(false)
-    expect(hand.asked.find(({ method }) => method === 'POST')?.writes).toBe(false)
+    expect(manual.requests.find(({ method }) => method === 'POST')?.writes).toBe(false)
   })
 
   test('a token that may not read check runs still shows the statuses', async () => {
-    const hand = byHand(
-      usual({
+    const manual = createManualGithub(
+      usualReplies({
         [`GET /repos/ada/lamps/commits/${SHA}/check-runs`]: {
           status: 403,
           json: { message: 'Resource not accessible' },
@@ -294,38 +306,38 @@ describe('one pull request', () => {
         },
       }),
     )
-    expect(await host(hand).detail(PLACE)).toMatchObject({
+    expect(await host(manual).detail(PLACE)).toMatchObject({
       value: { checksLookupFailed: true, checks: [{ name: 'ci', conclusion: 'success' }] },
     })
   })
 
   test('checks are read page by page, and when there are more than are listed it says so', async () => {
     const below = `https://api.github.com/repos/ada/lamps/commits/${SHA}`
-    const page = (line: string, item: (at: number) => object, last: number) => {
-      const at = Number(/[?&]page=(\d+)/.exec(line)?.[1] ?? 1)
-      const [, path = ''] = /commits\/[0-9a-f]+(\/[^?]+)/.exec(line) ?? []
+    const page = (target: string, item: (at: number) => object, last: number) => {
+      const at = Number(/[?&]page=(\d+)/.exec(target)?.[1] ?? 1)
+      const [, path = ''] = /commits\/[0-9a-f]+(\/[^?]+)/.exec(target) ?? []
       const to = (number: number, rel: string) =>
         `<${below}${path}?per_page=100&page=${number}>; rel="${rel}"`
       const link = at < last ? { link: `${to(at + 1, 'next')}, ${to(last, 'last')}` } : {}
       return { items: Array.from({ length: 100 }, (_, one) => item(at * 100 + one)), headers: link }
     }
     const shownWith = async (runPages: number, statusPages: number) => {
-      const hand = byHand((asked) => {
-        const { line } = asked
-        if (/\/status\?/.test(line)) {
+      const manual = createManualGithub((asked) => {
+        const { target } = asked
+        if (/\/status\?/.test(target)) {
           const { items, headers } = page(
-            line,
+            target,
             (at) => ({ context: `s${at}`, state: 'success' }),
             statusPages,
           )
           return { json: { statuses: items }, headers }
         }
-        if (!/\/check-runs\?/.test(line)) return usual()(asked)
+        if (!/\/check-runs\?/.test(target)) return usualReplies()(asked)
         const run = (at: number) => ({ name: `c${at}`, status: 'completed', conclusion: 'success' })
-        const { items, headers } = page(line, run, runPages)
+        const { items, headers } = page(target, run, runPages)
         return { json: { check_runs: items }, headers }
       })
-      const detail = await host(hand).detail(PLACE)
+      const detail = await host(manual).detail(PLACE)
       return detail.ok ? [detail.value.checks.length, detail.value.checksLookupFailed] : detail
     }
     expect(await shownWith(1, 3)).toEqual([400, undefined])
@@ -336,49 +348,58 @@ describe('one pull request', () => {
   test('whether it can be merged is asked again while GitHub works it out, for as long as a person waits', async () => {
     const slow = new ManualClock()
     let lists = 0
-    const settled = byHand((asked) => {
-      if (!asked.line.endsWith('/pulls/12')) return usual()(asked)
+    const settled = createManualGithub((asked) => {
+      if (!asked.target.endsWith('/pulls/12')) return usualReplies()(asked)
       return { json: pullJson(++lists > 2 ? {} : { mergeable: null, mergeable_state: 'unknown' }) }
     })
-    const detailOf = async (one: Hand) => {
+    const detailOf = async (one: ManualGithub) => {
       const detail = hostOf(one, slow).detail(PLACE)
       for (let second = 0; second < 4; second++) await slow.advance(1_000)
       return detail
     }
     expect(await detailOf(settled)).toMatchObject({ value: { mergeableState: 'clean' } })
-    expect(settled.lines().filter((line) => line.endsWith('/pulls/12')).length).toBe(3)
-    const files = usual({ [`GET ${PULL}/`]: { json: [] } })
-    const never = byHand((asked) =>
-      asked.line.endsWith('/pulls/12')
+    expect(settled.targets().filter((target) => target.endsWith('/pulls/12')).length).toBe(3)
+    const files = usualReplies({ [`GET ${PULL}/`]: { json: [] } })
+    const never = createManualGithub((asked) =>
+      asked.target.endsWith('/pulls/12')
         ? { json: pullJson({ mergeable: null, mergeable_state: 'UNKNOWN' }) }
         : files(asked),
     )
     expect(await detailOf(never)).toMatchObject({ value: { mergeableState: 'unknown' } })
-    expect(never.lines().filter((line) => line.endsWith('/pulls/12')).length).toBe(4)
+    expect(never.targets().filter((target) => target.endsWith('/pulls/12')).length).toBe(4)
     expect(slow.timers).toBe(0)
   })
 
   test('of one that is closed it is not asked whether it can be merged', async () => {
     const closed = pullJson({ state: 'closed', mergeable: null })
-    const hand = byHand((asked) => (asked.line.endsWith('/pulls/12') ? { json: closed } : usual()(asked)))
-    expect(await host(hand).detail(PLACE)).toMatchObject({ value: { state: 'closed' } })
+    const manual = createManualGithub((asked) =>
+      asked.target.endsWith('/pulls/12') ? { json: closed } : usualReplies()(asked),
+    )
+    expect(await host(manual).detail(PLACE)).toMatchObject({ value: { state: 'closed' } })
   })
 
   test('a number that is none’s is unknown, whatever else went wrong', async () => {
-    const hand = byHand(({ line }) => (line.endsWith('/pulls/12') ? undefined : { status: 502, text: '' }))
-    expect(await host(hand).detail(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
+    const manual = createManualGithub(({ target }) =>
+      target.endsWith('/pulls/12') ? undefined : { status: 502, text: '' },
+    )
+    expect(await host(manual).detail(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
   test('a difference that GitHub can’t work out leaves the rest to be seen', async () => {
     const sorry = { status: 422, json: { message: 'Sorry, this diff is taking too long to generate.' } }
-    const hand = byHand(usual({ [`GET ${PULL}/files`]: sorry }))
-    expect(await host(hand).detail(PLACE)).toMatchObject({ ok: true, value: { files: [], changedFiles: 1 } })
+    const manual = createManualGithub(usualReplies({ [`GET ${PULL}/files`]: sorry }))
+    expect(await host(manual).detail(PLACE)).toMatchObject({
+      ok: true,
+      value: { files: [], changedFiles: 1 },
+    })
   })
 
   test('all patches together stay within bounds', async () => {
     const file = (filename: string) => ({ filename, status: 'modified', patch: 'x'.repeat(3 * 1024 * 1024) })
-    const hand = byHand(usual({ [`GET ${PULL}/files`]: { json: ['a', 'b', 'c', 'd'].map(file) } }))
-    const detail = await host(hand).detail(PLACE)
+    const manual = createManualGithub(
+      usualReplies({ [`GET ${PULL}/files`]: { json: ['a', 'b', 'c', 'd'].map(file) } }),
+    )
+    const detail = await host(manual).detail(PLACE)
     expect(detail.ok && detail.value.files.map(({ patch }) => patch?.length)).toEqual([
       3145728,
       3145728,
@@ -389,8 +410,8 @@ describe('one pull request', () => {
 
   test('threads are read page by page, the newest first', async () => {
     const thread = (id: string) => ({ id, isResolved: false, path: 'a', comments: { nodes: [] } })
-    const hand = byHand((asked) => {
-      if (!asked.line.startsWith('POST')) return usual()(asked)
+    const manual = createManualGithub((asked) => {
+      if (!asked.target.startsWith('POST')) return usualReplies()(asked)
       const isFirst = !JSON.stringify(asked.json).includes('MARK')
       return {
         json: isFirst
@@ -398,7 +419,7 @@ describe('one pull request', () => {
           : threadsJson([thread('A')]),
       }
     })
-    const detail = await host(hand).detail(PLACE)
+    const detail = await host(manual).detail(PLACE)
     expect(detail.ok && detail.value.conversation.threads.map(({ id }) => id)).toEqual(['A', 'B'])
   })
 
@@ -421,7 +442,7 @@ describe('one pull request', () => {
     })
     await fc.assert(
       fc.asyncProperty(told, async (answers) => {
-        const detail = await host(byHand(usual(answers))).detail(PLACE)
+        const detail = await host(createManualGithub(usualReplies(answers))).detail(PLACE)
         if (detail.ok) expect(isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
       }),
       { numRuns: 200 },
@@ -440,26 +461,30 @@ describe('an answer that is something else', () => {
   ]
 
   test.each(OTHERS)('than a pull request (%j) has no state, and nothing is done to it', async (told) => {
-    const hand = () =>
-      byHand(usual({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }))
-    expect((await host(hand()).states(REMOTE, [12], 'person')).ok).toBe(false)
-    const asked = hand()
+    const manual = () =>
+      createManualGithub(
+        usualReplies({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }),
+      )
+    expect((await host(manual()).states(REMOTE, [12], 'person')).ok).toBe(false)
+    const asked = manual()
     expect(await host(asked).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
     expect(await host(asked).close(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
     expect(writes(asked)).toEqual([])
   })
 
   test('one without its head commit is not merged, for it could be any', async () => {
-    const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson({ head: { ref: 'mend' } }) } }))
-    expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(writes(hand)).toEqual([])
+    const manual = createManualGithub(
+      usualReplies({ [`GET ${PULL}`]: { json: pullJson({ head: { ref: 'mend' } }) } }),
+    )
+    expect(await host(manual).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(writes(manual)).toEqual([])
   })
 
   test.each([{}, { data: null }, []])('of GraphQL (%j) is no yes', async (json) => {
     const draft = { [`GET ${PULL}`]: { json: pullJson({ draft: true }) } }
-    const hand = () => byHand(usual({ 'POST /graphql': { json }, ...draft }))
-    expect((await host(hand()).detail(PLACE)).ok).toBe(false)
-    expect(await host(hand()).markReady(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+    const manual = () => createManualGithub(usualReplies({ 'POST /graphql': { json }, ...draft }))
+    expect((await host(manual()).detail(PLACE)).ok).toBe(false)
+    expect(await host(manual()).markReady(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
   })
 })
 
@@ -471,19 +496,24 @@ describe('merging', () => {
   }
 
   test('is of the head commit that was just read', async () => {
-    const hand = byHand(usual({ [`PUT ${PULL}/merge`]: merged }))
-    expect(await host(hand).merge(PLACE, 'squash')).toEqual({
+    const manual = createManualGithub(usualReplies({ [`PUT ${PULL}/merge`]: merged }))
+    expect(await host(manual).merge(PLACE, 'squash')).toEqual({
       ok: true,
       value: 'Pull Request successfully merged',
     })
-    expect(hand.asked.at(-1)).toMatchObject({ json: { merge_method: 'squash', sha: SHA }, urgency: 'person' })
+    expect(manual.requests.at(-1)).toMatchObject({
+      json: { merge_method: 'squash', sha: SHA },
+      urgency: 'person',
+    })
   })
 
   test('is tried once more when somebody else’s merge came between', async () => {
     let tries = 0
-    const once = byHand((asked) => (asked.method === 'PUT' ? (++tries > 1 ? merged : moved) : usual()(asked)))
+    const once = createManualGithub((asked) =>
+      asked.method === 'PUT' ? (++tries > 1 ? merged : moved) : usualReplies()(asked),
+    )
     expect(await host(once).merge(PLACE, 'merge')).toMatchObject({ ok: true })
-    const always = byHand(usual({ 'PUT ': moved }))
+    const always = createManualGithub(usualReplies({ 'PUT ': moved }))
     expect(await host(always).merge(PLACE, 'merge')).toMatchObject({
       refusal: { kind: 'conflict', message: expect.stringMatching(/Base branch was modified/) },
     })
@@ -494,14 +524,14 @@ describe('merging', () => {
     'of which the answer was lost (%j) is known to have happened',
     async (told) => {
       let isMerged = false
-      const hand = byHand((asked) => {
+      const manual = createManualGithub((asked) => {
         if (asked.method === 'PUT') {
           isMerged = true
           return told
         }
         return { json: pullJson(isMerged ? { state: 'closed', merged_at: '2026-11-02T09:00:00Z' } : {}) }
       })
-      expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ ok: true })
+      expect(await host(manual).merge(PLACE, 'merge')).toMatchObject({ ok: true })
     },
   )
 
@@ -516,9 +546,9 @@ describe('merging', () => {
     [no('unavailable', 'later'), 'unavailable'],
     [no('failed', 'no answer'), 'failed'],
   ])('%j → %s', async (told, kind) => {
-    const hand = byHand((asked) => (asked.method === 'PUT' ? told : usual()(asked)))
-    expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind } })
-    expect(writes(hand).length).toBe(1)
+    const manual = createManualGithub((asked) => (asked.method === 'PUT' ? told : usualReplies()(asked)))
+    expect(await host(manual).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind } })
+    expect(writes(manual).length).toBe(1)
   })
 })
 
@@ -541,12 +571,12 @@ describe('what can’t be done in this state is not tried', () => {
     ['markReady', 'open', /is not a draft/],
     ['markReady', 'closed', /is closed/],
   ] as const)('%s of one that is %s', async (deed, state, message) => {
-    const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson(inState[state]) } }))
-    const answer = deed === 'merge' ? host(hand).merge(PLACE, 'merge') : host(hand)[deed](PLACE)
+    const manual = createManualGithub(usualReplies({ [`GET ${PULL}`]: { json: pullJson(inState[state]) } }))
+    const answer = deed === 'merge' ? host(manual).merge(PLACE, 'merge') : host(manual)[deed](PLACE)
     expect(await answer).toMatchObject({
       refusal: { kind: 'conflict', message: expect.stringMatching(message) },
     })
-    expect(writes(hand)).toEqual([])
+    expect(writes(manual)).toEqual([])
   })
 })
 
@@ -561,21 +591,25 @@ describe('talking', () => {
   })
 
   test('an issue of that number is not commented on', async () => {
-    const hand = byHand(({ line }) => (line.includes('/issues/') ? { status: 201, json: {} } : undefined))
-    expect(await host(hand).comment(PLACE, 'Hm')).toMatchObject({ refusal: { kind: 'unknown' } })
-    expect(writes(hand)).toEqual([])
+    const manual = createManualGithub(({ target }) =>
+      target.includes('/issues/') ? { status: 201, json: {} } : undefined,
+    )
+    expect(await host(manual).comment(PLACE, 'Hm')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(writes(manual)).toEqual([])
   })
 
   test('a reply goes to the first comment of the thread, whichever was answered', async () => {
-    const hand = byHand(usual({ 'POST /graphql': owner('PR_12'), 'POST /repos': { status: 201, json: {} } }))
-    expect(await host(hand).reply(PLACE, { commentId: 'PRRT_1:PRRC_5', body: 'So' })).toMatchObject({
+    const manual = createManualGithub(
+      usualReplies({ 'POST /graphql': owner('PR_12'), 'POST /repos': { status: 201, json: {} } }),
+    )
+    expect(await host(manual).reply(PLACE, { commentId: 'PRRT_1:PRRC_5', body: 'So' })).toMatchObject({
       ok: true,
     })
-    expect(hand.asked.at(0)?.json).toMatchObject({
+    expect(manual.requests.at(0)?.json).toMatchObject({
       variables: { thread: 'PRRT_1', n: 12, owner: 'ada', name: 'lamps' },
     })
-    expect(hand.asked.at(-1)).toMatchObject({
-      line: `POST ${PULL}/comments/9007199254740993/replies`,
+    expect(manual.requests.at(-1)).toMatchObject({
+      target: `POST ${PULL}/comments/9007199254740993/replies`,
       json: { body: 'So' },
     })
   })
@@ -589,22 +623,22 @@ describe('talking', () => {
     ['not a thread', { json: { data: { repository: { pullRequest: { id: 'PR_12' } }, node: {} } } }],
     ['of a pull request that is not there', { json: { data: { repository: null, node: null } } }],
   ])('a thread that is %s is unknown, and stays as it is', async (_, told) => {
-    const hand = byHand(usual({ 'POST /graphql': told }))
+    const manual = createManualGithub(usualReplies({ 'POST /graphql': told }))
     const wish = { threadId: 'PRRT_1', resolved: true }
-    expect(await host(hand).resolveThread(PLACE, wish)).toMatchObject({ refusal: { kind: 'unknown' } })
-    expect(await host(hand).reply(PLACE, { commentId: 'PRRT_1', body: 'x' })).toMatchObject({
+    expect(await host(manual).resolveThread(PLACE, wish)).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await host(manual).reply(PLACE, { commentId: 'PRRT_1', body: 'x' })).toMatchObject({
       refusal: { kind: 'unknown' },
     })
-    expect(hand.asked.every(({ writes }) => writes === false)).toBe(true)
+    expect(manual.requests.every(({ writes }) => writes === false)).toBe(true)
   })
 
   test('a number that GraphQL can’t say is not asked about', async () => {
-    const hand = byHand(usual())
+    const manual = createManualGithub(usualReplies())
     const place = { remote: REMOTE, number: 2 ** 31 }
-    expect(await host(hand).resolveThread(place, { threadId: 'x', resolved: true })).toMatchObject({
+    expect(await host(manual).resolveThread(place, { threadId: 'x', resolved: true })).toMatchObject({
       refusal: { kind: 'unknown' },
     })
-    expect(hand.asked).toEqual([])
+    expect(manual.requests).toEqual([])
   })
 
   test('a review other than an approval needs words, and one’s own can’t be approved', async () => {
@@ -612,18 +646,18 @@ describe('talking', () => {
       status: 422,
       json: { message: 'Unprocessable Entity', errors: ['Can not approve your own pull request'] },
     }
-    const hand = byHand(usual({ [`POST ${PULL}/reviews`]: own }))
-    const review = (event: 'APPROVE' | 'COMMENT', body: string) => host(hand).review(PLACE, { event, body })
+    const manual = createManualGithub(usualReplies({ [`POST ${PULL}/reviews`]: own }))
+    const review = (event: 'APPROVE' | 'COMMENT', body: string) => host(manual).review(PLACE, { event, body })
     expect(await review('COMMENT', ' ')).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringMatching(/^body/) },
     })
     expect(await review('APPROVE', '')).toMatchObject({ refusal: { kind: 'conflict' } })
-    expect(hand.asked.map(({ json }) => json)).toEqual([{ event: 'APPROVE' }])
+    expect(manual.requests.map(({ json }) => json)).toEqual([{ event: 'APPROVE' }])
   })
 })
 
 describe('addresses', () => {
-  const { placeOf } = { placeOf: (url: string) => host(byHand(() => undefined)).parseUrl(url) }
+  const { placeOf } = { placeOf: (url: string) => host(createManualGithub(() => undefined)).parseUrl(url) }
   test.each([
     ['https://github.com/ada/lamps/pull/12', { remote: REMOTE, number: 12 }],
     ['https://GitHub.com/ada/lamps/pull/12/files?x#y', { remote: REMOTE, number: 12 }],
@@ -642,21 +676,21 @@ describe('addresses', () => {
 
 describe('where its branch lies', () => {
   const originOf = (more: object) =>
-    host(byHand(usual({ [`GET ${PULL}`]: { json: pullJson(more) } }))).branches(PLACE)
+    host(createManualGithub(usualReplies({ [`GET ${PULL}`]: { json: pullJson(more) } }))).branches(PLACE)
 
   test('is said of a fork, in one question', async () => {
-    const hand = byHand(
-      usual({
+    const manual = createManualGithub(
+      usualReplies({
         [`GET ${PULL}`]: {
           json: pullJson({ head: { ref: 'fix', sha: SHA, repo: { full_name: 'eve/lamps' } } }),
         },
       }),
     )
-    expect(await host(hand).branches(PLACE)).toEqual({
+    expect(await host(manual).branches(PLACE)).toEqual({
       ok: true,
       value: { headRemote: 'eve/lamps', headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
     })
-    expect(hand.lines()).toEqual([`GET ${PULL}`])
+    expect(manual.targets()).toEqual([`GET ${PULL}`])
   })
 
   test.each([
@@ -672,10 +706,12 @@ describe('where its branch lies', () => {
   })
 
   test('is a refusal of what is no pull request, and of nobody', async () => {
-    expect(await host(byHand(() => ({ json: { message: 'hello' } }))).branches(PLACE)).toMatchObject({
+    expect(
+      await host(createManualGithub(() => ({ json: { message: 'hello' } }))).branches(PLACE),
+    ).toMatchObject({
       ok: false,
     })
-    expect(await host(byHand(() => undefined)).branches(PLACE)).toMatchObject({
+    expect(await host(createManualGithub(() => undefined)).branches(PLACE)).toMatchObject({
       refusal: { kind: 'unknown' },
     })
   })

@@ -7,7 +7,7 @@ import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 
 const NOW = 1_700_000_000_000
-const errand = (url: string): ServiceRequest => ({ method: 'GET', url, headers: {}, urgency: 'person' })
+const requestTo = (url: string): ServiceRequest => ({ method: 'GET', url, headers: {}, urgency: 'person' })
 const reply = (status: number, headers: Record<string, string> = {}, body: object = {}): HttpReply => ({
   status,
   headers,
@@ -22,7 +22,7 @@ describe('limits', () => {
     ['https://api.github.com/search/issues?q=x', 'search'],
     ['https://api.github.com/repos/ada/search', 'core'],
   ])('%s draws from %s', (url, resource) => {
-    expect(GITHUB_RATE_LIMITS.resourceOf(errand(url))).toBe(resource)
+    expect(GITHUB_RATE_LIMITS.resourceOf(requestTo(url))).toBe(resource)
   })
 
   test('what a reply says of the budget, with the seconds at which it begins anew', () => {
@@ -32,7 +32,7 @@ describe('limits', () => {
       'x-ratelimit-reset': '1700003600',
       'x-ratelimit-resource': 'graphql',
     }
-    const asked = errand('https://api.github.com/user')
+    const asked = requestTo('https://api.github.com/user')
     expect(GITHUB_RATE_LIMITS.budgets(reply(200, said), asked)).toEqual([
       { resource: 'graphql', limit: 5000, remaining: 4999, resetsAt: 1_700_003_600_000 },
     ])

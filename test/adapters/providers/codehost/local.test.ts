@@ -10,7 +10,7 @@ import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
-function hostApi() {
+function openCodeHost() {
   const path = join(tempFolder(), 'code hosts')
   mkdirSync(join(path, 'ada'), { recursive: true })
   const pulls = join(path, 'ada/lamps.pulls')
@@ -33,7 +33,7 @@ const order = (more: Partial<NewPullRequest> = {}): NewPullRequest => ({
 })
 
 test('a pull request is opened, and found again', async () => {
-  const { host, pulls, path } = hostApi()
+  const { host, pulls, path } = openCodeHost()
   expect(host().gitAddress('ada/lamps')).toBe(join(path, 'ada/lamps.git'))
   expect(await host().findPull('ada/lamps', 'mend', 'main')).toEqual({ ok: true, value: undefined })
   const opened = await host().openPull(order())
@@ -62,7 +62,7 @@ test('a pull request is opened, and found again', async () => {
 })
 
 test('a second one of the same branch is refused; a draft says so', async () => {
-  const { host } = hostApi()
+  const { host } = openCodeHost()
   await host().openPull(order({ draft: true }))
   expect(await host().openPull(order())).toMatchObject({
     ok: false,
@@ -72,7 +72,7 @@ test('a second one of the same branch is refused; a draft says so', async () => 
 })
 
 test('many at once: nobody takes another’s number, and of one branch only one is left', async () => {
-  const { host, pulls } = hostApi()
+  const { host, pulls } = openCodeHost()
   const each = await Promise.all(
     Array.from({ length: 12 }, (_, index) => host().openPull(order({ head: `b${index}` }))),
   )
@@ -87,18 +87,18 @@ test('many at once: nobody takes another’s number, and of one branch only one 
 })
 
 test('one put there by hand needs five fields, and a closed one is not found', async () => {
-  const { host, put } = hostApi()
-  const hand = { title: 'By hand', baseBranch: 'main', headBranch: 'mend' }
-  put('3.json', { number: 3, state: 'closed', ...hand })
-  put('4.json', { number: 4, state: 'merged', ...hand })
+  const { host, put } = openCodeHost()
+  const manual = { title: 'By hand', baseBranch: 'main', headBranch: 'mend' }
+  put('3.json', { number: 3, state: 'closed', ...manual })
+  put('4.json', { number: 4, state: 'merged', ...manual })
   expect(await host().findPull('ada/lamps', 'mend', 'main')).toEqual({ ok: true, value: undefined })
-  put('5.json', { number: 5, state: 'open', ...hand })
+  put('5.json', { number: 5, state: 'open', ...manual })
   expect(await host().findPull('ada/lamps', 'mend', 'main')).toMatchObject({ value: { number: 5 } })
   expect(await host().openPull(order({ head: 'next' }))).toMatchObject({ value: { number: 6 } })
 })
 
 test('what cannot be read is named, keeps its number, and harms nobody', async () => {
-  const { host, put, pulls } = hostApi()
+  const { host, put, pulls } = openCodeHost()
   put('1.json', '{ torn')
   put('2.json', { number: 7, title: 'x', state: 'open', baseBranch: 'main', headBranch: 'mend' })
   put('3.json', { number: 3, title: 'x', state: 'ajar', baseBranch: 'main', headBranch: 'mend' })
@@ -125,7 +125,7 @@ test('what cannot be read is named, keeps its number, and harms nobody', async (
 })
 
 test('no name leads out of the folder, and no link', async () => {
-  const { host, path } = hostApi()
+  const { host, path } = openCodeHost()
   for (const remote of ['../etc', 'ada/..', 'ada', 'a/b/c', '-x/y', 'ada/\0']) {
     expect(await host().openPull(order({ remote }))).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(await host().findPull(remote, 'mend', 'main')).toMatchObject({ refusal: { kind: 'invalid' } })
@@ -138,7 +138,7 @@ test('no name leads out of the folder, and no link', async () => {
 })
 
 test('what could not be read again is not opened', async () => {
-  const { host, pulls } = hostApi()
+  const { host, pulls } = openCodeHost()
   expect(await host().openPull(order({ body: 'x'.repeat(200_000) }))).toMatchObject({
     refusal: { kind: 'invalid', message: expect.stringContaining('/body') },
   })
@@ -147,7 +147,7 @@ test('what could not be read again is not opened', async () => {
 })
 
 test('behind the last number that a file can have there is none', async () => {
-  const { host, put, pulls } = hostApi()
+  const { host, put, pulls } = openCodeHost()
   put('999999999999999.json', '{}')
   expect(await host().openPull(order())).toMatchObject({
     refusal: { kind: 'conflict', message: expect.stringContaining('999999999999999') },

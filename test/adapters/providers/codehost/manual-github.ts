@@ -14,66 +14,72 @@ import type { HttpReply } from '../../../../providers/http/http.ts'
 export const TOKEN = 'ghp_planted'
 export const SHA = 'a'.repeat(40)
 
-export interface Told {
+export interface ManualReply {
   readonly status?: number
   readonly json?: unknown
   readonly text?: string
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Asked extends ServiceRequest {
+export interface ManualRequest extends ServiceRequest {
   /** Method, path and query below the API. */
-  readonly line: string
+  readonly target: string
   readonly json: unknown
   /** In which round it was asked: those of one round were all asked before any of them was answered. */
-  readonly round: number
+  readonly batch: number
 }
 
-export interface Hand {
+export interface ManualGithub {
   readonly clients: ClientPool
-  readonly asked: Asked[]
-  lines(): string[]
+  readonly requests: ManualRequest[]
+  targets(): string[]
 }
 
 const API = 'https://api.github.com'
 
 /** `tell`: undefined is a 404. */
-export function byHand(tell: (asked: Asked) => Told | Refused | undefined): Hand {
-  const asked: Asked[] = []
-  let round = 1
-  let turn: Promise<void> | undefined
-  const nextTurn = () =>
+export function createManualGithub(
+  reply: (request: ManualRequest) => ManualReply | Refused | undefined,
+): ManualGithub {
+  const requests: ManualRequest[] = []
+  let batch = 1
+  let pendingBatch: Promise<void> | undefined
+  const answerBatch = () =>
     new Promise<void>((resolve) =>
       setImmediate(() => {
-        turn = undefined
-        round += 1
+        pendingBatch = undefined
+        batch += 1
         resolve()
       }),
     )
-  const ask = async (errand: ServiceRequest): Promise<Result<HttpReply>> => {
-    const line = `${errand.method} ${errand.url.slice(API.length)}`
-    const one = {
-      ...errand,
-      line,
-      json: errand.body === undefined ? undefined : JSON.parse(errand.body),
-      round,
+  const send = async (request: ServiceRequest): Promise<Result<HttpReply>> => {
+    const target = `${request.method} ${request.url.slice(API.length)}`
+    const recorded = {
+      ...request,
+      target,
+      json: request.body === undefined ? undefined : JSON.parse(request.body),
+      batch,
     }
-    asked.push(one)
-    turn ??= nextTurn()
-    await turn
-    const told = tell(one)
-    return told !== undefined && 'ok' in told ? told : yes(replyOf(told))
+    requests.push(recorded)
+    pendingBatch ??= answerBatch()
+    await pendingBatch
+    const replied = reply(recorded)
+    return replied !== undefined && 'ok' in replied ? replied : yes(replyOf(replied))
   }
-  return { clients: { clientFor: () => ({ send: ask }) }, asked, lines: () => asked.map((one) => one.line) }
+  return {
+    clients: { clientFor: () => ({ send }) },
+    requests,
+    targets: () => requests.map(({ target }) => target),
+  }
 }
 
-function replyOf(told: Told | undefined): HttpReply {
-  const { status = 200, json, text, headers = {} } = told ?? { status: 404, json: { message: 'Not Found' } }
+function replyOf(spec: ManualReply | undefined): HttpReply {
+  const { status = 200, json, text, headers = {} } = spec ?? { status: 404, json: { message: 'Not Found' } }
   return { status, headers, text: text ?? JSON.stringify(json) ?? '' }
 }
 
-export function hostOf(hand: Hand, clock: Pick<Clock, 'after'>): PullRequestApi {
-  const api = createGithubApi({ token: TOKEN }, hand.clients)
+export function hostOf(manual: ManualGithub, clock: Pick<Clock, 'after'>): PullRequestApi {
+  const api = createGithubApi({ token: TOKEN }, manual.clients)
   if (!api.ok) throw new Error(api.refusal.message)
   return createGithubPullHost(api.value, clock)
 }
@@ -113,14 +119,14 @@ export const threadsJson = (nodes: readonly unknown[] = [], more = {}) => ({
 })
 
 /** A pull request with nothing special about it, but for what is told otherwise by the beginning of its line. */
-export function usual(others: Readonly<Record<string, Told>> = {}) {
-  return ({ line }: Asked): Told | undefined => {
-    const other = Object.keys(others).find((start) => line.startsWith(start))
+export function usualReplies(others: Readonly<Record<string, ManualReply>> = {}) {
+  return ({ target }: ManualRequest): ManualReply | undefined => {
+    const other = Object.keys(others).find((start) => target.startsWith(start))
     if (other !== undefined) return others[other]
-    if (line.startsWith('POST /graphql')) return { json: threadsJson() }
-    if (/\/check-runs/.test(line)) return { json: { total_count: 0, check_runs: [] } }
-    if (/\/status\?/.test(line)) return { json: { state: 'pending', total_count: 0, statuses: [] } }
-    if (/\/pulls\/12$/.test(line)) return { json: pullJson() }
-    return /\/(files|commits|comments|reviews)\?/.test(line) ? { json: [] } : undefined
+    if (target.startsWith('POST /graphql')) return { json: threadsJson() }
+    if (/\/check-runs/.test(target)) return { json: { total_count: 0, check_runs: [] } }
+    if (/\/status\?/.test(target)) return { json: { state: 'pending', total_count: 0, statuses: [] } }
+    if (/\/pulls\/12$/.test(target)) return { json: pullJson() }
+    return /\/(files|commits|comments|reviews)\?/.test(target) ? { json: [] } : undefined
   }
 }

@@ -18,7 +18,7 @@ import {
   SOMEBODY,
   TOKEN,
 } from '../codehost/github-fixture.ts'
-import { byHand, type Told } from '../codehost/manual-github.ts'
+import { createManualGithub, type ManualReply } from '../codehost/manual-github.ts'
 
 const isTicket = createChecker(Ticket)
 const HOUR_MS = 3_600_000
@@ -30,9 +30,9 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 
-type Repos = ServiceConfig['repos']
+type RepoMappings = ServiceConfig['repos']
 
-function configFor(apiUrl: string | undefined, repos: Repos, more: object = {}): ServiceConfig {
+function configFor(apiUrl: string | undefined, repos: RepoMappings, more: object = {}): ServiceConfig {
   const tracker = {
     ...configDefaults.tracker,
     driver: 'github' as const,
@@ -45,7 +45,7 @@ function configFor(apiUrl: string | undefined, repos: Repos, more: object = {}):
   return { ...configDefaults, tracker, repos }
 }
 
-async function bench(repos: Repos = { web: { remote: REMOTE } }, more: object = {}) {
+async function bench(repos: RepoMappings = { web: { remote: REMOTE } }, more: object = {}) {
   const made = await githubBench()
   open.push({
     close: async () => {
@@ -60,7 +60,7 @@ async function bench(repos: Repos = { web: { remote: REMOTE } }, more: object = 
 
 function driverOn({ clients, clock }: Pick<GithubBench, 'clients' | 'clock'>, config: ServiceConfig) {
   const tracker = createGithubTracker({ clients, clock, config })
-  const look = async (...tickets: string[]) => {
+  const listTickets = async (...tickets: string[]) => {
     clock.jump(POLL_MS)
     const picture = granted(await tracker.listTickets({ rules: config.tracker.eligible, tickets }))
     for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
@@ -68,10 +68,10 @@ function driverOn({ clients, clock }: Pick<GithubBench, 'clients' | 'clock'>, co
   }
   /** `id state`, and `closed` where it is. */
   const states = async (...tickets: string[]) =>
-    (await look(...tickets)).tickets
+    (await listTickets(...tickets)).tickets
       .map(({ ticket, closed }) => `${ticket.id} ${ticket.state}${closed ? ' closed' : ''}`)
       .sort()
-  return { tracker, look, states }
+  return { tracker, listTickets, states }
 }
 
 function granted<T>(answer: Result<T>): T {
@@ -81,7 +81,7 @@ function granted<T>(answer: Result<T>): T {
 
 describe('looking', () => {
   test('every open issue is a ticket, and no pull request is', async () => {
-    const { github, look } = await bench()
+    const { github, listTickets } = await bench()
     github.addIssue(REMOTE, {
       title: 'Mend the lamp',
       body: 'It is dark.\n\nBlocked by #2',
@@ -91,7 +91,7 @@ describe('looking', () => {
     })
     github.addIssue(REMOTE, { title: 'Buy wires', author: SOMEBODY })
     await github.openPulls(REMOTE, 1, SOMEBODY)
-    const { tickets, problems } = await look()
+    const { tickets, problems } = await listTickets()
     expect(problems).toEqual([])
     const [first] = tickets.filter(({ ticket }) => ticket.title === 'Mend the lamp')
     expect(first).toEqual({
@@ -117,12 +117,12 @@ describe('looking', () => {
   })
 
   test('while nothing changes, a day of polls costs next to nothing', async () => {
-    const { github, look } = await bench()
+    const { github, listTickets } = await bench()
     for (const title of ['One', 'Two', 'Three']) github.addIssue(REMOTE, { title, author: SOMEBODY })
-    await look()
-    await look()
+    await listTickets()
+    await listTickets()
     github.counters.clear()
-    for (let poll = 0; poll < 60; poll++) await look()
+    for (let poll = 0; poll < 60; poll++) await listTickets()
     expect(github.counters.requests).toBeLessThanOrEqual(61)
     expect(github.counters.charged).toBeLessThanOrEqual(2)
   })
@@ -171,20 +171,20 @@ describe('looking', () => {
 
   test('a repository that can’t be read is named, what was known of it stands, and the others are right', async () => {
     const repos = { web: { remote: REMOTE }, wires: { remote: 'ada/wires' }, none: { remote: 'no/where' } }
-    const { github, look, states } = await bench(repos)
+    const { github, listTickets, states } = await bench(repos)
     await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.addIssue('ada/wires', { title: 'Two', author: SOMEBODY })
-    expect((await look()).problems).toEqual([
+    expect((await listTickets()).problems).toEqual([
       expect.stringMatching(/^no\/where: GitHub has no repository no\/where/),
     ])
     github.faults.down.add('ada/wires')
     github.addIssue(REMOTE, { title: 'Three', author: SOMEBODY })
     expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Open', 'ada/wires#1 Open'])
-    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: GitHub failed/))
+    expect((await listTickets()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: GitHub failed/))
     github.repo('ada/wires').hasIssues = false
     github.faults.down.clear()
-    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: /))
+    expect((await listTickets()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: /))
   })
 
   test('a token that is not taken shuts us out; what else stops everything passes', async () => {
@@ -213,18 +213,18 @@ describe('looking', () => {
     const repos = Object.fromEntries(
       Array.from({ length: 300 }, (_, index) => [`r${index}`, { remote: `ada/r${index}` }]),
     )
-    const hand = byHand(() => ({ json: [] }))
+    const manual = createManualGithub(() => ({ json: [] }))
     // On a clock that really goes, a slow look would be a long pause.
     const clock = handClock()
-    const { look } = driverOn(
-      { clients: { ...hand.clients, close: () => {} }, clock: { ...clock, jump: clock.wind } },
+    const { listTickets } = driverOn(
+      { clients: { ...manual.clients, close: () => {} }, clock: { ...clock, jump: clock.wind } },
       configFor(undefined, repos),
     )
-    await look()
-    await look()
-    expect(hand.asked.length).toBe(300)
-    await look()
-    expect(hand.asked.length).toBe(600)
+    await listTickets()
+    await listTickets()
+    expect(manual.requests.length).toBe(300)
+    await listTickets()
+    expect(manual.requests.length).toBe(600)
   })
 
   test.each([{}, [], null, 'gone', { number: '7' }])(
@@ -233,11 +233,11 @@ describe('looking', () => {
       const at = '2026-01-01T00:00:00Z'
       const issue = { number: 7, title: 'T', state: 'open', created_at: at, updated_at: at, labels: [] }
       let isListed = true
-      const hand = byHand(({ line }) => {
-        if (line.includes('/issues?')) return { json: isListed ? [issue] : [] }
-        return line.endsWith('/issues/7') ? { json: answer } : undefined
+      const manual = createManualGithub(({ target }) => {
+        if (target.includes('/issues?')) return { json: isListed ? [issue] : [] }
+        return target.endsWith('/issues/7') ? { json: answer } : undefined
       })
-      const { clients } = hand
+      const { clients } = manual
       const clock = fastClock()
       const config = configFor(undefined, { web: { remote: REMOTE } })
       const { states } = driverOn({ clients: { ...clients, close: () => {} }, clock }, config)
@@ -249,8 +249,8 @@ describe('looking', () => {
   )
 
   test('without a repository, and without a token, it says what to do', async () => {
-    const { look, clients, clock, config } = await bench({})
-    expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
+    const { listTickets, clients, clock, config } = await bench({})
+    expect((await listTickets()).problems).toEqual([expect.stringMatching(/add one under repos/)])
     const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
     const { tracker } = driverOn({ clients, clock }, bare)
     expect(await tracker.listTickets({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
@@ -260,10 +260,10 @@ describe('looking', () => {
 })
 
 describe('repositories', () => {
-  const repoOf = async (repos: Repos, ...labels: string[]) => {
-    const { github, look } = await bench(repos)
+  const repoOf = async (repos: RepoMappings, ...labels: string[]) => {
+    const { github, listTickets } = await bench(repos)
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels })
-    return (await look()).tickets[0]?.ticket.repo
+    return (await listTickets()).tickets[0]?.ticket.repo
   }
 
   test('an issue belongs to its own repository, and of several mappings to the one that fits', async () => {
@@ -274,11 +274,14 @@ describe('repositories', () => {
   })
 
   test('repositories of the same name are told apart by their owners', async () => {
-    const { github, look, tracker } = await bench({ a: { remote: REMOTE }, b: { remote: 'eve/lamps' } })
+    const { github, listTickets, tracker } = await bench({
+      a: { remote: REMOTE },
+      b: { remote: 'eve/lamps' },
+    })
     await github.addRepo({ fullName: 'eve/lamps', members: { [ME]: 'push' } })
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.addIssue('eve/lamps', { title: 'Two', body: 'Depends on ADA/lamps#1', author: SOMEBODY })
-    const tickets = (await look()).tickets.map(({ ticket }) => ticket)
+    const tickets = (await listTickets()).tickets.map(({ ticket }) => ticket)
     expect(tickets.map(({ identifier }) => identifier)).toEqual(['ada/lamps#1', 'eve/lamps#1'])
     expect(tickets[1]?.blockedBy).toEqual(['ada/lamps#1'])
     expect(granted(await tracker.projects())).toEqual([
@@ -402,36 +405,36 @@ describe('what GitHub itself knows an issue to wait for', () => {
   })
   const two = { number: 2, repository_url: 'https://api.github.com/repos/Ada/Lamps' }
 
-  async function waiting(dependencies: Told) {
-    const hand = byHand(({ line }) => {
-      if (line.includes('/dependencies/')) return dependencies
-      return line.includes('/issues?')
+  async function waiting(dependencies: ManualReply) {
+    const manual = createManualGithub(({ target }) => {
+      if (target.includes('/dependencies/')) return dependencies
+      return target.includes('/issues?')
         ? { json: [issue(), issue({ number: 2, issue_dependencies_summary: null })] }
         : undefined
     })
     const made = await githubBench({ repos: [] })
     open.push(made)
     const driver = driverOn(
-      { clients: { ...hand.clients, close: () => {} }, clock: made.clock },
+      { clients: { ...manual.clients, close: () => {} }, clock: made.clock },
       configFor(undefined, { web: { remote: REMOTE } }),
     )
-    return { hand, ...driver }
+    return { manual, ...driver }
   }
 
   test('is asked for once, and again when the issue changes', async () => {
-    const { hand, look } = await waiting({ json: [two, { number: 3 }, null] })
+    const { manual, listTickets } = await waiting({ json: [two, { number: 3 }, null] })
     for (let poll = 0; poll < 3; poll++) {
-      const [first] = (await look()).tickets.filter(({ ticket }) => ticket.id === 'ada/lamps#1')
+      const [first] = (await listTickets()).tickets.filter(({ ticket }) => ticket.id === 'ada/lamps#1')
       expect(first?.ticket.blockedBy).toEqual(['ada/lamps#2'])
     }
-    expect(hand.lines().filter((line) => line.includes('/dependencies/')).length).toBe(1)
+    expect(manual.targets().filter((target) => target.includes('/dependencies/')).length).toBe(1)
   })
 
   test('a token that may not see it leaves it to the text; an outage lets nothing begin', async () => {
     const forbidden = await waiting({ status: 403, json: { message: 'Resource not accessible' } })
-    expect((await forbidden.look()).tickets.length).toBe(2)
+    expect((await forbidden.listTickets()).tickets.length).toBe(2)
     const down = await waiting({ status: 502, text: '' })
-    await expect(down.look()).rejects.toThrow(/unavailable/)
+    await expect(down.listTickets()).rejects.toThrow(/unavailable/)
   })
 })
 

@@ -9,19 +9,19 @@ import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-li
 
 const KEY = 'lin_api_a_secret'
 
-function deskFor(status: number, body: unknown, credential = KEY) {
-  const errands: ServiceRequest[] = []
+function createClient(status: number, body: unknown, credential = KEY) {
+  const requests: ServiceRequest[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const ask = async (errand: ServiceRequest) => {
-    errands.push(errand)
+    requests.push(errand)
     return { ok: true, value: { status, headers: {}, text } } as const
   }
-  const hostApi = new LinearClient({
+  const client = new LinearClient({
     httpClient: { send: ask },
     graphqlUrl: 'https://x.example/graphql',
     credential,
   })
-  return { errands, ask: () => hostApi.send({ document: '{ a }', urgency: 'background' }) }
+  return { errands: requests, ask: () => client.send({ document: '{ a }', urgency: 'background' }) }
 }
 
 const error = (code: string, type: string, message = 'It says so', hint?: string) => ({
@@ -54,7 +54,7 @@ describe('a failure is told by its body', () => {
     [200, { data: { a: null }, ...error('FORBIDDEN', 'forbidden') }, 'forbidden', /It says so/],
     [200, { data: { a: 1 }, ...error('RATELIMITED', 'ratelimited') }, 'unavailable', /limits requests/],
   ])('%d %j: %s', async (status, body, kind, message) => {
-    const answer = await deskFor(status, body).ask()
+    const answer = await createClient(status, body).ask()
     expect(answer).toMatchObject({ ok: false, refusal: { kind } })
     expect(answer.ok ? '' : answer.refusal.message).toMatch(message)
   })
@@ -74,28 +74,31 @@ describe('where there is none, by its status', () => {
     [200, [], 'failed'],
     [302, '', 'failed'],
   ])('%d %j: %s', async (status, body, kind) => {
-    expect(await deskFor(status, body).ask()).toMatchObject({ ok: false, refusal: { kind } })
+    expect(await createClient(status, body).ask()).toMatchObject({ ok: false, refusal: { kind } })
   })
 })
 
 test('of an answer with errors and data, the data is used and the errors are named', async () => {
   const body = { data: { a: 1, b: null }, ...error('X', 'internal error', 'b is broken') }
-  expect(await deskFor(200, body).ask()).toEqual({
+  expect(await createClient(200, body).ask()).toEqual({
     ok: true,
     value: { data: { a: 1, b: null }, problems: ['Linear says: b is broken'] },
   })
 })
 
 test('what it says never repeats the credential, and never a control character', async () => {
-  const answer = await deskFor(400, error('INPUT_ERROR', 'invalid input', `bad ${KEY}\n\u001b[31m`)).ask()
+  const answer = await createClient(
+    400,
+    error('INPUT_ERROR', 'invalid input', `bad ${KEY}\n\u001b[31m`),
+  ).ask()
   expect(answer).toMatchObject({ refusal: { message: 'Linear says: bad ***��[31m' } })
 })
 
 test('a personal key stands by itself in its header, a token of an app as a bearer', async () => {
-  const key = deskFor(200, { data: { a: 1 } })
+  const key = createClient(200, { data: { a: 1 } })
   await key.ask()
   expect(key.errands[0]).toMatchObject({ headers: { authorization: KEY }, writes: false })
-  const token = deskFor(200, { data: { a: 1 } }, 'lin_oauth_x')
+  const token = createClient(200, { data: { a: 1 } }, 'lin_oauth_x')
   await token.ask()
   expect(token.errands[0]?.headers.authorization).toBe('Bearer lin_oauth_x')
 })

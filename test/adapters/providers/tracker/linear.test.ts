@@ -7,7 +7,7 @@ import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import type { FakeLinear } from '../../../support/linear/linear.ts'
-import type { IssueRow } from '../../../support/linear/world.ts'
+import type { IssueRow } from '../../../support/linear/rows.ts'
 import { type LinearBench, linearBench, NO_RULES, namesOf, TODO } from './linear-fixture.ts'
 
 let bench: LinearBench
@@ -50,7 +50,7 @@ describe('a ticket', () => {
       labels: ['ui', 'bug'],
       blockedBy: [blocker],
     })
-    const { tickets, problems } = await bench.look()
+    const { tickets, problems } = await bench.listTickets()
     expect(problems).toEqual([])
     expect(find(tickets, issue)).toEqual({
       closed: false,
@@ -79,7 +79,7 @@ describe('a ticket', () => {
 
   test('is cut to what a ticket may hold, and shown all the same', async () => {
     const issue = linear.world.issue({ title: 't'.repeat(20_000), description: 'd'.repeat(200_000) })
-    const shown = find((await bench.look()).tickets, issue)
+    const shown = find((await bench.listTickets()).tickets, issue)
     expect(shown?.ticket.title).toHaveLength(16 * 1024)
     expect(shown?.ticket.description).toHaveLength(128 * 1024)
   })
@@ -91,7 +91,7 @@ describe('a ticket', () => {
     )
     const issue = linear.world.issue({ title: 'x', labels, blockedBy: blockers })
     const rules = { ...NO_RULES, labels: ['label 39'] }
-    const { tickets } = await bench.look({ rules })
+    const { tickets } = await bench.listTickets({ rules })
     const ticket = find(tickets, issue)?.ticket
     expect(ticket?.labels).toEqual(labels.toSorted())
     expect(ticket?.blockedBy.toSorted()).toEqual(blockers.map(({ id }) => id).sort())
@@ -104,7 +104,7 @@ describe('a ticket', () => {
     Reflect.set(odd, 'identifier', 'ENG-'.repeat(100))
     const fine = world.issue({ title: 'Fine' })
     for (let looks = 0; looks < 3; looks++) {
-      const { tickets, problems } = await bench.look({ tickets: [odd.id] })
+      const { tickets, problems } = await bench.listTickets({ tickets: [odd.id] })
       expect(namesOf(tickets)).toEqual([fine.identifier])
       expect(problems).toEqual([expect.stringMatching(/^ENG-ENG-.*: \/identifier: /)])
     }
@@ -112,7 +112,7 @@ describe('a ticket', () => {
     expect(bench.log.lines).toHaveLength(1)
     bench.later(() => world.change(odd, { title: 'Odd still' }))
     Reflect.set(odd, 'identifier', 'ENG-1')
-    expect(await bench.look()).toMatchObject({ problems: [], tickets: { length: 2 } })
+    expect(await bench.listTickets()).toMatchObject({ problems: [], tickets: { length: 2 } })
   })
 })
 
@@ -158,7 +158,7 @@ describe('what could be eligible', () => {
   test('is too much beyond a thousand, which is said for as long as it is so', async () => {
     for (let n = 0; n < 1_040; n++) linear.world.issue({ title: `${n}` })
     for (let looks = 0; looks < 2; looks++) {
-      const { tickets, problems } = await bench.look()
+      const { tickets, problems } = await bench.listTickets()
       expect(tickets).toHaveLength(1_000)
       expect(problems).toEqual([
         expect.stringMatching(/only the 1000 most recently changed.*narrow tracker.eligible/),
@@ -171,9 +171,9 @@ describe('what could be eligible', () => {
 describe('from one look to the next', () => {
   test('nothing happened, and that costs next to nothing', async () => {
     for (let n = 0; n < 30; n++) linear.world.issue({ title: `${n}` })
-    await bench.look()
+    await bench.listTickets()
     linear.forget()
-    expect((await bench.look()).tickets).toHaveLength(30)
+    expect((await bench.listTickets()).tickets).toHaveLength(30)
     expect(linear.counts).toEqual({ Changes: 1 })
     expect(linear.points).toBeLessThan(200)
   })
@@ -184,12 +184,12 @@ describe('from one look to the next', () => {
     const issue = bench.later((world) => world.issue({ title: 'new' }))
     expect(await bench.eligible()).toEqual(['ENG-1', 'ENG-2'])
     bench.later((world) => world.change(issue, { title: 'newer' }))
-    expect(find((await bench.look()).tickets, issue)?.ticket.title).toBe('newer')
+    expect(find((await bench.listTickets()).tickets, issue)?.ticket.title).toBe('newer')
     bench.later((world) => world.change(issue, { state: 'In Progress' }))
-    const left = await bench.look()
+    const left = await bench.listTickets()
     expect(find(left.tickets, issue)).toMatchObject({ closed: false, ticket: { state: 'In Progress' } })
     bench.later((world) => world.change(issue, { state: 'Duplicate' }))
-    expect(find((await bench.look()).tickets, issue)?.closed).toBe(true)
+    expect(find((await bench.listTickets()).tickets, issue)?.closed).toBe(true)
     bench.later((world) => world.change(issue, { state: 'Todo' }))
     expect(await bench.eligible()).toEqual(['ENG-1', 'ENG-2'])
     expect(linear.counts.Eligible).toBe(1)
@@ -197,16 +197,16 @@ describe('from one look to the next', () => {
 
   test('what is nobody’s business is not read', async () => {
     linear.world.issue({ title: 'ours' })
-    await bench.look()
+    await bench.listTickets()
     for (let n = 0; n < 20; n++) bench.later((world) => world.issue({ title: `${n}`, state: 'Backlog' }))
     linear.forget()
-    expect(namesOf((await bench.look()).tickets)).toEqual(['ENG-1'])
+    expect(namesOf((await bench.listTickets()).tickets)).toEqual(['ENG-1'])
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
   test('many changes are followed further back, and only what they are of is read', async () => {
     linear.world.issue({ title: 'ours' })
-    await bench.look()
+    await bench.listTickets()
     linear.forget()
     for (let n = 0; n < 600; n++) {
       bench.pass(100)
@@ -221,7 +221,7 @@ describe('from one look to the next', () => {
 
   test('so much happened that everything is read again', async () => {
     linear.world.issue({ title: 'ours' })
-    await bench.look()
+    await bench.listTickets()
     linear.forget()
     for (let n = 0; n < 1_100; n++) {
       bench.pass(100)
@@ -238,31 +238,31 @@ describe('from one look to the next', () => {
 
   test('hundreds that changed in one moment are read once, and not for ever', async () => {
     linear.world.issue({ title: 'ours' })
-    await bench.look()
+    await bench.listTickets()
     bench.later((world) =>
       Array.from({ length: 400 }, (_, n) => world.issue({ title: `${n}`, state: 'Backlog' })),
     )
-    await bench.look()
+    await bench.listTickets()
     linear.forget()
-    for (let looks = 0; looks < 3; looks++) await bench.look()
+    for (let looks = 0; looks < 3; looks++) await bench.listTickets()
     expect(linear.counts).toEqual({ Changes: 3 })
   })
 
   test('what moves no instant is seen when everything is read again', async () => {
     const project = linear.world.project({ name: 'Lamps' })
     const issue = linear.world.issue({ title: 'x', project })
-    await bench.look()
+    await bench.listTickets()
     project.name = 'Lights'
-    const shown = async () => find((await bench.look()).tickets, issue)?.ticket.project
+    const shown = async () => find((await bench.listTickets()).tickets, issue)?.ticket.project
     expect(await shown()).toBe('Lamps')
     bench.pass(10 * 60_000)
     expect(await shown()).toBe('Lights')
   })
 
   test('a workspace where nothing ever was is cheap to look at, too', async () => {
-    await bench.look()
+    await bench.listTickets()
     linear.forget()
-    expect((await bench.look()).tickets).toEqual([])
+    expect((await bench.listTickets()).tickets).toEqual([])
     expect(linear.points).toBeLessThan(200)
     bench.later((world) => world.issue({ title: 'the first' }))
     expect(await bench.eligible()).toEqual(['ENG-1'])
@@ -277,9 +277,9 @@ describe('from one look to the next', () => {
 
   test('looks that come too thick find what the one before found', async () => {
     const issue = linear.world.issue({ title: 'x' })
-    const look = () => bench.tracker.listTickets({ rules: TODO, tickets: [] })
+    const listTickets = () => bench.tracker.listTickets({ rules: TODO, tickets: [] })
     for (let n = 0; n < 50; n++)
-      expect(await look()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
+      expect(await listTickets()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
     expect(linear.calls).toHaveLength(10)
     const other = linear.world.issue({ title: 'y', state: 'Done' })
     const looked = await bench.tracker.listTickets({ rules: TODO, tickets: [other.id] })
@@ -295,36 +295,36 @@ describe('tickets that are cared about', () => {
     )
     if (!moved || !archived || !removed) throw new Error('three were made')
     const wish = { tickets: [moved.id, archived.id, removed.id, 'some-file', 'owner/name#3'] }
-    expect(namesOf((await bench.look(wish)).tickets)).toEqual(['ENG-1', 'ENG-2', 'ENG-3'])
+    expect(namesOf((await bench.listTickets(wish)).tickets)).toEqual(['ENG-1', 'ENG-2', 'ENG-3'])
     bench.later(() => world.change(moved, { state: 'Canceled' }))
     bench.later(() => world.archive(archived))
     bench.later(() => world.remove(removed))
     const closed = async () => {
-      const { tickets } = await bench.look(wish)
+      const { tickets } = await bench.listTickets(wish)
       return [moved, archived, removed].map((issue) => find(tickets, issue)?.closed)
     }
     expect(await closed()).toEqual([true, true, false])
     bench.pass(10 * 60_000)
     expect(await closed()).toEqual([true, true, true])
     linear.forget()
-    await bench.look(wish)
+    await bench.listTickets(wish)
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
   test('are asked for once when they are not there', async () => {
     const wish = { tickets: ['00000000-0000-4000-8000-000000000000'] }
-    await bench.look(wish)
+    await bench.listTickets(wish)
     linear.forget()
-    expect((await bench.look(wish)).tickets).toEqual([])
+    expect((await bench.listTickets(wish)).tickets).toEqual([])
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
   test('an eligible one that is deleted is closed', async () => {
     const [gone, stays] = [linear.world.issue({ title: 'x' }), linear.world.issue({ title: 'y' })]
-    await bench.look()
+    await bench.listTickets()
     linear.world.remove(gone)
     bench.pass(10 * 60_000)
-    const { tickets } = await bench.look()
+    const { tickets } = await bench.listTickets()
     expect([find(tickets, gone)?.closed, find(tickets, stays)?.closed]).toEqual([true, false])
   })
 })
@@ -337,7 +337,7 @@ describe('blockers', () => {
     const related = world.issue({ title: 'akin', state: 'In Progress' })
     const issue = world.issue({ title: 'second', blockedBy: [blocker, done] })
     world.relate('related', related, issue)
-    const waiting = async () => waitsFor((await bench.look()).tickets, issue)
+    const waiting = async () => waitsFor((await bench.listTickets()).tickets, issue)
     expect(await waiting()).toEqual(['ENG-1'])
     bench.later(() => world.change(blocker, { state: 'Done' }))
     expect(await waiting()).toEqual([])
@@ -349,7 +349,7 @@ describe('blockers', () => {
   test('that come and go are seen at the next look', async () => {
     const { world } = linear
     const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
-    const waiting = async () => waitsFor((await bench.look()).tickets, issue)
+    const waiting = async () => waitsFor((await bench.listTickets()).tickets, issue)
     expect(await waiting()).toEqual([])
     world.blocks(blocker, issue)
     expect(await waiting()).toEqual(['ENG-2'])
@@ -366,10 +366,11 @@ describe('blockers', () => {
   test('that we may not see are not asked for again and again', async () => {
     const { world } = linear
     const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
-    await bench.look()
+    await bench.listTickets()
     const relation = world.blocks(blocker, issue)
     relation.archivedAt = linear.now()
-    for (let looks = 0; looks < 3; looks++) expect(waitsFor((await bench.look()).tickets, issue)).toEqual([])
+    for (let looks = 0; looks < 3; looks++)
+      expect(waitsFor((await bench.listTickets()).tickets, issue)).toEqual([])
     expect(linear.counts).toEqual({ Eligible: 1, Changes: 3, Issues: 1 })
   })
 
@@ -378,7 +379,7 @@ describe('blockers', () => {
     const [one, two] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
     world.blocks(one, two)
     world.blocks(two, one)
-    const { tickets } = await bench.look()
+    const { tickets } = await bench.listTickets()
     expect([waitsFor(tickets, one), waitsFor(tickets, two)]).toEqual([['ENG-2'], ['ENG-1']])
   })
 })
@@ -424,16 +425,16 @@ describe('when it goes wrong', () => {
 
   test('of a partial answer what is there is used, and nothing counts as gone', async () => {
     const issue = linear.world.issue({ title: 'x' })
-    await bench.look()
+    await bench.listTickets()
     bench.later((world) => world.change(issue, { title: 'y' }))
     linear.faults.add(
       { kind: 'partial', path: ['issues', 'nodes', 0], message: 'Oops' },
       { times: 1, where: only('Issues') },
     )
-    const patchy = await bench.look()
+    const patchy = await bench.listTickets()
     expect(patchy.problems).toEqual(['Linear says: Oops'])
     expect(find(patchy.tickets, issue)).toMatchObject({ closed: false, ticket: { title: 'x' } })
-    const { tickets, problems } = await bench.look()
+    const { tickets, problems } = await bench.listTickets()
     expect([find(tickets, issue)?.ticket.title, problems]).toEqual(['y', []])
   })
 
@@ -472,7 +473,7 @@ describe('moving a ticket', () => {
     const { world } = linear
     const other = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
     const issue = world.issue({ title: 'x' })
-    await bench.look()
+    await bench.listTickets()
     expect(await bench.tracker.moveTicket(issue.id, ' in progress ')).toEqual({ ok: true, value: undefined })
     expect(issue.state).toMatchObject({ name: 'In Progress', team: { key: 'ENG' } })
     const review = issue.team.states.find(({ name }) => name === 'In Review')
@@ -604,14 +605,14 @@ test('projects are listed by name, with their teams', async () => {
 test('an hour of polling stays far below half of the smallest quota', async () => {
   const { world } = linear
   for (let n = 0; n < 100; n++) world.issue({ title: `${n}` })
-  await bench.look()
+  await bench.listTickets()
   linear.forget()
   const hours = 1
   for (let looks = 0; looks < hours * 120; looks++) {
     if (looks % 3 === 0) world.change(world.issues[looks % 100] as IssueRow, { title: `${looks}` })
     if (looks % 10 === 0)
       await bench.tracker.moveTicket(world.issues[(looks / 10) % 100]?.id ?? '', 'In Progress')
-    await bench.look()
+    await bench.listTickets()
   }
   expect(linear.points / hours).toBeLessThan(60_000)
   expect(linear.calls.length / hours).toBeLessThan(250)
@@ -662,7 +663,7 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
         }
         faults.clear()
         const cared = world.issues.slice(0, 2)
-        const { tickets } = await own.look({ rules, tickets: cared.map(({ id }) => id) })
+        const { tickets } = await own.listTickets({ rules, tickets: cared.map(({ id }) => id) })
         const eligible = tickets.filter((tracked) => isEligible(tracked, rules))
         expect(namesOf(eligible)).toEqual(
           world.issues

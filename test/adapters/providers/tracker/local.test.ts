@@ -37,7 +37,7 @@ const ALL = { rules: configDefaults.tracker.eligible, tickets: [] }
 const fileOf = (state: string, ...lines: readonly string[]): string =>
   ['---', `state: ${state}`, ...lines, '---', 'Do it.', ''].join('\n')
 
-interface Desk {
+interface LocalTrackerBench {
   readonly path: string
   readonly tracker: Tracker
   readonly log: ReturnType<typeof keptLog>
@@ -45,7 +45,7 @@ interface Desk {
   readonly text: (name: string) => string
 }
 
-function hostApi(clock: Clock = realClock, path = tempFolder()): Desk {
+function openTracker(clock: Clock = realClock, path = tempFolder()): LocalTrackerBench {
   const log = keptLog()
   return {
     path,
@@ -56,24 +56,24 @@ function hostApi(clock: Clock = realClock, path = tempFolder()): Desk {
   }
 }
 
-async function look({ tracker }: Pick<Desk, 'tracker'>): Promise<TrackerListing> {
+async function listTickets({ tracker }: Pick<LocalTrackerBench, 'tracker'>): Promise<TrackerListing> {
   const answer = await tracker.listTickets(ALL)
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
-async function idsOf(one: Pick<Desk, 'tracker'>): Promise<string[]> {
-  return (await look(one)).tickets.map(({ ticket }) => ticket.id)
+async function idsOf(one: Pick<LocalTrackerBench, 'tracker'>): Promise<string[]> {
+  return (await listTickets(one)).tickets.map(({ ticket }) => ticket.id)
 }
 
 describe('looking', () => {
   test('each file is a ticket; its address opens the file, its times are the file’s', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
     one.put('ENG 2 é.md', fileOf('Done'))
     const when = new Date('2020-02-03T04:05:06.789Z')
     utimesSync(join(one.path, 'ENG-1.md'), when, when)
-    const { tickets, problems } = await look(one)
+    const { tickets, problems } = await listTickets(one)
     expect(problems).toEqual([])
     expect(tickets.map(({ ticket, closed }) => [ticket.id, ticket.title, ticket.state, closed])).toEqual([
       ['ENG 2 é', 'ENG 2 é', 'Done', true],
@@ -85,7 +85,7 @@ describe('looking', () => {
   })
 
   test('what is no plain visible Markdown file is passed over without a word', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('good.md', fileOf('Todo'))
     for (const name of [
       '.hidden.md',
@@ -103,17 +103,17 @@ describe('looking', () => {
     symlinkSync(join(one.path, 'good.md'), join(one.path, 'link.md'))
     symlinkSync('/nowhere', join(one.path, 'dangling.md'))
     execFileSync('mkfifo', [join(one.path, 'pipe.md')])
-    expect(await look(one)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
+    expect(await listTickets(one)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
   })
 
   test('a file that does not parse is named, in the log once, and leaves the others alone', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     one.put('b.md', fileOf('Todo', 'labels: bug'))
     one.put('c.md', fileOf('Todo'))
     const problem = 'b.md, line 3: labels must be a list, such as [one, two]'
     for (let looks = 0; looks < 2; looks++) {
-      const { tickets, problems } = await look(one)
+      const { tickets, problems } = await listTickets(one)
       expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['a', 'c'])
       expect(problems).toEqual([problem])
     }
@@ -121,15 +121,15 @@ describe('looking', () => {
       problem,
     ])
     one.put('b.md', fileOf('Todo', 'labels: [bug]'))
-    expect(await look(one)).toMatchObject({ tickets: { length: 3 }, problems: [] })
+    expect(await listTickets(one)).toMatchObject({ tickets: { length: 3 }, problems: [] })
   })
 
   test('a file that is too large, and one whose name does not print, are named', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
     one.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
     one.put('a\nb.md', fileOf('Todo'))
-    const { tickets, problems } = await look(one)
+    const { tickets, problems } = await listTickets(one)
     expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['full'])
     expect(problems).toEqual([
       'a\ufffdb.md has characters in its name that do not print; rename it',
@@ -138,26 +138,26 @@ describe('looking', () => {
   })
 
   test('of two with one id, the first by name is the ticket', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('b.md', fileOf('Todo', 'id: x'))
     one.put('a.md', fileOf('Done', 'id: x'))
-    expect(await look(one)).toMatchObject({
+    expect(await listTickets(one)).toMatchObject({
       tickets: [{ ticket: { id: 'x', state: 'Done' } }],
       problems: ['b.md has the id x, as a.md has; change one of them'],
     })
   })
 
   test('a great many bad files make a short list', async () => {
-    const one = hostApi()
+    const one = openTracker()
     for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
-    const { problems } = await look(one)
+    const { problems } = await listTickets(one)
     expect(problems).toHaveLength(TICKET_PROBLEMS_MAX + 1)
     expect(problems.at(-1)).toBe('5 more files have problems; fix these first')
   })
 
   test('of hundreds of files only those that changed are read again', async () => {
     const clock = new ManualClock(Date.now() + 60_000)
-    const one = hostApi(clock)
+    const one = openTracker(clock)
     for (let n = 0; n < 600; n++) one.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
     const reads = () => one.log.lines.flatMap(({ fields }) => ('read' in fields ? [fields.read] : []))
     expect(await idsOf(one)).toHaveLength(600)
@@ -166,20 +166,20 @@ describe('looking', () => {
     one.put('100.md', fileOf('Done'))
     rmSync(join(one.path, '200.md'))
     renameSync(join(one.path, '300.md'), join(one.path, 'new.md'))
-    const { tickets } = await look(one)
+    const { tickets } = await listTickets(one)
     expect(reads()).toEqual([600, 2])
     expect(tickets).toHaveLength(599)
     expect(tickets.filter(({ closed }) => closed).map(({ ticket }) => ticket.id)).toEqual(['100'])
   })
 
   test('a second write within the grain of the file’s times is not missed', async () => {
-    const one = hostApi()
+    const one = openTracker()
     const path = join(one.path, 'a.md')
     for (let n = 0; n < 30; n++) {
       one.put('a.md', fileOf(`S${n % 10}a`))
-      await look(one)
+      await listTickets(one)
       one.put('a.md', fileOf(`S${n % 10}b`))
-      const { tickets } = await look(one)
+      const { tickets } = await listTickets(one)
       expect(tickets[0]?.ticket.state).toBe(`S${n % 10}b`)
     }
     expect(statSync(path).isFile()).toBe(true)
@@ -187,7 +187,7 @@ describe('looking', () => {
 
   test('a folder that is not there says which key names it, and is fine once it is', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = hostApi(realClock, path)
+    const one = openTracker(realClock, path)
     expect(await one.tracker.listTickets(ALL)).toEqual({
       ok: false,
       refusal: {
@@ -206,7 +206,7 @@ describe('looking', () => {
   })
 
   test('while files are being saved every which way, a ticket is read whole or said to be broken', async () => {
-    const one = hostApi()
+    const one = openTracker()
     const versions = ['Todo', 'In Progress'].map((state) =>
       fileOf(state, `title: ${state} `.padEnd(5000, 'x')),
     )
@@ -227,7 +227,7 @@ describe('looking', () => {
     })()
     try {
       for (let looks = 0; looks < 60; looks++) {
-        const { tickets, problems } = await look(one)
+        const { tickets, problems } = await listTickets(one)
         expect(tickets.map(({ ticket }) => ticket.id)).toContain('still')
         for (const { ticket } of tickets.filter(({ ticket: { id } }) => id !== 'still')) {
           expect(ticket.title.startsWith(ticket.state)).toBe(true)
@@ -244,7 +244,7 @@ describe('looking', () => {
 
 describe('moving', () => {
   test('rewrites that one line and keeps every other byte, the mode, and nothing beside it', async () => {
-    const one = hostApi()
+    const one = openTracker()
     const before = Buffer.from(
       '---\r\ntitle: é à\r\nstate: "Todo"  # soon\r\n---\r\n\r\nstate: Todo\r\n\ttext \r\n',
     )
@@ -254,11 +254,11 @@ describe('moving', () => {
     expect(one.text('a.md')).toBe(before.toString().replace('"Todo"', 'In Progress'))
     expect(statSync(join(one.path, 'a.md')).mode & 0o777).toBe(0o640)
     expect(readdirSync(one.path)).toEqual(['a.md'])
-    expect((await look(one)).tickets[0]?.ticket.state).toBe('In Progress')
+    expect((await listTickets(one)).tickets[0]?.ticket.state).toBe('In Progress')
   })
 
   test('leaves a ticket alone that somebody has put elsewhere', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', '---\nstate: Backlog\n---\nb')
     expect(await one.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
       refusal: { kind: 'gone' },
@@ -268,14 +268,14 @@ describe('moving', () => {
   })
 
   test('adds the line where there is none', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', '---\ntitle: a\n---\nb')
     await one.tracker.moveTicket('a', 'Done')
     expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
   test('one that somebody has closed meanwhile stays closed', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Canceled'))
     expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
       refusal: { kind: 'gone', message: 'a was moved to Canceled meanwhile, and stays there' },
@@ -285,7 +285,7 @@ describe('moving', () => {
   })
 
   test('to where it is already writes nothing', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const { ino } = statSync(join(one.path, 'a.md'))
     expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ ok: true })
@@ -293,7 +293,7 @@ describe('moving', () => {
   })
 
   test('a ticket that is not there is unknown, and so is one that cannot be read', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('bad.md', 'no')
     for (const id of ['nobody', 'bad', '../bad']) {
       expect(await one.tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -301,14 +301,14 @@ describe('moving', () => {
   })
 
   test('a state that no ticket can be in is refused, and nothing is written', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     expect(await one.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(one.text('a.md')).toBe(fileOf('Todo'))
   })
 
   test('many moves at once happen one after the other', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) => one.tracker.moveTicket('a', `S${n}`)),
@@ -318,7 +318,7 @@ describe('moving', () => {
   })
 
   test('a file that changed under it stays as it is', async () => {
-    const one = hostApi()
+    const one = openTracker()
     const path = join(one.path, 'a.md')
     const whole = async () => {
       const file = await readWholeFile(path)
@@ -339,7 +339,7 @@ describe('moving', () => {
   })
 
   test('against an editor that saves all the time, each move is made or refused, and no save is lost', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo', 'x-save: 0'))
     let saves = 0
     let isSaving = true
@@ -370,7 +370,7 @@ describe('moving', () => {
   })
 
   test('drafts that a crash left are removed when they are old, and no others', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const [old, young, foreign] = ['.switchyard-1-0.draft', '.switchyard-1-1.draft', '.other.draft'] as const
     for (const name of [old, young, foreign]) one.put(name, 'half')
@@ -381,7 +381,7 @@ describe('moving', () => {
   })
 
   test('another name of the file keeps what it had', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
     await one.tracker.moveTicket('a', 'Done')
@@ -391,7 +391,7 @@ describe('moving', () => {
 
 describe('around the tickets', () => {
   test('its projects are those that its tickets name, each once, in order', async () => {
-    const one = hostApi()
+    const one = openTracker()
     expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
     for (const [name, project] of [
       ['a', 'Lamps'],
@@ -414,16 +414,16 @@ describe('around the tickets', () => {
   })
 
   test('of a folder that is not there, projects are refused as looks are', async () => {
-    const one = hostApi(realClock, join(tempFolder(), 'tickets'))
+    const one = openTracker(realClock, join(tempFolder(), 'tickets'))
     expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
   test('it has no place for a link to a pull request: nothing but a state is ever written to a file', () => {
-    expect(hostApi().tracker.linkPull).toBeUndefined()
+    expect(openTracker().tracker.linkPull).toBeUndefined()
   })
 
   test('a ticket that is cared about is told of in whatever state, and not at all once its file is gone', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Done'))
     one.put('b.md', fileOf('Todo'))
     const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
@@ -441,12 +441,12 @@ describe('around the tickets', () => {
   })
 
   test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
-    const one = hostApi()
+    const one = openTracker()
     one.put('a.md', fileOf('Todo'))
-    await look(one)
+    await listTickets(one)
     const broken = '---\nstate: [Todo\n---\n'
     one.put('a.md', broken)
-    expect(await look(one)).toMatchObject({
+    expect(await listTickets(one)).toMatchObject({
       tickets: [],
       problems: [expect.stringContaining('a.md, line 2')],
     })
@@ -454,7 +454,7 @@ describe('around the tickets', () => {
     expect(one.text('a.md')).toBe(broken)
     one.put('a.md', fileOf('Todo'))
     expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
-    expect(await look(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
+    expect(await listTickets(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
   })
 })
 
@@ -472,22 +472,22 @@ describe('watching', () => {
   }
 
   /** Does it, and waits until the watcher has told of it. */
-  async function told(count: () => number, what: string, act: () => void): Promise<void> {
+  async function waitForReport(count: () => number, what: string, act: () => void): Promise<void> {
     const before = count()
     act()
     await until(`being told of ${what}`, () => count() > before)
   }
 
   test('is told after a file is made, written to, renamed or removed', async () => {
-    const one = hostApi()
+    const one = openTracker()
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const count = () => changes
-    await told(count, 'a new file', () => one.put('a.md', fileOf('Todo')))
-    await told(count, 'an edit', () => one.put('a.md', fileOf('Done')))
-    await told(count, 'a rename', () => renameSync(join(one.path, 'a.md'), join(one.path, 'b.md')))
-    await told(count, 'another edit', () => appendFileSync(join(one.path, 'b.md'), 'more'))
-    await told(count, 'its end', () => rmSync(join(one.path, 'b.md')))
+    await waitForReport(count, 'a new file', () => one.put('a.md', fileOf('Todo')))
+    await waitForReport(count, 'an edit', () => one.put('a.md', fileOf('Done')))
+    await waitForReport(count, 'a rename', () => renameSync(join(one.path, 'a.md'), join(one.path, 'b.md')))
+    await waitForReport(count, 'another edit', () => appendFileSync(join(one.path, 'b.md'), 'more'))
+    await waitForReport(count, 'its end', () => rmSync(join(one.path, 'b.md')))
     stop()
   })
 
@@ -498,7 +498,7 @@ describe('watching', () => {
       if (ms <= 50) heard += 1
       return clock.after(ms, run)
     }
-    const one = hostApi({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
+    const one = openTracker({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const save = async () => {
@@ -525,33 +525,33 @@ describe('watching', () => {
 
   test('a folder that comes later, goes, and comes back as another one is watched each time', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = hostApi(hasty, path)
+    const one = openTracker(hasty, path)
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const count = () => changes
-    await told(count, 'the folder', () => mkdirSync(path))
-    await told(count, 'a file', () => one.put('a.md', fileOf('Todo')))
-    await told(count, 'its going', () => renameSync(path, `${path}-old`))
-    await told(count, 'its coming back', () => mkdirSync(path))
-    await told(count, 'a file in it', () => one.put('b.md', fileOf('Todo')))
+    await waitForReport(count, 'the folder', () => mkdirSync(path))
+    await waitForReport(count, 'a file', () => one.put('a.md', fileOf('Todo')))
+    await waitForReport(count, 'its going', () => renameSync(path, `${path}-old`))
+    await waitForReport(count, 'its coming back', () => mkdirSync(path))
+    await waitForReport(count, 'a file in it', () => one.put('b.md', fileOf('Todo')))
     expect(await idsOf(one)).toEqual(['b'])
-    await told(count, 'the folder being replaced at once', () => {
+    await waitForReport(count, 'the folder being replaced at once', () => {
       rmSync(path, { recursive: true })
       mkdirSync(path)
       one.put('c.md', fileOf('Todo'))
     })
     await until('the new folder', async () => (await idsOf(one)).join() === 'c')
-    await told(count, 'a file in that', () => one.put('d.md', fileOf('Todo')))
+    await waitForReport(count, 'a file in that', () => one.put('d.md', fileOf('Todo')))
     stop()
   })
 
   test('a path that is a file is waited at', async () => {
     const path = join(tempFolder(), 'tickets')
     writeFileSync(path, '')
-    const one = hostApi(hasty, path)
+    const one = openTracker(hasty, path)
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
-    await told(
+    await waitForReport(
       () => changes,
       'the folder',
       () => {
@@ -564,7 +564,7 @@ describe('watching', () => {
 
   test('once stopped, nothing is told', async () => {
     const clock = new ManualClock()
-    const one = hostApi(clock)
+    const one = openTracker(clock)
     let changes = 0
     one.tracker.watch(() => changes++)()
     one.put('a.md', fileOf('Todo'))

@@ -3,14 +3,14 @@
  *
  * A row carries the names of the schema, so that answers and filters read the same thing.
  */
-export interface Row {
+export interface LinearRow {
   readonly id: string
   readonly createdAt: number
   updatedAt: number
   archivedAt: number | null
 }
 
-export interface UserRow extends Row {
+export interface UserRow extends LinearRow {
   readonly name: string
   readonly displayName: string
   readonly email: string
@@ -19,7 +19,7 @@ export interface UserRow extends Row {
   readonly url: string
 }
 
-export interface StateRow extends Row {
+export interface StateRow extends LinearRow {
   readonly name: string
   readonly type: string
   readonly position: number
@@ -27,19 +27,19 @@ export interface StateRow extends Row {
   readonly team: TeamRow
 }
 
-export interface LabelRow extends Row {
+export interface LabelRow extends LinearRow {
   readonly name: string
   readonly team: TeamRow | null
 }
 
-export interface TeamRow extends Row {
+export interface TeamRow extends LinearRow {
   readonly key: string
   readonly name: string
   readonly displayName: string
   readonly states: StateRow[]
 }
 
-export interface ProjectRow extends Row {
+export interface ProjectRow extends LinearRow {
   name: string
   readonly slugId: string
   readonly url: string
@@ -50,14 +50,14 @@ export interface ProjectRow extends Row {
   readonly teams: TeamRow[]
 }
 
-export interface CommentRow extends Row {
+export interface CommentRow extends LinearRow {
   readonly issue: IssueRow
   readonly body: string
   readonly user: UserRow | null
   readonly url: string
 }
 
-export interface AttachmentRow extends Row {
+export interface AttachmentRow extends LinearRow {
   readonly issue: IssueRow
   readonly url: string
   title: string
@@ -66,7 +66,7 @@ export interface AttachmentRow extends Row {
   readonly creator: UserRow | null
 }
 
-export interface RelationRow extends Row {
+export interface RelationRow extends LinearRow {
   readonly type: string
   readonly issue: IssueRow
   readonly relatedIssue: IssueRow
@@ -88,7 +88,7 @@ export interface IssueFields {
   labels: LabelRow[]
 }
 
-export interface IssueRow extends Row, IssueFields {
+export interface IssueRow extends LinearRow, IssueFields {
   readonly number: number
   readonly identifier: string
   readonly url: string
@@ -102,21 +102,21 @@ export interface IssueRow extends Row, IssueFields {
   trashed: true | null
 }
 
-export interface TeamWish {
+export interface TeamOptions {
   readonly key: string
   readonly name?: string
   /** In order of position. */
   readonly states?: readonly { readonly name: string; readonly type: string }[]
 }
 
-export interface UserWish {
+export interface UserOptions {
   readonly name: string
   readonly displayName?: string
   readonly email?: string
   readonly app?: boolean
 }
 
-export interface ProjectWish {
+export interface ProjectOptions {
   readonly name: string
   readonly teams?: readonly TeamRow[]
   readonly status?: { readonly name: string; readonly type: string }
@@ -124,7 +124,7 @@ export interface ProjectWish {
 }
 
 /** A state by its name; labels by theirs, made when there are none. */
-export interface IssueWish
+export interface IssueOptions
   extends Partial<Pick<IssueFields, 'description' | 'priority' | 'assignee' | 'project' | 'parent'>> {
   readonly title: string
   readonly team?: TeamRow
