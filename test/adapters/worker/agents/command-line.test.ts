@@ -19,7 +19,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import fc from 'fast-check'
 import { realClock } from '../../../../bin/clock.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../../../../worker/agents/agent.ts'
-import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'

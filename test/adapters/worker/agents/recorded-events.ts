@@ -8,9 +8,9 @@ import type {
   AgentObservation,
   AgentTask,
 } from '../../../../worker/agents/agent.ts'
-import { createAgentAListener } from '../../../../worker/agents/agent-a-listener.ts'
-import { createAgentBListener } from '../../../../worker/agents/agent-b-listener.ts'
-import { createAgentCListener } from '../../../../worker/agents/agent-c-listener.ts'
+import { createAgentAListener } from '../../../../worker/agents/agent-a/listener.ts'
+import { createAgentBListener } from '../../../../worker/agents/agent-b/listener.ts'
+import { createAgentCListener } from '../../../../worker/agents/agent-c/listener.ts'
 
 export const AT = '2026-11-21T01:30:00.000Z'
 

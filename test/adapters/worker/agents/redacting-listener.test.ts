@@ -1,6 +1,6 @@
 /** Tests of the redaction of secrets, and of parsing the end of a usage limit. */
 import { describe, expect, test } from '@jest/globals'
-import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { parseResetTime } from '../../../../worker/agents/reset-time.ts'
 import { AT, taskOf } from './recorded-events.ts'
 

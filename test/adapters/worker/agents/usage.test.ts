@@ -10,10 +10,10 @@ import { UsageSnapshot } from '../../../../protocol/frames.ts'
 import { USAGE_ENTRIES_MAX } from '../../../../protocol/limits.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import type { AgentFiles } from '../../../../worker/agents/agent.ts'
-import { createAnswersFactory } from '../../../../worker/agents/agent-a-unreported-usage.ts'
+import { createAnswersFactory } from '../../../../worker/agents/agent-a/unreported-usage.ts'
 import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
 import { bestCost, costFromUsage } from '../../../../worker/agents/cost.ts'
-import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { AT } from './recorded-events.ts'
 
 const { agentA, agentB, agentC } = createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false })

@@ -8,7 +8,7 @@ import type {
   AgentObservation,
   AgentTask,
 } from '../../../../worker/agents/agent.ts'
-import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { until } from '../../../support/real-files.ts'
 import {
   HEADLESS,

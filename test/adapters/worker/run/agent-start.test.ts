@@ -1,7 +1,7 @@
 /** What an agent is given beside its work, and that it is not heard repeating it. */
 import { expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
-import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { prepareAgent } from '../../../../worker/run/agent-start.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
 import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths.ts'

@@ -292,7 +292,7 @@ describe('a sandbox is not booted', () => {
 
   test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
     const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-    const { createAgentDrivers: agentDrivers } = await import('../../../../worker/agents/drivers.ts')
+    const { createAgentDrivers: agentDrivers } = await import('../../../../worker/agents/registry.ts')
     const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
     let isWell = true
     const find = () => (isWell ? drivers.agentA.locate() : Promise.reject(new Error('too many open files')))

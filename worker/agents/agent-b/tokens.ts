@@ -1,6 +1,6 @@
 /** Converts agentB's token counts: its input count includes cached tokens, its output count includes reasoning. */
-import type { TokenUse } from '../../core/run/price.ts'
-import { countAt, type JsonObject } from './json-lines.ts'
+import type { TokenUse } from '../../../core/run/price.ts'
+import { countAt, type JsonObject } from '../json-lines.ts'
 
 export function readThreadTokens(usage: JsonObject): TokenUse {
   const cacheReadTokens = countAt(usage, 'cached_input_tokens')

@@ -5,19 +5,19 @@
  * original. The usage of such sessions since a person took over is added to the original session. Each answer counts
  * once, however many transcripts contain it.
  */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { UsageSnapshot } from '../../protocol/frames.ts'
-import type { UsageEntry } from '../../protocol/usage.ts'
-import type { AgentFiles } from './agent.ts'
-import { PROJECTS_FOLDER } from './agent-a-command.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { UsageSnapshot } from '../../../protocol/frames.ts'
+import type { UsageEntry } from '../../../protocol/usage.ts'
+import type { AgentFiles } from '../agent.ts'
+import { buildSnapshot, createTallyFactory, isPathSafe, type UsageTally } from '../usage-tally.ts'
+import { PROJECTS_FOLDER } from './command.ts'
 import {
   emptyAnswers,
   readSession,
   type SessionAnswers,
   type SessionUsage,
   type TranscriptReading,
-} from './agent-a-transcript.ts'
-import { buildSnapshot, createTallyFactory, isPathSafe, type UsageTally } from './usage-tally.ts'
+} from './transcript.ts'
 
 /** A limit, because an agent can create any number of folders. */
 const PROJECTS_MAX = 100

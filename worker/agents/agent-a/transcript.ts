@@ -4,12 +4,12 @@
  * An answer has one line per content block, each with the figures so far. Lines with the same message id and request id
  * belong to the same answer.
  */
-import type { AgentFiles } from './agent.ts'
-import { PROJECTS_FOLDER } from './agent-a-command.ts'
-import { readApiTokens } from './agent-a-reported-cost.ts'
-import { createAnswersFactory, SessionTotals, type TranscriptAnswers } from './agent-a-unreported-usage.ts'
-import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
-import type { RecordedUse, UsageSource, UsageTally } from './usage-tally.ts'
+import type { AgentFiles } from '../agent.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
+import type { RecordedUse, UsageSource, UsageTally } from '../usage-tally.ts'
+import { PROJECTS_FOLDER } from './command.ts'
+import { readApiTokens } from './reported-cost.ts'
+import { createAnswersFactory, SessionTotals, type TranscriptAnswers } from './unreported-usage.ts'
 
 export interface TranscriptReading {
   readonly files: AgentFiles

@@ -4,10 +4,10 @@
  * Text arrives in chunks; consecutive chunks form one answer. The final result counts tokens by model. Thinking tokens
  * are included only in the total, and billed like output. Without a result, the exit code tells the reason.
  */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { CostModelUsage } from '../../protocol/cost.ts'
-import type { AgentExit, AgentExitReport, AgentListener, AgentObservation } from './agent.ts'
-import { costEntryOf, priceRow, toModelName } from './cost.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { CostModelUsage } from '../../../protocol/cost.ts'
+import type { AgentExit, AgentExitReport, AgentListener, AgentObservation } from '../agent.ts'
+import { costEntryOf, priceRow, toModelName } from '../cost.ts'
 import {
   describeSilentExit,
   findSignal,
@@ -16,8 +16,8 @@ import {
   toLogEvents,
   toReason,
   toSummary,
-} from './events.ts'
-import { countAt, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
+} from '../events.ts'
+import { countAt, isObject, type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
 
 const PROVIDER = 'agentC'
 

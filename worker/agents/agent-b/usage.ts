@@ -4,14 +4,14 @@
  * The model is recorded before the turn that uses it. A thread that started as a copy of another also contains the
  * other's lines; each response counts in the first file that contains it.
  */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { UsageSnapshot } from '../../protocol/frames.ts'
-import type { AgentFiles } from './agent.ts'
-import { SESSIONS_FOLDER } from './agent-b-command.ts'
-import { readThreadTokens } from './agent-b-tokens.ts'
-import { PROJECT_KEY } from './command-line.ts'
-import { type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
-import { createTallyFactory, isPathSafe, type UsageTally } from './usage-tally.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { UsageSnapshot } from '../../../protocol/frames.ts'
+import type { AgentFiles } from '../agent.ts'
+import { PROJECT_KEY } from '../command-line.ts'
+import { type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
+import { createTallyFactory, isPathSafe, type UsageTally } from '../usage-tally.ts'
+import { SESSIONS_FOLDER } from './command.ts'
+import { readThreadTokens } from './tokens.ts'
 
 const RECORDS_MAX = 1_000
 /** Nested folders for year, month and day. */

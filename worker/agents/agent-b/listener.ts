@@ -5,10 +5,9 @@
  * once at the end, as one sum without a model name; the session records have details. The end of a usage limit is
  * reported only in prose.
  */
-import type { PriceTable, TokenUse } from '../../core/run/price.ts'
-import type { AgentExit, AgentExitReport, AgentListener, AgentObservation, AgentTask } from './agent.ts'
-import { readThreadTokens } from './agent-b-tokens.ts'
-import { costEntryOf, priceRow } from './cost.ts'
+import type { PriceTable, TokenUse } from '../../../core/run/price.ts'
+import type { AgentExit, AgentExitReport, AgentListener, AgentObservation, AgentTask } from '../agent.ts'
+import { costEntryOf, priceRow } from '../cost.ts'
 import {
   describeSilentExit,
   findSignal,
@@ -17,9 +16,10 @@ import {
   toLogEvents,
   toReason,
   toSummary,
-} from './events.ts'
-import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
-import { parseResetTime } from './reset-time.ts'
+} from '../events.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
+import { parseResetTime } from '../reset-time.ts'
+import { readThreadTokens } from './tokens.ts'
 
 const PROVIDER = 'agentB'
 

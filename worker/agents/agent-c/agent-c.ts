@@ -1,10 +1,10 @@
 /** The driver of agentC, Gemini CLI. Nothing outlives its sandbox: no resumable session and no usage records. */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { AgentDriver } from './agent.ts'
-import { buildAgentCCommand } from './agent-c-command.ts'
-import { createAgentCListener } from './agent-c-listener.ts'
-import { locateProgram, type SearchPlace } from './locate-agent.ts'
-import { withRedaction } from './redacting-listener.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { AgentDriver } from '../agent.ts'
+import { locateProgram, type SearchPlace } from '../locate-agent.ts'
+import { withRedaction } from '../redacting-listener.ts'
+import { buildAgentCCommand } from './command.ts'
+import { createAgentCListener } from './listener.ts'
 
 const AGENT_C_PROGRAM = {
   program: 'gemini',

@@ -5,7 +5,8 @@
  * because it holds the end of the API key and possibly a login that the person made. So these never reach a disk and
  * vanish with the sandbox.
  */
-import type { AgentCommand, LocatedAgent, TerminalTask } from './agent.ts'
+import type { AgentCommand, LocatedAgent, TerminalTask } from '../agent.ts'
+import { buildAgentCommand, recreateFolderLines } from '../command-line.ts'
 import {
   CONFIG_FOLDER,
   cleanupLines,
@@ -19,8 +20,7 @@ import {
   permissionArguments,
   SETTINGS_FILE,
   toJsonLine,
-} from './agent-a-command.ts'
-import { buildAgentCommand, recreateFolderLines } from './command-line.ts'
+} from './command.ts'
 
 const MEMORY_FOLDER = '/dev/shm/claude'
 const STATE_FILE = '/run/cred/.claude.json'

@@ -5,15 +5,15 @@
  * The agent works only in a trusted checkout and then reads its `.env` files. So the API address is set explicitly:
  * files do not override existing environment variables. Extensions and servers of the checkout are disabled.
  */
-import { HOME } from '../sandbox/arguments.ts'
-import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
+import { HOME } from '../../sandbox/arguments.ts'
+import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
 import {
   buildAgentCommand,
   exportSecretLines,
   recreateFolderLines,
   removeFolderLines,
   SECRET_FILE,
-} from './command-line.ts'
+} from '../command-line.ts'
 
 const CONFIG_FOLDER = '/dev/shm/gemini'
 const SETTINGS_FILE = '/run/agent/settings.json'

@@ -4,12 +4,10 @@
  * Each JSON line is reported as an event. The listener also extracts the session id, the usage so far, the last text,
  * and the final result. Several results can occur when background work ends later.
  */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { AgentListener, AgentObservation, AgentTask } from './agent.ts'
-import { createReportedCost, readApiTokens } from './agent-a-reported-cost.ts'
-import { type AgentAState, buildOutcome, PROVIDER, readResult } from './agent-a-result.ts'
-import { toModelName } from './cost.ts'
-import { toAgentEvent, toIsoInstant, toLogEvents, toReason } from './events.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { AgentListener, AgentObservation, AgentTask } from '../agent.ts'
+import { toModelName } from '../cost.ts'
+import { toAgentEvent, toIsoInstant, toLogEvents, toReason } from '../events.ts'
 import {
   field,
   isObject,
@@ -19,8 +17,10 @@ import {
   objectAt,
   parseObject,
   textAt,
-} from './json-lines.ts'
-import { createSpending } from './spending.ts'
+} from '../json-lines.ts'
+import { createSpending } from '../spending.ts'
+import { createReportedCost, readApiTokens } from './reported-cost.ts'
+import { type AgentAState, buildOutcome, PROVIDER, readResult } from './result.ts'
 
 export function createAgentAListener(task: AgentTask, prices: PriceTable): AgentListener {
   const billing = {

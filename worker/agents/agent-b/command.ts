@@ -6,15 +6,15 @@
  * execution, for reading the usage. Codex ignores the configuration of a checkout, because it is not marked as trusted,
  * but reads its AGENTS.md.
  */
-import { HOME, WORK } from '../sandbox/arguments.ts'
-import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
+import { HOME, WORK } from '../../sandbox/arguments.ts'
+import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
 import {
   buildAgentCommand,
   exportSecretLines,
   recreateFolderLines,
   removeFolderLines,
   SECRET_FILE,
-} from './command-line.ts'
+} from '../command-line.ts'
 
 /** Not below /tmp, because Codex refuses to create its linked helper programs there. */
 const CONFIG_FOLDER = '/dev/shm/codex'

@@ -1,13 +1,13 @@
 /** The driver of agentA, Claude Code. */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { AgentDriver } from './agent.ts'
-import { buildAgentACommand } from './agent-a-command.ts'
-import { findLatestSession } from './agent-a-latest-session.ts'
-import { createAgentAListener } from './agent-a-listener.ts'
-import { buildAgentATerminalCommand } from './agent-a-terminal-command.ts'
-import { readAgentAUsage } from './agent-a-usage.ts'
-import { locateProgram, type SearchPlace } from './locate-agent.ts'
-import { withRedaction } from './redacting-listener.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { AgentDriver } from '../agent.ts'
+import { locateProgram, type SearchPlace } from '../locate-agent.ts'
+import { withRedaction } from '../redacting-listener.ts'
+import { buildAgentACommand } from './command.ts'
+import { findLatestSession } from './latest-session.ts'
+import { createAgentAListener } from './listener.ts'
+import { buildAgentATerminalCommand } from './terminal-command.ts'
+import { readAgentAUsage } from './usage.ts'
 
 const AGENT_A_PROGRAM = {
   program: 'claude',

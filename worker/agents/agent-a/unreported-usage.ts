@@ -5,10 +5,10 @@
  * nested agents. Usage in a total beyond the recorded answers is unreported usage. A total that misses a model of the
  * answers is ignored. Usage found through one total is not counted again through a later one.
  */
-import { USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
-import { toIsoInstant } from './events.ts'
-import { countAt, isObject, type JsonObject, objectAt, textAt } from './json-lines.ts'
-import { type RecordedUse, toSafeId, toSafeModel } from './usage-tally.ts'
+import { USAGE_ENTRIES_MAX } from '../../../protocol/limits.ts'
+import { toIsoInstant } from '../events.ts'
+import { countAt, isObject, type JsonObject, objectAt, textAt } from '../json-lines.ts'
+import { type RecordedUse, toSafeId, toSafeModel } from '../usage-tally.ts'
 
 /** Totals of one session; each visit of a person adds two or three. */
 const TOTALS_MAX = 100

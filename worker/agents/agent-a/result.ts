@@ -4,12 +4,12 @@
  * `is_error` of the last result decides about success, because a refused key and a used-up subscription have the
  * subtype `success`. A result that was followed by more work does not count as the last.
  */
-import type { AgentExit, AgentExitReport } from './agent.ts'
-import type { ReportedCost } from './agent-a-reported-cost.ts'
-import { costEntryOf } from './cost.ts'
-import { describeSilentExit, findSignal, toLimitEvent, toReason, toSummary } from './events.ts'
-import { field, type JsonObject, listAt, textAt } from './json-lines.ts'
-import type { Spending } from './spending.ts'
+import type { AgentExit, AgentExitReport } from '../agent.ts'
+import { costEntryOf } from '../cost.ts'
+import { describeSilentExit, findSignal, toLimitEvent, toReason, toSummary } from '../events.ts'
+import { field, type JsonObject, listAt, textAt } from '../json-lines.ts'
+import type { Spending } from '../spending.ts'
+import type { ReportedCost } from './reported-cost.ts'
 
 export const PROVIDER = 'agentA'
 

@@ -1,11 +1,11 @@
 /** The driver of agentB, Codex. Sessions cannot be resumed, because Codex reports no session id. */
-import type { PriceTable } from '../../core/run/price.ts'
-import type { AgentDriver } from './agent.ts'
-import { buildAgentBCommand } from './agent-b-command.ts'
-import { createAgentBListener } from './agent-b-listener.ts'
-import { readAgentBUsage } from './agent-b-usage.ts'
-import { locateProgram, type SearchPlace } from './locate-agent.ts'
-import { withRedaction } from './redacting-listener.ts'
+import type { PriceTable } from '../../../core/run/price.ts'
+import type { AgentDriver } from '../agent.ts'
+import { locateProgram, type SearchPlace } from '../locate-agent.ts'
+import { withRedaction } from '../redacting-listener.ts'
+import { buildAgentBCommand } from './command.ts'
+import { createAgentBListener } from './listener.ts'
+import { readAgentBUsage } from './usage.ts'
 
 const AGENT_B_PROGRAM = {
   program: 'codex',

@@ -5,12 +5,12 @@
  * total of the session: for a new session the two are equal; for a resumed one, only the result's plain usage remains,
  * without nested agents and prices. Subscription usage and models of unknown price are marked as estimates.
  */
-import type { PriceTable, TokenUse } from '../../core/run/price.ts'
-import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
-import type { RunCredentials } from '../../protocol/frames.ts'
-import { USD_MAX } from '../../protocol/limits.ts'
-import { costEntryOf, priceRow, toModelName } from './cost.ts'
-import { countAt, field, isObject, type JsonObject, numberAt, objectAt, textAt } from './json-lines.ts'
+import type { PriceTable, TokenUse } from '../../../core/run/price.ts'
+import type { CostEntry, CostModelUsage } from '../../../protocol/cost.ts'
+import type { RunCredentials } from '../../../protocol/frames.ts'
+import { USD_MAX } from '../../../protocol/limits.ts'
+import { costEntryOf, priceRow, toModelName } from '../cost.ts'
+import { countAt, field, isObject, type JsonObject, numberAt, objectAt, textAt } from '../json-lines.ts'
 
 export interface ReportedCost {
   add(account: JsonObject, model: string | undefined): void

@@ -5,10 +5,10 @@
  * with the latest answer. In sessions other than the run's own, only answers at a terminal count, because an agent may
  * start further agents for its work. A session without answers cannot be continued.
  */
-import type { AgentFiles } from './agent.ts'
-import { PROJECTS_FOLDER } from './agent-a-command.ts'
-import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
-import { isPathSafe } from './usage-tally.ts'
+import type { AgentFiles } from '../agent.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
+import { isPathSafe } from '../usage-tally.ts'
+import { PROJECTS_FOLDER } from './command.ts'
 
 /** Limits, because an agent can create any number of folders and files. */
 const PROJECTS_MAX = 100

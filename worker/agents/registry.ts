@@ -3,9 +3,9 @@ import type { PriceTable } from '../../core/run/price.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { AgentDriver } from './agent.ts'
-import { createAgentA } from './agent-a.ts'
-import { createAgentB } from './agent-b.ts'
-import { createAgentC } from './agent-c.ts'
+import { createAgentA } from './agent-a/agent-a.ts'
+import { createAgentB } from './agent-b/agent-b.ts'
+import { createAgentC } from './agent-c/agent-c.ts'
 import type { SearchPlace } from './locate-agent.ts'
 
 export interface DriverOptions extends SearchPlace {
