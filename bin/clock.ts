@@ -1,4 +1,4 @@
-/** The real clock and the real dice: the only ones in the house. */
+/** The real clock and random source; all other code receives them as arguments. */
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
 import type { Cancel, Clock, RandomSource } from '../core/ports.ts'
@@ -10,20 +10,20 @@ export const realClock: Clock = {
     const timer = setTimeout(run, ms)
     return () => clearTimeout(timer)
   },
-  // The check phase: once everything this turn of the loop brought in has been handled.
+  // The check phase, after all input of this event loop iteration has been processed.
   endOfTick: (run) => void setImmediate(run),
 }
 
-/** The longest time for which an alarm may oversleep, and a clock may not know that the machine slept. */
+/** How late a timer can fire, and a sleep be noticed, after the machine slept. */
 const CHECK_EVERY_MS = 1_000
-/** What the system's uptime and ours may differ by and mean nothing: it is told in hundredths of a second. */
+/** Smaller differences between the system's uptime and the monotonic clock are rounding errors. */
 const SLEPT_MS_MIN = 500
 
 /**
- * A clock whose monotonic time also passes while the machine sleeps, as leases do. Node's own stands still then, and
- * so do its timers: alarms are looked at again now and then.
+ * Creates a clock whose monotonic time also passes while the machine sleeps, as leases expire meanwhile. Node's own
+ * monotonic clock and timers stand still during a sleep, so timers are checked again every second.
  *
- * @param uptimeMs since the machine was started, sleep included
+ * @param uptimeMs the time since the machine was started, sleep included
  */
 export function createSleepCountingClock(base: Clock, uptimeMs = () => uptime() * 1_000): Clock {
   const began = uptimeMs() - base.monotonic()

@@ -1,5 +1,5 @@
 /**
- * The worker's hands put together: which programs, which folders, which user each sandbox runs as on this machine.
+ * Creates the worker's executor for this machine: its programs, its folders, and the user of each sandbox.
  */
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
@@ -32,10 +32,10 @@ import { EXIT, ExitError } from './exit.ts'
 export interface CreateExecutorOptions {
   readonly dataDir: string
   readonly sandboxDir?: string
-  /** What the probe found. */
+  /** The path of bwrap, as found by the probe. */
   readonly bwrap: string
   readonly stallMs: number
-  /** The way out of this network, and whom to trust there; absent: as Node has it. */
+  /** Proxies and trusted authorities of this network. */
   readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
   readonly clock: Clock
   readonly log: Log
@@ -43,7 +43,7 @@ export interface CreateExecutorOptions {
 
 export interface CreatedExecutor {
   readonly executor: ClosableExecutor
-  /** What holds a run's memory and processes down here. */
+  /** The mechanism that limits a run's memory and processes on this machine. */
   readonly limits: 'cgroup' | 'rlimit'
 }
 
@@ -60,7 +60,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   })
   const launcher = makeLauncher({ bwrap, clock, machine })
   const limits = launcher.limitsEnforcedBy()
-  log.info({ folder: location.folder, limits }, 'runs are executed here')
+  log.info({ folder: location.folder, limits }, 'runs are executed in this folder')
   const http = createHttp({ clock, random: realRandom, ...network })
   const codehostFor = (job: Job) => createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
   const executor = await openExecutor({
@@ -101,12 +101,12 @@ async function chooseLocation(parts: SandboxLocationOptions): Promise<SandboxLoc
   } catch (error) {
     throw new ExitError(
       EXIT.broken,
-      `there is no place for sandboxes: ${messageOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
+      `no folder for sandboxes: ${messageOf(error)}; name a writable folder with --sandbox-dir`,
     )
   }
 }
 
-/** Beside the program, where the build puts them. */
+/** The folder beside the program in which the build puts the programs for the inside of sandboxes. */
 function insidePrograms(): string {
   const program = realpathSync(process.argv[1] ?? '')
   return join(dirname(dirname(program)), 'inside')

@@ -1,6 +1,5 @@
 /**
- * The host's neighbours: the web through one door, and behind it trackers, code hosts, and those who give out
- * credentials; and the programs of this machine that hold logins of their own.
+ * Creates the host's providers (tracker, code host, accounts, bucket) on one HTTP client.
  */
 import { join } from 'node:path'
 import type { HostDependencies } from '../actors/root/create-host.ts'
@@ -25,7 +24,7 @@ export interface HostProviderOptions {
 }
 
 export type HostProviders = Pick<HostDependencies, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
-  /** Nobody is asked any more, and what was started ends. */
+  /** Aborts all requests and ends all child processes. */
   close(): Promise<void>
 }
 
@@ -74,8 +73,8 @@ export function createHostProviders({
 }
 
 /**
- * Where agents' vendors are asked whether a key works. The vendors' own variables don't count: workers don't go by
- * them, and a key that somebody pastes must not be shown to a gateway.
+ * The addresses at which agents' keys are verified. The vendors' own environment variables are ignored: workers ignore
+ * them too, and a pasted key must not be sent to a gateway.
  */
 function readBaseUrls(
   environment: HostProviderOptions['environment'],

@@ -1,5 +1,5 @@
 /**
- * Where a host keeps everything: the flag, else the environment, else what the platform's custom says.
+ * Resolves the data directory: the flag, else the environment variable, else the platform's default.
  */
 import { homedir, platform } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -16,7 +16,7 @@ const currentEnvironment = (): DataDirEnvironment => ({
   home: homeFolder(),
 })
 
-/** A user that the system knows nothing of, as in some containers, has none. */
+/** The home folder; `/` for a user that the system does not know, as in some containers. */
 export function homeFolder(): string {
   try {
     return homedir()
@@ -30,10 +30,10 @@ export function resolveDataDir(
   name = 'switchyard',
   { env, platform, home } = currentEnvironment(),
 ): string {
-  const said = flag ?? env.SWITCHYARD_DATA_DIR
-  if (said !== undefined && said !== '') return resolve(said)
+  const chosen = flag ?? env.SWITCHYARD_DATA_DIR
+  if (chosen !== undefined && chosen !== '') return resolve(chosen)
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', name)
-  // A relative XDG_DATA_HOME is to be ignored, says its specification.
+  // The XDG specification says to ignore a relative XDG_DATA_HOME.
   const xdg = env.XDG_DATA_HOME
   return join(xdg?.startsWith('/') ? xdg : join(home, '.local', 'share'), name)
 }

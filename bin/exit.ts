@@ -1,5 +1,5 @@
 /**
- * How a process of ours ends. The numbers are those of sysexits.h where it has one; scripts rely on them.
+ * The exit codes of all commands, as in sysexits.h where it has a code. Scripts rely on the numbers.
  */
 export const EXIT = {
   done: 0,
@@ -7,21 +7,21 @@ export const EXIT = {
   usage: 2,
   /** The data was written by a newer version. */
   dataTooNew: 65,
-  /** A port is taken, no host can be reached, or this machine has no sandbox. */
+  /** A port is in use, no host is reachable, or this machine has no sandbox. */
   unavailable: 69,
-  /** Something inside broke, or the disk did. */
+  /** A bug or a disk failure. */
   broken: 70,
-  /** Another process works on this data directory, or with this credential. */
+  /** Another process uses this data directory or this credential. */
   inUse: 75,
-  /** Host and worker don't understand each other. */
+  /** Host and worker do not understand each other's version. */
   protocol: 76,
-  /** The host doesn't know this worker, or knows it no more. */
+  /** The host does not accept this worker (any more). */
   notAccepted: 77,
   /** The configuration does not validate. */
   config: 78,
 } as const
 
-/** An end that was foreseen: a sentence for the person, a number for the script. */
+/** An expected end of the command: a message for the person, an exit code for scripts. */
 export class ExitError extends Error {
   readonly code: number
 

@@ -1,6 +1,6 @@
 /**
- * `launch.json`: how any other program of the same user finds this host, and the token it needs.
- * Owner-only; written once the doors are open, removed on a clean stop.
+ * Writes `launch.json`, by which other programs of the same user find this host and its token.
+ * The file is owner-only, is written when the listeners are open, and is removed on a clean stop.
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,9 +1,10 @@
 /**
- * The second net under the log: whatever a careless line carries, known secrets and everything shaped like one are
- * struck out of the text before it is written. The first net is not to log them.
+ * Redacts known secrets and everything that looks like a token before log text is written.
+ *
+ * This is the second safeguard; the first is not to log secrets.
  */
 
-/** Tokens by their makers' own prefixes, and whatever follows a Bearer. */
+/** Tokens by their vendors' prefixes, and the values of authorization headers, URLs and query parameters. */
 const TOKEN_PATTERNS = [
   /\b(?:w[pc]-)[A-Za-z0-9_-]{20,}/g,
   /\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{16,}/g,
@@ -15,17 +16,17 @@ const TOKEN_PATTERNS = [
   /(?<=[?&](?:token|code|state)=)[^&\s"'\\]+/g,
 ]
 
-/** Shorter ones would strike out half of every line. */
+/** Shorter secrets would redact ordinary words. */
 const SECRET_CHARS_MIN = 8
 
-/** The old ones are kept for a while: an error that was under way when a secret was changed may still quote it. */
+/** Old secrets are kept for a while, because a pending error may still quote a secret that was changed. */
 const SECRETS_KNOWN_MAX = 200
 
 export class LogRedactor {
   #secrets: readonly string[] = []
   #encodedSecrets: readonly string[] = []
 
-  /** More secrets to strike out, in every form in which a line of JSON may show them. */
+  /** Adds secrets to redact, in every encoding in which JSON or a URL may contain them. */
   addSecrets(secrets: readonly string[]): void {
     const long = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN)
     this.#secrets = [...new Set([...long, ...this.#secrets])].slice(0, SECRETS_KNOWN_MAX)

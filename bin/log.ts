@@ -1,5 +1,5 @@
 /**
- * The log: lines for a person on a terminal, JSON for everything else, and no secrets in either.
+ * Opens the log: readable lines on a terminal, JSON otherwise, with secrets redacted in both.
  */
 import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
@@ -32,7 +32,7 @@ export function openLog({ level, format, redactor, out = process.stderr }: LogOp
   }
 }
 
-/** Loaded only where somebody looks on: hosts and workers that write for machines start sooner without it. */
+/** pino-pretty is loaded only when needed, because processes without it start faster. */
 function createPrettyStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
   const pretty: typeof import('pino-pretty') = createRequire(import.meta.url)('pino-pretty')
   return pretty({
@@ -44,7 +44,7 @@ function createPrettyStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
   })
 }
 
-/** pino-pretty wants a stream; this one cleans each chunk on its way. */
+/** A stream for pino-pretty that redacts every chunk. */
 function createRedactingStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
   return new Writable({
     write(chunk, _encoding, done) {

@@ -1,5 +1,5 @@
 /**
- * What the machine says of the network around it: whose certificates to trust, and which proxy leads out.
+ * Reads the machine's network settings: trusted certificate authorities and proxies.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { messageOf } from '../store/errors.ts'
 
 type NetworkEnvironment = Readonly<Record<string, string | undefined>>
 
-/** Where systems keep the authorities that their owner trusts; the first one that is there counts. */
+/** The usual files of the system's trusted authorities; the first existing file is used. */
 const SYSTEM_FILES = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -19,7 +19,7 @@ const SYSTEM_FILES = [
   '/etc/ssl/cert.pem',
 ]
 
-/** Those that Node comes with, those of the system, and the ones that were named. */
+/** The authorities of Node, of the system, and of the named file. */
 export function readAuthorities(
   caFile: string | undefined,
   env: NetworkEnvironment,
@@ -29,7 +29,7 @@ export function readAuthorities(
   if (caFile === undefined) return yes([...known, ...extra])
   try {
     const named = readFileSync(caFile, 'utf8')
-    // Told here, and not as a mysterious failure of the line.
+    // Parse the file now, because a later TLS error would not name it.
     new X509Certificate(named)
     return yes([...known, ...extra, named])
   } catch (error) {
@@ -53,7 +53,7 @@ function readText(file: string): string | undefined {
   }
 }
 
-/** Undefined when no proxy is named. The small letters win, as everywhere. */
+/** The proxies of the environment; undefined when none is set. Lower-case names win, as in other programs. */
 export function readProxies(env: NetworkEnvironment): Result<ProxySettings | undefined> {
   const all = env.all_proxy ?? env.ALL_PROXY ?? ''
   const http = env.http_proxy ?? env.HTTP_PROXY ?? all
@@ -66,7 +66,7 @@ export function readProxies(env: NetworkEnvironment): Result<ProxySettings | und
   return yes({ http: plain.value, https: encrypted.value, noProxy: env.no_proxy ?? env.NO_PROXY ?? '' })
 }
 
-/** As every reader of it takes it: with a scheme, and with a login that can be decoded. */
+/** Normalizes a proxy address: with a scheme, and with an encoded login. */
 function normalizeProxy(text: string): Result<string> {
   if (text === '') return yes('')
   const proxy = parseProxy(text)
@@ -77,14 +77,14 @@ function normalizeProxy(text: string): Result<string> {
   return yes(url.href.replace(/\/$/, ''))
 }
 
-/** What a door to the web is told of this machine. */
+/** The network options of an HTTP client on this machine. */
 export function readNetwork(
   env: NetworkEnvironment,
 ): Result<Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>> {
   const trusted = readAuthorities(undefined, env)
-  const around = readProxies(env)
+  const proxySettings = readProxies(env)
   if (!trusted.ok) return trusted
-  if (!around.ok) return around
-  const way = around.value === undefined ? {} : { proxies: around.value }
-  return yes({ certificateAuthorities: trusted.value, ...way })
+  if (!proxySettings.ok) return proxySettings
+  const proxies = proxySettings.value === undefined ? {} : { proxies: proxySettings.value }
+  return yes({ certificateAuthorities: trusted.value, ...proxies })
 }

@@ -1,4 +1,4 @@
-/** Command lines that people may copy: by the name on their PATH, or by the file that was started. */
+/** Formats a command line that people can copy: with the name on the PATH, or with the started file. */
 import { basename } from 'node:path'
 
 export function shellCommand(program: string, ...args: readonly string[]): string {
@@ -6,7 +6,7 @@ export function shellCommand(program: string, ...args: readonly string[]): strin
   return [...called, ...args].map(quoteWord).join(' ')
 }
 
-/** As a shell takes it for one word. */
+/** Quotes a text as one word for a shell. */
 function quoteWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,7 +1,7 @@
 /**
- * Being asked to stop, from the first moment on: a signal that comes while the host is still being built is kept
- * until there is something to stop. Asking again is impatience only after a while, because one Ctrl-C often arrives
- * twice (from the terminal, and from whoever forwards it).
+ * Receives stop signals from the start of the process. A signal that arrives while the host is being built is kept until
+ * there is something to stop. A repeated signal counts only after one second, because one Ctrl-C often arrives twice
+ * (from the terminal, and from a process that forwards it).
  */
 import type { Log } from '../core/ports.ts'
 import { EXIT } from './exit.ts'
@@ -21,12 +21,13 @@ export class StopSignals {
   }
 
   /**
-   * From now on there is something to stop; at once, when it was asked for already. `hurry`: what impatience asks for
-   * first, where stopping may take its time.
+   * Sets the function that stops the process; it is called at once when a signal has arrived already.
+   *
+   * @param stopNow called on a repeated signal, when stopping may take long; without it a repeated signal exits
    */
-  onStop(stop: (reason: string) => void, hurry?: () => void): void {
+  onStop(stop: (reason: string) => void, stopNow?: () => void): void {
     this.#stop = stop
-    this.#stopNow = hurry
+    this.#stopNow = stopNow
     if (this.#received !== undefined) stop(`got ${this.#received.signal}`)
   }
 
@@ -37,16 +38,16 @@ export class StopSignals {
       this.#log.info({ signal }, 'stopping')
       this.#stop?.(`got ${signal}`)
     } else if (now - this.#received.at > REPEAT_AFTER_MS) {
-      this.#log.warn({ signal }, 'asked again to stop: stopping now')
+      this.#log.warn({ signal }, 'repeated stop signal: stopping immediately')
       this.#received = { signal, at: now }
       this.#stopAtOnce()
     }
   }
 
   #stopAtOnce(): void {
-    const hurry = this.#stopNow
-    if (hurry === undefined) process.exit(EXIT.broken)
+    const stopNow = this.#stopNow
+    if (stopNow === undefined) process.exit(EXIT.broken)
     this.#stopNow = undefined
-    hurry()
+    stopNow()
   }
 }

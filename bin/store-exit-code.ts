@@ -1,4 +1,4 @@
-/** A data directory that can't be opened, as the end of the process: each cause has an exit code of its own. */
+/** Maps the errors of opening a data directory to exit codes. */
 import { DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
 import { EXIT, ExitError } from './exit.ts'
 
@@ -6,5 +6,5 @@ export function storeExitError(error: unknown, dataDir: string): ExitError {
   if (error instanceof DataDirInUse) return new ExitError(EXIT.inUse, error.message)
   if (error instanceof NotADataDir) return new ExitError(EXIT.usage, error.message)
   if (error instanceof StoreTooNew) return new ExitError(EXIT.dataTooNew, error.message)
-  return new ExitError(EXIT.broken, `the data directory ${dataDir} can't be used: ${messageOf(error)}`)
+  return new ExitError(EXIT.broken, `the data directory ${dataDir} cannot be used: ${messageOf(error)}`)
 }

@@ -1,5 +1,5 @@
 /**
- * The command. Parses, starts what was asked for, and turns every foreseen end into a sentence and an exit code.
+ * The command line: parses the arguments, starts the command, and turns errors into messages and exit codes.
  */
 import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import {
@@ -18,7 +18,7 @@ import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 import { LogRedactor } from './log-redaction.ts'
 import { VERSION } from './version.ts'
 
-// First thing: lmdb ignores file modes, and nothing of ours is for anybody else to read.
+// Set this first: lmdb ignores file modes, and other users must not read our files.
 process.umask(0o077)
 
 const program = new Command('switchyard')
@@ -194,10 +194,10 @@ function reportError(error: unknown): number {
     process.stderr.write(`switchyard: ${error.message}\n`)
     return error.code
   }
-  // commander has printed its own message; its own code is 1 for everything, ours tells wrong use apart.
+  // commander has printed its message; replace its exit code 1 by the code for wrong usage.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
-  const said = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  process.stderr.write(`switchyard: ${new LogRedactor().redact(said)}\n`)
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.stderr.write(`switchyard: ${new LogRedactor().redact(text)}\n`)
   return EXIT.broken
 }
 

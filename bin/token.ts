@@ -1,5 +1,5 @@
 /**
- * The launch token: new at each start, or given by the program that starts the host.
+ * Chooses the launch token: random at each start, or given by the program that starts the host.
  */
 import type { RandomSource } from '../core/ports.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../protocol/limits.ts'
@@ -9,7 +9,7 @@ export interface LaunchToken {
   readonly warning?: string
 }
 
-/** Longer than the door reads from a header, it would lock everybody out. */
+/** A token longer than the listener reads from a header would lock out all clients. */
 const USABLE = new RegExp(`^[\\x21-\\x7e]{${LAUNCH_TOKEN_CHARS_MIN},${LAUNCH_TOKEN_CHARS_MAX}}$`)
 
 export function launchToken(given: string | undefined, random: RandomSource): LaunchToken {

@@ -1,7 +1,7 @@
 /**
- * One question to the host's management API, and its answer; bounded both ways.
+ * Sends one request to the host's management API, with limits on time and on the size of the answer.
  *
- * A refusal is the host's own sentence; that nobody answers is an end of its own, with the exit code for it.
+ * A refusal ends the command with the host's own message. An unreachable host has an exit code of its own.
  */
 import { ERROR_VALUE_CHARS_MAX, HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
@@ -15,48 +15,48 @@ const SENTENCE_CHARS_MAX = 2_000
 export interface HostRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** What it may take to answer, all in all. */
+  /** The time limit of the whole request. */
   readonly timeoutMs?: number
 }
 
-/** As it came. */
+/** The unparsed answer of a host. */
 export interface HostReply {
   readonly status: number
   readonly text: string
 }
 
-/** Answers what the host answers; fails with the sentence and the exit code for the person. */
+/** Returns the parsed answer; throws an `ExitError` with the message for the person. */
 export async function askHost(
   at: HostAddress,
   { method, path, timeoutMs: ms = ANSWER_MS_MAX }: HostRequest,
 ): Promise<unknown> {
-  const said = await sendRequest(at, method, path, ms)
-  const parsed = parseJson(said.text, Number.POSITIVE_INFINITY)
-  if (said.status >= 200 && said.status < 300 && parsed.ok) return parsed.value
-  throw new ExitError(EXIT.refused, formatRefusal(at, said))
+  const answer = await sendRequest(at, method, path, ms)
+  const parsed = parseJson(answer.text, Number.POSITIVE_INFINITY)
+  if (answer.status >= 200 && answer.status < 300 && parsed.ok) return parsed.value
+  throw new ExitError(EXIT.refused, formatRefusal(at, answer))
 }
 
-/** What a reply that is no good comes to, for the person. */
+/** The message for the person about a reply that is not a success. */
 export function formatRefusal(at: HostAddress, { status, text }: HostReply): string {
   if (status === 401)
-    return `the host at ${at.url} does not take the token of ${at.tokenFrom}; ${adviceFor(at)}`
+    return `the host at ${at.url} does not accept the token of ${at.tokenFrom}; ${adviceFor(at)}`
   const parsed = parseJson(text, Number.POSITIVE_INFINITY)
-  const said: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
-  const sentence = typeof said === 'string' ? removeControls(said).slice(0, SENTENCE_CHARS_MAX) : undefined
-  return sentence ?? `${at.url} answered ${status}, and not as a host does`
+  const error: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
+  const message = typeof error === 'string' ? removeControls(error).slice(0, SENTENCE_CHARS_MAX) : undefined
+  return message ?? `${at.url} answered ${status} in a form that a host does not use`
 }
 
-const adviceFor = ({ isFromEnvironment: isNamed }: HostAddress): string =>
-  isNamed === true
-    ? 'it has another one since it was started again: the launch.json in its data directory has it'
-    : 'another host may have its port: start this one again, or name the right one with --data-dir'
+const adviceFor = ({ isFromEnvironment }: HostAddress): string =>
+  isFromEnvironment === true
+    ? 'a restarted host has a new token: take it from the launch.json in its data directory'
+    : 'another host may use its port: restart this one, or name the right one with --data-dir'
 
 async function sendRequest(at: HostAddress, method: string, path: string, ms: number): Promise<HostReply> {
   try {
     const response = await fetch(`${at.url}${path}`, {
       method,
       headers: { authorization: `Bearer ${at.token}` },
-      // A redirect would take the token to where nobody sent it.
+      // A redirect would send the token to another address.
       redirect: 'manual',
       signal: AbortSignal.timeout(ms),
     })
@@ -67,17 +67,17 @@ async function sendRequest(at: HostAddress, method: string, path: string, ms: nu
 }
 
 async function readLimited(response: Response): Promise<string> {
-  const pieces: Uint8Array[] = []
+  const chunks: Uint8Array[] = []
   let bytes = 0
-  for await (const piece of response.body ?? []) {
-    bytes += piece.byteLength
-    if (bytes > HTTP_ANSWER_BYTES_MAX) throw new Error('it says too much')
-    pieces.push(piece)
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > HTTP_ANSWER_BYTES_MAX) throw new Error('the answer is too long')
+    chunks.push(chunk)
   }
-  return Buffer.concat(pieces).toString()
+  return Buffer.concat(chunks).toString()
 }
 
-/** The interesting part of a failed fetch is its cause. */
+/** The useful part of a failed fetch is its cause. */
 function errorReason(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''

@@ -1,41 +1,41 @@
 /**
- * The keys that end an attachment, found in what is typed.
+ * Finds the detach keys in typed input.
  *
- * Everything else passes untouched, and in order; the first keys of the sequence are held back only until the next
- * key tells whether it is one. A program in the session may have switched the terminal to a keyboard protocol in which
- * Ctrl-] is no longer one byte, so a key is known in all of its spellings: the byte, `CSI 93;5u`, `CSI 27;5;93~`.
+ * All other input passes unchanged and in order. The first keys of the sequence are held back until the next key decides
+ * whether it continues. A program in the session may have switched to a keyboard protocol in which Ctrl-] is not one
+ * byte, so every encoding of a key is recognized: the byte, `CSI 93;5u`, `CSI 27;5;93~`.
  */
 import { no, type Result, yes } from '../../core/result.ts'
 
 interface DetachKey {
   readonly ctrl: boolean
-  /** Of its lower-case sign. */
+  /** The character code, in lower case. */
   readonly code: number
 }
 
 export interface DetachKeys {
   readonly keys: readonly DetachKey[]
-  /** As people say them: `Ctrl-] d`. */
+  /** The sequence as shown to people: `Ctrl-] d`. */
   readonly name: string
 }
 
-/** Agents use most of Ctrl with a letter, and a bare letter belongs to the person; Ctrl-] has been for this since telnet. */
+/** Agents use most Ctrl-letter keys, and plain letters are input. Ctrl-] is the traditional escape key of telnet. */
 export const DEFAULT_DETACH_KEYS = 'ctrl-],d'
 const KEYS_MAX = 8
-/** Ctrl-[ is Escape, with which half of all other keys begin. */
+/** Ctrl-[ is excluded, because it is Escape, with which many keys begin. */
 const KEY_PATTERN = /^(?<ctrl>ctrl-)?(?<sign>[\x21-\x7e])$/i
 const CTRL_SIGNS = /^[a-z@\\\]^_]$/
 
-export function readDetachKeys(said: string): Result<DetachKeys> {
+export function readDetachKeys(option: string): Result<DetachKeys> {
   const wrong = (what: string) =>
     no('invalid', `--detach-keys: ${what}; write them like ${DEFAULT_DETACH_KEYS}`)
-  const words = said.split(',')
+  const words = option.split(',')
   if (words.length > KEYS_MAX) return wrong(`more than ${KEYS_MAX} keys`)
   const keys: (DetachKey | undefined)[] = words.map(parseKeyWord)
   if (!keys.every((key) => key !== undefined))
-    return wrong(`each must be a sign, or ctrl- and one of a–z @ \\ ] ^ _`)
+    return wrong(`each must be a character, or ctrl- and one of a–z @ \\ ] ^ _`)
   if (keys[0]?.ctrl !== true)
-    return wrong('the first must be one with ctrl-, or it could not be typed any more')
+    return wrong('the first key must have ctrl-, because a plain first key could not be typed any more')
   return yes({ keys, name: keys.map(keyName).join(' ') })
 }
 
@@ -55,13 +55,13 @@ function keyName({ ctrl, code }: DetachKey): string {
 // ---- while typing --------------------------------------------------------------------------------------------------
 
 export interface DetachResult {
-  /** For the session. */
+  /** The input to send to the session. */
   readonly text: string
-  /** The last key of the sequence was struck; what came after it is nobody's. */
+  /** The whole sequence was typed; input after it is dropped. */
   readonly detach: boolean
 }
 
-/** As xterm spells a key with a modifier, as kitty does (with other codes of the key, and what became of it), or plainly. */
+/** A key as xterm encodes it with a modifier, as kitty encodes it (with alternate codes and the event kind), or one character. */
 const KEY_SEQUENCE = new RegExp(
   [
     '\\x1b\\[27;(?<mods1>\\d+);(?<code1>\\d+)~',
@@ -70,7 +70,7 @@ const KEY_SEQUENCE = new RegExp(
   ].join('|'),
   'gsu',
 )
-/** What the protocols say of Ctrl; of the locks, which are no part of a key. */
+/** The modifier bits of Ctrl, and of the locks, which are ignored. */
 const CTRL = 4
 const LOCKS = 64 | 128
 const RELEASED = '3'
@@ -82,7 +82,7 @@ interface HeldKey {
 
 export class DetachKeyWatcher {
   readonly #keys: readonly DetachKey[]
-  /** The beginning of the sequence, as far as it has come. */
+  /** The keys of the sequence typed so far. */
   readonly #held: HeldKey[] = []
 
   constructor({ keys }: DetachKeys) {
@@ -98,11 +98,11 @@ export class DetachKeyWatcher {
     return { text, detach: false }
   }
 
-  /** Answers what is not held back, or not any more. */
+  /** Returns the input that is not held back (any more). */
   #processKey(match: RegExpMatchArray): string {
     const last = this.#held.at(-1)
     if (last !== undefined && isRelease(match)) {
-      // That a key is let go of says nothing of the next one; it stays with its key.
+      // The release of a key does not interrupt the sequence; keep it with its key.
       last.text += match[0]
       return ''
     }
@@ -132,8 +132,8 @@ function parseByte(text: string): DetachKey {
   const code = text.codePointAt(0) ?? 0
   if (code >= 0x20) return { ctrl: false, code }
   const sign = code + 0x40
-  const isLetter = sign > 0x40 && sign <= 0x5a
-  return { ctrl: true, code: isLetter ? sign + 0x20 : sign }
+  const isAlphabetic = sign > 0x40 && sign <= 0x5a
+  return { ctrl: true, code: isAlphabetic ? sign + 0x20 : sign }
 }
 
 const isSame = (key: DetachKey | undefined, wanted: DetachKey | undefined): boolean =>

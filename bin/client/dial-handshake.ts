@@ -1,13 +1,14 @@
 /**
- * What a terminal's line is dialled through, watched until it stands: a WebSocket does not tell why it could not be
- * opened, be it what was answered in its place or what is wrong with the way there.
+ * A dispatcher that observes a WebSocket handshake and keeps the reason of its failure.
+ *
+ * A WebSocket does not report why it could not be opened: the HTTP reply, or the network error.
  */
 import { isNativeError } from 'node:util/types'
 import { Agent, Dispatcher } from 'undici'
 import { ERROR_VALUE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { HostReply } from './ask-host.ts'
 
-/** A host's refusal is a sentence. */
+/** A host's refusal is one sentence. */
 const BODY_BYTES_MAX = 16 * 1024
 
 type DispatchHandler = Dispatcher.DispatchHandler
@@ -19,21 +20,21 @@ export class DialHandshake extends Dispatcher {
   #status: number | undefined
   #failure: string | undefined
 
-  /** What the host said in place of a line, as far as it has come. */
+  /** The HTTP reply instead of a WebSocket, as far as it has arrived. */
   get reply(): HostReply | undefined {
     return this.#status === undefined
       ? undefined
       : { status: this.#status, text: Buffer.concat(this.#body).toString() }
   }
 
-  /** Why nothing was said at all. */
+  /** The network error, when there was no reply. */
   get failure(): string | undefined {
     return this.#failure
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: DispatchHandler): boolean {
     const fail = (error: Error) => handler.onError?.(error)
-    // With everything else about the handler left as it is.
+    // Everything else about the handler stays unchanged.
     const watched: DispatchHandler = Object.create(handler, {
       onError: {
         value: (error: Error) => {
@@ -51,17 +52,17 @@ export class DialHandshake extends Dispatcher {
       },
       onData: {
         value: (bytes: Buffer) => {
-          if (!this.#keepBody(bytes)) fail(new Error('no line'))
+          if (!this.#keepBody(bytes)) fail(new Error('no WebSocket'))
           return true
         },
       },
-      // Only now: whoever hears of it goes, and the sentence with it.
-      onComplete: { value: () => fail(new Error('no line')) },
+      // Fail only when the reply is complete: the WebSocket closes at once, and the rest would be lost.
+      onComplete: { value: () => fail(new Error('no WebSocket')) },
     })
     return this.#agent.dispatch(options, watched)
   }
 
-  /** A line that stands is none of its business any more. */
+  /** Stops observing; the connection has ended. */
   stopWatching(): void {
     this.#agent.destroy().catch(() => {})
   }
@@ -74,11 +75,11 @@ export class DialHandshake extends Dispatcher {
   }
 }
 
-/** The innermost one: the outer ones say only that it failed. */
+/** The message of the innermost cause: the outer errors only state that the connection failed. */
 function innermostReason(error: Error): string {
   let inner: unknown = error
   while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
-  // Several addresses were tried; one of them speaks for all.
+  // When several addresses were tried, report the first error.
   if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
   return (isNativeError(inner) ? inner.message : String(inner)).slice(0, ERROR_VALUE_CHARS_MAX)
 }

@@ -1,8 +1,8 @@
 /**
- * One line to a run's attach socket: what is printed comes in, what is typed goes out, and once it is over.
+ * Connects to a run's attach socket: receives output, sends input.
  *
- * Whatever happens (nobody there, a host that falls silent while it shakes hands, a cut cable), the ear hears `over`
- * once and nothing after it. Nothing here throws, and nothing is heard while `dialTerminal` is still on the stack.
+ * In every case (no host, a silent handshake, a cut cable) the listener's `onEnd` is called exactly once, and nothing
+ * after it. No function throws, and the listener is not called before `dialTerminal` has returned.
  */
 import { WebSocket } from 'undici'
 import type { Cancel, Clock } from '../../core/ports.ts'
@@ -12,15 +12,15 @@ import { formatRefusal } from './ask-host.ts'
 import { DialHandshake } from './dial-handshake.ts'
 import type { HostAddress } from './find-host.ts'
 
-/** How a line ended. */
+/** How a connection ended. */
 export interface ConnectionEnd {
-  /** The session's process has ended, with this. */
+  /** The exit code of the session's process. */
   readonly exit?: number
-  /** The sentence why there is no session, or no line. */
+  /** The message why there is no session or no connection. */
   readonly refusal?: string
-  /** The status that was answered in place of a line. */
+  /** The HTTP status of a refused connection. */
   readonly status?: number
-  /** Otherwise: what became of the line. */
+  /** Why the connection ended. */
   readonly reason: string
 }
 
@@ -32,18 +32,18 @@ export interface TerminalListener {
 
 export interface TerminalConnection {
   send(frame: AttachInput): void
-  /** Bytes handed over and not yet on their way. */
+  /** Bytes that are not sent yet. */
   backlog(): number
   close(): void
 }
 
-/** From dialling to an open line. */
+/** The time limit from dialling to an open connection. */
 const CONNECT_MS_MAX = 10_000
-/** How long the host may take to say goodbye, when it is us who go. */
+/** How long the host may take to answer our close frame. */
 const CLOSE_MS_MAX = 300
 const REASON_CHARS_MAX = 300
-/** The last word of a session; nothing that becomes of the line changes it. */
-const SESSION_ENDED = 'the host said so'
+/** The reason of connections that the session itself has ended. */
+const SESSION_ENDED = 'the host ended the session'
 
 export function dialTerminal(
   at: HostAddress,
@@ -63,7 +63,7 @@ class SocketTerminalConnection implements TerminalConnection {
   readonly #listener: TerminalListener
   readonly #socket: WebSocket
   #timer: Cancel
-  /** Nothing more is heard of the session. */
+  /** Further messages are ignored. */
   #isDone = false
   #isOver = false
 
@@ -79,7 +79,7 @@ class SocketTerminalConnection implements TerminalConnection {
     const socket = new WebSocket(url, { headers, dispatcher: this.#handshake })
     socket.addEventListener('open', () => this.#onOpen())
     socket.addEventListener('message', ({ data }) => this.#onMessage(data))
-    // What went wrong is told with the close event, which always follows.
+    // The close event, which always follows, reports the error.
     socket.addEventListener('error', () => {})
     socket.addEventListener('close', ({ code, reason }) =>
       this.#finish(closeReason(code, reason, this.#handshake)),
@@ -109,11 +109,11 @@ class SocketTerminalConnection implements TerminalConnection {
     this.#listener.onOpen()
   }
 
-  #onMessage(message: unknown): void {
+  #onMessage(text: unknown): void {
     if (this.#isDone) return
-    const parsed = typeof message === 'string' ? parseJson(message) : undefined
+    const parsed = typeof text === 'string' ? parseJson(text) : undefined
     const frame: object = parsed?.ok === true ? Object(parsed.value) : {}
-    const [data, code, sentence] = ['data', 'code', 'message'].map((field) => Reflect.get(frame, field))
+    const [data, code, message] = ['data', 'code', 'message'].map((field) => Reflect.get(frame, field))
     switch (Reflect.get(frame, 'type')) {
       case 'data':
         if (typeof data === 'string') this.#listener.onOutput(data)
@@ -122,10 +122,10 @@ class SocketTerminalConnection implements TerminalConnection {
         this.#finish(SESSION_ENDED, { exit: typeof code === 'number' ? code : Number.NaN })
         return
       case 'error':
-        this.#finish(SESSION_ENDED, { refusal: typeof sentence === 'string' ? sentence : 'refused' })
+        this.#finish(SESSION_ENDED, { refusal: typeof message === 'string' ? message : 'refused' })
         return
       default:
-      // A word of a newer host.
+      // Ignore frames of a newer host.
     }
   }
 
@@ -139,7 +139,6 @@ class SocketTerminalConnection implements TerminalConnection {
     this.#listener.onEnd({ ...verdict, reason })
   }
 
-  /** In place of a line. */
   #refusedReply(): EndDetails {
     const { reply } = this.#handshake
     return reply === undefined ? {} : { refusal: formatRefusal(this.#at, reply), status: reply.status }
@@ -149,5 +148,5 @@ class SocketTerminalConnection implements TerminalConnection {
 function closeReason(code: number, reason: string, { failure: trouble }: DialHandshake): string {
   if (trouble !== undefined) return trouble
   if (reason !== '') return reason.slice(0, REASON_CHARS_MAX)
-  return code === 1006 ? 'the line broke' : `the host closed the line (${code})`
+  return code === 1006 ? 'the connection broke' : `the host closed the connection (${code})`
 }

@@ -1,9 +1,9 @@
 /**
- * Where the host is, for the commands that ask it something.
+ * Finds the address and the token of the host, for commands that are its clients.
  *
- * `SWITCHYARD_URL` and `SWITCHYARD_TOKEN` name any host; otherwise it is the one of a data directory, by the
- * `launch.json` that it keeps there while it runs. The token travels in a header only, and never without encryption
- * beyond this machine. Asked anew before each line: a host that was started again has another port and another token.
+ * `SWITCHYARD_URL` and `SWITCHYARD_TOKEN` name any host. Otherwise it is the host of a data directory, found by the
+ * `launch.json` that a running host keeps there. The token is sent only in a header, and unencrypted only on this
+ * machine. Clients look again before every connection, because a restarted host has another port and another token.
  */
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,12 +13,12 @@ import { LOOPBACK_IPV4 } from '../../protocol/schema-helpers.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
 export interface HostAddress {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string
   readonly token: string
-  /** Where the token came from, for the sentence that says it is a wrong one. */
+  /** The source of the token, for the message about a wrong token. */
   readonly tokenFrom: string
-  /** By the environment: whoever looks for it again finds the same. */
+  /** Named by the environment, so looking again finds the same host. */
   readonly isFromEnvironment?: true
 }
 
@@ -29,7 +29,7 @@ const LOOPBACK = new RegExp(`^(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])$`)
 const TOKEN = new RegExp(`^[\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}}$`)
 const FORM = 'write it like http://127.0.0.1:4400'
 
-/** Fails with the sentence and the exit code for the person. */
+/** Throws an `ExitError` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
   return url === '' ? await hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
@@ -37,9 +37,9 @@ export async function findHost(dataDir: string, env: HostEnvironment): Promise<H
 
 // ---- named by the environment --------------------------------------------------------------------------------------
 
-function hostFromEnvironment(said: string, token: string): HostAddress {
+function hostFromEnvironment(address: string, token: string): HostAddress {
   const wrong = (what: string) => new ExitError(EXIT.usage, `SWITCHYARD_URL: ${what}`)
-  const url = parseAddress(said)
+  const url = parseAddress(address)
   if (url === undefined) throw wrong(`not the address of a host; ${FORM}`)
   if (url.username !== '' || url.password !== '')
     throw wrong(`must not hold a user or a password; the token goes into SWITCHYARD_TOKEN`)
@@ -48,7 +48,7 @@ function hostFromEnvironment(said: string, token: string): HostAddress {
   if (!TOKEN.test(token))
     throw new ExitError(
       EXIT.usage,
-      'SWITCHYARD_TOKEN: with SWITCHYARD_URL it must hold that host’s token; its launch.json has it',
+      'SWITCHYARD_TOKEN: must be the token of the host in SWITCHYARD_URL; its launch.json contains the token',
     )
   return { url: withoutSlash(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isFromEnvironment: true }
 }
@@ -68,10 +68,10 @@ async function hostFromDataDir(dataDir: string): Promise<HostAddress> {
   const text = await readLaunchText(path, dataDir)
   const parsed = parseJson(text)
   const launch = parsed.ok ? Object(parsed.value) : {}
-  const [said, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
-  const url = typeof said === 'string' ? parseAddress(said) : undefined
+  const [address, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
+  const url = typeof address === 'string' ? parseAddress(address) : undefined
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
-    throw new ExitError(EXIT.unavailable, `${path} does not say where the host is; start the host again`)
+    throw new ExitError(EXIT.unavailable, `${path} does not contain the host’s address; restart the host`)
   return { url: withoutSlash(url), token, tokenFrom: path }
 }
 

@@ -1,9 +1,9 @@
 /**
- * What is typed, on its way to the host: at once while a person types, and paced when much comes in one go.
+ * Sends typed input to the host: at once while a person types, and at a limited rate for large pastes.
  *
- * The host puts a limit on how often and how much a view may send, and cuts off one that goes beyond. So the first key
- * goes out the moment it is struck, and what follows closely waits for its turn and goes together. While there is no
- * line it waits for the next one, in order; whoever types is asked to pause when too much waits.
+ * The host limits the frames and bytes of a view and disconnects a view that exceeds them. So the first key is sent
+ * immediately, and input that follows closely is collected into the next frame. Without a connection input waits in
+ * order; `onFull` asks the caller to pause when too much waits.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
@@ -17,15 +17,15 @@ export interface WindowSize {
 
 const FRAME_CHARS_MAX = 4 * 1024
 /**
- * Beyond this no more is read from the person's terminal, nor are the keys to detach. So it is more than anybody pastes,
- * and whoever pasted the wrong thing, or pasted while there is no line, need not wait for it to go out.
+ * Above this limit the terminal is not read any more, detach keys included. The limit is larger than any paste, so a
+ * person who pasted the wrong text, or pasted while disconnected, can still detach at once.
  */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024
-/** Of what the host lets through, we take so much. */
+/** The share of the host's limits that is used. */
 const RATE_SHARE = 0.7
 const SEND_INTERVAL_MS = Math.ceil(1_000 / (RATE_SHARE * ATTACH_FRAMES_PER_SECOND))
 const BYTES_PER_MS = (RATE_SHARE * ATTACH_INPUT_BYTES_PER_SECOND) / 1_000
-/** Handed over and not yet on its way; more, and the line is waited for. */
+/** Sending waits while more bytes than this are unsent in the socket. */
 const BACKLOG_BYTES_MAX = 64 * 1024
 
 export class InputSender {
@@ -37,10 +37,10 @@ export class InputSender {
   #cancelWait: Cancel | undefined
   #isFull = false
 
-  /** `pause`: told when too much waits, and when there is room again. */
-  constructor(clock: Pick<Clock, 'after'>, pause: (isFull: boolean) => void) {
+  /** @param onFull called with true when too much input waits, and with false when there is capacity again */
+  constructor(clock: Pick<Clock, 'after'>, onFull: (isFull: boolean) => void) {
     this.#clock = clock
-    this.#onFull = pause
+    this.#onFull = onFull
   }
 
   get isIdle(): boolean {
@@ -52,15 +52,15 @@ export class InputSender {
     this.#trySend()
   }
 
-  /** Of several that wait, the last counts. */
+  /** Only the last waiting size is sent. */
   resize(size: WindowSize): void {
     this.#size = size
     this.#trySend()
   }
 
-  /** A new line is told the size first. */
-  connect(line: TerminalConnection, size: WindowSize): void {
-    this.#connection = line
+  /** Uses a new connection, and sends the size first. */
+  connect(connection: TerminalConnection, size: WindowSize): void {
+    this.#connection = connection
     this.#size = size
     this.#trySend()
   }
@@ -76,10 +76,10 @@ export class InputSender {
     this.#reportFull()
   }
 
-  /** One frame, or two when the size is one of them; the rest has to wait for its turn. */
-  #sendFrames(line: TerminalConnection): void {
-    const frames = line.backlog() > BACKLOG_BYTES_MAX ? [] : this.#frames()
-    for (const frame of frames) line.send(frame)
+  /** Sends one input frame, and a pending size before it; the rest waits for the next interval. */
+  #sendFrames(connection: TerminalConnection): void {
+    const frames = connection.backlog() > BACKLOG_BYTES_MAX ? [] : this.#frames()
+    for (const frame of frames) connection.send(frame)
     if (frames.length === 0 && this.#waiting === '' && this.#size === undefined) return
     const bytes = frames.reduce((sum, frame) => sum + Buffer.byteLength(JSON.stringify(frame)), 0)
     const ms = Math.max(SEND_INTERVAL_MS * Math.max(1, frames.length), Math.ceil(bytes / BYTES_PER_MS))
@@ -100,7 +100,7 @@ export class InputSender {
 
   #takeChunk(): string {
     let end = Math.min(FRAME_CHARS_MAX, this.#waiting.length)
-    // Never between the two halves of a character.
+    // Do not split a surrogate pair.
     if (end < this.#waiting.length && /[\ud800-\udbff]/.test(this.#waiting[end - 1] ?? '')) end -= 1
     const data = this.#waiting.slice(0, end)
     this.#waiting = this.#waiting.slice(end)

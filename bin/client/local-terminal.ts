@@ -1,9 +1,9 @@
 /**
- * The person's own terminal, lent to a session and given back as it was, whatever happens.
+ * Takes over the person's terminal for a session, and restores it whatever happens.
  *
- * While it is lent, no key means anything to this machine: each goes to the session as it is. Whoever ends this process
- * (the person, a signal, a bug, the line), it is given back: its line discipline, and all that a program in the session
- * may have switched on, like mouse reports or another screen. Only `kill -9` leaves no time for it; then `reset` helps.
+ * While it is taken over, every key goes to the session unchanged. However this process ends (the person, a signal, a
+ * bug, a lost connection), the line discipline and the modes that the session's programs switched on (mouse reports,
+ * the alternate screen) are restored. Only `kill -9` leaves no time for that; then the command `reset` helps.
  */
 import { spawnSync } from 'node:child_process'
 import type { ReadStream, WriteStream } from 'node:tty'
@@ -11,8 +11,8 @@ import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../protocol/limits.t
 import type { WindowSize } from './input-sender.ts'
 
 /**
- * Back to what a shell expects. The other screen is left with the cursor's place kept first, for where there was none
- * in use some terminals move the cursor all the same.
+ * Restores the modes that a shell expects. The cursor is saved before leaving the alternate screen, because some
+ * terminals move it even when that screen was not in use.
  */
 const RESET_SEQUENCE = [
   '\x1b[?2026l', //     what is drawn shows at once
@@ -25,7 +25,7 @@ const RESET_SEQUENCE = [
   '\x1b]8;;\x1b\\\x1b(B\x1b)B\x0f\x1b[0m', // no link, plain letters and colours
   '\x1b[?25h\x1b[0 q', // a cursor
 ].join('')
-/** On a line of its own below everything that is there. */
+/** Moves to a new line below everything on the screen. */
 const CURSOR_BELOW = `\x1b[${TERMINAL_ROWS_MAX};1H\r\n`
 const SAVE_TITLE = '\x1b[22;2t'
 const RESTORE_TITLE = '\x1b[23;2t'
@@ -39,7 +39,7 @@ export interface TerminalStreams {
 export class LocalTerminal {
   readonly #streams: TerminalStreams
   #isTakenOver = false
-  /** Something of the session was shown. */
+  /** The session has drawn something. */
   #hasOutput = false
 
   constructor(streams: TerminalStreams) {
@@ -48,8 +48,9 @@ export class LocalTerminal {
   }
 
   /**
-   * `title`: shown at the window's top meanwhile, where the terminal has one. Once more is right when this process was
-   * stopped: its shell has set the terminal to its own liking since.
+   * Calling it again is right after this process was suspended, because the shell has changed the terminal meanwhile.
+   *
+   * @param title the window title meanwhile
    */
   takeOver(title: string): void {
     const { input, output } = this.#streams
@@ -65,19 +66,19 @@ export class LocalTerminal {
     this.#streams.output.write(text)
   }
 
-  /** A line of ours between what a session drew and what it will draw anew. */
+  /** Prints a message of this program between the session's old and new output. */
   note(text: string): void {
     this.resetModes()
     this.#streams.output.write(`\x1b[2m${text}\x1b[0m\r\n`)
   }
 
-  /** All that a program in the session may have switched on is off, and keys still mean nothing here. */
+  /** Resets the modes that the session's programs may have switched on; keys still go to the session. */
   resetModes(): void {
     if (this.#hasOutput) this.#streams.output.write(RESET_SEQUENCE + CURSOR_BELOW)
     this.#hasOutput = false
   }
 
-  /** Twice is once. It may be gone already; that is no reason to fail. */
+  /** Restores the terminal; calling it again does nothing. */
   restore(): void {
     if (!this.#isTakenOver) return
     this.#isTakenOver = false
@@ -91,8 +92,8 @@ export class LocalTerminal {
   }
 
   /**
-   * Node leaves it to the system to begin each new line at its left edge. A session's own terminal has done that
-   * already where it was wanted, and a program that moves straight down by one must not end up at the left.
+   * Node's raw mode keeps the translation of line feed to carriage return and line feed. The session's own terminal
+   * has translated already, and a program that moves straight down must not end up at the left edge.
    */
   #setRaw(): void {
     this.#streams.input.setRawMode(true)
@@ -100,7 +101,7 @@ export class LocalTerminal {
   }
 }
 
-/** What is no terminal is taken for an ordinary one. */
+/** The window size; 80 × 24 for an output that is no terminal. */
 export function windowSizeOf({
   columns,
   rows,
@@ -114,6 +115,6 @@ export function windowSizeOf({
   }
 }
 
-/** A terminal that does not know its size says 0. */
+/** A terminal that does not know its size reports 0. */
 const limited = (count: number | undefined, most: number): number | undefined =>
   count !== undefined && count >= 1 ? Math.min(count, most) : undefined

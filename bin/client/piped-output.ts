@@ -1,16 +1,16 @@
 /**
- * Standard output that is no terminal: a program, or a file, that takes what is drawn at its own pace.
+ * Writes session output to standard output that is no terminal: a program or a file that reads at its own pace.
  *
- * A terminal keeps this process waiting until it has taken everything; a pipe does not. So what waits for it is
- * bounded: beyond that nothing more is taken until all of it is gone, and then the whole picture is asked for anew. And
- * what was taken is passed on before this process ends, or it would end in the middle of a sentence.
+ * Writing to a terminal blocks; writing to a pipe does not. So the unread output is limited: above the limit output is
+ * dropped until the reader has caught up, and then a redraw of the whole screen is requested. `flush` writes everything
+ * that was accepted before this process ends.
  */
 import type { Writable } from 'node:stream'
 import type { Cancel } from '../../core/ports.ts'
 
 const WAITING_BYTES_MAX = 8 * 1024 * 1024
-const BEHIND = 'whatever reads along is too slow; a part was left out'
-const BEHIND_WITH_REDRAW = `${BEHIND}, and the picture follows anew`
+const BEHIND = 'the reader of the output is too slow; a part was left out'
+const BEHIND_WITH_REDRAW = `${BEHIND}, and the whole screen follows again`
 
 export class PipedOutput {
   readonly #stream: Writable
@@ -30,13 +30,13 @@ export class PipedOutput {
     this.#isFull = this.#stream.writableLength > WAITING_BYTES_MAX
   }
 
-  /** `wish`: called when something was left out, and there is room again. */
-  onRedrawNeeded(wish: () => void): Cancel {
-    this.#redrawListeners.add(wish)
-    return () => void this.#redrawListeners.delete(wish)
+  /** Calls the listener when output was dropped and the reader has caught up. */
+  onRedrawNeeded(listener: () => void): Cancel {
+    this.#redrawListeners.add(listener)
+    return () => void this.#redrawListeners.delete(listener)
   }
 
-  /** Resolves when all that was taken is passed on, or nobody is there to take it. */
+  /** Resolves when all accepted output is written, or the reader is gone. */
   flush(): Promise<void> {
     return new Promise((resolve) => void this.#stream.write('', () => resolve()))
   }
@@ -44,8 +44,8 @@ export class PipedOutput {
   #onDrained(): void {
     if (!this.#isFull) return
     this.#isFull = false
-    // Nobody is there to be asked for it once the session has ended.
+    // After the end of the session no listener is left to redraw.
     this.#note(this.#redrawListeners.size === 0 ? BEHIND : BEHIND_WITH_REDRAW)
-    for (const wish of [...this.#redrawListeners]) wish()
+    for (const listener of [...this.#redrawListeners]) listener()
   }
 }

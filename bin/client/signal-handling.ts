@@ -1,43 +1,45 @@
 /**
- * What may come between a person and a session from outside: signals, bugs, a window that is closed.
- *
- * None of them may leave the person's terminal as the session had it.
+ * Restores the person's terminal when this process is suspended or ended by a signal, a bug or a closed window.
  */
 import { EXIT } from '../exit.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import type { LocalTerminal } from './local-terminal.ts'
 
-/** What a shell says of a program that a signal ended. */
+/** The exit codes that shells use for programs ended by a signal. */
 const EXIT_OF_SIGNAL = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const
 export const EXIT_HUNG_UP = EXIT_OF_SIGNAL.SIGHUP
 
-/** Stopped, it leaves the terminal to its shell; continued, it has it again, and whoever wishes to know is told. */
-export function handleSuspension(terminal: LocalTerminal, title: string, wishes: Iterable<() => void>): void {
+/** Restores the terminal when the process is suspended; takes it over again and calls the listeners when it continues. */
+export function handleSuspension(
+  terminal: LocalTerminal,
+  title: string,
+  listeners: Iterable<() => void>,
+): void {
   process.on('SIGTSTP', () => {
     terminal.restore()
     process.kill(process.pid, 'SIGSTOP')
   })
   process.on('SIGCONT', () => {
     terminal.takeOver(title)
-    for (const wish of [...wishes]) wish()
+    for (const listener of [...listeners]) listener()
   })
 }
 
-/** However this process ends, what was lent is given back first. */
-export function handleProcessEnd(giveBack: () => void): void {
+/** Calls `restore` before this process ends because of a signal or a bug. */
+export function handleProcessEnd(restore: () => void): void {
   for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL))
     process.on(signal, () => {
-      giveBack()
+      restore()
       process.exit(code)
     })
   const die = (error: unknown) => {
-    giveBack()
-    const said = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    process.stderr.write(`switchyard: ${new LogRedactor().redact(said)}\n`)
+    restore()
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    process.stderr.write(`switchyard: ${new LogRedactor().redact(text)}\n`)
     process.exit(EXIT.broken)
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
-  // A terminal that is gone can be told nothing any more.
+  // Ignore write errors of a terminal that is gone.
   for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on('error', () => {})
 }

@@ -1,9 +1,9 @@
 /**
- * Being attached to a session, across breaks of the line.
+ * Stays attached to a session across lost connections.
  *
- * One line at a time to the host, which sends the whole picture of the terminal on each, so a line that broke is
- * dialled again and nothing is missing or comes twice. A host that is started again is found where it is then. What
- * ends it: the session's own end, a refusal that no waiting changes, a host that stays away, or the person.
+ * The host sends the whole screen on every new connection, so after a reconnect nothing is missing or repeated. A
+ * restarted host is found at its new address. An attachment ends when the session ends, a permanent refusal arrives,
+ * the host stays away, or the person detaches.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -14,7 +14,7 @@ import type { InputSender, WindowSize } from './input-sender.ts'
 import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =
-  /** The session's process ended, with this. */
+  /** The session's process ended with this exit code. */
   | { readonly is: 'exited'; readonly code: number }
   | { readonly is: 'refused'; readonly message: string }
   | { readonly is: 'unreachable'; readonly message: string }
@@ -22,44 +22,44 @@ export type AttachmentEnd =
 
 export interface AttachmentOptions {
   readonly runId: string
-  /** Anew for each line. Fails with an `Ending`. */
+  /** Called before each connection. Throws an `ExitError`. */
   readonly findHost: () => Promise<HostAddress>
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
   readonly inputSender: InputSender
   readonly size: () => WindowSize
   readonly draw: (text: string) => void
-  /** For the person, beside what the session draws. */
+  /** Prints a message for the person, outside the session's output. */
   readonly note: (text: string) => void
-  /** The person goes. */
+  /** Aborted when the person detaches. */
   readonly leave: AbortSignal
-  /** Has `wish` called whenever the picture is wanted anew; it comes with a new line. */
-  readonly onRedrawNeeded: (wish: () => void) => Cancel
+  /** Registers a listener for redraw requests; a redraw needs a new connection. */
+  readonly onRedrawNeeded: (listener: () => void) => Cancel
 }
 
-/** Between one line and the next, so long as none of them stands; together longer than a host takes to be started again. */
+/** The pauses between failed attempts; together longer than a host takes to restart. */
 const RETRY_PAUSES_MS = [200, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]
-/** A line that stood for so long was a good one. */
+/** A connection that lasted this long resets the count of failures. */
 const STABLE_MS = 5_000
 
-/** What became of one line. */
+/** The outcome of one connection. */
 interface ConnectionResult {
   readonly end: ConnectionEnd
   readonly ms: number
-  /** The session, or something of it, was seen. */
+  /** Output of the session was received. */
   readonly hasOutput: boolean
-  /** Nothing is wrong with it. */
+  /** The connection was closed on purpose, to request a redraw. */
   readonly isRedraw: boolean
-  /** Its host is the same, with the same token, whenever it is looked for. */
+  /** The host is named by the environment, so its address and token never change. */
   readonly isFromEnvironment: boolean
 }
 
-export async function stayAttached(parts: AttachmentOptions): Promise<AttachmentEnd> {
+export async function stayAttached(options: AttachmentOptions): Promise<AttachmentEnd> {
   let failures = 0
   let wasShown = false
   let lastRefusal: string | undefined
   for (;;) {
-    const result = await connectOnce(parts)
-    if (parts.leave.aborted) return { is: 'left' }
+    const result = await connectOnce(options)
+    if (options.leave.aborted) return { is: 'left' }
     const isAfterBreak = wasShown && !result.hasOutput
     wasShown ||= result.hasOutput
     if (result.isRedraw) continue
@@ -71,48 +71,48 @@ export async function stayAttached(parts: AttachmentOptions): Promise<Attachment
     if (ms === undefined) return { is: 'unreachable', message }
     const isNew = result.hasOutput || failures === 1 || result.end.refusal !== lastRefusal
     lastRefusal = result.end.refusal
-    if (isNew) parts.note(`${message}; dialling again`)
-    await waitOrLeave(ms, parts)
+    if (isNew) options.note(`${message}; connecting again`)
+    await waitOrLeave(ms, options)
   }
 }
 
 interface RetryProgress {
-  /** The session was seen, and this line did not come so far. */
+  /** Earlier connections had output, and this one had none. */
   readonly isAfterBreak: boolean
-  /** It is not dialled again. */
+  /** No further attempt follows. */
   readonly isLast: boolean
 }
 
-/** `undefined`: it may be dialled again, or the host did not say anything that would end it. */
+/** Returns how the attachment ends; undefined when another attempt may succeed. */
 function attachmentEndOf(
-  { end: over, isFromEnvironment: isNamed }: ConnectionResult,
+  { end, isFromEnvironment }: ConnectionResult,
   { isAfterBreak, isLast }: RetryProgress,
 ): AttachmentEnd | undefined {
-  const { exit, refusal, status } = over
+  const { exit, refusal, status } = end
   if (exit !== undefined) return { is: 'exited', code: exit }
   if (refusal === undefined || isTemporary(status)) return undefined
-  if (!isLast && isAfterBreak && mayRecover(status, isNamed)) return undefined
+  if (!isLast && isAfterBreak && mayRecover(status, isFromEnvironment)) return undefined
   return { is: 'refused', message: removeControls(refusal) }
 }
 
-/** Too much at once, or nobody at home behind a proxy: in a moment it may be otherwise. */
+/** Rate limits and server errors (a proxy without its host) are temporary. */
 const isTemporary = (status: number | undefined): boolean =>
   status !== undefined && (status >= 500 || [408, 425, 429].includes(status))
 
 /**
- * Right after a break: the worker, too, has to find the host again, and a host that was started again has a new token
- * where the old one was.
+ * Right after a lost connection a refusal may be temporary: the worker has to reconnect to the host, too, and a restarted
+ * host has a new token in its launch file.
  */
-function mayRecover(status: number | undefined, isNamed: boolean): boolean {
-  return status === undefined || status === 409 || (status === 401 && !isNamed)
+function mayRecover(status: number | undefined, isFromEnvironment: boolean): boolean {
+  return status === undefined || status === 409 || (status === 401 && !isFromEnvironment)
 }
 
 const describeEnd = ({ refusal, reason }: ConnectionEnd): string =>
-  removeControls(refusal ?? `the line to the host is gone (${reason})`)
+  removeControls(refusal ?? `the connection to the host was lost (${reason})`)
 
-async function connectOnce(parts: AttachmentOptions): Promise<ConnectionResult> {
+async function connectOnce(options: AttachmentOptions): Promise<ConnectionResult> {
   try {
-    return await runConnection(parts, await parts.findHost())
+    return await runConnection(options, await options.findHost())
   } catch (error) {
     if (!(error instanceof ExitError) || error.code !== EXIT.unavailable) throw error
     return {
@@ -125,48 +125,48 @@ async function connectOnce(parts: AttachmentOptions): Promise<ConnectionResult> 
   }
 }
 
-function runConnection(parts: AttachmentOptions, at: HostAddress): Promise<ConnectionResult> {
-  const { runId, clock, inputSender, size, draw, leave, onRedrawNeeded: onAnew } = parts
+function runConnection(options: AttachmentOptions, address: HostAddress): Promise<ConnectionResult> {
+  const { runId, clock, inputSender, size, draw, leave, onRedrawNeeded } = options
   const began = clock.monotonic()
-  // A sequence that the last line left half done is none of this one's.
+  // A new filter, because an unfinished escape sequence of the last connection does not continue here.
   const filter = new LocalTerminalFilter()
-  let [isShown, isWished] = [false, false]
+  let [hasOutput, isRedraw] = [false, false]
   return new Promise((resolve) => {
     const listener: TerminalListener = {
-      onOpen: () => inputSender.connect(line, size()),
+      onOpen: () => inputSender.connect(connection, size()),
       onOutput(data) {
-        isShown = true
+        hasOutput = true
         draw(filter.filter(data))
       },
-      onEnd(over) {
-        leave.removeEventListener('abort', hangUp)
-        forget()
+      onEnd(end) {
+        leave.removeEventListener('abort', disconnect)
+        stopListening()
         inputSender.disconnect()
         const ms = clock.monotonic() - began
         resolve({
-          end: over,
+          end,
           ms,
-          hasOutput: isShown,
-          isRedraw: isWished && hasNoVerdict(over),
-          isFromEnvironment: at.isFromEnvironment === true,
+          hasOutput,
+          isRedraw: isRedraw && hasNoVerdict(end),
+          isFromEnvironment: address.isFromEnvironment === true,
         })
       },
     }
-    const line = dialTerminal(at, runId, clock, listener)
-    const hangUp = () => line.close()
-    const forget = onAnew(() => {
-      isWished = true
-      hangUp()
+    const connection = dialTerminal(address, runId, clock, listener)
+    const disconnect = () => connection.close()
+    const stopListening = onRedrawNeeded(() => {
+      isRedraw = true
+      disconnect()
     })
-    leave.addEventListener('abort', hangUp)
-    if (leave.aborted) hangUp()
+    leave.addEventListener('abort', disconnect)
+    if (leave.aborted) disconnect()
   })
 }
 
 const hasNoVerdict = ({ exit, refusal }: ConnectionEnd): boolean =>
   exit === undefined && refusal === undefined
 
-/** Or until the person goes. */
+/** Resolves after the pause, or as soon as the person detaches. */
 function waitOrLeave(ms: number, { clock, leave }: AttachmentOptions): Promise<void> {
   return new Promise((resolve) => {
     if (leave.aborted) return resolve()

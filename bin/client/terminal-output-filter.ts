@@ -1,17 +1,17 @@
 /**
- * Between a session and the person's own terminal: everything that draws passes, byte by byte as it is.
+ * Filters a session's output for the person's terminal: everything that only draws passes unchanged.
  *
- * What does not pass is what would reach beyond the window: writing the clipboard or the title, sending notifications
- * or files, printing on paper, and every question to the terminal, whose answer would be typed into the session as if
- * the person had (and once for each view that looks). An agent chooses what it prints, and what it reads may choose
- * for it. A sequence that is cut between two pieces waits for its rest, so the terminal never sees half of one.
+ * Removed are sequences with effects beyond the window (clipboard, title, notifications, files, printing) and all
+ * queries, because the terminal's answer would be typed into the session, once for each view. The content that an agent
+ * reads may control what it prints, so its output is not trusted. An incomplete sequence is held back until the next
+ * chunk completes it.
  */
 
-/** Longer ones of these kinds are no use to anybody, and would have to be held until they end. */
+/** Longer sequences are dropped, because they would have to be held back until their end. */
 const SEQUENCE_CHARS_MAX = 256
 const LINK_CHARS_MAX = 4_096
 
-/** Questions and orders, by what follows the bracket: `p` for the private sign, then the final letter. */
+/** The final letters of removed sequences, by the private marker after the bracket. */
 const REFUSED_FINALS: Readonly<Record<string, string>> = {
   '': 'cintx',
   '?': 'imnSu',
@@ -19,21 +19,21 @@ const REFUSED_FINALS: Readonly<Record<string, string>> = {
   '=': 'c',
   '<': '',
 }
-/** Of those with a sign before the letter most are questions; these draw, or set what is seen. */
+/** Most sequences with an intermediate character are queries; these draw or set how something is drawn. */
 const DRAWING_WITH_INTERMEDIATE = new Set([' q', ' @', ' A', '!p', '"q', "'}", "'~", '#{', '#}', '#p', '#q'])
 
 // biome-ignore-start lint/suspicious/noControlCharactersInRegex: control characters are what this is about
-/** Where plain text stops: an escape, an enquiry, or an 8-bit control, which some terminals still obey. */
+/** The end of plain text: an escape, an enquiry, or an 8-bit control, which some terminals still obey. */
 const SPECIAL = /[\x05\x1b\x80-\x9f]/g
-/** What most of a full screen is made of, told at one glance where it came whole. */
+/** The most frequent drawing sequences, matched at once when they are complete. */
 const COMMON_SEQUENCE = /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-hlmrsu]|\?[\d;]{0,200}[hl])/y
 const CSI = /^\x1b\[(?<private>[<-?]?)[\x30-\x3f]*(?<sign>[\x20-\x2f]*)(?<final>[\x40-\x7e])$/
-/** A link, which names an address and nothing else. */
+/** A hyperlink. */
 const LINK = /^\x1b\]8;[^;]*;[\x20-\x7e]*$/
 // biome-ignore-end lint/suspicious/noControlCharactersInRegex: as above
 
 const ESC = '\x1b'
-/** The oldest question of all, and the end of a string that has ended already. */
+/** The oldest query, and the terminator of a string that has ended already. */
 const REFUSED_ESCAPES = [`${ESC}Z`, `${ESC}\\`]
 const BEL = '\x07'
 const CANCEL = '\x18'
@@ -66,7 +66,7 @@ export class LocalTerminalFilter {
     this.#isTooLong = false
   }
 
-  /** One more sign of what an escape began; answers what may be shown now. */
+  /** Processes one more character of an escape sequence. Returns the text that may be shown now. */
   #next(sign: string): string {
     if (this.#state === 'string' || this.#state === 'string end') return this.#inString(sign)
     if (sign === ESC) {
@@ -74,7 +74,7 @@ export class LocalTerminalFilter {
       return ''
     }
     if (sign === CANCEL || sign === SUBSTITUTE) return this.#end(sign)
-    // Terminals obey other controls in the midst of a sequence, and go on with it.
+    // Terminals execute other control characters inside a sequence, and then continue the sequence.
     if (sign < ' ') return sign === '\x05' ? '' : sign
     if (sign >= '\x7f') return this.#end(sign >= '\x7f' && sign <= '\x9f' ? '' : sign)
     this.#hold(sign, SEQUENCE_CHARS_MAX)
@@ -104,7 +104,7 @@ export class LocalTerminalFilter {
     return ''
   }
 
-  /** An escape ends a string; with a backslash properly, and otherwise it begins something of its own. */
+  /** An escape ends a string: with a backslash as its terminator, otherwise as the start of another sequence. */
   #afterStringEscape(sign: string): string {
     if (sign === '\\') return this.#end(this.#link())
     this.#begin()
@@ -127,7 +127,7 @@ export class LocalTerminalFilter {
   }
 }
 
-/** Where something begins, from `from` on, that has to be looked at sign by sign. */
+/** The index, from `from` on, of the first character that must be examined one by one. */
 function endOfCommon(text: string, from: number): number {
   for (let at = from; ; at = COMMON_SEQUENCE.lastIndex) {
     SPECIAL.lastIndex = at

@@ -1,10 +1,9 @@
 /**
- * `switchyard attach ID`: a person's terminal in a run's session, wherever its sandbox is.
+ * `switchyard attach ID`: attaches the person's terminal to a run's session, wherever its sandbox is.
  *
- * How to leave is message first. Every key but those goes to the session, and all that it draws comes back. When the
- * person leaves, the sandbox is released; when the session's process ends, its exit code is this command's.
+ * The command prints the detach keys first. All other keys go to the session, and its output is shown. When the person
+ * detaches, the sandbox is released. When the session ends, its exit code becomes the exit code of this command.
  */
-
 import { StringDecoder } from 'node:string_decoder'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ReadStream, WriteStream } from 'node:tty'
@@ -25,19 +24,19 @@ import { removeControls } from '../quickstart/colors.ts'
 export interface AttachOptions {
   readonly dataDir?: string
   readonly detachKeys: string
-  /** The sandbox is not released; it ends by itself when nobody looks at it. */
+  /** Do not release the sandbox on detaching; it closes by itself when no view is open. */
   readonly keep?: true
-  /** False: standard input and output are passed on, whatever they are. */
+  /** False: pass on standard input and output without a terminal. */
   readonly tty: boolean
 }
 
 const EXIT_CODE_MAX = 255
-/** The person has left already and waits for a prompt; a sandbox that nobody looks at ends without this, too. */
+/** The time limit of the release, because the person waits for the prompt. Without it the sandbox closes by itself. */
 const RELEASE_MS_MAX = 5_000
-/** Reports of a mouse that was watched a moment ago must not end up at the person's shell. */
+/** The wait for late mouse reports, which must not reach the person's shell. */
 const LAST_REPORTS_MS = 40
 const TITLE_CHARS_MAX = 80
-/** The end of the input, as a person types it. */
+/** Ctrl-D, sent at the end of the input. */
 const END_OF_INPUT = '\x04'
 
 interface AttachSession {
@@ -66,11 +65,11 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
   if (options.tty && !isTerminal)
     throw new ExitError(
       EXIT.usage,
-      'standard input and output must be a terminal; --no-tty passes them on as they are',
+      'standard input and output must be a terminal; use --no-tty to pass them on without one',
     )
   const dataDir = resolveDataDir(options.dataDir)
   const { SWITCHYARD_URL, SWITCHYARD_TOKEN } = process.env
-  // For this process alone, and not for what it starts.
+  // Child processes must not inherit the token.
   delete process.env.SWITCHYARD_TOKEN
   return {
     runId,
@@ -82,7 +81,7 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
 
 const pathOf = (runId: string, action = ''): string => `/api/runs/${encodeURIComponent(runId)}${action}`
 
-/** The ticket's short name says more than the run's id. */
+/** The ticket's identifier, which tells a person more than the run's id. */
 function titleOf(run: unknown, runId: string): string {
   const ticket: unknown = Reflect.get(Object(run), 'ticket')
   const message: unknown = Reflect.get(Object(ticket), 'identifier')
@@ -95,7 +94,7 @@ function titleOf(run: unknown, runId: string): string {
 
 async function attachTerminal(session: AttachSession, name: string): Promise<AttachmentEnd> {
   const [input, output] = [process.stdin, process.stdout]
-  // Asked before; it tells the compiler.
+  // Checked before; this narrows the types.
   if (!(input instanceof ReadStream) || !(output instanceof WriteStream)) throw new Error('no terminal')
   const terminal = new LocalTerminal({ input, output })
   const leave = new AbortController()
@@ -103,8 +102,8 @@ async function attachTerminal(session: AttachSession, name: string): Promise<Att
   output.write(`${name}: attaching. To detach: ${session.keys.name}\r\n`)
   const title = `${name} · detach: ${session.keys.name}`
   terminal.takeOver(title)
-  const wishes = new Set<() => void>()
-  handleSuspension(terminal, title, wishes)
+  const redrawListeners = new Set<() => void>()
+  handleSuspension(terminal, title, redrawListeners)
   const inputSender = new InputSender(realClock, (isFull) => void (isFull ? input.pause() : input.resume()))
   output.on('resize', () => inputSender.resize(terminal.size()))
   forwardInput(inputSender, new DetachKeyWatcher(session.keys), leave)
@@ -117,16 +116,16 @@ async function attachTerminal(session: AttachSession, name: string): Promise<Att
       draw: (text) => terminal.draw(text),
       note: (text) => terminal.note(`${text} (to detach: ${session.keys.name})`),
       leave: leave.signal,
-      onRedrawNeeded: (wish) => {
-        wishes.add(wish)
-        return () => void wishes.delete(wish)
+      onRedrawNeeded: (listener) => {
+        redrawListeners.add(listener)
+        return () => void redrawListeners.delete(listener)
       },
     })
   } finally {
     terminal.resetModes()
     await pause(LAST_REPORTS_MS)
     terminal.restore()
-    // Listened to, it would keep this process.
+    // A flowing input would keep this process alive.
     input.pause()
   }
 }
@@ -140,7 +139,7 @@ function forwardInput(inputSender: InputSender, watch: DetachKeyWatcher, leave: 
     if (text !== '') inputSender.send(text)
     if (detach) leave.abort()
   })
-  // A terminal whose window was closed; its signal may not have reached us.
+  // The terminal's window was closed, and its signal may not have arrived.
   stdin.on('close', () => process.exit(EXIT_HUNG_UP))
 }
 
@@ -152,7 +151,7 @@ async function attachStreams(session: AttachSession): Promise<AttachmentEnd> {
   const note = (text: string) => void stderr.write(`switchyard: ${text}\n`)
   const output = new PipedOutput(stdout, note)
   handleProcessEnd(() => {})
-  // Whoever read along has had enough.
+  // The reader of the output has closed it.
   stdout.on('error', () => leave.abort())
   const inputSender = new InputSender(realClock, (isFull) => void (isFull ? stdin.pause() : stdin.resume()))
   stdin.setEncoding('utf8')
@@ -166,7 +165,7 @@ async function attachStreams(session: AttachSession): Promise<AttachmentEnd> {
     draw: (text) => output.draw(text),
     note,
     leave: leave.signal,
-    onRedrawNeeded: (wish) => output.onRedrawNeeded(wish),
+    onRedrawNeeded: (listener) => output.onRedrawNeeded(listener),
   })
   await output.flush()
   return end
@@ -175,17 +174,17 @@ async function attachStreams(session: AttachSession): Promise<AttachmentEnd> {
 // ---- the end -------------------------------------------------------------------------------------------------------
 
 async function releaseSandbox({ findHost, runId, options }: AttachSession): Promise<string> {
-  if (options.keep === true) return 'detached; the session ends by itself when nobody comes back soon'
+  if (options.keep === true) return 'detached; the session ends by itself unless somebody attaches again soon'
   try {
     await askHost(await findHost(), {
       method: 'POST',
       path: pathOf(runId, '/release'),
       timeoutMs: RELEASE_MS_MAX,
     })
-    return 'detached; the sandbox is released, and its disk is kept'
+    return 'detached; the sandbox is released, and its disk is retained'
   } catch (error) {
     if (!(error instanceof ExitError)) throw error
-    return `detached; the sandbox could not be released, and ends by itself: ${error.message}`
+    return `detached; the sandbox could not be released and closes by itself: ${error.message}`
   }
 }
 

@@ -1,8 +1,8 @@
 /**
- * `switchyard oauth-helper`: the public helper, from an empty process to an open port and back.
+ * `switchyard oauth-helper`: starts and stops the public OAuth helper.
  *
- * Its three secrets are taken out of the environment, so that nothing that is started or printed later can show them.
- * It keeps nothing anywhere, so there is nothing to recover, and any number of them can run side by side.
+ * The three secrets are removed from the environment, so that child processes and dumps cannot contain them. The helper
+ * stores nothing, so any number of instances can run side by side.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import type { Log } from '../../core/ports.ts'
@@ -49,7 +49,7 @@ export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
   log.info({ url, requestsPerMinute: options.requestsPerMinute }, 'the OAuth helper is serving')
   await new Promise<void>((ended) => {
     signals.onStop((reason) => {
-      // An upstream that hangs cannot hold up the end.
+      // A hanging upstream must not delay the end.
       realClock.after(HELPER_DRAIN_MS_MAX + CLOSE_MARGIN_MS, () => process.exit(EXIT.done))
       void helper
         .close()
@@ -83,7 +83,7 @@ function startServer(parts: {
   return unwrapOrExit(helper, EXIT.unavailable)
 }
 
-/** Through the proxy of the network that it stands in, trusting whom the machine trusts. */
+/** Creates the HTTP client with the machine's proxies and trusted authorities. */
 function createHelperHttp(environment: HelperEnvironment): Http {
   return createHttp({
     clock: realClock,
@@ -115,7 +115,7 @@ function readSettings(environment: HelperEnvironment): HelperSettings {
   return unwrapOrExit(settings, EXIT.config)
 }
 
-/** Whoever deploys it may rather mount a file. */
+/** Reads a secret from its variable, or from the file that `…_FILE` names. */
 function readSecret(environment: HelperEnvironment, name: SecretName): string {
   const [given, file] = [environment[name], environment[`${name}_FILE`]]
   delete environment[name]
@@ -126,17 +126,18 @@ function readSecret(environment: HelperEnvironment, name: SecretName): string {
 
 function readSecretFile(path: string, name: SecretName): string {
   try {
-    // A pipe of that name would keep us waiting for ever otherwise.
+    // Without O_NONBLOCK opening a named pipe would block for ever.
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     try {
       const stats = fstatSync(file)
-      if (!stats.isFile() || stats.size > CREDENTIAL_CHARS_MAX) throw new Error('it is no small plain file')
+      if (!stats.isFile() || stats.size > CREDENTIAL_CHARS_MAX)
+        throw new Error('it is not a small regular file')
       return readFileSync(file, 'utf8').trim()
     } finally {
       closeSync(file)
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new ExitError(EXIT.config, `${name}_FILE: cannot be read: ${why}`)
+    throw new ExitError(EXIT.config, `${name}_FILE: cannot read ${path}: ${why}`)
   }
 }

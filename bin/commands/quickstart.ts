@@ -1,8 +1,8 @@
 /**
- * `switchyard quickstart`: three example tickets become three pull requests before one's eyes, without an account.
+ * `switchyard quickstart`: turns three example tickets into three pull requests, without an account.
  *
- * Everything is real but the mind: a host, its local worker, sandboxes, git, pull requests of the local code host; the
- * agent is the scripted one. It follows the host from outside, by the API and the dashboard socket that any client has.
+ * Everything except the agent is real: a host, its local worker, sandboxes, git, pull requests of the local code host.
+ * The agent follows a script. The command observes the host as any client, by its API and its dashboard socket.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
@@ -24,16 +24,16 @@ import { shellCommand } from '../shell-command.ts'
 
 export interface QuickstartOptions {
   readonly dataDir?: string
-  /** Goes on until it is asked to stop. */
+  /** Keep serving until a stop signal. */
   readonly keep?: true
-  /** The runs' records on standard output, and everything for people on standard error. */
+  /** Print the runs as JSON on standard output, and all text for people on standard error. */
   readonly json?: true
 }
 
-/** From open doors to three pull requests; it takes some seconds where nothing is wrong. */
+/** The time limit from open listeners to three pull requests; normally some seconds. */
 const EXAMPLE_SECONDS_MAX = 120
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** What a shell says of a program that a signal ended. */
+/** The exit codes that shells use for programs ended by a signal. */
 const EXIT_OF_SIGNAL = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 
 interface QuickstartContext {
@@ -41,7 +41,7 @@ interface QuickstartContext {
   readonly host: ExampleHost
   readonly colors: Colors
   readonly print: (text: string) => void
-  /** Rejects when it is to end before it is done. */
+  /** Rejects when the command has to end early: on a signal, or when the host has ended. */
   readonly aborted: Promise<never>
 }
 
@@ -93,7 +93,7 @@ async function runExample(scene: QuickstartContext, launch: Launch): Promise<rea
   throw new ExitError(EXIT.refused, `${failed.length} of ${runs.length} tickets have no pull request`)
 }
 
-/** Resolves when every run is over. The tickets come once somebody looks on. */
+/** Resolves when every run has ended. Writes the tickets when the dashboard socket is open. */
 function follow(
   { folder, host, print }: QuickstartContext,
   launch: Launch,
@@ -101,18 +101,17 @@ function follow(
 ): Promise<void> {
   const began = performance.now()
   return new Promise((resolve, reject) => {
-    const line = dialDashboard(launch.url, launch.token, {
+    const dashboard = dialDashboard(launch.url, launch.token, {
       onFrame: (frame) => {
         if (frame.type === 'hello') present().catch(reject)
         if (frame.type !== 'run-updated') return
-        const news = progress.onRunUpdate(frame.run, performance.now() - began)
-        if (news !== undefined) print(news)
+        const text = progress.onRunUpdate(frame.run, performance.now() - began)
+        if (text !== undefined) print(text)
         if (!progress.isOver()) return
         resolve()
-        line.close()
+        dashboard.close()
       },
-      onClosed: (reason) =>
-        void host.explainEnd(`the host's dashboard socket is gone: ${reason}`).then(reject),
+      onClosed: (reason) => void host.explainEnd(`the dashboard socket was closed: ${reason}`).then(reject),
     })
     const present = () =>
       writeTickets(folder, (tickets) => {
@@ -136,22 +135,22 @@ function nextSteps(
 ): string {
   const serve = shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', dataDir)
   const now = stays
-    ? [`  the host stays, at ${url}; its token is in ${dataDir}/launch.json. Ctrl-C ends it.`]
-    : [`  the host has done its part and ends. Keep one: ${serve}`]
+    ? [`  the host keeps running at ${url}; its token is in ${dataDir}/launch.json. Ctrl-C ends it.`]
+    : [`  the host ends now. Start it again: ${serve}`]
   return [
     '',
     colors.bold('What next'),
     ...now,
-    `  more tickets: write Markdown files to ${tickets}; each with a switchyard block is carried out`,
+    `  more tickets: write Markdown files to ${tickets}; each file with a switchyard block becomes a run`,
     `  a dashboard: while a host runs, its socket is /ws; address and token are in ${dataDir}/launch.json`,
-    `  more machines: they reach a host whose ${config} sets fleet.host; there,`,
-    '    POST /api/workers/pairing-tokens answers a token; put it into a file on the machine, and run',
+    `  more machines: set fleet.host in ${config}; on the host,`,
+    '    POST /api/workers/pairing-tokens returns a token; put it into a file on the machine, and run',
     '    switchyard worker --host https://<fleet.host>:4401 --token-file <file>',
     `  real agents, trackers and repositories: ${config}, or a host with a data directory of its own`,
   ].join('\n')
 }
 
-// ---- ends before the end -----------------------------------------------------------------------------------------
+// ---- early ends -----------------------------------------------------------------------------------------
 
 function awaitStopSignal(): Promise<(typeof SIGNALS)[number]> {
   return new Promise((resolve) => {

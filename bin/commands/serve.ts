@@ -1,8 +1,8 @@
 /**
- * `switchyard serve`: the host, from an empty process to open doors and back.
+ * `switchyard serve`: starts the host, and stops it.
  *
- * Everything is built here and joined here; nothing below this file reads the environment, the clock or a path of its
- * own accord. Each thing that can go wrong on the way has its own exit code and a sentence that says what to do.
+ * This file builds all parts and connects them; no other code reads the environment, the clock or a path by itself.
+ * Every expected failure has an exit code and a message that says what to do.
  */
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ import { VERSION } from '../version.ts'
 
 export interface ServeOptions {
   readonly dataDir?: string
-  /** Whoever started it holds the other end of its standard input, and it ends when that is let go of. */
+  /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
@@ -49,12 +49,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   const signals = new StopSignals(log)
   installCrashHandler(log)
   const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realRandom)
-  // It is for this process, not for those it starts.
+  // Child processes must not inherit the token.
   delete process.env.SWITCHYARD_TOKEN
   redactor.addSecrets([token])
   if (warning !== undefined) log.warn({}, warning)
 
-  // Trying the sandbox takes a process of its own, so it runs beside everything else.
+  // The sandbox probe takes a process, so run it in parallel with the rest.
   const sandbox = probeHostExecution(log)
   const metrics = createPrometheusMetrics()
   const store = await openHostStore(dataDir, log, metrics)
@@ -108,7 +108,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     })
     host.start()
     signals.onStop((reason) => host.stop(reason))
-    if (options.endWithStdin === true) whenStdinEnds(() => host.stop('whoever started this host is gone'))
+    if (options.endWithStdin === true)
+      whenStdinEnds(() => host.stop('the parent process of this host has ended'))
   })
 }
 
@@ -118,7 +119,7 @@ function whenStdinEnds(stop: () => void): void {
   process.stdin.resume()
 }
 
-// ---- before the doors ------------------------------------------------------------------------------------------
+// ---- preparation ------------------------------------------------------------------------------------------
 
 async function openHostStore(dataDir: string, log: Log, meters: Meters): Promise<Store> {
   try {
@@ -146,18 +147,18 @@ async function loadConfig(store: Store): Promise<LoadedConfig> {
 }
 
 async function probeHostExecution(log: Log): Promise<HostExecution> {
-  // Whatever is wrong with this machine, it can still be a host.
+  // A machine without a sandbox can still be a host.
   const probed = await probeSandbox().catch((error: unknown) => ({
     ok: false as const,
     reason: 'bwrap-unavailable' as const,
     detail: messageOf(error),
   }))
   if (probed.ok) return { kind: 'local-worker' }
-  log.warn({ reason: probed.reason }, `no run can be executed on this machine itself: ${probed.detail}`)
+  log.warn({ reason: probed.reason }, `this machine cannot execute runs itself: ${probed.detail}`)
   return { kind: 'none', reason: probed.reason }
 }
 
-/** It dials like any other worker, and has a folder of its own below ours. */
+/** The local worker connects like any other worker; its data directory lies below the host's. */
 function createLocalWorkerLauncher(
   { logLevel }: ServeOptions,
   {
@@ -179,7 +180,7 @@ function createLocalWorkerLauncher(
   })
 }
 
-// ---- doors -----------------------------------------------------------------------------------------------------
+// ---- listeners -----------------------------------------------------------------------------------------------------
 
 interface LaunchOptions {
   readonly dataDir: string
@@ -194,7 +195,7 @@ interface OpenServer {
   close(): Promise<void>
 }
 
-/** @param onUrl hears the address before anybody outside does: whoever reads it may ask at once for what depends on it */
+/** @param onUrl called before the launch file is written, because clients may send requests as soon as they read it */
 async function openServer(
   hostApi: HostApi,
   launching: LaunchOptions,
@@ -223,22 +224,22 @@ async function openServer(
         }),
   })
   if (!opened.ok) return opened
-  const doors = opened.value
-  const url = urlOf('http', server.host, doors.managementPort)
+  const hostServer = opened.value
+  const url = urlOf('http', server.host, hostServer.managementPort)
   const fleetUrl =
-    doors.fleetPort === undefined || fleet.host === undefined
+    hostServer.fleetPort === undefined || fleet.host === undefined
       ? undefined
-      : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
+      : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
   onUrl(url)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
   try {
     await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
   } catch (error) {
-    await doors.close('the service could not start')
+    await hostServer.close('the service could not start')
     throw error
   }
   log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-  return yes({ close: () => doors.close('the service is stopping') })
+  return yes({ close: () => hostServer.close('the service is stopping') })
 }
 
 function urlOf(scheme: string, host: string, port: number): string {
@@ -248,7 +249,7 @@ function urlOf(scheme: string, host: string, port: number): string {
 
 // ---- the end ---------------------------------------------------------------------------------------------------
 
-/** The store closes quickly or not at all (a disk that hangs): the process ends in time either way. */
+/** The process ends even if the store cannot be closed in time, because its disk hangs. */
 const CLOSE_STORE_MS_MAX = 1_000
 
 async function finish(ending: {
@@ -263,7 +264,7 @@ async function finish(ending: {
   realClock.after(CLOSE_STORE_MS_MAX, () => process.exit(exitCode === EXIT.done ? EXIT.broken : exitCode))
   const inOrder = [() => removeLaunch(dataDir), () => providers.close(), () => store.close()]
   for (const step of inOrder)
-    await step().catch((error) => log.error({ err: error }, 'not everything closed in order'))
+    await step().catch((error) => log.error({ err: error }, 'could not close everything in order'))
   if (exitCode === EXIT.done) log.info({ reason }, 'stopped')
   else {
     log.error({ exitCode, reason }, 'stopped')

@@ -1,9 +1,9 @@
 /**
- * `switchyard worker`: a worker daemon, from an empty process to an open line and back.
+ * `switchyard worker`: starts a worker daemon, and stops it.
  *
- * It dials out and listens to nobody. Everything is built and joined here, like the host in `serve.ts`; what can go
- * wrong on the way has an exit code of its own and a sentence that says what to do. Asked to stop, it takes no more
- * runs and ends when those it has are done; asked again, it ends at once.
+ * The worker connects to its host and listens on no port. This file builds and connects all parts, like `serve.ts`.
+ * Every expected failure has an exit code and a message that says what to do. A stop signal drains the worker; a second
+ * one ends it at once.
  */
 import { arch, hostname, platform } from 'node:os'
 import { join } from 'node:path'
@@ -42,9 +42,9 @@ export interface WorkerOptions {
   readonly caFile?: string
   readonly insecure?: true
   readonly drainSeconds?: number
-  /** An agent that says nothing for so long is taken for stalled. */
+  /** An agent without output for this long counts as stalled. */
   readonly stallMinutes: number
-  /** Whoever started it holds the other end of its standard input, and it ends when that is let go of. */
+  /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
@@ -61,9 +61,9 @@ const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
   broken: EXIT.broken,
 }
 
-/** Nobody asks a worker for figures. */
+/** A worker has no metrics endpoint. */
 const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
-/** Of a sandbox's last moments, and a disk that is slow. */
+/** The time limit of an immediate stop, for the end of sandboxes and a slow disk. */
 const STOP_NOW_MS_MAX = 10_000
 
 export async function worker(options: WorkerOptions): Promise<void> {
@@ -71,7 +71,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const signals = new StopSignals(log)
   installCrashHandler(log)
-  // Meant for a host, should it be there: not for what runs here.
+  // The variable is meant for a host; sandboxes must not inherit it.
   delete process.env.SWITCHYARD_TOKEN
   const name = chooseName(options.name)
   const { url, dialer } = resolveHost(options, log)
@@ -88,7 +88,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
   }
 }
 
-// ---- before the line -----------------------------------------------------------------------------------------------
+// ---- preparation -----------------------------------------------------------------------------------------------
 
 function chooseName(asked: string | undefined): string {
   const name = normalizeWorkerName(asked ?? hostname())
@@ -111,7 +111,7 @@ function resolveHost(options: WorkerOptions, log: Log): { readonly url: string; 
   if (host.exposed)
     log.warn(
       { url: host.url },
-      'the line to the host is NOT encrypted: whoever is on the way reads the credentials of every run; use https:// as soon as you can',
+      'the connection to the host is NOT encrypted: anybody on the network path can read the credentials of every run; use https:// as soon as you can',
     )
   return { url: host.url, dialer: createHostDialer(host, options, log) }
 }
@@ -120,9 +120,9 @@ function createHostDialer({ url, loopback }: HostUrl, { caFile }: WorkerOptions,
   const trusted = url.startsWith('wss:')
     ? { authorities: unwrapOrExit(readAuthorities(caFile, process.env)) }
     : {}
-  const around = loopback ? undefined : unwrapOrExit(readProxies(process.env))
-  const way = around === undefined ? {} : { proxies: around }
-  return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
+  const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
+  const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
+  return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...proxies })
 }
 
 function unwrapOrExit<T>(answer: Result<T>): T {
@@ -130,11 +130,11 @@ function unwrapOrExit<T>(answer: Result<T>): T {
   throw new ExitError(EXIT.usage, answer.refusal.message)
 }
 
-/** Answers the program that makes sandboxes. */
+/** Returns the path of bwrap; throws when this machine cannot run sandboxes. */
 async function requireSandbox(): Promise<string> {
   const probed = await probeSandbox()
   if (probed.ok) return probed.bwrap
-  throw new ExitError(EXIT.unavailable, `no run can be executed on this machine: ${probed.detail}`)
+  throw new ExitError(EXIT.unavailable, `this machine cannot execute runs: ${probed.detail}`)
 }
 
 async function openStore(dataDir: string, log: Log): Promise<OpenWorkerStore> {
@@ -219,7 +219,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     else ended({ is: 'broken', detail: started.refusal.message })
   })
   await executor.close()
-  // It may have been stopped in the very moment in which it was enrolled.
+  // A stop during the enrollment must not lose the new credential.
   await place.identity.waitUntilSettled()
   return end
 }
@@ -234,7 +234,7 @@ function handleStopSignals(daemon: Daemon, { options, signals, log }: WorkerComm
   if (options.endWithStdin !== true) return
   process.stdin.on('error', () => {})
   process.stdin.once('close', () => {
-    log.info({}, 'whoever started this worker is gone; its runs are handed back')
+    log.info({}, 'the parent process of this worker has ended; its runs are handed back')
     inTime()
     daemon.handBack()
   })
@@ -251,7 +251,7 @@ async function finish(
 ): Promise<void> {
   const code = EXIT_OF[end.is]
   const reason = redactor.redact(end.detail)
-  await store.close().catch((error) => log.error({ err: error }, 'not everything closed in order'))
+  await store.close().catch((error) => log.error({ err: error }, 'could not close everything in order'))
   if (code === EXIT.done) log.info({ reason }, 'stopped')
   else {
     log.error({ exitCode: code, end: end.is, reason }, 'stopped')

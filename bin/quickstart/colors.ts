@@ -1,4 +1,4 @@
-/** Colours, where there is a terminal that wants them; and texts of others made harmless for it. */
+/** Colours for terminals that support them, and the removal of control characters from foreign text. */
 
 export interface Colors {
   readonly bold: (text: string) => string
@@ -13,7 +13,7 @@ export function createColors(out: { readonly isTTY?: boolean }, env: NodeJS.Proc
   return { bold: with_(1), dim: with_(2), good: with_(32), bad: with_(31) }
 }
 
-/** What agents, tickets and diffs say must not move the cursor or change the title. */
+/** Replaces control characters, so that text of agents, tickets and diffs cannot control the terminal. */
 export function removeControls(text: string): string {
   return text.replace(/\r\n/g, '\n').replace(/[^\P{C}\n\t]/gu, '\u{fffd}')
 }

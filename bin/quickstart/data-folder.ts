@@ -1,8 +1,8 @@
 /**
- * The example's data directory: a configuration whose neighbours are folders, a repository, tickets.
+ * Prepares the example's data directory: a configuration with local folders as providers, a repository, tickets.
  *
- * The configuration is written once and is the person's from then on. Where it no longer is the example's, nothing is
- * touched: somebody's own tickets and repositories are not for playing with.
+ * The configuration is written once and belongs to the person afterwards. If it is not the example's any more, nothing
+ * is changed, because the tickets and repositories in it are real.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ export function exampleFolder(dataDir: string): ExampleFolder {
   }
 }
 
-/** Everything but the tickets, which are for a host that is there to see them. */
+/** Prepares everything except the tickets, which are written when the host is running. */
 export async function prepareFolder(folder: ExampleFolder): Promise<void> {
   for (const path of [folder.dataDir, folder.tickets, folder.code]) await makeFolder(path)
   const text = await readFile(folder.config, 'utf8').catch(() => undefined)
@@ -42,7 +42,7 @@ export async function prepareFolder(folder: ExampleFolder): Promise<void> {
   await createSampleRepository(folder.code)
 }
 
-/** `announced` hears of them before the first is there to be found. Each file appears whole. */
+/** Writes the next tickets, each file atomically. @param announced called before the first file exists */
 export async function writeTickets(
   { tickets, code }: ExampleFolder,
   announced: (tickets: readonly ExampleTicket[]) => void,
@@ -56,7 +56,7 @@ export async function writeTickets(
 
 function configFor({ tickets, code }: ExampleFolder) {
   return {
-    // Any free port: two checkouts must not stand in each other's way.
+    // Any free port, so that two examples do not conflict.
     server: { port: 0 },
     sandbox: { network: 'none', concurrency: 3 },
     agent: { commands: { agentA: 'scripted-agent' } },
@@ -80,6 +80,6 @@ function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   if (isOwn) return
   throw new ExitError(
     EXIT.config,
-    `${folder.config} is no longer that of the example, so the example leaves it alone. Serve it as it is with "${shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', folder.dataDir)}", or name another folder with --data-dir.`,
+    `${folder.config} is not the example's configuration any more, so it is not changed. Serve it unchanged with "${shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', folder.dataDir)}", or name another folder with --data-dir.`,
   )
 }

@@ -1,12 +1,10 @@
-/**
- * The dashboard's socket, as a client of this machine sees it: frames in, and the one moment when it is over.
- */
+/** Connects to the dashboard socket of a host on this machine. */
 import { WebSocket } from 'undici'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
 
 export interface DashboardListener {
   onFrame(frame: DashboardFrame): void
-  /** Once; also when it never opened. */
+  /** Called once, also when the socket never opened. */
   onClosed(reason: string): void
 }
 
@@ -19,13 +17,13 @@ export function dialDashboard(url: string, token: string, listener: DashboardLis
     headers: { authorization: `Bearer ${token}` },
   })
   socket.addEventListener('message', ({ data }) => {
-    // Our own host's words; it checks what it sends.
+    // The host checks the frames that it sends.
     listener.onFrame(JSON.parse(String(data)) as DashboardFrame)
   })
-  // What went wrong is told by the close that follows.
+  // The close event that follows reports the error.
   socket.addEventListener('error', () => {})
   socket.addEventListener('close', ({ code, reason }) =>
-    listener.onClosed(reason === '' ? `the line was closed (${code})` : reason),
+    listener.onClosed(reason === '' ? `the connection was closed (${code})` : reason),
   )
   return { close: () => socket.close() }
 }

@@ -1,8 +1,8 @@
 /**
- * The example's host: `switchyard serve` in a process of its own, with its log in a file.
+ * Runs the example's host: `switchyard serve` in a child process, with its log in a file.
  *
- * It gets a process group of its own, so that Ctrl-C reaches it once, through us, and not a second time from the
- * terminal, which it could take for impatience. It holds a pipe to us, so that it never outlives us, however we end.
+ * The child has its own process group, so that Ctrl-C reaches it once, through this process; a second signal from the
+ * terminal would stop it immediately. The child's standard input is a pipe, so that the child ends with this process in any case.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants, fstatSync, ftruncateSync, openSync } from 'node:fs'
@@ -19,26 +19,26 @@ const LISTENING_MS_MAX = 20_000
 const POLL_MS = 25
 const STOP_MS_MAX = 8_000
 const ANSWER_MS_MAX = 10_000
-/** Between the end of its connections and its own. */
+/** How long the host's exit may follow the end of its connections. */
 const EXIT_WAIT_MS = 1_000
 const TAIL_BYTES = 4 * 1024
-/** Of all its earlier lives together. */
+/** The log of all starts together; a larger one is truncated. */
 const LOG_BYTES_MAX = 4 * 1024 * 1024
 
 export class ExampleHost {
   readonly #child: ChildProcess
   readonly #folder: ExampleFolder
-  /** Its exit code; a signal that ended it counts as 70. */
+  /** Resolves with the host's exit code; 70 when a signal ended it. */
   readonly ended: Promise<number>
   #launch: Launch | undefined
   #isEnded = false
-  /** Where its own lines begin in the log. */
+  /** The offset of this start's first line in the log. */
   readonly #logFrom: number
 
-  /** `program`: the switchyard command's file. */
+  /** @param program the file of the switchyard command */
   constructor(program: string, folder: ExampleFolder) {
     this.#folder = folder
-    // Added to, for another host may be at work here, and be writing to it.
+    // Append, because another host in the same folder may be writing to the file.
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW
     const log = openSync(folder.hostLog, flags, 0o600)
     if (fstatSync(log).size > LOG_BYTES_MAX) ftruncateSync(log)
@@ -56,7 +56,7 @@ export class ExampleHost {
     })
   }
 
-  /** Waits for its doors. Its own end before that is ours, with its own words. */
+  /** Waits for the listeners. Throws with the end of the log when the host ends before. */
   async waitForLaunch(): Promise<Launch> {
     const until = performance.now() + LISTENING_MS_MAX
     while (!this.#isEnded && performance.now() < until) {
@@ -70,7 +70,7 @@ export class ExampleHost {
     const code = this.#isEnded ? await this.ended : EXIT.broken
     throw new ExitError(
       code === 0 ? EXIT.broken : code,
-      `the host did not open its doors:\n${await this.readLogTail()}`,
+      `the host did not open its listeners:\n${await this.readLogTail()}`,
     )
   }
 
@@ -82,7 +82,7 @@ export class ExampleHost {
     return this.#request(`/api/runs/${encodeURIComponent(runId)}/events`) as Promise<readonly RunEvent[]>
   }
 
-  /** Why it is not to be reached. One that died says more, in its log, than whoever lost it. */
+  /** The error of an unreachable host: the end of its log when it has ended, `otherwise` when it is running. */
   async explainEnd(otherwise: string): Promise<ExitError> {
     const soon = pause(EXIT_WAIT_MS, undefined, { ref: false })
     const code = await Promise.race([this.ended, soon])
@@ -93,7 +93,7 @@ export class ExampleHost {
     )
   }
 
-  /** The last lines of its log. */
+  /** The last lines of the host's log. */
   async readLogTail(): Promise<string> {
     const file = await open(this.#folder.hostLog, 'r').catch(() => undefined)
     if (file === undefined) return ''
@@ -109,7 +109,7 @@ export class ExampleHost {
     }
   }
 
-  /** Asks it once, and waits; a host that does not end is ended. */
+  /** Stops the host, by force when it does not end in time. */
   async stop(): Promise<number> {
     if (!this.#isEnded) this.#child.kill('SIGTERM')
     const giveUp = new AbortController()
@@ -124,7 +124,7 @@ export class ExampleHost {
   }
 
   async #request(path: string): Promise<unknown> {
-    if (this.#launch === undefined) throw new Error('the host is asked before its doors are open')
+    if (this.#launch === undefined) throw new Error('a request was sent before the listeners are open')
     const { url, token } = this.#launch
     const asked = fetch(`${url}${path}`, {
       headers: { authorization: `Bearer ${token}` },
@@ -140,7 +140,7 @@ export class ExampleHost {
   }
 }
 
-/** Not there yet, half written, or left behind by an earlier host: all the same, look again. */
+/** Returns undefined when the launch file does not exist or is incomplete; the caller tries again. */
 async function readLaunch(dataDir: string): Promise<Launch | undefined> {
   try {
     return JSON.parse(await readFile(join(dataDir, 'launch.json'), 'utf8')) as Launch

@@ -1,7 +1,7 @@
 /**
- * What a person reads of the example's runs: a line when a run moves on, a paragraph when all is done.
+ * Formats the progress of the example's runs: a line for each change, a paragraph for each result.
  *
- * Pure: runs and events in, text out.
+ * All functions are pure: runs and events in, text out.
  */
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import { type Colors, removeControls } from './colors.ts'
@@ -21,20 +21,20 @@ export class ProgressOutput {
     this.#colors = colors
   }
 
-  /** Which tickets it is about. */
+  /** Sets the tickets whose runs are shown. */
   setTickets(identifiers: readonly string[]): void {
     this.#identifiers = identifiers
   }
 
-  /** The line to print, when there is news. */
+  /** Returns the line to print; undefined when nothing changed for a person. */
   onRunUpdate(run: Run, elapsedMs: number): string | undefined {
     const { identifier } = run.ticket
     if (!this.#identifiers.includes(identifier)) return undefined
     this.#runs.set(identifier, run)
-    const news = statusText(run, this.#colors)
-    if (this.#lastText.get(identifier) === news) return undefined
-    this.#lastText.set(identifier, news)
-    return `${formatSeconds(elapsedMs)}  ${this.#colors.bold(identifier.padEnd(8))}  ${news}`
+    const text = statusText(run, this.#colors)
+    if (this.#lastText.get(identifier) === text) return undefined
+    this.#lastText.set(identifier, text)
+    return `${formatSeconds(elapsedMs)}  ${this.#colors.bold(identifier.padEnd(8))}  ${text}`
   }
 
   isOver(): boolean {
@@ -42,12 +42,12 @@ export class ProgressOutput {
     return known.length > 0 && known.length === this.#identifiers.length && known.every(isOver)
   }
 
-  /** In the order of the tickets; those without a run are not there. */
+  /** The runs in the order of the tickets; tickets without a run are left out. */
   runs(): readonly Run[] {
     return this.#identifiers.flatMap((identifier) => this.#runs.get(identifier) ?? [])
   }
 
-  /** Where each stands, for a person who has waited in vain. */
+  /** The state of each ticket, for the message after a timeout. */
   describeState(): string {
     const lines = this.#identifiers.map((identifier) => {
       const run = this.#runs.get(identifier)
@@ -59,13 +59,13 @@ export class ProgressOutput {
 
 export const isPublished = (run: Run): boolean => run.status === 'completed' && run.prUrl !== undefined
 
-/** What a run came to, and what it changes. */
+/** The result of a run, and its changes. */
 export function describeResult(run: Run, diff: string, colors: Colors): string {
   const { ticket, result, prUrl = 'none' } = run
   const summary = result?.summary ?? ''
   return [
     colors.bold(`${ticket.identifier}  ${removeControls(ticket.title)}`),
-    ...(summary === '' ? [] : [`  said          ${toSingleLine(summary)}`]),
+    ...(summary === '' ? [] : [`  summary       ${toSingleLine(summary)}`]),
     `  cost          ${describeCost(run)}`,
     `  pull request  ${removeControls(prUrl)}`,
     ...(result === undefined || result.artifacts.length === 0
@@ -75,34 +75,34 @@ export function describeResult(run: Run, diff: string, colors: Colors): string {
   ].join('\n')
 }
 
-/** Why it did not come to a pull request, with the last things it said. */
+/** Why a run has no pull request, with the end of its log. */
 export function describeFailure(run: Run, events: readonly RunEvent[], colors: Colors): string {
   const why = run.error ?? (run.status === 'completed' ? 'no pull request was opened' : run.status)
-  const said = events.flatMap(eventTexts).slice(-LOG_LINES_MAX)
+  const texts = events.flatMap(eventTexts).slice(-LOG_LINES_MAX)
   return [
     colors.bad(`${run.ticket.identifier} ${run.status}: ${removeControls(why)}`),
-    ...(said.length === 0 ? [] : ['  the end of its log:']),
-    ...said.map((line) => colors.dim(`    ${line}`)),
+    ...(texts.length === 0 ? [] : ['  the end of its log:']),
+    ...texts.map((line) => colors.dim(`    ${line}`)),
   ].join('\n')
 }
 
-/** Tokens always; dollars when somebody says so. */
+/** The tokens, and the dollars when they are known. */
 export function describeCost({ costTotals }: Run): string {
-  if (costTotals === undefined) return 'nothing is known'
+  if (costTotals === undefined) return 'unknown'
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd, estimated } = costTotals
   const read = inputTokens + cacheReadTokens + cacheWriteTokens
   const dollars = costUsd === undefined ? '' : `, $${costUsd.toFixed(4)}${estimated ? ' (estimated)' : ''}`
   return `${read} tokens in, ${outputTokens} out${dollars}`
 }
 
-// ---- parts -------------------------------------------------------------------------------------------------------
+// ---- formatting -------------------------------------------------------------------------------------------------------
 
 const isOver = (run: Run): boolean => OVER.includes(run.status)
 
 function statusText(run: Run, colors: Colors): string {
   const { status, queueReason, error, prUrl } = run
   if (status === 'queued' && queueReason !== undefined) return `queued: ${toSingleLine(queueReason)}`
-  if (status === 'failed') return colors.bad(`failed: ${toSingleLine(error ?? 'nobody said why')}`)
+  if (status === 'failed') return colors.bad(`failed: ${toSingleLine(error ?? 'no reason was given')}`)
   if (status === 'completed' && prUrl !== undefined) return colors.good('completed, with a pull request')
   return status
 }
@@ -129,7 +129,7 @@ function colorDiffLine(line: string, colors: Colors): string {
   return line.startsWith('-') ? colors.bad(line) : line
 }
 
-/** Events that say something, a line each. */
+/** The texts of an event, as single lines. */
 function eventTexts(event: RunEvent): string[] {
   if (event.type === 'log') return [toSingleLine(event.text)]
   if (event.type === 'limit') return [toSingleLine(event.message)]
@@ -137,7 +137,7 @@ function eventTexts(event: RunEvent): string[] {
   return []
 }
 
-/** Of agents' many dialects, whatever looks like text in a message or a result. */
+/** The texts of an agent's message or result, in any of the agents' formats. */
 function agentTexts(message: Readonly<Record<string, unknown>>): string[] {
   const spoken: { content?: unknown } = Object(message.message)
   const blocks: readonly unknown[] = Array.isArray(spoken.content) ? spoken.content : []

@@ -1,7 +1,8 @@
 /**
- * The example's repository: a small program with tests, a short history, and a few mistakes for the agent to find.
+ * Creates the example's repository: a small program with tests, a short history, and some mistakes to fix.
  *
- * Made once, with real git, as a bare repository; authors and times are fixed, so everybody's has the same commits.
+ * The repository is created once, with real git, as a bare repository. Authors and times are fixed, so the commits are
+ * the same on every machine.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -59,7 +60,7 @@ const HISTORY: readonly { readonly message: string; readonly files: SampleFiles 
   },
 ]
 
-/** `folder` is the code host's. Nothing happens when the repository is there. */
+/** Creates the repository unless it exists. @param folder the folder of the local code host */
 export async function createSampleRepository(folder: string): Promise<void> {
   const bare = bareRepositoryPath(folder)
   if (await isThere(bare)) return
@@ -77,12 +78,12 @@ export async function createSampleRepository(folder: string): Promise<void> {
 
 export const bareRepositoryPath = (folder: string): string => join(folder, `${REMOTE}.git`)
 
-/** What a file holds on the branch that work starts from; undefined when it is not there. */
+/** The text of a file on the base branch; undefined when the file does not exist. */
 export function readBaseFile(folder: string, path: string): Promise<string | undefined> {
   return git(bareRepositoryPath(folder), ['show', `${BASE}:${path}`]).catch(() => undefined)
 }
 
-/** What a branch changes, as people read it. */
+/** The diff between the base branch and another branch. */
 export function diffOfBranch(folder: string, branch: string): Promise<string> {
   return git(bareRepositoryPath(folder), [
     'diff',
@@ -107,7 +108,7 @@ async function makeHistory(folder: string): Promise<void> {
   }
 }
 
-/** Without the person's own settings: hooks, signing and templates have no business here. */
+/** Runs git without the person's settings, so without their hooks, signing and templates. */
 async function git(cwd: string, args: readonly string[], at = FIRST_AT): Promise<string> {
   const date = new Date(at).toISOString()
   const { stdout } = await promisify(execFile)('git', [...args], {

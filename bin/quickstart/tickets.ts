@@ -1,9 +1,9 @@
 /**
- * The example's tickets, three at a time: a mistake to mend, a thing to add, a fact to remember.
+ * Creates the example's tickets, three at a time: fix a mistake, add a feature, write a note.
  *
- * Each says what a person would want, and carries a block that tells the scripted agent how. They work whatever became
- * of the earlier ones: a mistake that was mended on the base branch is not asked for again, and what is added has the
- * ticket's own name. Pure, but for asking what is on the base branch.
+ * Each ticket contains the wish of a person and a block with the script of the agent. New tickets work whatever happened
+ * to earlier ones: a mistake that is fixed on the base branch is not requested again, and added files carry the ticket's
+ * number. Reading the base branch is the only input or output of this file.
  */
 
 export interface ExampleTicket {
@@ -12,7 +12,7 @@ export interface ExampleTicket {
   readonly text: string
 }
 
-/** undefined: there is no such file. */
+/** Reads a file of the base branch; undefined: the file does not exist. */
 export type ReadBaseFile = (path: string) => Promise<string | undefined>
 
 export const PREFIX = 'GREET-'
@@ -50,7 +50,7 @@ const MISTAKES: readonly Mistake[] = [
   spellingMistake('Dutch', 'nl', 'Godendag', 'Goedendag'),
 ]
 
-/** The next three, after those of which these are the identifiers or file names. */
+/** The next three tickets. @param known identifiers or file names of the existing tickets */
 export async function nextTickets(known: readonly string[], onBase: ReadBaseFile): Promise<ExampleTicket[]> {
   const first = 1 + Math.max(0, ...known.map(numberOf))
   const round = Math.floor((first - 1) / TICKETS_PER_ROUND)
@@ -59,7 +59,7 @@ export async function nextTickets(known: readonly string[], onBase: ReadBaseFile
   return [mend, featureTicket(first + 1), noteTicket(first + 2)]
 }
 
-/** A file of the tickets' folder. */
+/** The text of a ticket's file. */
 export function ticketFile({ title, text }: ExampleTicket): string {
   return `---\ntitle: ${title}\nstate: ${READY_STATE}\npriority: 3\nlabels: [example]\n---\n${text}`
 }
@@ -68,7 +68,7 @@ function numberOf(name: string): number {
   return Number(new RegExp(`^${PREFIX}(\\d{1,9})(\\.md)?$`).exec(name)?.[1] ?? 0)
 }
 
-/** Another one each round, of those that are still to be found. */
+/** Another mistake in each round, out of those that are not fixed yet. */
 async function chooseMistake(round: number, onBase: ReadBaseFile): Promise<Mistake | undefined> {
   const there = await Promise.all(
     MISTAKES.map(async (mistake) => ((await onBase(mistake.path)) ?? '').includes(mistake.before)),

@@ -392,7 +392,7 @@ test('a line that never comes back ends it, after a bounded number of tries', as
     after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
   }
   const note = (text: string) => void notes.push(text)
-  const message = expect.stringContaining('the line to the host is gone')
+  const message = expect.stringContaining('the connection to the host was lost')
   const end = await stayAttached(partsAt(() => findHost(host.dataDir, {}), { clock: quick, note }))
   expect(end).toEqual({ is: 'unreachable', message })
   expect(host.views).toHaveLength(9)
@@ -411,7 +411,10 @@ describe('a line that is refused', () => {
     const host = await terminalHost()
     host.refusal = reply
     const notes: string[] = []
-    const find = async () => ({ ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) })
+    const find = async () => ({
+      ...at(host.url),
+      ...(isNamed === undefined ? {} : { isFromEnvironment: isNamed }),
+    })
     const note = (text: string) => void notes.push(text)
     const end = await stayAttached(partsAt(find, { clock: quick, note, ...changes }))
     return { host, end, notes }
@@ -435,7 +438,7 @@ describe('a line that is refused', () => {
     const file = await refused(reply)
     expect(file.end).toEqual({
       is: 'refused',
-      message: expect.stringMatching(/does not take the token of this test; .*--data-dir/),
+      message: expect.stringMatching(/does not accept the token of this test; .*--data-dir/),
     })
     const named = await refused(reply, {}, true)
     expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
@@ -446,7 +449,7 @@ describe('a line that is refused', () => {
     const { url } = await openTestDoors()
     const token = TOKEN.replace(/./g, 'x')
     const wrong = await stayAttached(partsAt(async () => ({ ...at(url), token })))
-    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not take the token') })
+    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not accept the token') })
     expect(JSON.stringify(wrong)).not.toContain(token)
     const astray = await stayAttached(partsAt(async () => at(`${url}/elsewhere`)))
     expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })
@@ -457,7 +460,7 @@ describe('a line that is refused', () => {
       const { end } = await refused(replyOf(302, body))
       expect(end).toEqual({
         is: 'refused',
-        message: expect.stringContaining('answered 302, and not as a host'),
+        message: expect.stringContaining('answered 302 in a form that a host does not use'),
       })
     }
   })
@@ -465,7 +468,7 @@ describe('a line that is refused', () => {
   test.each([429, 503, 502])('with %i is dialled again, so often and no more', async (status) => {
     const { host, end, notes } = await refused(replyOf(status, sentence('too many terminals are open')))
     expect(end).toEqual({ is: 'unreachable', message: 'too many terminals are open' })
-    expect([host.refused, notes]).toEqual([9, ['too many terminals are open; dialling again']])
+    expect([host.refused, notes]).toEqual([9, ['too many terminals are open; connecting again']])
   })
 
   test('may be let in a moment later', async () => {
@@ -509,7 +512,7 @@ describe('a line that is refused', () => {
     }
     const find = async () => {
       if (host.refused >= 2) host.refusal = undefined
-      return { ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) }
+      return { ...at(host.url), ...(isNamed === undefined ? {} : { isFromEnvironment: isNamed }) }
     }
     expect(await stayAttached(partsAt(find, { clock: quick }))).toMatchObject({ is })
     expect(host.refused).toBe(is === 'exited' ? 2 : 1)
@@ -524,7 +527,7 @@ test('a line that cannot be dialled says why', async () => {
     leave.abort()
   }
   await stayAttached(partsAt(async () => at(NOWHERE.replace(':9', ':1')), { note, leave: leave.signal }))
-  expect(notes).toEqual([expect.stringMatching(/gone \(.+\); dialling again/)])
+  expect(notes).toEqual([expect.stringMatching(/lost \(.+\); connecting again/)])
   const refusing = createServer().listen(0, '127.0.0.1')
   await until('a port', () => refusing.listening)
   const { port } = refusing.address() as AddressInfo
@@ -609,7 +612,7 @@ describe('what is passed on', () => {
     // The session has ended, and no picture comes any more.
     for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
     await takeAll()
-    expect(notes.map((note) => note.includes('follows anew'))).toEqual([true, false])
+    expect(notes.map((note) => note.includes('follows again'))).toEqual([true, false])
   })
 
   test('to nobody any more is done at once', async () => {

@@ -185,7 +185,7 @@ describe('the end', () => {
     second.print('again>')
     await until('the picture', () => person.text().includes('again>'))
     expect(settings()).toBe(lent)
-    expect(person.text()).not.toContain('dialling again')
+    expect(person.text()).not.toContain('connecting again')
     person.type(DETACH)
     await expectGivenBack(person, 0)
   })
@@ -215,7 +215,7 @@ describe('the end', () => {
     const person = personAt(here(host))
     await expectGivenBack(person, 1)
     expect(person.text()).toContain('switchyard: the Host header must name a loopback address')
-    expect([person.text().includes('dialling again'), host.refused]).toEqual([false, 1])
+    expect([person.text().includes('connecting again'), host.refused]).toEqual([false, 1])
   })
 })
 
@@ -225,7 +225,7 @@ describe('a line that breaks', () => {
     const { person, view } = await attached(host)
     view.print(ALL_ON)
     view.cut()
-    await until('the notice', () => person.text().includes('dialling again'))
+    await until('the notice', () => person.text().includes('connecting again'))
     person.type('meanwhile')
     const second = await lineOf(host, 2)
     second.print('\x1bcagain> ')
@@ -257,7 +257,7 @@ describe('a line that breaks', () => {
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
     view.cut()
-    await until('the notice', () => person.text().includes('dialling again'))
+    await until('the notice', () => person.text().includes('connecting again'))
     person.type(DETACH)
     await expectGivenBack(person, 0)
     expect(person.text()).toContain('could not be released')
@@ -271,7 +271,7 @@ describe('leaving', () => {
     host.isMute = true
     person.type(DETACH)
     await expectGivenBack(person, 0)
-    expect(person.text()).toContain('could not be released, and ends by itself')
+    expect(person.text()).toContain('could not be released and closes by itself')
   })
 
   test('gives the terminal back before it asks for the release, and can be interrupted there', async () => {
@@ -289,7 +289,7 @@ describe('leaving', () => {
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
     view.cut()
-    await until('the notice', () => person.text().includes('dialling again'))
+    await until('the notice', () => person.text().includes('connecting again'))
     person.type(`${'a pasted line\r'.repeat(50_000)}${DETACH}`)
     await expectGivenBack(person, 0)
     expect(person.text()).toContain('switchyard: detached')
@@ -321,7 +321,7 @@ describe('before it begins', () => {
   })
 
   test.each([
-    [['attach', 'r1', '--no-tty', '--detach-keys', 'd'], 2, 'the first must be one with ctrl-'],
+    [['attach', 'r1', '--no-tty', '--detach-keys', 'd'], 2, 'the first key must have ctrl-'],
     [['attach', '..', '--no-tty'], 2, 'ID: must be the id of a run'],
     [['attach', '--no-tty'], 2, 'missing required argument'],
   ])('%j is wrong use', async (args, code, sentence) => {
@@ -348,7 +348,7 @@ describe('before it begins', () => {
     const secret = 'another-token-0123456789abcdefghijklmnop'
     const wrong = await at(host.url, secret)
     expect(wrong.code).toBe(1)
-    expect(wrong.err).toContain('does not take the token of SWITCHYARD_TOKEN')
+    expect(wrong.err).toContain('does not accept the token of SWITCHYARD_TOKEN')
     const away = await at('http://example.com:4400', secret)
     expect(away).toEqual({ code: 2, err: expect.stringContaining('without encryption') })
     expect(`${wrong.err}${away.err}`).not.toContain(secret)

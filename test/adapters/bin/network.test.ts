@@ -37,17 +37,17 @@ describe('the way out of this network', () => {
     [
       'one for encrypted lines',
       { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'a,b' },
-      { http: '', https: 'http://p:1', except: 'a,b' },
+      { http: '', https: 'http://p:1', noProxy: 'a,b' },
     ],
     [
       'small letters before large ones',
       { https_proxy: 'http://small:1', HTTPS_PROXY: 'http://large:1' },
-      { http: '', https: 'http://small:1', except: '' },
+      { http: '', https: 'http://small:1', noProxy: '' },
     ],
     [
       'one for all',
       { all_proxy: 'http://p:1', no_proxy: 'a' },
-      { http: 'http://p:1', https: 'http://p:1', except: 'a' },
+      { http: 'http://p:1', https: 'http://p:1', noProxy: 'a' },
     ],
   ])('%s', (_what, env, way) => {
     expect(readProxies(env)).toEqual({ ok: true, value: way })

@@ -140,7 +140,7 @@ describe('the folder', () => {
   })
 
   test.each([
-    ['another tracker', '{"tracker": {"driver": "linear"}}', 'is no longer that of the example'],
+    ['another tracker', '{"tracker": {"driver": "linear"}}', 'is not the example'],
     ['nonsense', '{', 'does not validate'],
   ])('with %s it is left alone', async (_, text, says) => {
     const place = exampleFolder(tempFolder())
@@ -238,7 +238,7 @@ describe('what a person reads', () => {
     expect(describeResult(runOf('GREET-1', done), diff, plain)).toBe(
       [
         'GREET-1  Mend the gate',
-        '  said          Mended. All of it.',
+        '  summary       Mended. All of it.',
         '  cost          111 tokens in, 5 out, $0.0032 (estimated)',
         '  pull request  file:///code/acme/greeter.pulls/1.json',
         '  artifacts     r.md',
