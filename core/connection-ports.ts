@@ -15,7 +15,7 @@ export interface ViewSender {
   close(code: number, reason: string): void
 }
 
-/** What the socket of a terminal view reports. Never throws. */
+/** Receives the reports of a terminal view's socket. No method throws. */
 export interface ViewReceiver {
   onInput(data: string): void
   onResize(cols: number, rows: number): void
@@ -32,9 +32,9 @@ export interface WorkerSender {
   close(code: number, reason: string): void
 }
 
-/** What the socket of a worker reports. */
+/** Receives the reports of a worker's socket. */
 export interface WorkerReceiver {
-  /** One text frame of at most `frameBytesMax` bytes. Never throws. */
+  /** Called for each text frame of at most `frameBytesMax` bytes. Never throws. */
   onText(text: string): void
   /** A frame that is too long or not text. The connection is rejected as malformed. */
   onUnreadable(reason: string): void

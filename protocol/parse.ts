@@ -46,17 +46,17 @@ export function isSafeJson(value: unknown, keysMax = JSON_KEYS_MAX): boolean {
 }
 
 /** Counts the keys of a value; infinity when it contains something that is refused. */
-function countKeys(nest: object, depth: number): number {
+function countKeys(container: object, depth: number): number {
   if (depth > JSON_DEPTH_MAX) return Number.POSITIVE_INFINITY
   let keys = 0
-  if (Array.isArray(nest)) {
-    for (let index = 0; index < nest.length; index++) keys += countKeysWithin(nest[index], depth)
+  if (Array.isArray(container)) {
+    for (let index = 0; index < container.length; index++) keys += countKeysWithin(container[index], depth)
     return keys
   }
   // Parsed objects inherit no enumerable key, so no list of own keys is needed.
-  for (const key in nest) {
+  for (const key in container) {
     if (JSON_KEYS_REFUSED.includes(key)) return Number.POSITIVE_INFINITY
-    keys += 1 + countKeysWithin(Reflect.get(nest, key), depth)
+    keys += 1 + countKeysWithin(Reflect.get(container, key), depth)
   }
   return keys
 }
@@ -77,19 +77,20 @@ function findUnsafe(root: unknown, keysMax: number): string | undefined {
   const waiting: Container[] = []
   push(waiting, root, '', undefined)
   let keys = 0
-  for (let nest = waiting.pop(); nest !== undefined; nest = waiting.pop()) {
-    if (nest.depth > JSON_DEPTH_MAX)
-      return problemAt(pathOf(nest), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
-    if (Array.isArray(nest.value)) {
-      for (let index = 0; index < nest.value.length; index++) push(waiting, nest.value[index], index, nest)
+  for (let container = waiting.pop(); container !== undefined; container = waiting.pop()) {
+    if (container.depth > JSON_DEPTH_MAX)
+      return problemAt(pathOf(container), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
+    if (Array.isArray(container.value)) {
+      for (let index = 0; index < container.value.length; index++)
+        push(waiting, container.value[index], index, container)
       continue
     }
-    for (const [key, inner] of Object.entries(nest.value)) {
+    for (const [key, inner] of Object.entries(container.value)) {
       keys += 1
       if (keys > keysMax) return problemAt([], `has more than ${keysMax} keys`)
       if (JSON_KEYS_REFUSED.includes(key))
-        return problemAt([...pathOf(nest), key], 'is a key that is never accepted')
-      push(waiting, inner, key, nest)
+        return problemAt([...pathOf(container), key], 'is a key that is never accepted')
+      push(waiting, inner, key, container)
     }
   }
   return undefined
@@ -105,10 +106,14 @@ function push(
   waiting.push({ value, depth: (parent?.depth ?? 0) + 1, key, parent })
 }
 
-function pathOf(nest: Container): string[] {
+function pathOf(container: Container): string[] {
   const path: string[] = []
-  for (let one: Container | undefined = nest; one?.parent !== undefined; one = one.parent)
-    path.unshift(String(one.key))
+  for (
+    let current: Container | undefined = container;
+    current?.parent !== undefined;
+    current = current.parent
+  )
+    path.unshift(String(current.key))
   return path
 }
 

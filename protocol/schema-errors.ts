@@ -267,7 +267,7 @@ function isOfType(type: string, value: unknown): boolean {
 }
 
 function describeAllowed(allowed: readonly unknown[]): string {
-  const words = allowed.map((one) => JSON.stringify(one))
+  const words = allowed.map((value) => JSON.stringify(value))
   return words.length === 1 ? `${words[0]}` : `one of ${words.join(', ')}`
 }
 

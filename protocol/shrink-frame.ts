@@ -37,7 +37,7 @@ function applyListBounds(schema: Shape, key: string, list: unknown[]): void {
 
 /** Returns the branch of a union that has the value's type. */
 function matchingBranch(schema: Shape, value: Tree): Shape {
-  return schema.anyOf?.find((one) => one.properties?.type?.const === value.type) ?? schema
+  return schema.anyOf?.find((branch) => branch.properties?.type?.const === value.type) ?? schema
 }
 
 // ---- limits of the frame -------------------------------------------------------------------------------------------

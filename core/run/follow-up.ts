@@ -136,10 +136,10 @@ export function trimDiscussion(
   const remarks = [
     ...pull.threads.map((thread): Remark => ({ is: 'thread', ...shortenThread(thread) })),
     ...pull.reviews.map(
-      (one): Remark => ({ is: 'review', at: one.submittedAt, item: shortenBody(one), omitted: 0 }),
+      (review): Remark => ({ is: 'review', at: review.submittedAt, item: shortenBody(review), omitted: 0 }),
     ),
     ...pull.comments.map(
-      (one): Remark => ({ is: 'comment', at: one.createdAt, item: shortenBody(one), omitted: 0 }),
+      (comment): Remark => ({ is: 'comment', at: comment.createdAt, item: shortenBody(comment), omitted: 0 }),
     ),
   ]
   const kept = selectNewest(remarks, bytesMax)

@@ -36,7 +36,7 @@ test(
 )
 
 test(
-  `killed ${CYCLES} times while events come and move to their files (SEED=${seed})`,
+  `killed ${CYCLES} times while events are written and flushed (SEED=${seed})`,
   async () => {
     const random = new Random(seed + 1)
     const dataDir = tempFolder()

@@ -105,7 +105,7 @@ test('drafts of a crash are removed', async () => {
 })
 
 test(
-  `killed ${CYCLES} times while frames come and go (SEED=${seed})`,
+  `killed ${CYCLES} times while frames are added and deleted (SEED=${seed})`,
   async () => {
     const random = new Random(seed)
     const dataDir = tempFolder()

@@ -140,7 +140,7 @@ test('a run is placed exactly when some worker has no obstacle; the order of wor
   fc.assert(
     fc.property(anyWant, anyWorkers, (wanted, workers) => {
       const found = placeRun(wanted, workers, NOW)
-      const able = workers.filter((one) => exclusionReason(one, wanted, NOW) === undefined)
+      const able = workers.filter((worker) => exclusionReason(worker, wanted, NOW) === undefined)
       expect(found.is === 'placed').toBe(able.length > 0 && wanted.waitingFor === undefined)
       const chosen = able.find(({ id }) => found.is === 'placed' && id === found.worker)
       if (found.is === 'placed') expect(chosen).toMatchObject({ online: true, state: 'active' })

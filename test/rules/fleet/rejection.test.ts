@@ -62,7 +62,10 @@ test('a hold has three causes and an end, and dropping irrelevant refusals chang
       if (end !== undefined) {
         const cause = end - WORKER_HOLD_MS
         const together = history.filter(
-          (one) => one.class !== 'busy' && one.at <= cause && one.at >= cause - WORKER_HOLD_WINDOW_MS,
+          (rejection) =>
+            rejection.class !== 'busy' &&
+            rejection.at <= cause &&
+            rejection.at >= cause - WORKER_HOLD_WINDOW_MS,
         )
         expect(together.length).toBeGreaterThanOrEqual(WORKER_HOLD_REJECTIONS)
         expect(end).toBeGreaterThan(NOW)

@@ -300,16 +300,16 @@ test('the host receives every frame that must arrive, once and in order, and lea
         if (rewind || cursor < durable.mark) cursor = durable.mark
       }
 
-      for (const one of steps) {
-        if (one.do === 'stamp') stamp({ as: one.as as 'may' | 'must' })
-        else if (one.do === 'part') {
-          const number = parts.get(one.name) ?? 0
-          parts.set(one.name, one.final ? 0 : number + 1)
-          stamp(part(one.name, number, one.final))
-        } else if (one.do === 'save') disk.save(outbox)
-        else if (one.do === 'send') send(one.count)
-        else if (one.do === 'ack') acknowledge(one.rewind)
-        else if (one.do === 'lose the line') cursor = durable.mark
+      for (const step of steps) {
+        if (step.do === 'stamp') stamp({ as: step.as as 'may' | 'must' })
+        else if (step.do === 'part') {
+          const number = parts.get(step.name) ?? 0
+          parts.set(step.name, step.final ? 0 : number + 1)
+          stamp(part(step.name, number, step.final))
+        } else if (step.do === 'save') disk.save(outbox)
+        else if (step.do === 'send') send(step.count)
+        else if (step.do === 'ack') acknowledge(step.rewind)
+        else if (step.do === 'lose the line') cursor = durable.mark
         else {
           outbox = disk.open({ framesMax })
           for (const seq of [...owed.keys()]) if (seq > outbox.lastSeq) owed.delete(seq)

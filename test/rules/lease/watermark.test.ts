@@ -104,7 +104,7 @@ function apply(at: LeaseWatermark, report: Report): LeaseWatermark {
 const numbersIn = (lost: LeaseWatermark['lost']): number[] =>
   lost.flatMap(([from, to]) => Array.from({ length: to - from + 1 }, (_, at) => from + at))
 
-test(`whatever comes in whatever order, the ledger knows what a table of all numbers would (${RUNS} orders)`, () => {
+test(`for any order of reports, the watermark agrees with a table of all numbers (${RUNS} orders)`, () => {
   fc.assert(
     fc.property(fc.array(anyReport, { maxLength: 120 }), (all) => {
       const naive = new Naive()

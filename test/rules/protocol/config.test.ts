@@ -61,13 +61,13 @@ describe('defaults', () => {
 
   test('are never shared: neither the argument nor a result affects another', () => {
     const stored = Object.freeze({ repos: Object.freeze({ a: Object.freeze({ remote: 'a/b' }) }) })
-    const one = completeConfig(stored)
+    const first = completeConfig(stored)
     const two = completeConfig(stored)
-    if (!one.ok || !two.ok) throw new Error('refused')
-    one.value.effective.tracker.eligible.states.push('Later')
-    one.value.effective.repos.b = { remote: 'b/c' }
+    if (!first.ok || !two.ok) throw new Error('refused')
+    first.value.effective.tracker.eligible.states.push('Later')
+    first.value.effective.repos.b = { remote: 'b/c' }
     expect(two.value).toEqual({ stored, effective: { ...configDefaults, repos: stored.repos } })
-    expect(one.value.stored).toEqual(stored)
+    expect(first.value.stored).toEqual(stored)
     expect(effective({})).toEqual(configDefaults)
   })
 })

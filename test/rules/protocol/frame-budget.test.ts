@@ -245,7 +245,8 @@ describe('usage snapshots', () => {
       sha256: createHash('sha256').update(usageText(entries)).digest('hex'),
     },
   })
-  const sums = (entries: readonly UsageEntry[]) => entries.reduce((sum, one) => sum + one.cacheReadTokens, 0)
+  const sums = (entries: readonly UsageEntry[]) =>
+    entries.reduce((sum, entry) => sum + entry.cacheReadTokens, 0)
 
   test('a snapshot that fits stays unchanged; a longer one is packed and unpacks to the same entries', () => {
     for (const count of [10, 4_000, 12_000, 17_000]) {

@@ -88,7 +88,7 @@ describe('operations', () => {
 
   test('are exactly the routes', () => {
     const listed = Object.values(node('paths')).flatMap((methods) =>
-      Object.values(Object(methods)).map((one) => Object(one).operationId),
+      Object.values(Object(methods)).map((operation) => Object(operation).operationId),
     )
     expect(listed.sort()).toEqual(rows.map(([name]) => name).sort())
   })
@@ -106,7 +106,7 @@ describe('operations', () => {
       required: true,
     }))
     expect(operation.parameters ?? []).toEqual(
-      expect.arrayContaining(placed.map((one) => expect.objectContaining(one))),
+      expect.arrayContaining(placed.map((entry) => expect.objectContaining(entry))),
     )
     expect(operation.requestBody === undefined).toBe(route.body === undefined)
     expect(operation['x-frames'] === undefined).toBe(route.socket === undefined)

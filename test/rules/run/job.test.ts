@@ -230,13 +230,13 @@ describe('branches', () => {
       'Eng-12',
       'eng 12',
     ]
-    const kept = alike.map((one) => branch(one))
+    const kept = alike.map((identifier) => branch(identifier))
     expect(new Set(kept).size).toBe(alike.length)
     // This holds even when an identifier looks like the hashed slug of another one.
     expect(branch(branch('fix bug').replace('switchyard/', ''))).not.toBe(branch('fix bug'))
     expect(
       new Set(
-        ['課題-1', '問題-1', '課', '題', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((one) => branch(one)),
+        ['課題-1', '問題-1', '課', '題', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((name) => branch(name)),
       ).size,
     ).toBe(6)
   })
@@ -247,8 +247,8 @@ describe('branches', () => {
     })
     const identifier = words.map((parts) => parts.join(''))
     fc.assert(
-      fc.property(identifier, identifier, (one, another) => {
-        expect(branch(one) === branch(another)).toBe(one === another)
+      fc.property(identifier, identifier, (first, second) => {
+        expect(branch(first) === branch(second)).toBe(first === second)
       }),
       { numRuns: 2_000 },
     )

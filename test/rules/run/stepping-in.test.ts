@@ -150,11 +150,11 @@ describe('the cost of a session', () => {
   })
 
   test('is an entry of the run that is replaced in place', () => {
-    const one = sessionCost([sessionCostPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
-    const more = { ...one, costUsd: 2 }
-    const earlier = { ...one, label: 'run' }
-    const run = addSessionCost({ ...ended, costs: [earlier] }, one)
-    const followedUp = { ...run, costs: [...run.costs, { ...one, label: 'follow-up 1' }] }
+    const cost = sessionCost([sessionCostPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
+    const more = { ...cost, costUsd: 2 }
+    const earlier = { ...cost, label: 'run' }
+    const run = addSessionCost({ ...ended, costs: [earlier] }, cost)
+    const followedUp = { ...run, costs: [...run.costs, { ...cost, label: 'follow-up 1' }] }
     const again = addSessionCost(followedUp, more)
     expect(again.costs.map(({ label, costUsd }) => `${label} ${costUsd}`)).toEqual([
       'run 1',

@@ -53,8 +53,8 @@ test('the order is total: antisymmetric and transitive', () => {
 
 test('the queue does not depend on the order of the tracker’s listing', () => {
   const tickets = fc.uniqueArray(anyTicket, { selector: ({ id }) => id, maxLength: 12 })
-  const shuffled = tickets.chain((one) =>
-    fc.tuple(fc.constant(one), fc.shuffledSubarray(one, { minLength: one.length })),
+  const shuffled = tickets.chain((queue) =>
+    fc.tuple(fc.constant(queue), fc.shuffledSubarray(queue, { minLength: queue.length })),
   )
   fc.assert(
     fc.property(shuffled, ([first, second]) => {

@@ -85,15 +85,15 @@ test('in any order of polls and run ends, each change of state starts one run', 
       let memory = observeTicket(undefined, todo, at(1))
       let finishedAt: string | undefined
       let hasChanged = true
-      steps.forEach((one, n) => {
+      steps.forEach((step, n) => {
         const now = at(n + 2)
-        if (one === 'finish') {
+        if (step === 'finish') {
           finishedAt = now
           hasChanged = false
           return
         }
-        hasChanged ||= one.state !== memory.state
-        memory = observeTicket(memory, inState(one.state), now)
+        hasChanged ||= step.state !== memory.state
+        memory = observeTicket(memory, inState(step.state), now)
         expect(wants(memory, finishedAt)).toBe(hasChanged)
       })
     }),

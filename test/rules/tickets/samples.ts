@@ -26,4 +26,4 @@ export const tracked = (odd: Partial<Ticket> = {}, closed = false): TrackedTicke
 })
 
 export const byId = (...tickets: readonly TrackedTicket[]): ReadonlyMap<string, TrackedTicket> =>
-  new Map(tickets.map((one) => [one.ticket.id, one]))
+  new Map(tickets.map((tracked) => [tracked.ticket.id, tracked]))
