@@ -1,6 +1,6 @@
 /**
- * The agents' own programs in our sandbox, by our own drivers, from a checkout to a pull request: what the drivers and
- * the listeners were written from is asked of the real thing again.
+ * The real agent programs in our sandbox with our drivers, from a checkout to a pull request. The tests check that the
+ * programs still behave as the drivers and listeners expect.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
@@ -17,7 +17,7 @@ import { PLANTED } from './surroundings.ts'
 
 type Credential = NonNullable<RunCredentials['agent']>
 
-/** What differs between the two; everything else is asked of both. */
+/** The differences between the two agents; all other expectations hold for both. */
 interface Kind {
   readonly provider: 'agentA' | 'agentB'
   readonly model: string
@@ -31,7 +31,7 @@ interface Kind {
   }
   readonly key: Credential
   readonly keyOf: (asked: Asked) => unknown
-  /** What one reply costs, by the price of the model. */
+  /** The price of one reply, in dollars. */
   readonly replyUsd: number
   readonly replyTokens: {
     readonly input: number
@@ -39,7 +39,7 @@ interface Kind {
     readonly read: number
     readonly write: number
   }
-  /** The figure is the vendor's own, not worked out by us. */
+  /** Whether the cost is reported by the agent instead of estimated by the driver. */
   readonly billed: boolean
   readonly refusedKey: RegExp
 }
@@ -71,7 +71,7 @@ const kinds: readonly Kind[] = [
   },
 ]
 
-/** Planted in the worker's own environment, and in no way an agent's to have. */
+/** Secrets in the worker's own environment that no agent may see. */
 const NOT_FOR_AGENTS = ['ANTHROPIC_AUTH_TOKEN', 'OPENAI_API_KEY', 'GH_TOKEN']
 
 let rig: Rig
@@ -96,12 +96,12 @@ function jobOf({ provider, model, key }: Kind, { port }: ModelApi, credential = 
   return rig.job({ port, agent, credential, description: 'Say hello to everybody, in a file.' })
 }
 
-// ---- what both do ------------------------------------------------------------------------------------------------
+// ---- both agents -------------------------------------------------------------------------------------------------
 
 describe.each(kinds)('$provider', (kind) => {
   const { says, runs, isAtLimit, refusesTheKey, goesOnForever } = kind.replies
 
-  test('carries out a whole run: what the model had written is in the pull request', async () => {
+  test('completes a run: the model’s change is in the pull request', async () => {
     const look = [
       'printf "Hello, everybody\\n" > hello.txt',
       'env | cut -d= -f1 | sed s/^/has:/',
@@ -127,16 +127,16 @@ describe.each(kinds)('$provider', (kind) => {
     const questions = JSON.stringify(models.asked.map(({ body }) => body))
     expect(questions).toContain('Say hello to everybody, in a file.')
     expect(questions).toContain('House rule: greet politely.')
-    // What the command printed went back to the model.
+    // The model received the command's output.
     expect(questions).toContain('has:SWITCHYARD_ARTIFACTS')
     for (const name of NOT_FOR_AGENTS) expect(questions).not.toContain(`has:${name}`)
-    // So did the key, and where people read along it is blotted out.
+    // The model received the key as well; in the reports for people it is redacted.
     expect(questions).toContain(kind.key.value)
     expect(JSON.stringify(done.reports)).toContain('***')
     expectPrivate(kind, done)
   })
 
-  test('a usage limit fails the run, and says until when', async () => {
+  test('a usage limit fails the run and says when it ends', async () => {
     const resetsAt = new Date(Math.floor(Date.now() / 60_000) * 60_000 + 3_600_000)
     const models = await answering(kind, isAtLimit(resetsAt))
     const credential: Credential =
@@ -154,7 +154,7 @@ describe.each(kinds)('$provider', (kind) => {
     expectPrivate(kind, done, credential)
   })
 
-  test('a cancel ends it soon, with everything it had started, and what it has spent is known', async () => {
+  test('a cancel ends the agent and its processes soon, and its usage is known', async () => {
     const mark = `4815${kind.provider === 'agentA' ? '1' : '2'}`
     const models = await answering(
       kind,
@@ -180,7 +180,7 @@ describe.each(kinds)('$provider', (kind) => {
     expectPrivate(kind, done)
   })
 
-  test('a bad key fails the run with a sentence that says so, and without the key', async () => {
+  test('an invalid key fails the run with a message that does not contain the key', async () => {
     const models = await answering(kind, refusesTheKey)
     const done = await rig.execute(jobOf(kind, models))
 
@@ -192,9 +192,9 @@ describe.each(kinds)('$provider', (kind) => {
   })
 })
 
-// ---- what agentA does besides ------------------------------------------------------------------------------------
+// ---- only one of the agents --------------------------------------------------------------------------------------
 
-test('agentA goes on in its session, on the retained home', async () => {
+test('agentA resumes its session in the retained home', async () => {
   const [kind] = kinds as readonly [Kind]
   const models = await answering(
     kind,
@@ -219,7 +219,7 @@ test('agentA goes on in its session, on the retained home', async () => {
   })
 })
 
-test('a person goes on in the session of agentA, asked nothing first, and leaves no key behind', async () => {
+test('a person resumes the session of agentA without a setup dialog, and no key is left', async () => {
   const [kind] = kinds as readonly [Kind]
   const models = await answering(
     kind,
@@ -230,7 +230,7 @@ test('a person goes on in the session of agentA, asked nothing first, and leaves
   const first = await rig.execute(job)
 
   const person = await rig.attend(job)
-  // Words are drawn one by one, wherever the cursor has to go for them.
+  // The program draws each word separately and moves the cursor in between.
   await person.sees('heron.', 20_000)
   await person.sees('bypass permissions on', 20_000)
   person.session.input('And now?')
@@ -247,7 +247,7 @@ test('a person goes on in the session of agentA, asked nothing first, and leaves
   expect(models.asked.map(kind.keyOf)).toEqual([kind.key.value, kind.key.value])
 }, 60_000)
 
-test("agentB works with a plan's login, which is on no disk afterwards", async () => {
+test('agentB works with the login of a plan, which is on no disk afterwards', async () => {
   const [, kind] = kinds as readonly [Kind, Kind]
   const models = await answering(kind, kind.replies.says('Done.'))
   const access = token({ exp: Math.floor(Date.now() / 1000) + 86_400 })
@@ -259,13 +259,13 @@ test("agentB works with a plan's login, which is on no disk afterwards", async (
   expect(models.asked.map(({ headers }) => [headers.authorization, headers['chatgpt-account-id']])).toEqual([
     [`Bearer ${access}`, 'account-of-a-person'],
   ])
-  // A plan's models are there as well, so that it is asked about the plan is no surprise.
+  // The program also asks for the models of the plan.
   expectPrivate(kind, done, { kind: 'login', value: access }, 'chatgpt.com')
   expect(rig.kept(job, access)).toEqual([])
   expect(rig.kept(job, 'Say hello to everybody')).not.toEqual([])
 })
 
-/** As its owner's own program keeps it. */
+/** The login file as the agent's own program stores it. */
 function planLogin(access: string): string {
   const id = token({
     email: 'person@example.org',
@@ -290,7 +290,7 @@ function token(claims: object): string {
   return `${part({ alg: 'RS256' })}.${part(claims)}.${part({ signature: 'none' })}`
 }
 
-// ---- what is expected of every run -------------------------------------------------------------------------------
+// ---- expectations for every run ----------------------------------------------------------------------------------
 
 function eventsOf<T extends ReportedEvent['type']>({ reports }: Pick<Executed, 'reports'>, type: T) {
   return reports.flatMap((one) =>
@@ -331,7 +331,7 @@ function expectSession({ provider }: Kind, { outcome, progress }: Executed): voi
   expect(outcome.agentSessionId).toBe(ids[0])
 }
 
-/** The key is where it has to be and nowhere else, the worker's own things are nowhere, and nobody else was called. */
+/** The key is only where it must be, the worker's secrets are nowhere, and no other host was contacted. */
 function expectPrivate(
   kind: Kind,
   { outcome, reports }: Executed,
@@ -356,7 +356,7 @@ function egressLines(one: ExecutionReport): string[] {
   return one.event.text.split('\n').filter((line) => line.startsWith('egress: '))
 }
 
-/** On this machine, as seen from outside. */
+/** The processes of this machine, as seen from outside the sandbox. */
 function running(mark: string): boolean {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -1,13 +1,13 @@
 /**
- * An authority of our own and a certificate of it for one host name, made anew for each test run and worth nothing
- * anywhere else. Two, because a careful client refuses an authority that serves by itself.
+ * Creates a certificate authority and a certificate for one host name, new for each test run. The authority does not
+ * serve itself, because strict clients refuse a server certificate that is also an authority.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface Certificate {
-  /** What a client must be told to trust. */
+  /** The authority's certificate, which clients must trust. */
   readonly authority: string
   readonly cert: string
   readonly key: string

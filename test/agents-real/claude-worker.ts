@@ -1,6 +1,6 @@
 /**
- * agentA's own program on the PATH of a worker that is a process of its own: told where the models are and whom to
- * trust there, and started with whatever the worker gives it.
+ * Puts a wrapper of agentA's real program on the PATH of a separate worker process. The wrapper sets the address and
+ * the certificate of the fake model API, and passes all arguments on.
  */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { MODELS_HOST } from './jobs.ts'
 
 export interface LocalClaude {
   readonly certificate: Certificate
-  /** For the worker's process. */
+  /** The environment for the worker's process. */
   readonly workerEnv: NodeJS.ProcessEnv
   point(port: number): void
   remove(): void
@@ -19,7 +19,7 @@ export interface LocalClaude {
 
 export function locateClaude(): LocalClaude {
   const packages = join(agentsFolder(), 'node_modules')
-  // Among the packages, which a sandbox is shown together.
+  // In node_modules, which a sandbox shows as a whole.
   const folder = mkdtempSync(join(packages, '.switchyard-test-'))
   chmodSync(folder, 0o755)
   const program = join(folder, 'bin', 'claude')

@@ -1,7 +1,8 @@
 /**
- * A worker's hands with everything real: sandboxes, proxy, git, a folder of repositories as code host, and the agents'
- * own programs. Only the model APIs are ours, and how they come to be asked is all that differs from a person's machine:
- * a name that nobody else has, a certificate for it, and the address that the two agents are configured with.
+ * A real executor: sandboxes, proxy, git, the agents' real programs, and a folder of repositories as code host.
+ *
+ * Only the model APIs are fakes. To reach them, the fixture changes three things: a reserved host name, a certificate
+ * for it, and the API address that the agents are configured with.
  */
 import { randomUUID } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -44,20 +45,20 @@ import { git, makeRepository, plant } from './surroundings.ts'
 export interface Rig {
   readonly certificate: Certificate
   readonly log: KeptLog
-  /** What was asked of the sandbox, command by command, before the test's own additions. */
+  /** The commands that the sandbox was asked to run, without the fixture's additions. */
   readonly ordered: readonly SandboxOrder[]
-  /** Where the model APIs are to be looked for from now on. */
+  /** Sets the address of the model APIs. */
   point(port: number): void
   job(order: JobOrder): Job
-  /** As the daemon would, phase by phase. */
+  /** Executes a job phase by phase, like the daemon. */
   execute(job: Job, meanwhile?: (execution: Execution) => Promise<void>): Promise<Executed>
-  /** The agent of a run that is over once more, in the sandbox that was kept of it. */
+  /** Runs the agent again in the retained sandbox of a finished run. */
   resume(job: Job, sessionId: string, prompt: string): Promise<Resumed>
-  /** A person steps into the sandbox that was kept of it. */
+  /** Opens the terminal of the run's retained sandbox as a person. */
   attend(job: Job): Promise<Seat>
-  /** A file as the code host has it on a branch. */
+  /** The content of a file on a branch of the code host. */
   published(branch: string, path: string): string
-  /** Files of a run's retained disk that hold this text. */
+  /** Files on a run's retained disk that contain this text. */
   kept(job: Job, text: string): readonly string[]
   close(): Promise<void>
 }
@@ -116,7 +117,7 @@ export async function openRig(): Promise<Rig> {
   }
 }
 
-/** As `switchyard worker` puts them together, but for the way to the models. */
+/** The same dependencies as in `switchyard worker`, except for the egress to the model APIs. */
 async function executorDependencies(
   dataDir: string,
   log: KeptLog,
@@ -169,7 +170,7 @@ function agentsPath(): string {
   return `${join(agents, 'node_modules', '.bin')}:/usr/bin:/bin`
 }
 
-/** Sandboxes' users pass through. */
+/** A folder that sandbox users can enter. */
 function folderIn(folder: string, name: string): string {
   const path = join(folder, name)
   mkdirSync(path, { mode: 0o711 })
@@ -193,7 +194,7 @@ async function execute(
     const [worked] = await Promise.all([execution.runAgent(), meanwhile(execution)])
     return { outcome: await execution.finish(worked), worked, reports, progress }
   } finally {
-    // Over already, unless the test itself has failed on the way.
+    // The execution has ended already, unless the test failed before.
     execution.stop({ how: 'kill', reason: 'the test is over' })
     await execution.whenExited()
   }
@@ -267,9 +268,9 @@ function filesWith(folder: string, text: string): string[] {
     .filter((path) => readFileSync(path).includes(text))
 }
 
-// ---- what differs from a person's machine ------------------------------------------------------------------------
+// ---- egress to the fake model APIs ------------------------------------------------------------------------------
 
-/** The agents are told where the models are, and whom to trust there. */
+/** Adds the model API's address and certificate to an agent's environment. */
 function equipped(
   launcher: SandboxLauncher,
   ordered: SandboxOrder[],
@@ -299,7 +300,7 @@ function equipped(
   }
 }
 
-/** The one name is here, and no other name is anywhere. */
+/** Resolves only the name of the model API, to the loopback address. */
 function leadingHere(order: SandboxEgressOptions): SandboxEgressOptions {
   return {
     ...order,

@@ -1,13 +1,13 @@
 /**
  * Replies in the dialect of POST /v1/messages, as far as agentA needs them.
  *
- * Every reply bills the same tokens, so that a test can say what a run of so many replies has cost.
+ * Each reply bills the same number of tokens, so that a test knows the cost of a run.
  */
 import { begin, type Reply, refuse, send, stream } from './model-api.ts'
 
 export const MESSAGES = '/v1/messages'
 
-/** What one reply bills, in the API's words: input excludes what was cached. */
+/** The tokens of one reply in the API's terms: `input` excludes cached tokens. */
 export const ANTHROPIC_USAGE = {
   input_tokens: 100,
   cache_creation_input_tokens: 2_000,
@@ -30,7 +30,7 @@ export const runs =
     )
   }
 
-/** A subscription's own limit, told by headers. */
+/** The limit of a subscription, which the API reports in headers. */
 export const isAtLimit =
   (resetsAt: Date): Reply =>
   (response) => {
@@ -53,7 +53,7 @@ export const isAtLimit =
 export const refusesTheKey: Reply = (response) =>
   refuse(response, 401, problem('authentication_error', 'invalid x-api-key'), { 'x-should-retry': 'false' })
 
-/** Begins to answer and never comes to an end. */
+/** Starts a reply and never ends it. */
 export const goesOnForever: Reply = (response, { body }) => {
   begin(response)
   const [start, open] = opening(modelOf(body), { type: 'text', text: '' })

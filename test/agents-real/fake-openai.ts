@@ -1,13 +1,13 @@
 /**
  * Replies in the dialect of POST /v1/responses, as far as agentB needs them.
  *
- * Every reply bills the same tokens, so that a test can say what a run of so many replies has cost.
+ * Each reply bills the same number of tokens, so that a test knows the cost of a run.
  */
 import { begin, type Reply, refuse, send, stream } from './model-api.ts'
 
 export const RESPONSES = '/v1/responses'
 
-/** What one reply bills, in the API's words: input contains what was cached, output what was thought. */
+/** The tokens of one reply in the API's terms: `input` includes cached tokens, `output` includes reasoning. */
 export const OPENAI_USAGE = {
   input_tokens: 2_000,
   input_tokens_details: { cached_tokens: 1_200, cache_write_tokens: 200 },
@@ -29,7 +29,7 @@ export const says =
       }),
     )
 
-/** The shell is called through a piece of JavaScript. */
+/** The agent calls its shell through a piece of JavaScript. */
 export const runs =
   (command: string): Reply =>
   (response) =>
@@ -45,7 +45,7 @@ export const runs =
       }),
     )
 
-/** A plan's own limit. */
+/** The usage limit of a plan. */
 export const isAtLimit =
   (resetsAt: Date): Reply =>
   (response) =>
@@ -67,7 +67,7 @@ export const refusesTheKey: Reply = (response) =>
     },
   })
 
-/** Begins to answer and never comes to an end. */
+/** Starts a reply and never ends it. */
 export const goesOnForever: Reply = (response) => {
   begin(response)
   const id = nextId('msg')

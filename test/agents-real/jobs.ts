@@ -1,12 +1,12 @@
-/** Jobs as a host would send them, for a repository of the local code host. */
+/** Jobs like those of a host, for a repository of the local code host. */
 import type { Job } from '../../protocol/frames.ts'
 
 export const REMOTE = 'acme/greeter'
-/** A name reserved for tests: no name server in the world knows it. */
+/** A reserved name that no name server resolves. */
 export const MODELS_HOST = 'models.test'
 
 export interface JobOrder {
-  /** Of the model API. */
+  /** The key for the model API. */
   readonly port: number
   readonly agent: Job['agent']
   readonly credential: NonNullable<Job['credentials']['agent']>

@@ -1,8 +1,8 @@
 /**
- * A model API of our own: an HTTPS server on the loopback that answers the questions of one test, one reply after the
- * other, and remembers who asked what with which credential. What it does not know, it answers 404 and remembers, too.
+ * A fake model API: an HTTPS server on the loopback that answers the questions of one test with prepared replies.
  *
- * The two dialects are in the files beside this one; both stream server-sent events.
+ * The server records each request with its credential. Unknown requests get 404 and are recorded, too. The replies of
+ * the two APIs are in `fake-anthropic.ts` and `fake-openai.ts`; both stream server-sent events.
  */
 import { once } from 'node:events'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
@@ -13,7 +13,7 @@ import type { Certificate } from './certificate.ts'
 export interface Asked {
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** Empty when it came packed. */
+  /** Empty if the body was compressed. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
@@ -25,18 +25,18 @@ export interface ModelApi {
   readonly asked: readonly Asked[]
   /** Requests for anything else, as `METHOD PATH`. */
   readonly strays: readonly string[]
-  /** Resolves once that many questions have come. */
+  /** Resolves when this many questions have arrived. */
   questions(count: number): Promise<void>
-  /** Of streams that never end: how many the other side has given up. */
+  /** The number of endless replies whose connection the client has closed. */
   abandoned(): number
   close(): Promise<void>
 }
 
 export interface ModelApiOrder {
   readonly certificate: Certificate
-  /** Which requests are questions. */
+  /** Whether a request is a question to the model. */
   readonly path: string
-  /** One a question; the last one answers all that come after it. */
+  /** One reply per question; the last one answers all further questions. */
   readonly replies: readonly Reply[]
 }
 
@@ -68,7 +68,7 @@ export async function openModelApi({ certificate, path, replies }: ModelApiOrder
     replies[Math.min(asked.length, replies.length) - 1]?.(response, question)
   }
 
-  // A WebSocket is asked for first by some; this says "not here" in the one way that is not tried again.
+  // Some clients first ask for a WebSocket; only this status makes them not ask again.
   server.on('upgrade', (_request, socket: Socket) => {
     strays.push('upgrade')
     socket.end('HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
@@ -112,14 +112,14 @@ async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>
     if (bytes > QUESTION_BYTES_MAX) throw new Error('a question that long is no question')
     pieces.push(piece)
   }
-  // Some are packed in a way that this Node has no means to unpack; who asked is known even so.
+  // Some bodies use a compression that this Node cannot decode; the credential is still recorded.
   if (bytes === 0 || request.headers['content-encoding'] !== undefined) return {}
   return JSON.parse(Buffer.concat(pieces).toString())
 }
 
-// ---- replies of either dialect -----------------------------------------------------------------------------------
+// ---- replies of both APIs ----------------------------------------------------------------------------------------
 
-/** Server-sent events, each named by its own type, as both dialects have it. */
+/** Server-sent events, each named by its type, as both APIs send them. */
 export function stream(response: ServerResponse, events: readonly { readonly type: string }[]): void {
   begin(response)
   for (const event of events) send(response, event)

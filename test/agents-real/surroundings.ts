@@ -1,12 +1,12 @@
 /**
- * What is around the worker of a test: the machine's owner with agents and settings of his own, of which nothing may be
- * seen inside, and a code host that is a folder.
+ * The machine around the worker of a test: an owner with agents and settings, none of which may be visible in a sandbox,
+ * and a folder as code host.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** In the environment and the home of the worker; must be nowhere inside. */
+/** A secret in the environment and the home of the worker; must not appear in any sandbox. */
 export const PLANTED = 'planted-outside-5f1c'
 
 const PLANTED_VARIABLES = [
@@ -17,7 +17,7 @@ const PLANTED_VARIABLES = [
   'GH_TOKEN',
 ]
 
-/** A person who works on the worker's machine has agents and settings of his own. */
+/** Creates the home of a person with agents and settings on the worker's machine. */
 export function plant(home: string): () => void {
   const before = { ...process.env }
   for (const name of PLANTED_VARIABLES) process.env[name] = PLANTED

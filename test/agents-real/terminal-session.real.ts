@@ -1,9 +1,9 @@
 /**
- * A person steps into a run of agentA's own program that is over: by real host, worker, sandbox and terminal. Only the
- * models are ours.
+ * A person resumes a finished run of agentA's real program, with a real host, worker, sandbox and terminal. Only the
+ * model API is a fake.
  *
- * He lands in the session and is asked nothing first, what he has spent stands on the run once, in whichever sessions
- * he spent it, and what he was given is on no disk, neither while he is there nor when he has left.
+ * The session opens without a setup dialog, its usage is counted on the run exactly once, and the person's credentials
+ * are on no disk, neither during the session nor afterwards.
  */
 import { spawnSync } from 'node:child_process'
 import { basename, join } from 'node:path'
@@ -47,10 +47,10 @@ const KINDS: readonly Kind[] = [
 const SEEN_MS_MAX = 30_000
 const DETACH = '\x1dd'
 const MODE = 'bypass permissions on'
-/** Whatever it asks a person who comes for the first time. */
+/** Texts of the dialogs that the program shows at its first start. */
 const QUESTIONS =
   /text style|Let.s get started|trust|custom API key|Yes, I accept|log ?in|connect to Anthropic/i
-/** By so many of its last characters it knows a key again. */
+/** The program stores this many last characters of a key, to recognise it. */
 const KEY_END_CHARS = 20
 
 let claude: LocalClaude
@@ -71,7 +71,7 @@ interface Scene {
   readonly models: ModelApi
 }
 
-/** A run that is over, and whose sandbox is kept. */
+/** A finished run with a retained sandbox. */
 async function scene(config: object, ...replies: readonly Reply[]): Promise<Scene> {
   const models = await openModelApi({
     certificate: claude.certificate,
@@ -92,7 +92,7 @@ async function scene(config: object, ...replies: readonly Reply[]): Promise<Scen
   return { system, worker, run, models }
 }
 
-/** Typed like a person, who looks where it goes before he sends it: what comes in one piece is taken for pasted. */
+/** Types a line and waits for its echo before Enter, because input in one piece counts as pasted. */
 async function says(view: Viewer, words: string, answer: string): Promise<void> {
   view.type(words)
   await view.sees(words, SEEN_MS_MAX)
@@ -105,7 +105,7 @@ async function landed(view: Viewer, ...words: readonly string[]): Promise<void> 
   expect((await view.lines()).join('\n')).not.toMatch(QUESTIONS)
 }
 
-/** Files other than the host's configuration that hold what the person was given, or its end. */
+/** Files other than the host's configuration that contain the person's key or its last characters. */
 function leaks({ system }: Scene, { value }: Kind): string[] {
   const found = filesWith(value.slice(-KEY_END_CHARS), [system.folder, sandboxFolder()])
   return found.filter((path) => basename(path) !== 'config.json')
@@ -143,7 +143,7 @@ const costOf = (label: string, replies: number) => ({
 })
 
 describe.each(KINDS)('with $title, a person', (kind) => {
-  test('goes on in the session of a run, by page and by command, and leaves nothing that is secret', async () => {
+  test('resumes the session of a run, by page and by command, and leaves no secret', async () => {
     const { says: answer } = anthropic
     const at = await scene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
     const { system, run, models } = at
@@ -192,7 +192,7 @@ describe.each(KINDS)('with $title, a person', (kind) => {
   }, 120_000)
 })
 
-test('what a person spends there in other sessions, and on summing up, stands on the run once, too', async () => {
+test('usage of a person’s other sessions and of summaries is counted once, too', async () => {
   const [kind] = KINDS as readonly [Kind]
   const { says: answer } = anthropic
   const words = ['One.', 'Two.', 'Three.', 'Four.', 'It was about birds.', 'Five.']
@@ -214,15 +214,15 @@ test('what a person spends there in other sessions, and on summing up, stands on
 
   expect((await resumed(system, run)).status).toBe(200)
   const again = await viewOf(system, run)
-  // Where he was last: in the branch of the session that was begun anew.
+  // The latest session is the branch that was started again.
   await landed(again, 'Two.', 'Three.')
   expect((await again.lines()).join('\n')).not.toContain('One.')
   await says(again, 'Fourth?', 'Four.')
-  // Summing up asks the models too, and no answer in the session tells of it.
+  // A summary also uses the model, but no message in the session shows it.
   await says(again, '/compact', 'Compacted')
   again.leave()
   expect((await asked(system, run.id, 'release')).status).toBe(200)
-  // All but those of the run itself, and of the first session.
+  // All requests except those of the run and of the first session.
   const replies = models.asked.length - 2 - 3
   expect(replies).toBeGreaterThan(1)
   expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 3), costOf('attach 2', replies)])
@@ -230,14 +230,14 @@ test('what a person spends there in other sessions, and on summing up, stands on
   expect(leaks(at, kind)).toEqual([])
 }, 120_000)
 
-test('of what a person was given nothing is left by a worker that is killed, and the session goes on with the next', async () => {
+test('a killed worker leaves no credentials, and the next worker resumes the session', async () => {
   const [kind] = KINDS as readonly [Kind]
   const at = await scene(kind.config, anthropic.says('One.'), anthropic.says('Two.'))
   const { system, run, worker } = at
   const view = await viewOf(system, run)
   await landed(view, 'heron.')
   await says(view, 'First?', 'One.')
-  // It takes its time to write down what it has shown already.
+  // The program writes a message to its transcript later than it shows it.
   const home = join(system.sandboxOf(run) ?? '', 'home')
   await until('the answer is written down', () => filesWith('"text":"One."', [home]).length === 1)
   worker.process.kill('SIGKILL')

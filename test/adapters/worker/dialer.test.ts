@@ -1,4 +1,4 @@
-/** The worker's line on real sockets: what it says when, and that it ends once, whatever the other side does. */
+/** The worker's connection on real sockets: what the listener receives, and that it closes exactly once. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -39,7 +39,7 @@ function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
 
 const plain = (port: number): string => `ws://127.0.0.1:${port}/ws/worker`
 
-/** A listener that is no WebSocket's. */
+/** A TCP listener that does not speak WebSocket. */
 async function listener(answer: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -55,8 +55,8 @@ async function listener(answer: (socket: Socket) => void): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-describe('a line', () => {
-  test('to a real host carries frames both ways, and says no Origin', async () => {
+describe('a connection', () => {
+  test('to a real host carries frames both ways and sends no Origin header', async () => {
     const doors = await openTestDoors()
     for (const port of [doors.port, doors.fleetPort]) {
       const { line, story } = dial(plain(port))
@@ -71,7 +71,7 @@ describe('a line', () => {
     }
   })
 
-  test('carries frames of full length, and reckons what is not on its way yet', async () => {
+  test('carries frames of the maximum size and reports its backlog', async () => {
     const { port, peers } = await socketServer(undefined, (peer) => void peer.socket.pause())
     const { line, story } = dial(plain(port))
     await until('the line is open', () => story.includes('opened'))
@@ -82,7 +82,7 @@ describe('a line', () => {
     await until('all of it is there', () => peers[0]?.heard.length === 16)
   })
 
-  test('is heard in the order in which things were said, up to the goodbye', async () => {
+  test('delivers messages in order, up to the close frame', async () => {
     const { port } = await socketServer(undefined, (peer) => {
       for (let n = 0; n < 5; n++) peer.send(`${n}`)
       peer.socket.write(goodbye(1008, 'replaced'))
@@ -103,10 +103,10 @@ describe('a line', () => {
     [
       'sends too much',
       (peer) => peer.send('x'.repeat(WORKER_FRAME_BYTES_MAX + 1)),
-      /line broke|1009|exceeds/,
+      /connection broke|1009|exceeds/,
     ],
-    ['sends no UTF-8', (peer) => peer.send(Buffer.from([0xff, 0xfe])), /line broke|1007/],
-  ])('to a peer that %s ends once', async (_what, does, reason) => {
+    ['sends no UTF-8', (peer) => peer.send(Buffer.from([0xff, 0xfe])), /connection broke|1007/],
+  ])('to a peer that %s closes once', async (_what, does, reason) => {
     const { port } = await socketServer(undefined, does)
     const { line, story, ended } = dial(plain(port))
     expect(await ended).toMatch(reason)
@@ -117,7 +117,7 @@ describe('a line', () => {
     expect(story.filter((what) => what.startsWith('heard'))).toEqual([])
   })
 
-  test('closed by us ends soon, also when the peer never says goodbye', async () => {
+  test('closed by the worker ends soon, even if the peer never answers the close frame', async () => {
     const { port } = await socketServer()
     const { line, story, ended } = dial(plain(port))
     await until('the line is open', () => story.includes('opened'))
@@ -139,9 +139,9 @@ describe('a line', () => {
   })
 })
 
-describe('no line', () => {
-  test('where nobody listens', async () => {
-    // Where nobody else of this machine is given a port meanwhile.
+describe('no connection', () => {
+  test('to a port without a listener', async () => {
+    // No other process of this machine gets a port in this range meanwhile.
     const address = '127.0.0.77'
     const gone = createServer()
     await new Promise<void>((resolve) => gone.listen(0, address, resolve))
@@ -150,7 +150,7 @@ describe('no line', () => {
     expect(await dial(`ws://${address}:${port}/ws/worker`).ended).toMatch(/ECONNREFUSED/)
   })
 
-  test('is told to the person once for each trouble', async () => {
+  test('is logged once per reason', async () => {
     const log = keptLog()
     const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
     for (let n = 0; n < 3; n++)
@@ -160,29 +160,29 @@ describe('no line', () => {
     expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'debug', 'debug'])
   })
 
-  test('to a port that is refused before anything is sent', async () => {
+  test('to a port that WebSockets may not use', async () => {
     expect(await dial('ws://127.0.0.1:6000/ws/worker').ended).toMatch(/may not use this port/)
   })
 
-  test('to a name that nobody knows', async () => {
-    // Name servers that are out of reach are asked several times.
+  test('to an unknown host name', async () => {
+    // An unreachable name server is asked several times.
     const { ended } = dial('ws://nobody.invalid/ws/worker', { connectMsMax: 50_000 })
     expect(await ended).toMatch(/nobody\.invalid/)
   })
 
-  test('where something else answers', async () => {
+  test('to a server that is not a host', async () => {
     const port = await listener(
       (socket) => void socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'),
     )
     expect(await dial(plain(port)).ended).toMatch(/answered 404 .* --host/)
   })
 
-  test('where the answer is not of this world', async () => {
+  test('to a server that does not answer in HTTP', async () => {
     const port = await listener((socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'))
     expect(await dial(plain(port)).ended).toMatch(/\w/)
   })
 
-  test('after a redirection: the credential goes where it was told to go', async () => {
+  test('after a redirect: the credential goes only to the configured host', async () => {
     const port = await listener(
       (socket) =>
         void socket.end('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n'),
@@ -190,7 +190,7 @@ describe('no line', () => {
     expect(await dial(plain(port)).ended).toMatch(/answered 302/)
   })
 
-  test('to somebody who accepts and then says nothing', async () => {
+  test('to a peer that accepts and then stays silent', async () => {
     const port = await listener(() => {})
     const { story, ended } = dial(plain(port), { connectMsMax: 150 })
     expect(await ended).toMatch(/no answer within|timeout|Timeout/i)
@@ -198,12 +198,12 @@ describe('no line', () => {
     expect(story).toHaveLength(1)
   })
 
-  test('to an address that is none', async () => {
+  test('to an invalid address', async () => {
     expect(await dial('not a url').ended).toMatch(/\w/)
   })
 })
 
-describe('an encrypted line', () => {
+describe('an encrypted connection', () => {
   const folder = tempFolder()
   const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
   const made = [
@@ -221,7 +221,7 @@ describe('an encrypted line', () => {
   execFileSync('openssl', [...made, ...named, '-keyout', keyFile, '-out', certFile], { stdio: 'ignore' })
   const tls = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
 
-  test('is refused when nobody vouches for the host, and the cure is named', async () => {
+  test('is refused if no authority vouches for the host, and the message names --ca-file', async () => {
     const { port, peers } = await socketServer(tls)
     const { ended } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [] })
     expect(await ended).toMatch(/self.signed certificate.*--ca-file/)
@@ -235,13 +235,13 @@ describe('an encrypted line', () => {
     expect(story).toEqual(['opened', 'heard hello'])
   })
 
-  test('is refused when the certificate is of another name', async () => {
+  test('is refused if the certificate is for another name', async () => {
     const { port } = await socketServer(tls)
     const { ended } = dial(`wss://ip6-localhost:${port}/ws/worker`, { authorities: [tls.cert] })
     expect(await ended).toMatch(/altnames|ECONNREFUSED|ENOTFOUND/)
   })
 
-  test('goes through the proxy of the network, which sees no more than the name', async () => {
+  test('goes through the proxy, which sees only the host name', async () => {
     const { port } = await socketServer(tls, (peer) => peer.send('hello'))
     const asked: string[] = []
     const proxy = await listener((socket) => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { parseHostUrl } from '../../../worker/host-url.ts'
 
-describe('where a worker dials', () => {
+describe('the address that a worker dials', () => {
   test.each([
     ['http://127.0.0.1:4400', 'ws://127.0.0.1:4400/ws/worker'],
     ['http://localhost:4400/', 'ws://localhost:4400/ws/worker'],
@@ -38,7 +38,7 @@ describe('where a worker dials', () => {
     'http://localhost.evil.example',
     'http://[::ffff:127.0.0.1]:1',
     'http://0.0.0.0:4400',
-  ])('%s is beyond this machine: not without encryption, unless asked for by name', (text) => {
+  ])('%s is another machine: refused without encryption, unless --insecure is given', (text) => {
     const refused = parseHostUrl(text, false)
     expect(refused.ok ? '' : refused.refusal.message).toContain('--insecure')
     expect(parseHostUrl(text, true)).toMatchObject({ ok: true, value: { exposed: true, loopback: false } })

@@ -1,4 +1,4 @@
-/** Who the worker is, on real files: what is on disk when, and what a crash or a person may have left there. */
+/** The worker's identity on real files: what is on disk when, and what a crash or a person may have left there. */
 import {
   chmodSync,
   existsSync,
@@ -56,7 +56,7 @@ describe('a pairing token', () => {
     expect(readFileSync(credentialFile, 'utf8')).not.toContain(TOKEN)
   })
 
-  test('that the last life redeemed, and could not delete any more, is deleted now', async () => {
+  test('that an earlier process redeemed but could not delete is deleted at the next start', async () => {
     const { open, tokenFile } = place(TOKEN)
     await (await open()).saveCredential(credential)
     writeFileSync(tokenFile, TOKEN)
@@ -65,7 +65,7 @@ describe('a pairing token', () => {
     expect(existsSync(tokenFile)).toBe(false)
   })
 
-  test('beside a credential is a new invitation', async () => {
+  test('beside a credential is redeemed again', async () => {
     const { open, tokenFile } = place(TOKEN)
     await (await open()).saveCredential(credential)
     writeFileSync(tokenFile, NEXT)
@@ -73,7 +73,7 @@ describe('a pairing token', () => {
     expect([identity.pairingToken(), identity.credential()]).toEqual([NEXT, credential])
   })
 
-  test('that somebody has replaced meanwhile is not deleted', async () => {
+  test('that was replaced meanwhile is not deleted', async () => {
     const { open, tokenFile } = place(TOKEN)
     const identity = await open()
     writeFileSync(tokenFile, NEXT)
@@ -81,7 +81,7 @@ describe('a pairing token', () => {
     expect(readFileSync(tokenFile, 'utf8')).toBe(NEXT)
   })
 
-  test('that the host refused is left where it is, and named', async () => {
+  test('that the host refused is not deleted, and the log names its file', async () => {
     const { open, tokenFile, messages } = place(TOKEN)
     const identity = await open()
     await identity.deletePairingToken()
@@ -90,7 +90,7 @@ describe('a pairing token', () => {
     expect(messages()).toEqual([expect.stringContaining('refused the pairing token')])
   })
 
-  test('that can’t be deleted costs nobody the credential', async () => {
+  test('that cannot be deleted does not affect the credential', async () => {
     const { open, messages } = place(TOKEN)
     const identity = await open({
       deleteFile: async () => {
@@ -102,12 +102,12 @@ describe('a pairing token', () => {
     expect(messages()).toEqual([expect.stringContaining('delete it by hand')])
   })
 
-  test('whose file is gone is no trouble: it was redeemed before', async () => {
+  test('whose file is missing is no error: it was redeemed before', async () => {
     const identity = await place().open()
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, undefined])
   })
 
-  test('that others can read is taken, with a warning', async () => {
+  test('that others can read is accepted with a warning', async () => {
     const { open, tokenFile, messages } = place(TOKEN)
     chmodSync(tokenFile, 0o644)
     expect((await open()).pairingToken()).toBe(TOKEN)
@@ -128,7 +128,7 @@ describe('a pairing token', () => {
     await expect(open()).rejects.toThrow(fault)
   })
 
-  test('is not waited for in a pipe', async () => {
+  test('in a pipe does not block the start', async () => {
     const { execFileSync } = await import('node:child_process')
     const { open, tokenFile } = place()
     execFileSync('mkfifo', [tokenFile])
@@ -137,7 +137,7 @@ describe('a pairing token', () => {
 })
 
 describe('a credential', () => {
-  test('that is being written when the worker ends is waited for', async () => {
+  test('that is being written when the worker ends is written completely', async () => {
     const { open, credentialFile } = place(TOKEN)
     const opened = await open()
     void opened.saveCredential(credential)
@@ -149,7 +149,7 @@ describe('a credential', () => {
     expect([existsSync(credentialFile), opened.credential()]).toEqual([false, undefined])
   })
 
-  test('that is still being written is shown already, and its token is not any more', async () => {
+  test('that is still being written is used already, and its token no longer', async () => {
     const { open } = place(TOKEN)
     let land = () => {}
     const landing = new Promise<void>((resolve) => {
@@ -163,7 +163,7 @@ describe('a credential', () => {
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
   })
 
-  test('deleted is gone from the disk', async () => {
+  test('that was dropped is deleted from the disk', async () => {
     const { open, credentialFile } = place(TOKEN)
     const identity = await open()
     await identity.saveCredential(credential)
@@ -173,7 +173,7 @@ describe('a credential', () => {
     await identity.deleteCredential()
   })
 
-  test('that could not be written is not kept, and its token stays', async () => {
+  test('that could not be written is forgotten, and its token stays', async () => {
     const { open, tokenFile } = place(TOKEN)
     const identity = await open({
       replaceFile: async () => {
@@ -185,7 +185,7 @@ describe('a credential', () => {
     expect(existsSync(tokenFile)).toBe(true)
   })
 
-  test('that others could read is closed to them', async () => {
+  test('that others could read gets mode 0600', async () => {
     const { open, credentialFile } = place(TOKEN)
     await (await open()).saveCredential(credential)
     chmodSync(credentialFile, 0o644)
@@ -198,7 +198,7 @@ describe('a credential', () => {
     ['is of another form', (path) => writeFileSync(path, '{"workerId":"me","secret":"hello"}')],
     ['is no object', (path) => writeFileSync(path, 'null')],
     ['is a link', (path) => symlinkSync('/etc/hostname', path)],
-  ])('that %s is not thrown away: the person is told', async (_what, put) => {
+  ])('that %s is not overwritten, and the refusal says so', async (_what, put) => {
     const { open, credentialFile, tokenFile, messages } = place()
     put(credentialFile)
     await expect(open()).rejects.toThrow(/credential\.json can't be used: .*--token-file/)
@@ -211,7 +211,7 @@ describe('a credential', () => {
     expect((await open()).credential()).toEqual(credential)
   })
 
-  test('shown to another host than it was got from is worth a warning', async () => {
+  test('sent to another host than the one that issued it causes a warning', async () => {
     const { open, messages } = place(TOKEN)
     await (await open()).saveCredential(credential)
     await open({ host: 'other.example' })

@@ -1,4 +1,4 @@
-/** A follow-up's way with git: a pull request's branch into a sandbox, onto the newest base, and back. */
+/** Git in a follow-up: a pull request's branch is checked out in a sandbox, rebased, and pushed back. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ function aFollowUp(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): J
 const tipOf = (g: GitFixture, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
 const subjects = (g: GitFixture, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
 
-/** A person's commit on a branch, pushed. */
+/** Commits on a branch as a person, and pushes. */
 function pushed(g: GitFixture, branch: string, file: string, text: string, subject: string): string {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', branch, `origin/${branch}`)
@@ -50,7 +50,7 @@ function pushed(g: GitFixture, branch: string, file: string, text: string, subje
   return tipOf(g, branch)
 }
 
-/** A person's merge into the pull request's branch, with something changed by hand where `file` is given. */
+/** Merges into the pull request's branch as a person; with `file`, the merge also contains a manual change. */
 function merged(g: GitFixture, from: string, file?: string, text = ''): string {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
@@ -71,7 +71,7 @@ function drifted(): GitFixture {
   return g
 }
 
-/** Both have changed the same line. */
+/** Both branches changed the same line. */
 function clashing(): GitFixture {
   const g = createGitFixture()
   git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
@@ -106,7 +106,7 @@ function push(
 }
 
 describe('from the branch to the newest base', () => {
-  test('a branch that only lags behind is rebased, and pushed over what was there', async () => {
+  test('a branch that is only behind is rebased and pushed over its old commit', async () => {
     const g = drifted()
     const run = g.run()
     const head = tipOf(g)
@@ -127,7 +127,7 @@ describe('from the branch to the newest base', () => {
     expect(git(g.remote, 'fsck', '--full', '--strict', '--no-dangling')).toBe('')
   })
 
-  test('one that holds the newest base already, and to which nothing was added, is left alone', async () => {
+  test('an up-to-date branch without new work is not pushed', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
@@ -138,7 +138,7 @@ describe('from the branch to the newest base', () => {
     expect(tipOf(g)).toBe(head)
   })
 
-  test('one that is in the base as a whole is not pushed', async () => {
+  test('a branch that the base contains is not pushed', async () => {
     const g = drifted()
     git(g.person, 'checkout', '-q', 'main')
     git(g.person, 'merge', '-q', '--no-edit', BRANCH)
@@ -150,7 +150,7 @@ describe('from the branch to the newest base', () => {
     expect(tipOf(g)).toBe(head)
   })
 
-  test('what the agent adds, committed or not, goes with it', async () => {
+  test('the agent’s work is pushed, committed or not', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -161,7 +161,7 @@ describe('from the branch to the newest base', () => {
   })
 
   test.each([false, true])(
-    'a submodule, and what another program keeps elsewhere, go along as they are (in a kept sandbox: %s)',
+    'submodules and LFS pointers are pushed unchanged (in a retained sandbox: %s)',
     async (isRetained) => {
       const g = drifted()
       const link = '160000,1111111111111111111111111111111111111111,part'
@@ -184,7 +184,7 @@ describe('from the branch to the newest base', () => {
     },
   )
 
-  test('what a person changed by hand in a merge is not lost with the merge', async () => {
+  test('manual changes in a merge survive the rebase', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
@@ -202,7 +202,7 @@ describe('from the branch to the newest base', () => {
     expect(git(g.remote, 'rev-list', '--merges', BRANCH)).toBe('')
   })
 
-  test('what was changed by hand in a merge, and cannot be put back, is for the agent to see to', async () => {
+  test('manual changes in a merge that cannot be restored are reported for the agent', async () => {
     const g = drifted()
     const merge = merged(g, 'main', 'other', 'of main, as the branch needs it\n')
     const head = tipOf(g)
@@ -210,7 +210,7 @@ describe('from the branch to the newest base', () => {
     expect(await begun(g, g.run())).toMatchObject({ state: 'rebased', head, merges: [merge] })
   })
 
-  test('a branch whose merges hold nothing of their own becomes a straight line, and no more', async () => {
+  test('a branch whose merges contain no changes of their own becomes linear', async () => {
     const g = drifted()
     merged(g, 'main')
     pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
@@ -219,7 +219,7 @@ describe('from the branch to the newest base', () => {
     expect(subjects(g).slice(0, 3)).toEqual(['Add new', 'Main goes on again', 'Main goes on'])
   })
 
-  test('a branch of another history is refused', async () => {
+  test('a branch without a common history is refused', async () => {
     const g = createGitFixture()
     git(g.person, 'checkout', '-q', '--orphan', 'alone')
     git(g.person, 'commit', '-q', '-m', 'Alone')
@@ -254,7 +254,7 @@ describe('a conflict', () => {
     expect(subjects(g).slice(0, 2)).toEqual(['Lamp of the branch', 'Lamp of main'])
   })
 
-  test('of a branch with merges names them, for the rebase leaves them out', async () => {
+  test('of a branch with merges names the merges, because the rebase drops them', async () => {
     const g = drifted()
     const merge = merged(g, 'main', 'new', 'as main needs it\n')
     pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
@@ -281,7 +281,7 @@ describe('a conflict', () => {
     expect(tipOf(g)).toBe(before)
   })
 
-  test('markers that were there before hold nothing up', async () => {
+  test('markers that existed before do not prevent a push', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     pushed(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
@@ -293,8 +293,8 @@ describe('a conflict', () => {
   })
 })
 
-describe('the sandbox that was kept', () => {
-  test('goes on, and what it has ignored stays', async () => {
+describe('a retained sandbox', () => {
+  test('is reused with its ignored files', async () => {
     const g = drifted()
     const run = g.run()
     got(await push(g, run, await begun(g, run)))
@@ -305,7 +305,7 @@ describe('the sandbox that was kept', () => {
     expect(await run.sh('cat build.log again')).toBe('cache\nx')
   })
 
-  test('loses nothing that is nowhere else', async () => {
+  test('loses no work that exists nowhere else', async () => {
     const g = drifted()
     const run = g.run()
     await begun(g, run)
@@ -322,7 +322,7 @@ describe('the sandbox that was kept', () => {
     expect(third.preserved).toEqual(['switchyard/before-follow-up-1-2'])
   })
 
-  test('that stopped in the middle of a rebase begins it anew, and keeps what was resolved', async () => {
+  test('with an unfinished rebase starts it again and preserves the resolved files', async () => {
     const g = clashing()
     const run = g.run()
     await begun(g, run)
@@ -332,7 +332,7 @@ describe('the sandbox that was kept', () => {
     expect(await run.sh('git show switchyard/before-follow-up-1:lamp')).toBe('both')
   })
 
-  test('whose checkout is broken is moved out of the way', async () => {
+  test('with a broken checkout has it moved aside', async () => {
     const g = drifted()
     const run = g.run()
     await begun(g, run)
@@ -348,7 +348,7 @@ describe('the sandbox that was kept', () => {
 })
 
 describe('a push that is overtaken', () => {
-  test('goes on from what a person added, with the agent’s work on top', async () => {
+  test('puts the agent’s work on top of a person’s commits', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -358,7 +358,7 @@ describe('a push that is overtaken', () => {
     expect(subjects(g).slice(0, 4)).toEqual(['Address the review', 'Theirs', 'Add new', 'Main goes on'])
   })
 
-  test('a branch that only lagged behind takes it along', async () => {
+  test('includes the new commits in a branch that was only behind', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -368,7 +368,7 @@ describe('a push that is overtaken', () => {
     expect(subjects(g).slice(0, 4)).toEqual(['Theirs', 'Add new', 'Main goes on again', 'Main goes on'])
   })
 
-  test('after a conflict that the agent resolved, theirs comes on top of it', async () => {
+  test('puts a person’s commits on top of a conflict that the agent resolved', async () => {
     const g = clashing()
     const run = g.run()
     const from = await begun(g, run)
@@ -379,7 +379,7 @@ describe('a push that is overtaken', () => {
     expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
   })
 
-  /** As an agent does that was given the code host's token. */
+  /** Pushes as an agent that has the code host's token. */
   const pushesItself = (g: GitFixture, run: RunFixture, commit = 'HEAD') =>
     git(
       run.folders.work,
@@ -395,7 +395,7 @@ describe('a push that is overtaken', () => {
   test.each([
     ['all of it', 'HEAD'],
     ['a part of it', 'HEAD~1'],
-  ])('by the agent itself, which has pushed %s, is none', async (_, commit) => {
+  ])('by the agent’s own push of %s does not count as overtaken', async (_, commit) => {
     for (const g of [drifted(), clashing()]) {
       const run = g.run()
       const from = await begun(g, run)
@@ -410,7 +410,7 @@ describe('a push that is overtaken', () => {
     }
   })
 
-  test('by a person who took commits back leaves them out', async () => {
+  test('by a person who removed commits leaves them out', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     const retained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
@@ -423,7 +423,7 @@ describe('a push that is overtaken', () => {
     expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
   })
 
-  test('by a person who did the same, and said it in other words, leaves those', async () => {
+  test('by a person who amended only the message keeps the new message', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -436,7 +436,7 @@ describe('a push that is overtaken', () => {
     expect(tipOf(g)).toBe(theirs)
   })
 
-  test('by a person who took all of it back pushes nothing again', async () => {
+  test('by a person who reset the whole branch does not push the removed commits again', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -446,7 +446,7 @@ describe('a push that is overtaken', () => {
     expect(tipOf(g)).toBe(tipOf(g, 'main'))
   })
 
-  test('takes along what a person changed by hand in a merge meanwhile', async () => {
+  test('includes manual changes in a person’s merge', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -458,7 +458,7 @@ describe('a push that is overtaken', () => {
     expect(git(g.remote, 'show', `${BRANCH}:a`)).toBe('a')
   })
 
-  test('is given up when the two contradict each other, and theirs stays', async () => {
+  test('is given up on a conflict, and the person’s branch stays', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -469,7 +469,7 @@ describe('a push that is overtaken', () => {
     expect(await run.sh('git log -1 --format=%s; git status --porcelain')).toBe('Ours')
   })
 
-  test('by a branch that is gone is no push: merged and deleted, it is not made again', async () => {
+  test('by a deletion of the branch does not create it again', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -481,7 +481,7 @@ describe('a push that is overtaken', () => {
     expect(() => tipOf(g)).toThrow()
   })
 
-  test('is tried so often and no more', async () => {
+  test('is repeated only a limited number of times', async () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
@@ -495,8 +495,8 @@ describe('a push that is overtaken', () => {
   })
 })
 
-describe('carried out once more', () => {
-  test('what was pushed is found, also below what a person has added since', async () => {
+describe('a repeated follow-up', () => {
+  test('finds its own push, also below a person’s newer commits', async () => {
     const g = drifted()
     const first = g.run()
     got(await push(g, first, await begun(g, first)))
@@ -510,7 +510,7 @@ describe('carried out once more', () => {
   test.each([
     ['very many commits', 150, 'x'],
     ['long words', 3, 'long words '.repeat(20_000)],
-  ])('what was pushed is found below %s of others', async (_, count, words) => {
+  ])('finds its own push below %s of other people', async (_, count, words) => {
     const g = drifted()
     const first = g.run()
     got(await push(g, first, await begun(g, first)))
@@ -527,7 +527,7 @@ describe('carried out once more', () => {
     expect(await begun(g, g.run(), aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'rebased' })
   })
 
-  test('an attempt that was overtaken by another one of the same follow-up pushes nothing', async () => {
+  test('pushes nothing if another attempt of the same follow-up has pushed', async () => {
     const g = drifted()
     const [one, other] = [g.run(), g.run()]
     const [first, second] = [await begun(g, one), await begun(g, other)]
@@ -538,13 +538,13 @@ describe('carried out once more', () => {
     expect(tipOf(g)).toBe(done.pushed)
   })
 
-  test('a message that speaks of a follow-up is none', async () => {
+  test('does not mistake a commit message for a seal', async () => {
     const g = drifted()
     pushed(g, BRANCH, 'x', 'x\n', 'X\n\nswitchyard-follow-up fu-1')
     expect(await begun(g, g.run())).toMatchObject({ state: 'rebased' })
   })
 
-  test('what could be more than a name is no name of a follow-up', async () => {
+  test('refuses an id with characters that are not allowed', async () => {
     const g = drifted()
     const run = g.run()
     const job = aFollowUp({}, 'fu/1; x')
@@ -552,7 +552,7 @@ describe('carried out once more', () => {
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/names no follow-up/)
   })
 
-  test('nothing is pushed once the lease is gone', async () => {
+  test('pushes nothing after the lease is lost', async () => {
     const g = drifted()
     const run = g.run()
     const before = tipOf(g)
@@ -563,7 +563,7 @@ describe('carried out once more', () => {
   })
 })
 
-/** A pull request from `main` of a fork, whose base has moved on by one. */
+/** A pull request from `main` of a fork, whose base has one newer commit. */
 function forked() {
   const g = createGitFixture()
   const fork = join(g.folder, 'codehost/bo/lamps.git')

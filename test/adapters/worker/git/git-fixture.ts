@@ -1,4 +1,4 @@
-/** Real git, a real sandbox and a real code host in a folder: what the tests of a run's way with git stand on. */
+/** The fixture of the git tests: real git, real sandboxes, and a folder as code host. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ const probe = await probeSandbox(machine)
 if (!probe.ok) throw new Error(`these tests need a sandbox: ${probe.detail}`)
 const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
 
-/** Passable by the users that sandboxes run as; gone when the test file is done. */
+/** A folder that sandbox users can enter; deleted after the test file. */
 export function passableFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'switchyard-sources-'))
   chmodSync(folder, 0o711)
@@ -51,7 +51,7 @@ const PERSON = {
   GIT_COMMITTER_EMAIL: 'ada@example.org',
 }
 
-/** A person's git, with everything that a person's git does. */
+/** Runs git as a person, with hooks and default settings. */
 export function git(folder: string, ...args: readonly string[]): string {
   const env = { ...process.env, ...PERSON }
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trim()
@@ -60,7 +60,7 @@ export function git(folder: string, ...args: readonly string[]): string {
 export interface GitFixture {
   readonly folder: string
   readonly codehost: CodeHost
-  /** The repository as the code host has it. */
+  /** The bare repository of the code host. */
   readonly remote: string
   /** A person's checkout of it. */
   readonly person: string
@@ -72,7 +72,7 @@ export interface GitFixture {
 export interface RunFixture {
   readonly folders: RunFolders
   readonly sandbox: SandboxRunner
-  /** As the agent would; throws when it fails. */
+  /** Runs a script inside as the agent; throws if it fails. */
   readonly sh: (script: string) => Promise<string>
 }
 

@@ -1,4 +1,4 @@
-/** A code host on loopback: git over http with a password, and just enough of GitHub's pull requests. */
+/** A code host on loopback: git over http with a password, and a small part of GitHub's pull request API. */
 import { spawn } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,7 +6,7 @@ import { createGunzip } from 'node:zlib'
 
 export interface GitServer {
   readonly origin: string
-  /** Method and path of each request, with what it was signed with. */
+  /** Method, path and credential of each request. */
   readonly seen: { readonly line: string; readonly authorization: string | undefined }[]
   readonly pulls: Record<string, unknown>[]
   close(): Promise<void>

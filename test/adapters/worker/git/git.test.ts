@@ -1,4 +1,4 @@
-/** Git as the worker runs it outside: bare, bounded, and gone when it is told to. */
+/** Git outside the sandbox: its environment, its limits, and its end. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -15,12 +15,12 @@ import { got, refusalOf } from './git-fixture.ts'
 const folder = tempFolder()
 const git = createGit({ folder, clock: realClock })
 
-/** An alias that runs a command is how a test gets a word in. */
+/** A git alias lets a test run a shell command inside git's environment. */
 const run = (command: string, more: Partial<GitCall> = {}) =>
   git.run({ args: ['-c', `alias.x=!${command}`, 'x'], timeoutMs: 20_000, ...more })
 
-describe('its surroundings', () => {
-  test('hold what was given and nothing of the worker’s own', async () => {
+describe('git’s environment', () => {
+  test('contains only the given variables and none of the worker’s', async () => {
     process.env.SWITCHYARD_TEST_SECRET = 'from the worker'
     const { output } = got(await run('env'))
     expect(output).not.toContain('from the worker')
@@ -29,7 +29,7 @@ describe('its surroundings', () => {
     expect(output).not.toMatch(/SSH_AUTH_SOCK|SWITCHYARD/)
   })
 
-  test('no configuration of a user’s or the system’s is read, and no hook is run', async () => {
+  test('excludes user and system configuration, and hooks', async () => {
     mkdirSync(join(folder, '.config/git'), { recursive: true })
     for (const name of ['.gitconfig', '.config/git/config'])
       writeFileSync(join(folder, name), '[user]\n\tname = planted\n')
@@ -39,12 +39,12 @@ describe('its surroundings', () => {
     expect(output).toContain('core.hookspath=/dev/null')
   })
 
-  test('where an agent made what it reads, its memory has an end', async () => {
+  test('limits memory for untrusted objects', async () => {
     expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(String(4 * 1024 * 1024))
     expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(4 * 1024 * 1024))
   })
 
-  test('the worker’s database is not open in it', async () => {
+  test('has no open descriptor of the worker’s database', async () => {
     const dataDir = tempFolder()
     const spool = await openWorkerStore({
       dataDir,
@@ -64,7 +64,7 @@ describe('its surroundings', () => {
     }
   })
 
-  test('an ssh agent is there for ssh alone', async () => {
+  test('has an ssh agent for ssh addresses only', async () => {
     const own = createGit({ folder, clock: realClock, sshAgent: '/run/agent.sock' })
     const env = async (address: string) =>
       got(await own.run({ args: ['-c', 'alias.x=!env', 'x'], remote: { address }, timeoutMs: 20_000 })).output
@@ -74,8 +74,8 @@ describe('its surroundings', () => {
   })
 })
 
-describe('its end', () => {
-  test('comes when its time is up, for all that it started', async () => {
+describe('git ends', () => {
+  test('at its timeout, with all its children', async () => {
     const started = Date.now()
     expect(refusalOf(await run('sleep 100 & sleep 100', { timeoutMs: 200 }))).toMatch(
       /^failed: git -c took longer than 0.2 s/,
@@ -83,7 +83,7 @@ describe('its end', () => {
     expect(Date.now() - started).toBeLessThan(50_000)
   })
 
-  test('comes when nobody wants it any more, also before it began', async () => {
+  test('when the signal aborts, also before the start', async () => {
     const stop = new AbortController()
     const slow = run('sleep 100', { signal: stop.signal })
     stop.abort()
@@ -91,7 +91,7 @@ describe('its end', () => {
     expect(refusalOf(await run('true', { signal: stop.signal }))).toMatch(/^conflict/)
   })
 
-  test('takes what it left running along, and does not wait for it', async () => {
+  test('with its background processes, without waiting for them', async () => {
     const { output } = got(await run('sleep 100 & echo $!'))
     const pid = Number(output)
     const lives = () => {
@@ -104,13 +104,13 @@ describe('its end', () => {
     await until('it is gone', () => !lives())
   })
 
-  test('a flood of output is cut', async () => {
+  test('after a flood of output, which is truncated', async () => {
     const { output, stderr } = got(await run('yes | head -c 3000000; yes no | head -c 3000000 >&2'))
     expect(output.length).toBe(256 * 1024)
     expect(stderr.length).toBe(16 * 1024)
   })
 
-  test('no git: says so', async () => {
+  test('with a refusal if git is not installed', async () => {
     const none = createGit({ folder, clock: realClock, program: '/nowhere/git' })
     expect(refusalOf(await none.run({ args: ['version'], timeoutMs: 1_000 }))).toMatch(
       /^failed: git could not be started .*; install git/,
@@ -137,12 +137,12 @@ describe('addresses', () => {
     ['', undefined],
     ['https://code.example/a\nb', undefined],
     ['/srv/a\nb', undefined],
-  ])('%j leads by %s', (address, way) => {
+  ])('%j uses protocol %s', (address, way) => {
     const answer = protocolOf(address)
     expect(answer.ok ? answer.value : undefined).toBe(way)
   })
 
-  test('where a token may be shown', () => {
+  test('only some addresses may receive a token', () => {
     expect(passwordPromptFor('https://code.example/x')).toBe('https://x-access-token@code.example')
     expect(passwordPromptFor('https://ada@code.example:8443/x')).toBe(
       'https://x-access-token@code.example:8443',

@@ -1,7 +1,6 @@
 /**
- * What an agent may plant in its checkout, and what it may hand out in place of a bundle: none of it acts outside.
- *
- * Each planted thing has a control: a person's git in the same tree does run it.
+ * Malicious checkouts and bundles: nothing that an agent plants in its checkout, or exports in place of a bundle, has
+ * an effect outside the sandbox. Each planted command has a control: a person's git in the same tree does run it.
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, linkSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -25,7 +24,7 @@ async function ready(): Promise<{ g: GitFixture; run: RunFixture; from: CheckedO
   return { g, run, from: got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never)) }
 }
 
-/** The path is one that exists outside only; whatever writes there has run outside. */
+/** The path exists only outside, so a command that writes there has run outside. */
 const planted: readonly (readonly [what: string, plant: (mark: string) => string, trigger: string])[] = [
   [
     'a watcher of the file system',
@@ -110,7 +109,7 @@ describe('planted in the checkout', () => {
   })
 })
 
-/** Git in the agent's checkout, from outside: only for what makes no use of its settings. */
+/** Runs git in the agent's checkout from outside; only for commands that ignore its settings. */
 function owner(run: RunFixture, input: string, ...args: readonly string[]): Buffer {
   const env = {
     ...process.env,
@@ -121,8 +120,8 @@ function owner(run: RunFixture, input: string, ...args: readonly string[]): Buff
   return execFileSync('git', [`--git-dir=${run.folders.work}/.git`, ...args], { env, input })
 }
 
-describe('handed out in place of a bundle', () => {
-  /** After the worker's own command inside, as something that the command left running would. */
+describe('exported in place of a bundle', () => {
+  /** Runs after the worker's own command inside, like a background process that the command left. */
   const swapped = (run: RunFixture, swap: (bundle: string) => void): SandboxRunner => ({
     async run(command, options) {
       const result = await run.sandbox.run(command, options)
@@ -142,7 +141,7 @@ describe('handed out in place of a bundle', () => {
 
   const replaced = (text: string | Uint8Array) => (bundle: string) => writeFileSync(bundle, text)
 
-  test('a link, a second name, a pipe, a folder', async () => {
+  test('a link, a hard link, a pipe and a folder are refused', async () => {
     const link = (bundle: string) => {
       rmSync(bundle)
       symlinkSync('/etc/passwd', bundle)
@@ -161,7 +160,7 @@ describe('handed out in place of a bundle', () => {
     expect(await refusal(folder)).toMatch(/^invalid: .*no plain file/)
   })
 
-  test('noise, another version, no end, other refs, several refs, a head that is not in it', async () => {
+  test('malformed bundles are refused: noise, wrong version, no header end, wrong refs, missing head', async () => {
     const head = '1'.repeat(40)
     expect(await refusal(replaced('noise'))).toMatch(/^invalid: .*no end of a header/)
     expect(await refusal(replaced(''))).toMatch(/^invalid: .*no end of a header/)
@@ -183,13 +182,13 @@ describe('handed out in place of a bundle', () => {
     expect(await refusal(other)).toMatch(/^invalid: .*no commit/)
   })
 
-  /** As git would, but for what git would refuse. */
+  /** Writes a tree object like git, but accepts entries that git would refuse. */
   const forged = (run: RunFixture, head: string, wanted: string, ...args: readonly string[]): Buffer => {
     const pack = owner(run, wanted, 'pack-objects', '--stdout', '-q', ...args)
     return Buffer.concat([Buffer.from(`# v2 git bundle\n${head} refs/switchyard/out\n\n`), pack])
   }
 
-  test.each(['.git', '.GIT', '..', '.', 'git~1'])('a tree with %s in it does not get in', async (name) => {
+  test.each(['.git', '.GIT', '..', '.', 'git~1'])('a tree with %s is refused', async (name) => {
     const script = `
       tree=$(printf '100755 blob %s\\tpre-commit\\n' "$(echo x | git hash-object -w --stdin)" | git mktree)
       evil=$(printf '040000 tree %s\\t${name}\\n' "$tree" | git mktree)
@@ -203,7 +202,7 @@ describe('handed out in place of a bundle', () => {
     )
   })
 
-  test('a commit whose tree it keeps to itself does not get in', async () => {
+  test('a commit without its tree is refused', async () => {
     const torn = await refusal((bundle, run) => {
       const head = owner(run, '', 'rev-parse', 'refs/switchyard/out').toString().trim()
       writeFileSync(bundle, forged(run, head, `${head}\n`))
@@ -211,7 +210,7 @@ describe('handed out in place of a bundle', () => {
     expect(torn).toMatch(/^invalid: taking the agent’s work/)
   })
 
-  test('what lies on the exchange from before is not taken for work', async () => {
+  test('an old bundle in the exchange folder is ignored', async () => {
     const { g, run, from } = await ready()
     writeFileSync(join(run.folders.exchange, 'work.bundle'), 'old')
     expect(got(await g.sources.collect(aJob(), run.folders, run.sandbox, from)).head).toBeUndefined()

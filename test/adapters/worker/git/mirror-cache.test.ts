@@ -1,4 +1,4 @@
-/** The worker's copies of repositories: one user at a time, healed when damaged, taken back when old. */
+/** The worker's mirrors of repositories: one task at a time, repaired if damaged, deleted if unused. */
 import {
   existsSync,
   mkdirSync,
@@ -64,7 +64,7 @@ const fetches = (calls: readonly GitCall[]) => calls.filter(({ args }) => args[0
 const packs = (folder: string) =>
   readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.pack'))
 
-test('it is made once, and then only brought up to date', async () => {
+test('a mirror is created once, and then only updated', async () => {
   const { cache, repository, person, folder, calls } = createCacheFixture()
   const first = got(await cache.use(repository, never, tip))
   git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
@@ -76,7 +76,7 @@ test('it is made once, and then only brought up to date', async () => {
   expect(readdirSync(folder)).toHaveLength(1)
 })
 
-test('one at a time uses a copy, in the order of asking; another repository’s is not waited for', async () => {
+test('tasks use a mirror one at a time, in order; other repositories’ mirrors are independent', async () => {
   const { cache, repository } = createCacheFixture()
   const other = createCacheFixture()
   let inUse = 0
@@ -94,7 +94,7 @@ test('one at a time uses a copy, in the order of asking; another repository’s 
   expect(order).toEqual([0, 1, 2, 3])
 })
 
-test('whoever is stopped while waiting waits no longer, and holds nobody up', async () => {
+test('an aborted task stops waiting and does not block the others', async () => {
   const { cache, repository } = createCacheFixture()
   let release = () => {}
   const held = new Promise<void>((resolve) => {
@@ -117,13 +117,13 @@ test('whoever is stopped while waiting waits no longer, and holds nobody up', as
   expect(got(await third)).toBe('third')
 })
 
-test('a turn whose work throws is passed on', async () => {
+test('a task that throws releases the mirror', async () => {
   const turns = new KeyedQueue()
   await expect(turns.run('a', undefined, () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
   expect(got(await turns.run('a', undefined, async () => yes(1)))).toBe(1)
 })
 
-describe('what a crash or a bad disk left', () => {
+describe('damage by a crash or a bad disk', () => {
   test.each<[string, (copy: string) => void]>([
     ['no HEAD', (copy) => rmSync(join(copy, 'HEAD'))],
     ['an empty HEAD', (copy) => truncateSync(join(copy, 'HEAD'))],
@@ -162,7 +162,7 @@ describe('what a crash or a bad disk left', () => {
     expect(got(await cache.use(repository, never, tip))).toBe(git(person, 'rev-parse', 'main'))
   })
 
-  test('damage that only the checkout finds is healed too', async () => {
+  test('damage that only the checkout finds is repaired, too', async () => {
     const g = createGitFixture()
     const first = g.run()
     got(await g.sources.checkOut(aJob(), first.folders, first.sandbox, never))
@@ -177,7 +177,7 @@ describe('what a crash or a bad disk left', () => {
     expect(readFileSync(join(second.folders.work, 'dir/shade'), 'utf8')).toBe('two\n')
   })
 
-  test('a copy that was taken back during the run is fetched again for collecting', async () => {
+  test('a mirror that was deleted during the run is fetched again for collecting', async () => {
     const g = createGitFixture()
     const run = g.run()
     const from = got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
@@ -187,8 +187,8 @@ describe('what a crash or a bad disk left', () => {
   })
 })
 
-describe('taking back', () => {
-  test('happens by itself, an hour after the last time at the soonest', async () => {
+describe('pruning', () => {
+  test('runs automatically, at most once an hour', async () => {
     let later = 0
     const g = createGitFixture({ clock: { ...realClock, now: () => Date.now() + later } })
     const again = async () => {
@@ -221,7 +221,7 @@ describe('taking back', () => {
       .filter((entry) => entry.isFile())
       .reduce((sum, entry) => sum + statSync(join(entry.parentPath ?? entry.path, entry.name)).size, 0)
 
-  test('the longest unused goes first, and no more than has to', async () => {
+  test('deletes the longest unused first, and no more than necessary', async () => {
     const { cache, repository, folder, remote } = createCacheFixture()
     const names = ['one', 'two', 'three']
     for (const [index, name] of names.entries()) {
@@ -246,7 +246,7 @@ describe('taking back', () => {
     expect(left()).toEqual([])
   })
 
-  test('many packs become one, and nothing is lost', async () => {
+  test('repacks many packs into one without losing objects', async () => {
     const { cache, repository, person } = createCacheFixture()
     got(await cache.use(repository, never, tip))
     const copy = cache.folderOf(repository)
@@ -274,7 +274,7 @@ describe('taking back', () => {
   }, 240_000)
 })
 
-test('everything in a copy can be read by the user that a sandbox runs as, whatever the umask', async () => {
+test('sandbox users can read every file of a mirror, whatever the umask is', async () => {
   const before = process.umask(0o077)
   try {
     const { cache, repository, folder } = createCacheFixture()
@@ -291,7 +291,7 @@ test('everything in a copy can be read by the user that a sandbox runs as, whate
   }
 })
 
-test('a repository that is gone is told of, and fetched no more often than once', async () => {
+test('a missing repository is refused after one fetch', async () => {
   const { cache, repository, calls } = createCacheFixture()
   const absent = { name: 'ada/absent', remote: { address: `${repository.remote.address}.absent` } }
   expect(refusalOf(await cache.use(absent, never, tip))).toMatch(

@@ -1,4 +1,4 @@
-/** A run's whole way with git: out of the code host, into a sandbox, back out, and onto the code host. */
+/** Git in a run: from the code host into a sandbox, out of it as a bundle, and back to the code host. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -47,7 +47,7 @@ function publish(
 const pullsOf = (g: GitFixture) => join(g.folder, 'codehost/ada/lamps.pulls')
 const tipOf = (g: GitFixture, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
 
-test('from the base to a pull request', async () => {
+test('a run goes from the base to a pull request', async () => {
   const g = createGitFixture()
   const { run, from } = await checkedOut(g)
   expect(from).toEqual({ base: tipOf(g, 'main') })
@@ -79,7 +79,7 @@ test('from the base to a pull request', async () => {
 })
 
 describe('the checkout', () => {
-  test('stands on its own: nothing in it leads back to the worker', async () => {
+  test('contains no reference to the worker’s files', async () => {
     const g = createGitFixture()
     const { run } = await checkedOut(g)
     expect(existsSync(join(run.folders.work, '.git/objects/info/alternates'))).toBe(false)
@@ -89,7 +89,7 @@ describe('the checkout', () => {
     expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).not.toContain('/cache')
   })
 
-  test('has the whole history, and main to compare with', async () => {
+  test('has the whole history and the branch main', async () => {
     const g = createGitFixture()
     const { run } = await checkedOut(g)
     expect(
@@ -97,7 +97,7 @@ describe('the checkout', () => {
     ).toBe('2\nfalse')
   })
 
-  test('sees what was pushed a moment ago, and no longer what was deleted', async () => {
+  test('contains the newest push, and no deleted branches', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', 'main:refs/heads/old')
     await checkedOut(g)
@@ -108,7 +108,7 @@ describe('the checkout', () => {
     expect(await run.sh('git log -1 --format=%s; git branch -r')).toMatch(/^Later\n(.*\n)*.*origin\/old\/new/)
   })
 
-  test('goes on from the branch that an earlier attempt left, with the work of both as the change', async () => {
+  test('continues the branch of an earlier attempt; the change contains the work of both', async () => {
     const g = createGitFixture()
     const first = await checkedOut(g)
     await first.run.sh('echo first > first')
@@ -125,7 +125,7 @@ describe('the checkout', () => {
     expect(tipOf(g)).toBe(work.head)
   })
 
-  test('begins again from the base when all of the branch is in there', async () => {
+  test('starts at the base again if the base contains the whole branch', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
     const { run, from } = await checkedOut(g)
@@ -136,7 +136,7 @@ describe('the checkout', () => {
     expect(tipOf(g)).toBe(work.head)
   })
 
-  test('works for a worker that keeps its files to itself', async () => {
+  test('works with a umask of 077', async () => {
     const before = process.umask(0o077)
     try {
       const { run } = await checkedOut(createGitFixture())
@@ -146,7 +146,7 @@ describe('the checkout', () => {
     }
   })
 
-  test('refuses what cannot be worked on, with a cure', async () => {
+  test('refuses unusable repositories and branches, and says what to do', async () => {
     const g = createGitFixture()
     git(g.person, 'checkout', '-q', '--orphan', 'strange')
     git(g.person, 'commit', '-q', '-m', 'Strange')
@@ -178,7 +178,7 @@ describe('the checkout', () => {
     ).toMatch(/^failed: checking out ada\/lamps failed: .*not an empty directory/)
   })
 
-  test('a stopped one ends soon', async () => {
+  test('ends soon after an abort', async () => {
     const g = createGitFixture()
     const stop = new AbortController()
     stop.abort()
@@ -189,7 +189,7 @@ describe('the checkout', () => {
   })
 })
 
-describe('what an agent may leave', () => {
+describe('the state in which an agent leaves its checkout', () => {
   const left = async (script: string): Promise<{ g: GitFixture; work: CollectedWork; files: string }> => {
     const g = createGitFixture()
     const { run, from } = await checkedOut(g)
@@ -200,7 +200,7 @@ describe('what an agent may leave', () => {
     return { g, work, files: files.split('\n').join(' ') }
   }
 
-  test('nothing', async () => {
+  test('no change', async () => {
     expect((await left(':')).work).toEqual({
       commits: 0,
       diff: { files: 0, additions: 0, deletions: 0, text: '' },
@@ -208,13 +208,13 @@ describe('what an agent may leave', () => {
     expect((await left('echo x > y; rm y; touch a.log')).work.head).toBeUndefined()
   })
 
-  test('nothing but what cannot be taken along: it is said', async () => {
+  test('only files that git cannot add: they are named', async () => {
     const { work } = await left('git init -q inner; git -C inner commit -q --allow-empty -m x')
     expect(work.head).toBeUndefined()
     expect(work.diff.text).toBe('left out: inner, which is a repository of its own')
   })
 
-  test('commits on another branch, and on none', async () => {
+  test('commits on another branch, and on a detached HEAD', async () => {
     expect((await left('git checkout -qb mine; echo 1 > mine; git add .; git commit -qm 1')).files).toMatch(
       /lamp mine/,
     )
@@ -228,7 +228,7 @@ describe('what an agent may leave', () => {
     expect(files).toMatch(/done/)
   })
 
-  test('a merge with conflicts: what was committed before counts, and no conflict marks', async () => {
+  test('a merge with conflicts: earlier commits count, conflict markers do not', async () => {
     const { work, files } = await left(
       'echo a > lamp; git commit -qam a; git checkout -qb other HEAD~1; echo b > lamp; git commit -qam b; git checkout -q -; git merge -q other || true; echo kept > kept',
     )
@@ -237,7 +237,7 @@ describe('what an agent may leave', () => {
     expect(work.diff).toMatchObject({ additions: 2, deletions: 1 })
   })
 
-  test('a merge that only wants its commit, and a rebase that stopped', async () => {
+  test('an uncommitted merge, and a stopped rebase', async () => {
     const merge =
       'git checkout -qb other; echo b > b; git add b; git commit -qm b; git checkout -q -; echo a > a; git add a; git commit -qm a'
     expect((await left(`${merge}; git merge -q --no-commit other`)).work.commits).toBe(3)
@@ -257,7 +257,7 @@ describe('what an agent may leave', () => {
     expect(work.diff.text).toMatch(/\nleft out: inner, which is a repository of its own$/)
   })
 
-  test('another history is refused, and says so', async () => {
+  test('a replaced history is refused', async () => {
     const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('git checkout -q --orphan new; git commit -qm fresh')
@@ -266,7 +266,7 @@ describe('what an agent may leave', () => {
     )
   })
 
-  test('no repository any more', async () => {
+  test('a deleted repository', async () => {
     const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('rm -rf .git')
@@ -275,7 +275,7 @@ describe('what an agent may leave', () => {
     )
   })
 
-  test('more than is taken', async () => {
+  test('a bundle beyond the size limit', async () => {
     const g = createGitFixture({ bundleBytesMax: 64 * 1024 })
     const { run, from } = await checkedOut(g)
     await run.sh('head -c 200000 /dev/urandom > large')
@@ -292,7 +292,7 @@ describe('publishing', () => {
     return { run, from, work: await collected(g, run, from) }
   }
 
-  test('twice is the same as once, whatever was lost in between', async () => {
+  test('twice has the effect of once, whichever response was lost', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const first = got(await publish(g, run, from, work))
@@ -300,7 +300,7 @@ describe('publishing', () => {
     expect(tipOf(g)).toBe(work.head)
   })
 
-  test('somebody who pushed meanwhile is not overwritten', async () => {
+  test('does not overwrite another person’s push', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Theirs')
@@ -313,7 +313,7 @@ describe('publishing', () => {
     expect(existsSync(pullsOf(g))).toBe(false)
   })
 
-  test('what was pushed meanwhile and is part of the work, as by an agent that may push, is gone on from', async () => {
+  test('continues from a push that is part of the work, for example by an agent with push access', async () => {
     const g = createGitFixture()
     const { run, from } = await checkedOut(g)
     await run.sh('echo one > one; git add one; git commit -qm one; echo two > two')
@@ -323,7 +323,7 @@ describe('publishing', () => {
     expect(tipOf(g)).toBe(work.head)
   })
 
-  test('a branch that was deleted meanwhile is not made again', async () => {
+  test('does not create a branch again that was deleted meanwhile', async () => {
     const g = createGitFixture()
     git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
     const { run, from, work } = await ready(g)
@@ -331,7 +331,7 @@ describe('publishing', () => {
     expect(refusalOf(await publish(g, run, from, work))).toMatch(/^conflict: .*it is gone/)
   })
 
-  test('without the lease nothing is pushed, and nothing opened', async () => {
+  test('pushes and opens nothing without the lease', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     expect(refusalOf(await publish(g, run, from, work, { fence: () => false }))).toMatch(
@@ -347,7 +347,7 @@ describe('publishing', () => {
     expect(existsSync(pullsOf(g))).toBe(false)
   })
 
-  test('a pull request that is there is adopted, also one that comes while we open ours', async () => {
+  test('adopts an existing pull request, also one that is opened at the same time', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     let looks = 0
@@ -370,7 +370,7 @@ describe('publishing', () => {
     })
   })
 
-  test('a hook of the code host that refuses is told of', async () => {
+  test('reports a refusal by a hook of the code host', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const hook = join(g.remote, 'hooks/pre-receive')
@@ -380,7 +380,7 @@ describe('publishing', () => {
     )
   })
 
-  test('what the agent says cannot pass for the marker, nor hide it', async () => {
+  test('the agent’s text can neither imitate nor hide the marker', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
     const published = got(

@@ -1,4 +1,4 @@
-/** How long what passes is tried again, and what is said of it meanwhile. */
+/** Retries of temporary failures: how long, with which pauses, and what the run's log says. */
 import { describe, expect, test } from '@jest/globals'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000
 const AWAY = 'the code host could not be reached'
 const random = { fraction: () => 0.5 }
 
-/** Away for so long, by the clock. */
+/** Fails until this time has passed. */
 function outage(clock: ManualClock, minutes: number) {
   let asked = 0
   const isOver = () => clock.monotonic() >= minutes * MINUTE_MS
@@ -27,7 +27,7 @@ function outage(clock: ManualClock, minutes: number) {
 }
 
 describe('an outage', () => {
-  test('of some minutes is outlasted, and whoever looks is told once why', async () => {
+  test('of some minutes is survived, and the log says once why', async () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 5)
     const lines: string[] = []
@@ -61,7 +61,7 @@ describe('an outage', () => {
     },
   )
 
-  test('is waited for no longer once nobody wants the answer', async () => {
+  test('is not waited for after an abort', async () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 60)
     const stop = new AbortController()
@@ -74,7 +74,7 @@ describe('an outage', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('of a moment is nobody’s business, and what lasts is not tried again', async () => {
+  test('of a moment is not logged, and a permanent failure is not retried', async () => {
     const clock = new ManualClock()
     const lines: string[] = []
     const endurance = whilePublishing((line) => lines.push(line))
@@ -93,8 +93,8 @@ describe('an outage', () => {
   })
 })
 
-describe('a pause that the other side asks for', () => {
-  /** Refuses until then, and counts who comes too early. */
+describe('a pause that the server requests', () => {
+  /** Refuses until that instant, and counts the attempts that come too early. */
   function limited(clock: ManualClock, minutes: number, saysMs = (leftMs: number) => leftMs) {
     let early = 0
     const attempt = async (): Promise<Attempt<string>> => {
@@ -106,7 +106,7 @@ describe('a pause that the other side asks for', () => {
     return { attempt, early: () => early }
   }
 
-  test('is kept, however long the trying itself may take, and told with its end', async () => {
+  test('is kept, however long retries may take, and logged with its end', async () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
     const lines: string[] = []
@@ -122,7 +122,7 @@ describe('a pause that the other side asks for', () => {
     ])
   })
 
-  test('leaves all the time for trying that there is', async () => {
+  test('does not count towards the time for retries', async () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 50)
     const away = outage(clock, 58)
@@ -136,7 +136,7 @@ describe('a pause that the other side asks for', () => {
     ['at once', 3 * 60, (leftMs: number) => leftMs, 0, 1],
     ['for ever', 3 * 60, () => Number.MAX_VALUE, 0, 1],
     ['a minute at a time', 24 * 60, () => MINUTE_MS, 66, 65],
-  ])('is not kept for hours, asked for %s', async (_, minutes, says, waited, triesMax) => {
+  ])('is not kept for hours, requested %s', async (_, minutes, says, waited, triesMax) => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, minutes, says)
     const refused = withRetries({ clock, random }, undefined, attempt, whilePublishing())
@@ -148,7 +148,7 @@ describe('a pause that the other side asks for', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('is kept no longer once nobody wants the answer', async () => {
+  test('ends early after an abort', async () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 60)
     const stop = new AbortController()
@@ -159,7 +159,7 @@ describe('a pause that the other side asks for', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('is not run into where nobody would wait for so long', async () => {
+  test('ends short retries at once', async () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
     expect(refusalOf(await withRetries({ clock, random }, undefined, attempt))).toBe('unavailable: too often')
@@ -167,7 +167,7 @@ describe('a pause that the other side asks for', () => {
   })
 })
 
-/** Every other answer is lost on its way back, and for a while nothing gets through at all. */
+/** Loses every other response, and for a while fails every request. */
 function flaky(clock: ManualClock, minutes: number) {
   const comments: string[] = []
   const pulls: string[] = []
@@ -204,7 +204,7 @@ function flaky(clock: ManualClock, minutes: number) {
 
 const MARK = '<!-- m -->'
 
-test('a comment that an outage holds up, and whose answers get lost, is made once', async () => {
+test('a comment is posted once despite an outage and lost responses', async () => {
   const clock = new ManualClock()
   const { codehost, comments } = flaky(clock, 4)
   const place = { codehost, remote: 'ada/lamps', number: 1 }
@@ -215,9 +215,9 @@ test('a comment that an outage holds up, and whose answers get lost, is made onc
   expect(comments).toEqual([words.body])
 })
 
-describe('a comment that is sent and taken in late', () => {
+describe('a comment that the code host processes late', () => {
   const body = `Done.\n\n${MARK}`
-  /** What was sent before comes in at this moment. */
+  /** The code host processes an earlier request at this moment. */
   function late(clock: ManualClock, atMs: number) {
     const world = flaky(clock, 0)
     const { codehost, comments } = world
@@ -244,7 +244,7 @@ describe('a comment that is sent and taken in late', () => {
   }
   const place = (codehost: CodeHost) => ({ codehost, remote: 'ada/lamps', number: 1 })
 
-  test('is waited for by whoever takes over, and by nobody else', async () => {
+  test('is waited for only by a worker that takes the follow-up over', async () => {
     for (const isTakenOver of [true, false]) {
       const clock = new ManualClock()
       const { host, comments } = late(clock, 3_000)
@@ -262,7 +262,7 @@ describe('a comment that is sent and taken in late', () => {
     }
   })
 
-  test('is taken away again when it comes right after ours, and when it is found later', async () => {
+  test('is deleted if it appears right after ours, or later', async () => {
     const clock = new ManualClock()
     const { host, comments } = late(clock, 0)
     const lines: string[] = []
@@ -279,7 +279,7 @@ describe('a comment that is sent and taken in late', () => {
     expect([got(await found), comments]).toEqual([true, [body]])
   })
 
-  test('costs a follow-up nothing when it cannot be taken away', async () => {
+  test('does not fail the follow-up if it cannot be deleted', async () => {
     const clock = new ManualClock()
     const { host } = late(clock, 0)
     const lines: string[] = []
@@ -305,13 +305,13 @@ describe('a pull request', () => {
     signal: new AbortController().signal,
     logToRun: (line: string) => lines.push(line),
   })
-  /** The push is another story. */
+  /** Every git command succeeds, because only the pull request is tested. */
   const git = {
     run: async () => yes({ code: 0, output: '', stderr: '' }),
     runChecked: async () => yes({ code: 0, output: '', stderr: '' }),
   }
 
-  test('that an outage holds up, and whose answers get lost, is opened once', async () => {
+  test('is opened once despite an outage and lost responses', async () => {
     const clock = new ManualClock()
     const { codehost, pulls } = flaky(clock, 4)
     const lines: string[] = []
@@ -322,7 +322,7 @@ describe('a pull request', () => {
     expect(lines[0]).toBe(`${AWAY}; trying again for up to 10 minutes`)
   })
 
-  test('that is said to be there and is never found is not looked for over and over', async () => {
+  test('that conflicts but is never found is searched only a few times', async () => {
     const clock = new ManualClock()
     const { codehost } = flaky(clock, 0)
     let opened = 0

@@ -1,4 +1,4 @@
-/** A token on its way to a code host over http: it gets there, and is seen nowhere else. */
+/** The token of a code host over http: the code host receives it, and no other process or file contains it. */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
@@ -58,7 +58,7 @@ const withToken = (token = TOKEN, cloneUrl?: string) =>
 const forms = [TOKEN, encodeURIComponent(TOKEN), Buffer.from(`x-access-token:${TOKEN}`).toString('base64')]
 const holds = (text: string) => forms.some((form) => text.includes(form))
 
-/** What any process shows of itself: words and environment. This one knows the token, and shows it no more. */
+/** Arguments and environment of all processes. The test process knows the token, but does not expose it. */
 function shown(): string[] {
   const read = (path: string) => {
     try {
@@ -78,7 +78,7 @@ function filesBelow(folder: string): string[] {
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
 }
 
-test('it fetches, pushes and opens the pull request, and stands in no argument, environment or file', async () => {
+test('it fetches, pushes and opens the pull request, and is in no argument, environment or file', async () => {
   let looked = 0
   const found: string[] = []
   const { g, server, codehost } = await site({
@@ -113,7 +113,7 @@ test('it fetches, pushes and opens the pull request, and stands in no argument, 
   expect(files.filter((path) => holds(readFileSync(path, 'latin1')))).toEqual([])
 })
 
-test('a wrong one is refused, and quoted by nobody', async () => {
+test('a wrong token is refused and never quoted', async () => {
   const { g } = await site()
   const run = g.run()
   const message = refusalOf(
@@ -123,7 +123,7 @@ test('a wrong one is refused, and quoted by nobody', async () => {
   expect(message).not.toContain('wrong-token-1')
 })
 
-test('what the code host sends back of it is struck out', async () => {
+test('the token in a response of the code host is redacted', async () => {
   const { g } = await site({
     before: (request, response) => {
       if (request.headers.authorization === undefined) return false
@@ -139,7 +139,7 @@ test('what the code host sends back of it is struck out', async () => {
   expect(holds(message)).toBe(false)
 })
 
-test('a fork that it may not push to is refused before any work is done', async () => {
+test('a fork without push access is refused before any work is done', async () => {
   const { g } = await site({
     before: (request, response) => {
       const isRefused = /^\/bo\/lamps\.git\/.*receive-pack/.test(request.url ?? '')
@@ -169,7 +169,7 @@ test('a fork that it may not push to is refused before any work is done', async 
   )
 })
 
-test('a code host that leads on to another place takes no token there', async () => {
+test('a redirect to another host does not receive the token', async () => {
   const other = await site()
   const { g } = await site({
     before: (request, response) => {
@@ -186,7 +186,7 @@ test('a code host that leads on to another place takes no token there', async ()
   expect(other.server.seen.map(({ authorization }) => authorization)).not.toContainEqual(expect.any(String))
 })
 
-test('within one place a redirect is followed: a repository may be renamed', async () => {
+test('a redirect on the same host is followed, because a repository may be renamed', async () => {
   const { g } = await site({
     before: (request, response) => {
       if (request.url?.startsWith('/ada/old.git') !== true) return false
@@ -200,7 +200,7 @@ test('within one place a redirect is followed: a repository may be renamed', asy
   got(await g.sources.checkOut({ ...job, repo }, run.folders, run.sandbox, never))
 })
 
-test('an address on another machine than the code host’s is asked without it', async () => {
+test('a clone URL on another host is used without the token', async () => {
   const { g, server } = await site()
   const run = g.run()
   const elsewhere = `${server.origin.replace('127.0.0.1', 'localhost')}/ada/lamps.git`
@@ -210,7 +210,7 @@ test('an address on another machine than the code host’s is asked without it',
   expect(server.seen.map(({ authorization }) => authorization)).toEqual([undefined])
 })
 
-test('a stopped fetch leaves no process behind', async () => {
+test('an aborted fetch leaves no process behind', async () => {
   let waiting = false
   const { g, server } = await site({
     before: () => {
@@ -228,7 +228,7 @@ test('a stopped fetch leaves no process behind', async () => {
   await until('nobody is left', () => !shown().some((text) => text.includes(server.origin)))
 })
 
-test('a code host that is away is tried again for minutes, said, and named', async () => {
+test('an unreachable code host is retried for minutes, which the log says', async () => {
   let asked = 0
   const { g } = await site(
     {

@@ -1,4 +1,4 @@
-/** When an agent has had enough. */
+/** The limits of an agent: time, cost, turns, silence, and the machine's own problems. */
 import { describe, expect, test } from '@jest/globals'
 import type { JobLimits } from '../../../../protocol/frames.ts'
 import { AgentLimits } from '../../../../worker/run/agent-limits.ts'
@@ -20,8 +20,8 @@ function startLimits(limits: JobLimits, problem: () => string | undefined = () =
   return { agentLimits, reasons, pass }
 }
 
-describe('a budget', () => {
-  test('ends an agent that says nothing, counted from its last word', async () => {
+describe('the limits of an agent', () => {
+  test('end an agent that prints nothing, counted from its last output', async () => {
     const { agentLimits, reasons, pass } = startLimits({})
     await pass(9 * MINUTE_MS)
     agentLimits.recordOutput()
@@ -31,7 +31,7 @@ describe('a budget', () => {
     expect(reasons).toEqual(['the agent printed nothing for 10 minutes, so it counts as stalled'])
   })
 
-  test('ends an agent that takes too long, however much it says', async () => {
+  test('end an agent that takes too long, however much it prints', async () => {
     const { agentLimits, reasons, pass } = startLimits({ maxMinutes: 3 })
     for (let n = 0; n < 3 * 60; n += 1) {
       agentLimits.recordOutput()
@@ -40,7 +40,7 @@ describe('a budget', () => {
     expect(reasons).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 3 minutes'])
   })
 
-  test('says how long that was, in words that are right', async () => {
+  test('are named with a correct unit', async () => {
     for (const [maxMinutes, words] of [
       [0.05, '3 seconds'],
       [1, '1 minute'],
@@ -52,7 +52,7 @@ describe('a budget', () => {
     }
   })
 
-  test('ends an agent that spends too much, once', () => {
+  test('end an agent that spends too much, once', () => {
     const { agentLimits, reasons } = startLimits({ maxCostUsd: 0.5 })
     agentLimits.recordSpending({ costUsd: 0.5, turns: 1 })
     agentLimits.recordSpending({ turns: 1_000 })
@@ -62,14 +62,14 @@ describe('a budget', () => {
     expect(reasons).toEqual(['the agent spent more than agent.maxCostUsd allows: $0.5100 of $0.5'])
   })
 
-  test('ends an agent that takes too many turns', () => {
+  test('end an agent that takes too many turns', () => {
     const { agentLimits, reasons } = startLimits({ maxTurns: 2 })
     agentLimits.recordSpending({ turns: 2 })
     agentLimits.recordSpending({ turns: 3 })
     expect(reasons).toEqual(['the agent took more turns than agent.maxTurns allows, which is 2'])
   })
 
-  test('ends an agent when its machine cannot go on', async () => {
+  test('end an agent when its machine cannot go on', async () => {
     let full = false
     const { reasons, pass } = startLimits({}, () => (full ? 'the disk is nearly full' : undefined))
     await pass(MINUTE_MS)
@@ -78,7 +78,7 @@ describe('a budget', () => {
     expect(reasons).toEqual(['the disk is nearly full'])
   })
 
-  test('goes on when nobody can say how the machine is', async () => {
+  test('ignore a failing check of the machine', async () => {
     const { reasons, pass } = startLimits({ maxMinutes: 1 }, () => {
       throw new Error('EIO: statfs')
     })
@@ -88,7 +88,7 @@ describe('a budget', () => {
     expect(reasons).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 1 minute'])
   })
 
-  test('says nothing any more once the agent has ended', async () => {
+  test('report nothing after the agent has ended', async () => {
     const { agentLimits, reasons, pass } = startLimits({ maxMinutes: 1 })
     agentLimits.stop()
     await pass(20 * MINUTE_MS)

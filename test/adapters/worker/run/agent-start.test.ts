@@ -1,4 +1,4 @@
-/** What an agent is given beside its work, and that it is not heard repeating it. */
+/** The code host's token in an agent's sandbox, and its redaction in the agent's output. */
 import { expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
@@ -24,15 +24,18 @@ const jobWith = (exposeCodehostToken: boolean) =>
     limits: {},
   }) as unknown as Job
 
-test.each([true, false])('the code host’s token, given by configuration: %s', async (isGiven) => {
-  const started = await prepareAgent(dependencies, jobWith(isGiven), { prompt: 'x' })
-  if (!started.ok) throw new Error(started.refusal.message)
-  const { command, listener } = started.value
-  const files = command.files
-    ?.filter(({ text }) => text.includes(TOKEN))
-    .map(({ path, mode }) => [path, mode])
-  expect(files).toEqual(isGiven ? [[CODEHOST_CREDENTIAL_INSIDE, '0400']] : [])
-  expect(JSON.stringify([command.command, command.environment])).not.toContain(TOKEN)
-  if (isGiven)
-    expect(JSON.stringify(listener.onOutputLine(`GH_TOKEN=${TOKEN}`, AT))).toContain('GH_TOKEN=***')
-})
+test.each([true, false])(
+  'the code host’s token is in the sandbox only if configured: %s',
+  async (isGiven) => {
+    const started = await prepareAgent(dependencies, jobWith(isGiven), { prompt: 'x' })
+    if (!started.ok) throw new Error(started.refusal.message)
+    const { command, listener } = started.value
+    const files = command.files
+      ?.filter(({ text }) => text.includes(TOKEN))
+      .map(({ path, mode }) => [path, mode])
+    expect(files).toEqual(isGiven ? [[CODEHOST_CREDENTIAL_INSIDE, '0400']] : [])
+    expect(JSON.stringify([command.command, command.environment])).not.toContain(TOKEN)
+    if (isGiven)
+      expect(JSON.stringify(listener.onOutputLine(`GH_TOKEN=${TOKEN}`, AT))).toContain('GH_TOKEN=***')
+  },
+)

@@ -1,4 +1,4 @@
-/** What a person's sessions in the sandbox of a run have used, as it is told when the sandbox is closed. */
+/** The usage of a person's sessions in a resumed sandbox, as reported when the sandbox is closed. */
 import { chownSync, mkdirSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ function project(): string {
   return join(projects, name)
 }
 
-/** Another session's transcript, as agentA begins one when it is cleared; or, below a folder, a nested agent's. */
+/** Writes the transcript of another session, as agentA starts one on /clear; or of a subagent, in its folder. */
 function another(name: string, at: Date, below = project()): void {
   const usage = { input_tokens: 7, output_tokens: 1 }
   const message = { id: `msg_${name.replace(/\W/g, '')}`, model: 'claude-sonnet-4-5', usage }
@@ -41,7 +41,7 @@ function giveAway(path: string): void {
   chownSync(path, uid, gid)
 }
 
-test('what a person uses in other sessions is told with that of the run, what the run used in others is not', async () => {
+test('usage of the person’s other sessions is reported with the run’s session, usage of the run’s other sessions is not', async () => {
   await executed(executor)
   another('before', new Date(Date.now() - 60_000))
   const person = seat(await booted(executor))
@@ -54,7 +54,7 @@ test('what a person uses in other sessions is told with that of the run, what th
   expect(ids).not.toContain('msg_before:req_1')
   expect(ids.length).toBeGreaterThan(1)
 
-  // A worker that was killed meanwhile knows no more of it than the disk does.
+  // A restarted worker knows only what is on the disk.
   await executor.close()
   executor = await handsIn(folder)
   const again = seat(await booted(executor))
@@ -63,7 +63,7 @@ test('what a person uses in other sessions is told with that of the run, what th
   expect(later?.entries.map(({ id }) => id)).toContain('msg_after:req_1')
 })
 
-test('of nested agents that used nothing meanwhile nothing is told again, however many there were', async () => {
+test('subagents without new usage are not reported again, however many there are', async () => {
   await executed(executor)
   const [transcript = ''] = readdirSync(project()).filter((name) => name.endsWith('.jsonl'))
   const session = join(project(), transcript.slice(0, -'.jsonl'.length))
@@ -79,7 +79,7 @@ test('of nested agents that used nothing meanwhile nothing is told again, howeve
   expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
 })
 
-test('who began another session there finds that one again, and all that he used counts once', async () => {
+test('a person who started another session resumes that one, and all usage counts once', async () => {
   await executed(executor)
   const own = readdirSync(project()).find((name) => name.endsWith('.jsonl')) ?? ''
   const first = seat(await booted(executor))
@@ -92,7 +92,7 @@ test('who began another session there finds that one again, and all that he used
   await first.sees('\r\nthe second word\r\n')
   const before = await first.booted.close()
 
-  // A worker that was started again knows no more of it than the disk does.
+  // A restarted worker knows only what is on the disk.
   await executor.close()
   executor = await handsIn(folder)
   const second = seat(await booted(executor))
@@ -108,7 +108,7 @@ test('who began another session there finds that one again, and all that he used
   expect(new Set(entries(after).map(({ id }) => id)).size).toBe(entries(after).length)
 })
 
-test('a session begun there in which nothing was said is not the one that is found again', async () => {
+test('a new session without a message is not resumed', async () => {
   await executed(executor)
   const first = seat(await booted(executor))
   await first.sees('> ')

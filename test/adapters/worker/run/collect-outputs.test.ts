@@ -1,4 +1,4 @@
-/** What an agent leaves, out of a folder that it filled as it liked. */
+/** Artifacts and memories from an agent's output folder, whose content is untrusted. */
 import { execFileSync } from 'node:child_process'
 import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -33,7 +33,7 @@ async function collected() {
 
 const put = (name: string, data: string | Buffer) => writeFileSync(join(out, 'artifacts', name), data)
 
-/** What the host would make of the parts. */
+/** Joins the parts as the host does. */
 function assembled(all: readonly ExecutionReport[], name: string): Buffer {
   const parts = all.flatMap((one) => (one.is === 'artifact' && one.name === name ? [one] : []))
   expect(parts.map(({ part }) => part)).toEqual(parts.map((_, n) => n))
@@ -43,7 +43,7 @@ function assembled(all: readonly ExecutionReport[], name: string): Buffer {
 
 describe('artifacts', () => {
   test.each([0, 1, ARTIFACT_PART_BYTES_MAX, ARTIFACT_PART_BYTES_MAX + 1, 3 * ARTIFACT_PART_BYTES_MAX])(
-    'one of %i bytes arrives whole, in parts, with its event behind',
+    'one of %i bytes arrives completely, in parts, followed by its event',
     async (size) => {
       const data = Buffer.from(Array.from({ length: size }, (_, n) => n % 251))
       put('report.html', data)
@@ -64,13 +64,13 @@ describe('artifacts', () => {
     expect([...artifacts].sort()).toEqual(['2-a-b.txt', 'a-b.txt'])
   })
 
-  test('names that a terminal or a file system would stumble over are made plain', async () => {
+  test('control characters and leading dots in names are replaced', async () => {
     put('x\x1b[2J\u202etxt.exe', 'x')
     put('..hidden', 'x')
     expect((await collected()).artifacts).toEqual(['_hidden', 'x_[2J_txt.exe'])
   })
 
-  test('links, pipes and files with a second name are left out, and said', async () => {
+  test('links, pipes and files with a second name are left out and named', async () => {
     symlinkSync('/etc/passwd', join(out, 'artifacts', 'link'))
     execFileSync('mkfifo', [join(out, 'artifacts', 'pipe')])
     writeFileSync(join(out, 'elsewhere'), 'secret')
@@ -84,14 +84,14 @@ describe('artifacts', () => {
     ])
   })
 
-  test('a folder that is a link is not walked into', async () => {
+  test('a folder that is a link is not entered', async () => {
     await rm(join(out, 'artifacts'), { recursive: true })
     mkdirSync(join(out, 'artifacts'))
     symlinkSync('/etc', join(out, 'artifacts', 'etc'))
     expect((await collected()).artifacts).toEqual([])
   })
 
-  test('their own folder is not followed to elsewhere when a link stands in its place', async () => {
+  test('a link in place of the artifacts folder is not followed', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'switchyard-elsewhere-'))
     writeFileSync(join(elsewhere, 'key'), 'secret')
     await rm(join(out, 'artifacts'), { recursive: true })
@@ -111,7 +111,7 @@ describe('artifacts', () => {
     expect(leftOut).toEqual([expect.stringContaining('artifact a.bin is left out: it has 629145600 bytes')])
   })
 
-  test('more than there may be are counted, not sent', async () => {
+  test('artifacts beyond the maximum number are left out', async () => {
     for (let n = 0; n < 250; n += 1) put(`f${String(n).padStart(3, '0')}`, 'x')
     const { artifacts, leftOut } = await collected()
     expect(artifacts).toHaveLength(200)
@@ -120,7 +120,7 @@ describe('artifacts', () => {
 })
 
 describe('memories', () => {
-  test('one a line, without list marks, doubles and what cannot be seen', async () => {
+  test('one per line, without list marks, duplicates and invisible characters', async () => {
     writeFileSync(
       join(out, 'memories'),
       '- uses tabs\n\n* tests   need node\n- uses tabs\nx\u202ey\x1b[31m\n',
@@ -139,7 +139,7 @@ describe('memories', () => {
     expect([facts.length, Math.max(...facts.map((fact) => fact.length))]).toEqual([100, 500])
   })
 
-  test('nothing is told when nothing was noted, or a link stands in its place', async () => {
+  test('a missing file and a link in its place report nothing', async () => {
     symlinkSync('/etc/passwd', join(out, 'memories'))
     expect((await collected()).all).toEqual([])
   })

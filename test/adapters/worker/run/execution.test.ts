@@ -1,4 +1,4 @@
-/** What an execution keeps when the machine below it gives way: a disk that fills, a tree that can't be read. */
+/** An execution on a failing machine: a full disk, unreadable transcripts, a crash of the worker. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -54,7 +54,7 @@ const good: GitSources = {
   },
 }
 
-/** Does its work without a word, and ends well. */
+/** Starts processes that print nothing and succeed. */
 const launcher: SandboxLauncher = {
   launch: () => ({
     stdout: Readable.from([]),
@@ -166,9 +166,9 @@ async function carriedOut(
 }
 
 test.each<[string, Partial<GitSources>]>([
-  ['bringing it out', { collect: broken }],
-  ['publishing it', { publish: broken }],
-])('a disk that is full while %s costs neither the work nor the bill', async (_, changes) => {
+  ['collecting', { collect: broken }],
+  ['publishing', { publish: broken }],
+])('a disk that is full while %s loses neither the work nor its cost', async (_, changes) => {
   const { outcome, work, sandboxes } = await carriedOut({ gitSources: { ...good, ...changes } })
   expect(outcome).toMatchObject({ status: 'failed', error: FULL.message, costs: [COST] })
   expect(outcome.result?.summary).toBe('Mended.')
@@ -177,14 +177,14 @@ test.each<[string, Partial<GitSources>]>([
   expect(sandboxes.get(RUN)).toMatchObject({ unpushed: true })
 })
 
-test('transcripts that cannot be read cost no more than what they say', async () => {
+test('unreadable transcripts lose only their own usage', async () => {
   const { outcome } = await carriedOut({
     drivers: { agentA: { ...driver, readUsage: broken } } as unknown as ExecutorDependencies['drivers'],
   })
   expect(outcome).toMatchObject({ status: 'completed', prUrl: 'https://code/1', costs: [COST] })
 })
 
-test('what is published is completed, also when its sandbox cannot be noted as kept', async () => {
+test('published work is completed, even if its sandbox cannot be retained', async () => {
   const { outcome, work } = await carriedOut({}, (sandboxes) => {
     sandboxes.retain = broken
   })
@@ -194,7 +194,7 @@ test('what is published is completed, also when its sandbox cannot be noted as k
 
 const setUp = { ...job.repo, setup: 'npm ci' }
 
-test('a setup that never ends is killed, and it is said why', async () => {
+test('a setup that never ends is killed, and the refusal says why', async () => {
   const clock = new ManualClock()
   let kill = () => {}
   const ended = new Promise<{ signal: string }>((resolve) => {
@@ -218,7 +218,7 @@ test.each([
   ['open', ''],
   ['allowlist', ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)'],
   ['none', ' (sandbox.network is none: it reached no other machine)'],
-])('a setup that fails with the network %s says what it could reach', async (network, reach) => {
+])('a setup that fails with network %s says what it could reach', async (network, reach) => {
   const failing: SandboxLauncher = {
     launch: (order) => ({ ...launcher.launch(order), ended: Promise.resolve({ code: 6 }) }),
   }
@@ -228,7 +228,7 @@ test.each([
   expect(await execution.prepare()).toMatchObject({ refusal: { message } })
 })
 
-test('entries of the allowlist that allow nothing are told in the log of the run', async () => {
+test('allowlist entries that allow nothing are named in the run’s log', async () => {
   const reports: unknown[] = []
   const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
   const { execution } = await made(
@@ -244,7 +244,7 @@ test('entries of the allowlist that allow nothing are told in the log of the run
   expect(reports).toContainEqual({ is: 'event', event })
 })
 
-test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {
+test('after a crash the disk of a run stays until it is recovered, and then for its retention time', async () => {
   const clock = new ManualClock()
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
   const first = await openExecutor(executorDependencies({}, clock))
@@ -265,7 +265,7 @@ test('after a crash the disk of a run stays until it is salvaged, and then for i
   await second.close()
 })
 
-test('what an agent had spent when its worker died is read from its own records', async () => {
+test('the usage of an agent whose worker died is read from its transcripts', async () => {
   const clock = new ManualClock()
   const asked: string[] = []
   const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }

@@ -1,6 +1,6 @@
 /**
- * A follow-up carried out by a worker's own hands: real sandboxes, real git, a folder as code host, the scripted agent.
- * Crashes are what they are for whoever comes after: nothing more is done, and all that is left is what is on disk.
+ * A follow-up executed by a real executor: real sandboxes, real git, a folder as code host, the scripted agent.
+ * A crash is simulated at a step: the executor does nothing more, and the next one finds only what is on disk.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
 const isOutcome = createChecker(RunOutcome)
 
-// ---- a yard that can lose its worker at any step -----------------------------------------------------------------
+// ---- a fixture whose worker can crash at any step ----------------------------------------------------------------
 
 type Step = 'fetch' | 'rebase' | 'agent' | 'collect' | 'push' | 'ask' | 'comment'
 interface Crash {
@@ -41,16 +41,16 @@ interface Crash {
 interface CrashingWorker {
   readonly executor: ClosableExecutor
   readonly crashed: Promise<void>
-  /** What stood still goes on, so that nothing of it is left when the test is over. */
+  /** Lets the blocked step continue, so that no process is left after the test. */
   release(): void
 }
 
 interface FollowUpFixture {
   readonly g: GitFixture
-  /** A worker's hands on a folder of its own; the same folder again: the worker after a crash. */
+  /** Opens an executor on its own folder; the same name again is the worker after a crash. */
   worker(name: string, crash?: Crash, clock?: typeof realClock): Promise<CrashingWorker>
   pull(): { comments: PullComment[] }
-  /** Every commit that the branch has stood at, newest first. */
+  /** Every commit that the branch has had, newest first. */
   stood(): string[]
 }
 
@@ -97,7 +97,7 @@ function signal(): [Promise<void>, () => void] {
   return [reports, raise]
 }
 
-/** Everything stops at the one step; what was begun before goes to nobody. */
+/** Blocks everything at the given step; results of earlier calls are dropped. */
 function faulty(crash: Crash | undefined, raise: () => void, released: Promise<void>): Fault {
   return async (step, work) => {
     if (step === undefined || step !== crash?.step) return work()
@@ -146,7 +146,7 @@ function faultyLauncher(fault: Fault): SandboxLauncher {
   }
 }
 
-/** `before`: it has begun, and nobody hears of its end. */
+/** `before`: the step has started, and its result is dropped. */
 function stepIn({ command }: SandboxOrder): Step | undefined {
   const text = command.join(' ')
   if (text.includes('answer state rebased')) return 'rebase'
@@ -255,7 +255,7 @@ function onMain(g: GitFixture, file: string, text: string): void {
   git(g.person, 'push', '-q', 'origin', 'main')
 }
 
-/** A run that has opened its pull request, on worker one, and a base that went on since. */
+/** A run that opened its pull request on worker one, and a base with a newer commit. */
 async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other', 'of main\n')) {
   const y = createFollowUpFixture()
   const { executor } = await y.worker('one')
@@ -271,9 +271,9 @@ async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other'
 const shown = (y: FollowUpFixture, path: string) => git(y.g.remote, 'show', `${BRANCH}:${path}`)
 const marker = '<!-- switchyard:follow-up fu-1 -->'
 
-// ---- what it does ------------------------------------------------------------------------------------------------
+// ---- behaviour --------------------------------------------------------------------------------------------------
 
-test('a branch that only lags behind is rebased without an agent, and one comment says so', async () => {
+test('a branch that is only behind is rebased without an agent, and one comment says so', async () => {
   const { y, executor } = await opened()
   const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome).toMatchObject({
@@ -294,7 +294,7 @@ test('a branch that only lags behind is rebased without an agent, and one commen
   expect(followUp.progress.at(-1)).toMatchObject({ pushed: y.stood()[0], prUrl: 'https://code.example/1' })
 })
 
-test('a sandbox that no agent was in is not said to be kept: the next follow-up waits for no worker', async () => {
+test('a sandbox without an agent is not retained, so the next follow-up need not wait for this worker', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')
   const { outcome: said, progress } = await executed(executor, followUpJob())
@@ -306,7 +306,7 @@ test('a sandbox that no agent was in is not said to be kept: the next follow-up 
   expect(sandboxHolder(run, now)).toBeUndefined()
 })
 
-test('what was changed by hand in a merge, and cannot be put back, is looked at by an agent', async () => {
+test('manual changes in a merge that cannot be restored go to an agent', async () => {
   const { executor } = await opened((g) => {
     onMain(g, 'other', 'of main\n')
     git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
@@ -320,7 +320,7 @@ test('what was changed by hand in a merge, and cannot be put back, is looked at 
   expect(followUp.outcome.costs).toHaveLength(1)
 })
 
-test('what people ask for is done by the session that did the work, and only that is billed', async () => {
+test('remarks are handled by the session that did the work, and only the new usage is billed', async () => {
   const { y, executor, first } = await opened()
   const job = followUpJob({
     threads: [thread('Make it brighter.')],
@@ -339,7 +339,7 @@ test('what people ask for is done by the session that did the work, and only tha
   expect((before?.outputTokens ?? 0) + (now?.outputTokens ?? 0)).toBe(whole)
 })
 
-test('a conflict is the agent’s to resolve', async () => {
+test('a conflict is resolved by the agent', async () => {
   const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
   const resolve = ['write lamp', '  both', 'run git add lamp && git rebase --continue', 'say Took both.']
   const followUp = await executed(executor, followUpJob({ comments: [said(script(resolve))] }))
@@ -350,7 +350,7 @@ test('a conflict is the agent’s to resolve', async () => {
   )
 })
 
-test('a conflict that nobody resolved fails the follow-up: nothing is pushed, nothing said', async () => {
+test('an unresolved conflict fails the follow-up: no push and no comment', async () => {
   const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
   const idle = said(script(['say I would rather not.']))
   const followUp = await executed(executor, followUpJob({ comments: [idle] }))
@@ -363,7 +363,7 @@ test('a conflict that nobody resolved fails the follow-up: nothing is pushed, no
   expect(y.pull().comments).toEqual([])
 })
 
-test('without its sandbox it begins with a fresh checkout, elsewhere, and is told what the ticket was', async () => {
+test('without its sandbox it starts with a fresh checkout on another worker, and the prompt contains the ticket', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')
   const job = followUpJob({ comments: [said(script(['write new', '  x', 'say Done.']))] })
@@ -374,7 +374,7 @@ test('without its sandbox it begins with a fresh checkout, elsewhere, and is tol
   expect([shown(y, 'new'), shown(y, 'other')]).toEqual(['x', 'of main'])
 })
 
-test('our own comments call for no agent, and when nothing is to be done that is said too', async () => {
+test('our own comments start no agent, and a follow-up without work says so', async () => {
   const { y, executor } = await opened(() => {})
   const own = said('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
   const followUp = await executed(executor, followUpJob({ comments: [own] }))
@@ -387,7 +387,7 @@ test('our own comments call for no agent, and when nothing is to be done that is
   ])
 })
 
-test('a stranger who reads what was pushed cannot make our comment in our place', async () => {
+test('the pushed commit does not reveal the marker of our comment', async () => {
   const { y, executor: first } = await opened()
   await first.close()
   const dying = await y.worker('one', { step: 'comment', when: 'before' })
@@ -415,13 +415,13 @@ test('a stranger who reads what was pushed cannot make our comment in our place'
   await again.executor.close()
 })
 
-test('a code host that is away for a while holds the comment up, says why, and gets it once', async () => {
+test('an outage of the code host delays the comment, is logged, and causes no second comment', async () => {
   const { y, executor: first } = await opened()
   await first.close()
   const comment = y.g.codehost.comment.bind(y.g.codehost)
   let answers = 0
   y.g.codehost.comment = async (...said) => {
-    // The last one comes through; nobody hears of it.
+    // The last request succeeds, but its response is lost.
     if (answers++ === 5) await comment(...said)
     return no('unavailable', 'the code host has trouble')
   }
@@ -433,7 +433,7 @@ test('a code host that is away for a while holds the comment up, says why, and g
   expect(answers).toBe(6)
 })
 
-test('what a person left in the sandbox is kept, and said', async () => {
+test('work that a person left in the sandbox is preserved and named', async () => {
   const { y, executor } = await opened()
   const work = join(y.g.folder, 'one/sandboxes/run-1/work')
   writeFileSync(join(work, 'mine'), 'precious\n')
@@ -447,7 +447,7 @@ describe('cancelled', () => {
   const cancelled = { how: 'interrupt', reason: 'somebody cancelled it' } as const
   const lost = { ...cancelled, how: 'kill', leaseLost: true } as const
 
-  /** Right before the comment would be made, so what was pushed is there to be seen. */
+  /** Stops right before the comment, when the push is already visible. */
   async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
     const { y, executor } = await opened()
     const look = y.g.codehost.hasComment.bind(y.g.codehost)
@@ -467,18 +467,18 @@ describe('cancelled', () => {
     return { outcome, comments: y.pull().comments.length }
   }
 
-  test('once it has pushed, it still says what it did', async () => {
+  test('after its push it still posts the comment', async () => {
     const { outcome, comments } = await stoppedAfterThePush(cancelled)
     expect(outcome.status).toBe('completed')
     expect(comments).toBe(1)
   })
 
-  test('without its lease it says nothing: whoever has that now does', async () => {
+  test('without its lease it posts nothing, because the new holder of the lease does', async () => {
     expect((await stoppedAfterThePush(lost)).comments).toBe(0)
   })
 })
 
-test('a follow-up that is stopped leaves the sandbox as a person may need it', async () => {
+test('a stopped follow-up leaves the sandbox usable for a person', async () => {
   const { y, executor } = await opened()
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const execution = executor.start(
@@ -496,7 +496,7 @@ test('a follow-up that is stopped leaves the sandbox as a person may need it', a
   expect(await executed(executor, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
 })
 
-test('a fresh checkout that was cut off before its agent began is made anew, and set up', async () => {
+test('a fresh checkout that was interrupted before its agent started is made again and set up', async () => {
   const { y } = await opened()
   const comments = [said(script(['write new', '  x', 'say Done.']))]
   const job = followUpJob({ comments })
@@ -518,7 +518,7 @@ test('a fresh checkout that was cut off before its agent began is made anew, and
   await over
 })
 
-// ---- cut off at each step ----------------------------------------------------------------------------------------
+// ---- crashes at each step ----------------------------------------------------------------------------------------
 
 const STEPS: readonly Step[] = ['ask', 'fetch', 'rebase', 'agent', 'collect', 'push', 'comment']
 const CRASHES = STEPS.flatMap((step): Crash[] => [
@@ -526,9 +526,9 @@ const CRASHES = STEPS.flatMap((step): Crash[] => [
   { step, when: 'after' },
 ])
 
-/** Elsewhere, what counts is what others can see. */
+/** On another worker only visible steps matter. */
 const CRASHES_SEEN = CRASHES.filter(({ step }) => ['collect', 'push', 'comment'].includes(step))
-/** Each takes seconds: `FOLLOW_UP_CRASHES=all` has them all, a plain run those around what others can see. */
+/** Each takes seconds: `FOLLOW_UP_CRASHES=all` runs all, a normal run only those around visible steps. */
 const SHORT = process.env.FOLLOW_UP_CRASHES !== 'all'
 const isTold = ({ step, when }: Crash): boolean =>
   !SHORT || step === 'push' || step === 'comment' || (step === 'rebase' && when === 'after')
@@ -539,7 +539,7 @@ describe.each([
     next: 'two',
     crashes: CRASHES_SEEN.filter(({ step, when }) => !SHORT || (step !== 'collect' && when === 'after')),
   },
-])('cut off on worker one, and begun again on worker $next:', ({ next, crashes }) => {
+])('a crash on worker one, repeated on worker $next:', ({ next, crashes }) => {
   test.each(crashes)('$when $step: one push, one comment', async (crash) => {
     const { y, executor: first } = await opened()
     await first.close()
@@ -550,7 +550,7 @@ describe.each([
     const execution = dying.executor.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {})
     const over = carriedOut(execution)
     await dying.crashed
-    // A process that is gone writes nothing any more.
+    // A dead process writes nothing any more.
     await dying.executor.close()
 
     const again = await y.worker(next)

@@ -1,4 +1,4 @@
-/** Room for runs: a disk is full when its bytes are used up, and when its files are. */
+/** Free disk space: a disk is full if its bytes or its inodes are used up. */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ async function withFileSystem(options: string, check: (folder: string) => Promis
 
 const asRoot = isRoot ? test : test.skip
 
-asRoot('what is written takes room (needs root)', async () => {
+asRoot('a file reduces the free space (needs root)', async () => {
   await withFileSystem('size=8M,nr_inodes=20k', async (folder) => {
     expect(await freeBytes(folder)).toBe(8 * MIB)
     writeFileSync(join(folder, 'file'), Buffer.alloc(MIB))
@@ -29,10 +29,10 @@ asRoot('what is written takes room (needs root)', async () => {
   })
 })
 
-asRoot('where hardly a file more can be made there is no room, whatever the bytes (needs root)', async () => {
+asRoot('a disk nearly without inodes counts as full, whatever its bytes (needs root)', async () => {
   await withFileSystem('size=8M,nr_inodes=9k', async (folder) => expect(await freeBytes(folder)).toBe(0))
 })
 
-asRoot('a file system that does not count its files is judged by its bytes (needs root)', async () => {
+asRoot('a file system that does not count inodes is judged by its bytes (needs root)', async () => {
   await withFileSystem('size=8M,nr_inodes=0', async (folder) => expect(await freeBytes(folder)).toBe(8 * MIB))
 })

@@ -1,4 +1,4 @@
-/** A person in the sandbox of a run: the agent's session on a terminal, through real walls. */
+/** A person in a retained sandbox: the agent's session in a terminal, with real isolation. */
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -56,7 +56,7 @@ async function shell() {
 }
 
 describe('the terminal', () => {
-  test('has the session, echoes what is typed, follows a resize, and ends with the agent’s own code', async () => {
+  test('runs the session, echoes input, follows a resize, and ends with the agent’s exit code', async () => {
     const { session, sees, ended, booted: sandbox } = await steppedIn()
     session.input('sa')
     await sees('sa')
@@ -68,7 +68,7 @@ describe('the terminal', () => {
     await sandbox.close()
   })
 
-  test('has a size, which follows, and job control', async () => {
+  test('has a size, which can change, and job control', async () => {
     const { session, sees, ended, booted: sandbox } = await shell()
     session.input('stty size; tput cols\n')
     await sees('30 100\r\n100\r\n')
@@ -77,7 +77,7 @@ describe('the terminal', () => {
     await sees('41 133\r\n')
     const sleep = `sleep 6${process.pid}`
     session.input(`${sleep}\n`)
-    // Stopped any sooner, the shell would be, which drops what it has not read.
+    // Wait, because ^Z before that would stop the shell, which then drops unread input.
     await until('it sleeps', () => commandLines(sleep).length > 0)
     session.input('\u001a')
     await sees('Stopped')
@@ -87,7 +87,7 @@ describe('the terminal', () => {
     await sandbox.close()
   })
 
-  test('is one: what was said there counts, and the next boot finds it said', async () => {
+  test('exists once: its messages are stored, and the next boot resumes them', async () => {
     const { session, sees, booted: sandbox } = await steppedIn()
     session.input('say remember the milk\r')
     await sees('\r\nremember the milk\r\n')
@@ -105,7 +105,7 @@ describe('the terminal', () => {
     expect(readFileSync(join(disk(), 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
   })
 
-  test('stops by itself while nobody keeps up, loses nothing, and hears what is typed meanwhile', async () => {
+  test('blocks while paused, loses no output, and still accepts input', async () => {
     const bytes = 50 * 1024 * 1024
     await executed(executor)
     let [received, lines, tail, most, paused] = [0, 0, '', 0, true]
@@ -151,7 +151,7 @@ describe('the terminal', () => {
     await sandbox.close()
   }, 180_000)
 
-  test('is interrupted in the middle of a flood that nobody reads', async () => {
+  test('can be interrupted during a flood of unread output', async () => {
     const { session, sees, ended, booted: sandbox } = await shell()
     const yes = `yes nothing but ${process.pid}`
     session.input(`${yes}\n`)
@@ -165,7 +165,7 @@ describe('the terminal', () => {
     await sandbox.close()
   })
 
-  test('closed before it was opened says so, and that it has ended', async () => {
+  test('that is opened after closing says so and ends', async () => {
     await executed(executor)
     const sandbox = await booted(executor)
     await sandbox.close()
@@ -174,7 +174,7 @@ describe('the terminal', () => {
     expect(late.text()).toContain('closed')
   })
 
-  test('of an agent that cannot be started shows why, and ends', async () => {
+  test('of an agent that cannot start shows the reason and ends', async () => {
     const job = jobOf(['say hello'])
     await executed(executor, { ...job, agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') } })
     const { ended, text, booted: sandbox } = seat(await booted(executor))
@@ -184,8 +184,8 @@ describe('the terminal', () => {
   })
 })
 
-describe('what is left', () => {
-  test('of the credentials is nothing, neither meanwhile nor afterwards', async () => {
+describe('after closing', () => {
+  test('no credential is on the disk, neither then nor meanwhile', async () => {
     const { session, sees, booted: sandbox } = await steppedIn()
     session.input(
       'run grep -c -e "$(echo $ANTHROPIC_API_KEY | tail -c 21)" $CLAUDE_CONFIG_DIR/.claude.json\r',
@@ -199,11 +199,11 @@ describe('what is left', () => {
     expect(holding('sk-ant')).toEqual([])
   })
 
-  test('of the processes is nothing, whatever was left running', async () => {
+  test('no process is left', async () => {
     const { session, sees, booted: sandbox } = await steppedIn()
-    // For as long as nobody else on this machine sleeps.
+    // Unique, unless another process on this machine sleeps equally long.
     const sleep = `sleep 87654.${process.pid}`
-    // What is still of the command's group at its end is ended with it.
+    // Processes that remain in the command's group are killed with it.
     const left = `(setsid sh -c ': > up; exec ${sleep}' >/dev/null 2>&1 </dev/null &)`
     session.input(`run ${left}; until [ -e up ]; do sleep 0.01; done; echo also\r`)
     await sees(/\r\nalso\r\n/)
@@ -212,14 +212,14 @@ describe('what is left', () => {
     expect(commandLines(sleep)).toEqual([])
   })
 
-  test('of a worker that is killed: no process, no credential, and a sandbox that boots again', async () => {
+  test('or killing the worker, no process and no credential is left, and the sandbox boots again', async () => {
     await executor.close()
     const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [
       JSON.stringify({ folder, slotsFrom: SLOTS_FROM, does: 'stay' }),
     ])
     await until('it stays', () => child.lines.includes('staying') || child.errors.length > 0)
     expect(child.errors).toEqual([])
-    // Other tests have agents of theirs.
+    // Other tests may run agents at the same time.
     const { agent } = JSON.parse(readFileSync(join(disk(), 'sandbox.json'), 'utf8'))
     const resumed = `--resume ${agent.session}`
     expect(commandLines(resumed).length).toBeGreaterThan(0)
@@ -235,7 +235,7 @@ describe('what is left', () => {
   })
 })
 
-describe('the walls', () => {
+describe('the isolation', () => {
   test.each([
     ['none', 'way: \r\n'],
     ['allowlist', 'way: http://127.0.0.1:'],
@@ -257,25 +257,25 @@ describe('the walls', () => {
   })
 })
 
-describe('a sandbox is not booted', () => {
+describe('a sandbox cannot be booted', () => {
   const refusal = async () => {
     const answer = await executor.boot({ runId: RUN, credentials: {} })
     return answer.ok ? 'booted' : answer.refusal.kind
   }
 
-  test('when there is none, or its time is over', async () => {
+  test('if it does not exist or has expired', async () => {
     expect(await refusal()).toBe('gone')
     await executed(executor, jobOf(['say hello'], { retentionHours: 0 }))
     expect(await refusal()).toBe('gone')
   })
 
-  test('when its folder is gone', async () => {
+  test('if its folder is gone', async () => {
     await executed(executor)
     rmSync(join(disk(), 'work'), { recursive: true })
     expect(await refusal()).toBe('gone')
   })
 
-  test('twice, nor while something is executed in it; and nothing is executed in a booted one', async () => {
+  test('twice, nor during an execution; and no execution starts in a booted one', async () => {
     const job = jobOf(['say hello'])
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
     const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
@@ -290,7 +290,7 @@ describe('a sandbox is not booted', () => {
     expect(await executor.refusalOf(job)).toBe(undefined)
   })
 
-  test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
+  test('if its agent cannot be located; a later boot still works', async () => {
     const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
     const { createAgentDrivers: agentDrivers } = await import('../../../../worker/agents/registry.ts')
     const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
@@ -307,7 +307,7 @@ describe('a sandbox is not booted', () => {
     await removeFolderTree(own)
   })
 
-  test('when the disk is discarded: whoever is in it is sent away', async () => {
+  test('after its disk is discarded, which closes an open terminal', async () => {
     const { booted: sandbox } = await steppedIn()
     await executor.discard(RUN)
     expect(existsSync(disk())).toBe(false)
@@ -316,7 +316,7 @@ describe('a sandbox is not booted', () => {
   })
 })
 
-test('what somebody leaves in it counts as being nowhere else, also when its worker does not live to see him go', async () => {
+test('a visited sandbox counts as unpushed, even if the worker dies before the person leaves', async () => {
   const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   const nothing = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
   const there = await handsIn(own, {
@@ -339,7 +339,7 @@ test('what somebody leaves in it counts as being nowhere else, also when its wor
   await removeFolderTree(own)
 })
 
-test('while somebody is in it, its disk is not taken back', async () => {
+test('the disk of a booted sandbox is not reclaimed', async () => {
   let now = 0
   const late = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   const { realClock } = await import('../../../../bin/clock.ts')
@@ -368,13 +368,13 @@ test('while somebody is in it, its disk is not taken back', async () => {
   rmSync(own, { recursive: true, force: true })
 })
 
-/** What nobody holds counts for nothing, whenever the engine would have noticed. */
+/** Forces garbage collection, so that only referenced objects count. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
 }
 
-/** Files of the run's disk that have this text in them. */
+/** Files on the run's disk that contain this text. */
 function holding(text: string): string[] {
   return readdirSync(disk(), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -1,4 +1,4 @@
-/** Where sandboxes lie, so that whoever they run as gets there and nobody else. */
+/** The location of sandboxes: reachable for the users that they run as, and for no others. */
 import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ afterEach(() => rm(top, { recursive: true, force: true }))
 
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
-describe('the ground', () => {
+describe('the sandbox location', () => {
   test('is the data directory for a worker that runs sandboxes as itself', async () => {
     const [dataDir, insidePrograms] = [join(top, 'closed/data'), join(top, 'closed/inside')]
     expect(await chooseSandboxLocation({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
@@ -33,19 +33,22 @@ describe('the ground', () => {
     })
   })
 
-  forRoot('is the data directory for root, too, where other users may pass, and only to pass', async () => {
-    const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
-    const location = await chooseSandboxLocation({
-      gid: GID,
-      dataDir,
-      insidePrograms,
-      nodeProgram: '/usr/bin/node',
-    })
-    expect([location.folder, location.insidePrograms]).toEqual([dataDir, insidePrograms])
-    expect([modeOf(dataDir), statSync(dataDir).gid]).toEqual([0o710, GID])
-  })
+  forRoot(
+    'is the data directory for root, if other users can enter its parents; they may pass through it only',
+    async () => {
+      const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
+      const location = await chooseSandboxLocation({
+        gid: GID,
+        dataDir,
+        insidePrograms,
+        nodeProgram: '/usr/bin/node',
+      })
+      expect([location.folder, location.insidePrograms]).toEqual([dataDir, insidePrograms])
+      expect([modeOf(dataDir), statSync(dataDir).gid]).toEqual([0o710, GID])
+    },
+  )
 
-  forRoot('is where the person wants it, with the way there opened as far as we made it', async () => {
+  forRoot('is below the configured folder; new parent folders can be passed through', async () => {
     const umask = process.umask(0o077)
     const chosenFolder = join(top, 'far/away')
     const dataDir = join(top, 'closed/data')
@@ -68,7 +71,7 @@ describe('the ground', () => {
     )
   })
 
-  forRoot('has copies of our own programs and of Node when nobody else gets to them', async () => {
+  forRoot('has copies of the programs and of Node if other users cannot reach them', async () => {
     const closedNode = join(top, 'closed/node')
     writeFileSync(closedNode, '#!/bin/sh\n', { mode: 0o755 })
     const parts = {

@@ -1,4 +1,4 @@
-/** A repository's own commands in a real sandbox: what they print, how they end, what they leave running. */
+/** A repository's scripts in a real sandbox: their output, their end, and their background processes. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -69,7 +69,7 @@ async function createSession() {
   }
 }
 
-describe("a repository's own command", () => {
+describe("a repository's script", () => {
   test.each([
     ['plain output', 'echo one; echo two >&2', 0, ['stderr: two', 'stdout: one']],
     [
@@ -88,14 +88,14 @@ describe("a repository's own command", () => {
     await session.close()
   })
 
-  test('what it leaves running is neither waited for nor left behind', async () => {
+  test('its background processes are killed and not waited for', async () => {
     const { createSession: session, printed } = await createSession()
     expect(await session.runScript('sleep 600 & echo done')).toMatchObject({ code: 0 })
     expect(printed).toEqual(['stdout: done'])
     await session.close()
   })
 
-  test('is ended by a stop, and none is begun after it', async () => {
+  test('is ended by a stop, and none starts after it', async () => {
     const { createSession: session } = await createSession()
     const ended = session.runScript('sleep 600')
     session.stop()

@@ -1,4 +1,4 @@
-/** The sandboxes on a worker's disk, on a real one. */
+/** The sandboxes of a worker, on a real disk. */
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -53,7 +53,7 @@ const opened = (): Promise<Sandboxes> =>
 const HOUR_MS = 3_600_000
 const nobodyIsBusy = () => false
 
-/** A run that ended, with so many KiB in its checkout. */
+/** A finished run with this many KiB in its checkout. */
 async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed = false, quotaGib?: number) {
   const { work } = await sandboxes.create(runId, quotaGib)
   writeFileSync(join(work, 'file'), Buffer.alloc(kib * 1024, 1))
@@ -75,7 +75,7 @@ describe('a sandbox on disk', () => {
     })
   })
 
-  test('has a number that no other on this disk has, also after a restart', async () => {
+  test('has a number that is unique on this disk, also after a restart', async () => {
     const sandboxes = await opened()
     await Promise.all([sandboxes.create('run-1', undefined), sandboxes.create('run-2', undefined)])
     await sandboxes.discard('run-1')
@@ -84,12 +84,12 @@ describe('a sandbox on disk', () => {
     expect([again.get('run-2')?.number, ...numbers.map(({ number }) => number)].sort()).toEqual([0, 1, 2])
   })
 
-  test('is known again after a restart, with its time', async () => {
+  test('is known after a restart, with its retention time', async () => {
     const until = await ended(await opened(), 'run-1', 4)
     expect((await opened()).get('run-1')).toMatchObject({ retainedUntil: until, unpushed: false })
   })
 
-  test('knows after a restart who worked there and behind which walls, and who has been in it since', async () => {
+  test('keeps its agent, its isolation and a person’s visit over a restart', async () => {
     const sandboxes = await opened()
     await sandboxes.create('run-1', undefined)
     const agent = { provider: 'agentA', session: 'a-session', model: 'opus' } as const
@@ -101,7 +101,7 @@ describe('a sandbox on disk', () => {
     expect((await opened()).get('run-1')).toMatchObject({ agent, walls, unpushed: true })
   })
 
-  test('a follow-up goes on in the one that was kept, until its time is over, and bills from then on', async () => {
+  test('a follow-up reuses a retained sandbox until it expires, and bills only new usage', async () => {
     const sandboxes = await opened()
     expect(await sandboxes.openRetained('run-1')).toBeUndefined()
     const { number } = await sandboxes.create('run-1', undefined)
@@ -119,14 +119,14 @@ describe('a sandbox on disk', () => {
     expect(await sandboxes.openRetained('run-1')).toBeUndefined()
   })
 
-  test('an earlier attempt of the same run makes way', async () => {
+  test('of an earlier attempt of the same run is replaced', async () => {
     const sandboxes = await opened()
     await ended(sandboxes, 'run-1', 4)
     const { work } = await sandboxes.create('run-1', undefined)
     expect(readdirSync(work)).toEqual([])
   })
 
-  test('a folder whose record is torn is taken away, and said', async () => {
+  test('a folder with a damaged record is discarded, and the log says so', async () => {
     const { root } = await (await opened()).create('run-1', undefined)
     writeFileSync(join(root, 'sandbox.json'), '{"v":1,"runId":"ru')
     const again = await opened()
@@ -135,13 +135,13 @@ describe('a sandbox on disk', () => {
     expect(messages).toEqual(['a sandbox folder without a readable record is discarded'])
   })
 
-  test('what was in the trash when the daemon died goes at the next start', async () => {
+  test('the next start deletes the trash of a daemon that died', async () => {
     mkdirSync(join(data, 'trash', 'run-0-1-1'))
     await (await opened()).waitUntilSettled()
     expect(readdirSync(join(data, 'trash'))).toEqual([])
   })
 
-  test.each(['../run-1', '', '.', 'a/b', 'a b', '-x'])('%j is no name for one', async (name) => {
+  test.each(['../run-1', '', '.', 'a/b', 'a b', '-x'])('%j is no valid folder name', async (name) => {
     const sandboxes = await opened()
     await expect(sandboxes.create(name, undefined)).rejects.toThrow('not a name for a folder')
     await sandboxes.discard(name)
@@ -149,8 +149,8 @@ describe('a sandbox on disk', () => {
   })
 })
 
-describe('disk is taken back', () => {
-  test('when its time is over, and not before', async () => {
+describe('disk is reclaimed', () => {
+  test('when the retention time has passed, and not before', async () => {
     const sandboxes = await opened()
     await ended(sandboxes, 'run-1', 4)
     now += 23 * HOUR_MS
@@ -160,7 +160,7 @@ describe('disk is taken back', () => {
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
   })
 
-  test('beyond the quota the oldest goes first', async () => {
+  test('beyond the quota, the oldest first', async () => {
     const sandboxes = await opened()
     const quotaGib = 1 / 1024
     for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400, false, quotaGib)
@@ -168,7 +168,7 @@ describe('disk is taken back', () => {
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
   })
 
-  test('work that is nowhere else goes last, and it is said', async () => {
+  test('unpushed work last, and the log says so', async () => {
     const sandboxes = await opened()
     const quotaGib = 0.5 / 1024
     await ended(sandboxes, 'run-1', 600, true, quotaGib)
@@ -179,7 +179,7 @@ describe('disk is taken back', () => {
     )
   })
 
-  test('not from somebody who steps in while others are being taken', async () => {
+  test('but not from a sandbox that becomes busy meanwhile', async () => {
     const sandboxes = await opened()
     const quotaGib = 0.5 / 1024
     for (const runId of ['run-1', 'run-2']) await ended(sandboxes, runId, 600, false, quotaGib)
@@ -191,7 +191,7 @@ describe('disk is taken back', () => {
     expect(existsSync(sandboxes.foldersOf('run-2').work)).toBe(true)
   })
 
-  test('one that died with an earlier daemon, and that nobody asked for', async () => {
+  test('from a run that died with an earlier daemon and was not recovered', async () => {
     await (await opened()).create('run-1', undefined)
     now += 1_000
     const again = await opened()
@@ -199,7 +199,7 @@ describe('disk is taken back', () => {
     expect(await again.reclaim(nobodyIsBusy)).toEqual(['run-1'])
   })
 
-  test.each([0o000, 0o400, 0o100])('a folder that was closed (%i) still counts', async (mode) => {
+  test.each([0o000, 0o400, 0o100])('a folder with mode %i still counts', async (mode) => {
     await asOrdinary(async () => {
       const sandboxes = await opened()
       const { work } = await sandboxes.create('run-1', 1)
@@ -213,12 +213,12 @@ describe('disk is taken back', () => {
   })
 
   test.each([
-    ['under a name that is no text', "os.mkdir(b'\\xff'); os.chdir(b'\\xff')"],
+    ['under a name that is not UTF-8', "os.mkdir(b'\\xff'); os.chdir(b'\\xff')"],
     [
-      'deeper than a path can be long',
+      'below the longest possible path',
       "for _ in range(60): os.mkdir('d' * 200); os.chmod('.', 0o100); os.chdir('d' * 200)",
     ],
-  ])('what lies %s still counts', async (_, go) => {
+  ])('a file %s still counts', async (_, go) => {
     const sandboxes = await opened()
     const { work } = await sandboxes.create('run-1', 1)
     const script = `import os\n${go}\nopen('file', 'wb').write(bytes(1024 * 1024))`
@@ -229,7 +229,7 @@ describe('disk is taken back', () => {
     await removeFolderTree(work)
   })
 
-  test('a link in it is not followed when it is measured', async () => {
+  test('measuring does not follow links', async () => {
     const sandboxes = await opened()
     const { work } = await sandboxes.create('run-1', 1)
     symlinkSync('/usr', join(work, 'all'))
@@ -239,7 +239,7 @@ describe('disk is taken back', () => {
   })
 })
 
-/** As somebody whom a closed folder keeps out; root it does not. */
+/** Runs as a user whom folder modes keep out, which root is not. */
 async function asOrdinary(act: () => Promise<void>): Promise<void> {
   if (process.geteuid?.() !== 0) return act()
   for (const folder of [data, join(data, 'sandboxes'), join(data, 'trash')])

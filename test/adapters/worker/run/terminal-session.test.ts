@@ -1,4 +1,4 @@
-/** A booted sandbox's terminal as it is heard outside, whatever comes out of the sandbox. */
+/** The worker's end of a booted sandbox's terminal, for every kind of output from the sandbox. */
 import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
@@ -24,7 +24,7 @@ function openTerminal() {
   return { stdout, stderr, input, events, session, end }
 }
 
-test('letters that are cut anywhere come whole', async () => {
+test('characters that are split between chunks arrive whole', async () => {
   const { stdout, events } = openTerminal()
   const text = Buffer.from('a世🌍é')
   for (const byte of text) stdout.write(encodeFrame('output', Uint8Array.of(byte)))
@@ -32,7 +32,7 @@ test('letters that are cut anywhere come whole', async () => {
   expect([events.join(''), events.some((data) => data.includes('\ufffd'))]).toEqual(['a世🌍é', false])
 })
 
-test('the end is told once, last, and with the code that was said', async () => {
+test('the exit is reported once, last, with the exit code of the frame', async () => {
   const { stdout, events, end, session } = openTerminal()
   stdout.write(
     Buffer.concat([
@@ -54,7 +54,7 @@ test.each<[SandboxEnd, string, string[]]>([
   [{ code: 0 }, '', ['\r\nthe terminal has ended\r\n', 'ended 70']],
   [{ signal: 'SIGKILL' }, '', ['\r\nthe terminal was ended by SIGKILL\r\n', 'ended 137']],
 ])(
-  'a sandbox that ends with %j and without a word of its terminal is told as printed',
+  'a sandbox that ends with %j and without an exit frame prints the reason',
   async (end, message, expected) => {
     const { stderr, events, end: over } = openTerminal()
     stderr.write(message)
@@ -65,14 +65,14 @@ test.each<[SandboxEnd, string, string[]]>([
   },
 )
 
-test('what is no terminal’s talk ends it', async () => {
+test('output that is no frame ends the terminal', async () => {
   const { stdout, events } = openTerminal()
   stdout.write('Segmentation fault')
   await nextTick()
   expect(events).toEqual(['killed'])
 })
 
-test('nothing is heard while paused, nor after it was left; and leaving hangs up', async () => {
+test('no output arrives while paused or after hanging up, and hanging up closes the input', async () => {
   const { stdout, events, session, input, end } = openTerminal()
   session.pause()
   stdout.write(encodeFrame('output', Buffer.from('one')))
@@ -88,7 +88,7 @@ test('nothing is heard while paused, nor after it was left; and leaving hangs up
   expect([events, input.writableEnded]).toEqual([['one'], true])
 })
 
-test('what is typed is framed, and what nobody reads is bounded', async () => {
+test('input is framed, and unread input is limited', async () => {
   const { session, input } = openTerminal()
   session.input('x'.repeat(100_000))
   session.resize({ cols: 80, rows: 24 })
