@@ -1,6 +1,6 @@
 /**
- * What GitHub does with every request of its API before and after anybody looks at it: who is it, have they asked too
- * much, and whether what they hold is still fresh, in which case the answer costs nothing.
+ * Handles what all API requests of the fake GitHub share: authentication, rate limits and ETags. A fresh ETag answers
+ * 304, which costs nothing.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Counters } from './counters.ts'
@@ -30,9 +30,9 @@ export interface GithubApiRequest {
   readonly url: URL
   readonly text: string
   readonly web: string
-  /** Root of the REST half as it was addressed. */
+  /** REST root as the caller addressed it. */
   readonly api: string
-  /** Below the root; undefined: GraphQL. */
+  /** Path below the REST root; undefined for GraphQL. */
   readonly path: string | undefined
 }
 
@@ -110,7 +110,7 @@ function limitedReply(
   return { ...secondaryLimitReply(forced?.status ?? 403, wait), route: `${method} secondary limited` }
 }
 
-/** The GraphQL half says even this with status 200. */
+/** GraphQL reports an exhausted budget with status 200. */
 function primaryLimitReply(
   resource: Resource,
   viewer: GithubViewer | undefined,
@@ -158,7 +158,7 @@ async function answerRest(
   return { ...fresh, route, charged }
 }
 
-/** The answer with its ETag, or that what the caller holds is still fresh. */
+/** Adds the ETag, or answers 304 when the caller's copy is fresh. */
 function withEtag(
   { request }: GithubApiRequest,
   { token }: RequestIdentity,
@@ -171,7 +171,7 @@ function withEtag(
   return matches(held, etag) ? { status: 304, headers } : { status: 200, body: new RawBody(body), headers }
 }
 
-/** The newer version of the API tells less of a pull request. */
+/** The newer API version omits some fields of pull requests. */
 function withoutDropped(body: unknown, version: unknown): unknown {
   if (version !== '2026-03-10') return body
   if (Array.isArray(body)) return body.map((one) => withoutDropped(one, version))
@@ -206,7 +206,7 @@ async function answerGraphql(
   return { status, body, route, charged: cost > 0 }
 }
 
-// ---- dressing ----------------------------------------------------------------------------------------------------
+// ---- headers --------------------------------------------------------------------------------------------------------
 
 function commonHeaders(
   { request }: GithubApiRequest,

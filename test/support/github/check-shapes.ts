@@ -1,4 +1,4 @@
-/** Check runs, statuses and refs as the REST half tells them. */
+/** JSON of check runs, statuses and refs. */
 import { type CheckRun, fullNameOf, type Repo, type Status } from './records.ts'
 import {
   instant,
@@ -90,7 +90,7 @@ export function combinedStatusJson(
   }
 }
 
-/** `pending` also when nobody said anything. */
+/** GitHub's combined state is `pending` without any status. */
 function combined(statuses: readonly Status[]): string {
   if (statuses.some(({ state }) => state === 'failure' || state === 'error')) return 'failure'
   const done = statuses.length > 0 && statuses.every(({ state }) => state === 'success')

@@ -1,4 +1,4 @@
-/** What is said about issues and pull requests as the REST half tells it: comments, reviews, words on lines. */
+/** JSON of comments, reviews and review comments. */
 import { issuePage, pullPage } from './pull-shapes.ts'
 import type { Comment, Issue, PullIssue, Repo, Review, ReviewComment, Thread } from './records.ts'
 import { associationOf, instant, type Json, type JsonContext, loginJson, repoUrl } from './repo-shapes.ts'

@@ -1,7 +1,7 @@
-/** What was asked of the fake GitHub, by route as its description writes it, and what that cost. */
+/** Counts the requests to the fake GitHub by route, and their cost. */
 export interface RouteCount {
   requests: number
-  /** Counted against the hour's quota. */
+  /** Requests that counted against the hourly budget. */
   charged: number
   notModified: number
 }
@@ -10,7 +10,7 @@ export class Counters {
   readonly routes = new Map<string, RouteCount>()
   refusedPrimary = 0
   refusedSecondary = 0
-  /** Where the fake itself failed; a test may ask that there are none. */
+  /** Failures of the fake itself; tests expect none. */
   readonly bugs: string[] = []
 
   count(route: string, status: number, charged: boolean): void {

@@ -1,11 +1,10 @@
 /**
- * The part of GitHub's published description of its REST API that we use, and what it says of a request or an answer.
+ * Checks requests and replies against GitHub's published description of its REST API.
  *
- * `description.json` holds the operations of API version 2022-11-28, without prose and examples, from
- * github/rest-api-description (MIT licence). Complaints are
- * sentences; none means that nothing is wrong. A body is closed where GitHub names its fields: a field of ours that it
- * does not know would be silently ignored there. Two things are described here as they are, not as they are published:
- * the repository of a head and the line of an outdated comment may be null.
+ * `description.json` holds the operations of API version 2022-11-28 that we use, without prose and examples, from
+ * github/rest-api-description (MIT licence). Objects are closed where GitHub names their fields, because GitHub
+ * silently ignores unknown ones. Two fields differ from the published description, as on the real server: the
+ * repository of a head and the line of an outdated comment may be null.
  */
 import { existsSync, readFileSync } from 'node:fs'
 
@@ -40,7 +39,7 @@ export interface Operation {
   readonly path: string
   readonly parameters: readonly Parameter[]
   readonly body?: { readonly required: boolean; readonly schema: Schema }
-  /** By status; null: without a body. */
+  /** Schema by status; null for a reply without a body. */
   readonly responses: Readonly<Record<string, Schema | null>>
 }
 
@@ -51,13 +50,13 @@ interface Description {
 
 export interface Match {
   readonly operation: Operation
-  /** What stands in the path, decoded. */
+  /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
 }
 
 const COMPLAINTS_MAX = 20
 
-// A bundled module is not where its source is; bundles run from the root of the project.
+// A bundled module has another location; bundles run from the root of the project.
 const beside = new URL('./description.json', import.meta.url)
 const file = existsSync(beside) ? beside : 'test/support/github/description.json'
 const description: Description = JSON.parse(readFileSync(file, 'utf8'))
@@ -66,7 +65,7 @@ const patterns = description.operations.map((operation) => ({
   pattern: patternOf(operation.path),
 }))
 
-/** A ref may hold slashes; every other part of a path is one segment. */
+/** A ref may hold slashes; any other path parameter is one segment. */
 function patternOf(path: string): RegExp {
   const source = path.replace(/\{(\w+)\}/g, (_, name) =>
     name === 'ref' ? '(?<ref>.+?)' : `(?<${name}>[^/]+)`,
@@ -94,7 +93,7 @@ function safelyDecoded(text: string): string {
   }
 }
 
-// ---- requests ----------------------------------------------------------------------------------------------------
+// ---- requests -------------------------------------------------------------------------------------------------------
 
 /** @param path below the root of the REST API; @param body parsed, undefined when there is none */
 export function validateRequest(
@@ -132,7 +131,7 @@ function queryComplaints({ operation }: Match, query: URLSearchParams): string[]
   return [...given, ...missing.map(({ name }) => `query ${name} is missing`)]
 }
 
-/** What comes as text may be meant as a number or a truth. */
+/** Query parameters are text, but may stand for numbers or booleans. */
 function textComplaints(text: string, schema: Schema, where: string): string[] {
   const meanings = [text, ...(/^-?\d+$/.test(text) ? [Number(text)] : [])]
   const truths = text === 'true' || text === 'false' ? [text === 'true'] : []
@@ -146,9 +145,9 @@ function bodyComplaints({ operation }: Match, body: unknown): string[] {
   return complaintsOf(body, operation.body.schema, 'body', true)
 }
 
-// ---- answers -----------------------------------------------------------------------------------------------------
+// ---- replies --------------------------------------------------------------------------------------------------------
 
-/** What is wrong with an answer; an undescribed refusal needs only a message. */
+/** Problems of a reply; an undescribed refusal needs only a message. */
 export function validateResponse(method: string, path: string, status: number, body: unknown): string[] {
   const match = operationOf(method, path)
   if (match === undefined) return [`${method} ${path}: no such operation`]
@@ -160,7 +159,7 @@ export function validateResponse(method: string, path: string, status: number, b
   return complaintsOf(body, expected, where, false)
 }
 
-// ---- schemas -----------------------------------------------------------------------------------------------------
+// ---- schemas --------------------------------------------------------------------------------------------------------
 
 function complaintsOf(value: unknown, schema: Schema, where: string, closed: boolean): string[] {
   const complaints = checked(value, resolved(schema), where, closed)
@@ -236,7 +235,7 @@ function isClosed({ properties, additionalProperties, oneOf, anyOf, allOf }: Sch
   return properties !== undefined && (additionalProperties ?? false) === false
 }
 
-/** With choices, those of the nearest one. */
+/** For alternatives, reports the problems of the closest one. */
 function choiceComplaints(value: unknown, schema: Schema, where: string, closed: boolean): string[] {
   const all = (schema.allOf ?? []).flatMap((one) => complaintsOf(value, one, where, closed))
   const choices = schema.oneOf ?? schema.anyOf

@@ -1,4 +1,4 @@
-/** GitHub's device flow: a code is shown, a person types it in, and the application asks until they have. */
+/** GitHub's device flow: shows a code, and answers polls until a person has entered it. */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type GithubReply, RawBody } from './replies.ts'
@@ -6,7 +6,7 @@ import type { GithubWorld } from './world.ts'
 
 export interface DeviceSettings {
   clientId: string
-  /** Switched on in the application's settings. */
+  /** Setting of the application. */
   enabled: boolean
   intervalSeconds: number
   expiresInSeconds: number
@@ -24,7 +24,7 @@ interface PendingDevice {
   readonly expiresMs: number
   intervalSeconds: number
   polledMs: number
-  /** A login, or that the person said no. */
+  /** The login of the person who approved, or `denied`. */
   verdict: { readonly login: string } | 'denied' | undefined
 }
 
@@ -46,7 +46,7 @@ export class FakeDeviceFlow {
     intervalSeconds: 5,
     expiresInSeconds: 900,
   }
-  /** Asked for tokens, also too early. */
+  /** Number of token requests, early ones included. */
   polls = 0
   readonly #world: GithubWorld
   readonly #codes = new Map<string, PendingDevice>()
@@ -55,12 +55,12 @@ export class FakeDeviceFlow {
     this.#world = world
   }
 
-  /** What the person sees on the page; the newest last. */
+  /** Issued user codes, newest last. */
   get userCodes(): string[] {
     return [...this.#codes.values()].map(({ userCode }) => userCode)
   }
 
-  /** As the person who types the code in. */
+  /** Approves a code on behalf of a person. */
   approve(userCode: string, login: string): void {
     this.#decide(userCode, { login })
   }
@@ -136,7 +136,7 @@ export class FakeDeviceFlow {
   }
 }
 
-/** The flow's failures come with status 200. */
+/** Failures of the flow have status 200. */
 function failure(error: string, more: Record<string, unknown> = {}): GithubReply {
   const body = { error, error_description: SENTENCES[error] ?? error, error_uri: ERRORS_AT, ...more }
   return { status: 200, body }
@@ -157,7 +157,7 @@ function formOf(text: string, type: string): URLSearchParams {
   }
 }
 
-/** What GitHub answers who does not ask for JSON. */
+/** GitHub answers form-encoded unless JSON is accepted. */
 function asForm({ status, body }: GithubReply): GithubReply {
   const fields = Object.entries(body ?? {}).map(([name, value]): [string, string] => [name, String(value)])
   const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' }

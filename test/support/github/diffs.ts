@@ -1,8 +1,8 @@
-/** What a range of commits holds: its commits, the files it changes, their hunks, and where a line went. */
+/** Reads commits, changed files, hunks and line positions of a commit range. */
 import { git, linesOf } from './plumbing.ts'
 import type { DiffSide } from './records.ts'
 
-/** GitHub shows no more of them. */
+/** Limit of GitHub. */
 const COMMITS_MAX = 250
 const FILES_MAX = 3000
 const PATCH_LINES_MAX = 3000
@@ -26,11 +26,11 @@ export interface FileChange {
   readonly path: string
   readonly previousPath: string | undefined
   readonly status: 'added' | 'removed' | 'modified' | 'renamed' | 'copied' | 'changed'
-  /** Of the blob, also of one that is removed. */
+  /** Blob hash, also for a removed file. */
   readonly sha: string
   readonly additions: number
   readonly deletions: number
-  /** The hunks; undefined when binary or too long. */
+  /** Hunks; undefined for a binary or a very long diff. */
   readonly patch: string | undefined
 }
 
@@ -60,12 +60,12 @@ function commitOf(text: string): Commit {
   }
 }
 
-/** GitHub tells instants in UTC, to the second. */
+/** GitHub reports instants in UTC, to the second. */
 function instant(iso: string): string {
   return `${new Date(iso).toISOString().slice(0, 19)}Z`
 }
 
-/** As the files of a pull request are shown: against where the branches parted. */
+/** Compares from the merge base, as the file list of a pull request does. */
 export async function filesBetween(path: string, base: string, head: string): Promise<FileChange[]> {
   const parted = (await git(path, ['merge-base', base, head])).trim()
   const [raw, patches] = await Promise.all([
@@ -123,11 +123,11 @@ function fileChange({ letter, oldSha, newSha, paths }: RawEntry, text: string): 
   }
 }
 
-// ---- lines -------------------------------------------------------------------------------------------------------
+// ---- lines ----------------------------------------------------------------------------------------------------------
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/
 
-/** The hunk that shows a line, cut off after it, as review comments carry it; undefined when no hunk shows it. */
+/** The hunk up to a line, as review comments carry it; undefined when no hunk shows the line. */
 export function hunkUpTo(patch: string, line: number, side: DiffSide): string | undefined {
   let shown: string[] = []
   let [left, right] = [0, 0]
@@ -149,7 +149,7 @@ export function hunkUpTo(patch: string, line: number, side: DiffSide): string | 
   return undefined
 }
 
-/** Where a line of a file is in a later commit; undefined when it was changed or is gone. */
+/** Position of a line in a later commit; undefined when the line changed or is gone. */
 export async function lineIn(
   path: string,
   from: string,

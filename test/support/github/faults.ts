@@ -1,24 +1,24 @@
-/** What can be made to go wrong, while a test watches. Everything is off at first. */
+/** Faults that a test can switch on; all are off at first. */
 export interface GithubFaults {
-  /** Only requests like this one ("GET /repos/o/r/pulls") are hit; undefined: all of the API. */
+  /** Affects matching requests only ("GET /repos/o/r/pulls"); undefined: the whole API. */
   matching: RegExp | undefined
-  /** How long every answer of the API takes. */
+  /** Delay of every API reply. */
   latencyMs: number
-  /** The hour's quota is said to be gone. */
+  /** Reports an exhausted hourly budget. */
   primary: 403 | 429 | undefined
-  /** Too much at once; without seconds there is no `retry-after`. */
+  /** Reports a secondary limit; without seconds there is no `retry-after`. */
   secondary: { readonly status: 403 | 429; readonly retryAfterSeconds?: number } | undefined
-  /** A proxy's page instead of JSON. */
+  /** Answers with a proxy's HTML page. */
   badGateway: boolean
-  /** The connection breaks off without an answer, and nothing was done. */
+  /** Resets the connection before the request takes effect. */
   reset: boolean
-  /** The connection breaks off without an answer, but it was done. */
+  /** Resets the connection after the request took effect. */
   loseReplies: boolean
-  /** Full names of repositories that answer 503. */
+  /** Full names of repositories whose requests answer 503. */
   readonly down: Set<string>
-  /** Check runs are forbidden to every token. */
+  /** Forbids check runs to every token. */
   checksForbidden: boolean
-  /** So many merges find that the base was just modified. */
+  /** Number of merges that fail because the base was just modified. */
   baseModified: number
 }
 

@@ -1,4 +1,4 @@
-/** Repositories over HTTP as git speaks it, through git's own backend, for whoever has a token. */
+/** Serves repositories over git's HTTP protocol through git's own backend, for holders of a token. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -9,7 +9,7 @@ import type { GithubViewer, GithubWorld } from './world.ts'
 
 const HEAD_BYTES_MAX = 64 * 1024
 
-/** `/owner/name(.git)/service`; undefined when it is none of git's addresses. */
+/** Parses `/owner/name(.git)/service`; undefined for other paths. */
 export function gitAddress(path: string): { fullName: string; service: string } | undefined {
   const pattern = /^\/([^/]+\/[^/]+?)(?:\.git)?\/(info\/refs|git-upload-pack|git-receive-pack)$/
   const [, fullName, service] = pattern.exec(path) ?? []
@@ -21,7 +21,7 @@ export class GitHttp {
   readonly #pushed: (repo: Repo) => Promise<void>
   readonly #hooks: string
 
-  /** @param pushed is done before the pusher hears that its push is */
+  /** @param pushed resolves before the pusher receives the reply to its push */
   constructor(world: GithubWorld, folder: string, pushed: (repo: Repo) => Promise<void>) {
     this.#world = world
     this.#pushed = pushed
@@ -53,7 +53,7 @@ export class GitHttp {
     else this.#serve(request, response, url, { repo, service: address.service, viewer })
   }
 
-  /** Also under its old name: git does not follow a redirect after it was asked who it is. */
+  /** Accepts old names too: git follows no redirect after authentication. */
   #found(fullName: string): Repo | undefined {
     return this.#world.repo(fullName) ?? this.#world.renamed.get(fullName.toLowerCase())
   }
@@ -62,7 +62,7 @@ export class GitHttp {
     return !repo.archived && (this.#world.may(viewer, repo, 'push') || this.#maintains(viewer, repo))
   }
 
-  /** Who may push to where a fork's pull request goes may push to the fork, if its author lets them. */
+  /** A maintainer of the target may push to the fork of a pull request, if its author allows it. */
   #maintains(viewer: GithubViewer | undefined, fork: Repo): boolean {
     return [...this.#world.everyIssue()].some(
       ({ pull, repo, state }) =>
@@ -90,13 +90,13 @@ export class GitHttp {
       head = undefined
       this.#pass(asked, response, rest, body)
     })
-    // A push that the pull requests could not follow must not look like one that went well.
+    // A push that failed to update its pull requests must not look successful.
     child.on('close', () => {
       this.#finish(asked, response, rest, head !== undefined).catch(() => response.destroy())
     })
   }
 
-  /** What a push is told waits until the pull requests know of it. */
+  /** The reply to a push waits until the pull requests are updated. */
   #pass({ service }: GitHttpRequest, response: ServerResponse, rest: Buffer[], part: Buffer): void {
     if (service === 'git-receive-pack') rest.push(part)
     else response.write(part)
@@ -155,7 +155,7 @@ interface GitHttpRequest {
   readonly viewer: GithubViewer | undefined
 }
 
-/** The user name may be anything. */
+/** Accepts any user name. */
 function passwordOf(authorization: string | undefined): string | undefined {
   const [, coded] = /^basic +(.+)$/i.exec(authorization ?? '') ?? []
   if (coded === undefined) return undefined

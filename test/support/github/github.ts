@@ -1,8 +1,8 @@
 /**
- * A GitHub for tests: one server on loopback over real git repositories.
+ * Fake GitHub: one loopback server over real git repositories.
  *
- * It refuses what the real one refuses, with its sentences; it counts what the real one counts; and what is pushed to
- * it moves its pull requests. Tests put things into it as people would: seeding makes real commits.
+ * It refuses what the real GitHub refuses, with the same messages, and counts the same costs. Pushes update its pull
+ * requests. Tests seed it with real commits.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
@@ -24,21 +24,21 @@ import { serveGithub } from './server.ts'
 import { GithubWorld, type PersonSeed, type RepoSeed } from './world.ts'
 
 export interface GithubOptions {
-  /** Whose instants it tells and whose hours its quotas last; real time otherwise. */
+  /** Clock of its instants and budgets; real time by default. */
   readonly clock?: { readonly now: () => number }
-  /** mona with the token `ghp_mona` otherwise. */
+  /** Default: `mona` with the token `ghp_mona`. */
   readonly people?: readonly PersonSeed[]
-  /** With a first commit each. */
+  /** Repositories with one commit each. */
   readonly repos?: readonly RepoSeed[]
   readonly limits?: Partial<GithubLimits>
-  /** Holds its own answers against GitHub's description of them, too. */
+  /** Checks its own replies against GitHub's description, too. */
   readonly checkAnswers?: boolean
 }
 
 export interface FakeGithub extends Seeding {
-  /** http://127.0.0.1:port, also of pages and repositories. */
+  /** http://127.0.0.1:port, shared by web pages and repositories. */
   readonly origin: string
-  /** Root of the REST half; as GitHub Enterprise has it. */
+  /** REST root, as on GitHub Enterprise. */
   readonly apiUrl: string
   readonly graphqlUrl: string
   cloneUrl(fullName: string): string
@@ -47,7 +47,7 @@ export interface FakeGithub extends Seeding {
   readonly faults: GithubFaults
   readonly counters: Counters
   readonly device: FakeDeviceFlow
-  /** What was asked otherwise than GitHub's description of its API allows. */
+  /** Requests that violate GitHub's description of its API. */
   readonly violations: string[]
   readonly misanswers: string[]
   close(): Promise<void>
@@ -104,7 +104,7 @@ export async function startGithub(options: GithubOptions = {}): Promise<FakeGith
 function listening(server: Server): Promise<string> {
   return new Promise((resolve) => {
     server.listen(0, '127.0.0.1', () => {
-      // A TCP server that listens has this kind of address.
+      // A listening TCP server has an address of this type.
       const { port } = server.address() as AddressInfo
       resolve(`http://127.0.0.1:${port}`)
     })
@@ -120,7 +120,7 @@ async function closed(server: Server, folder: string): Promise<void> {
 const REMOVALS_MAX = 100
 const REMOVAL_PAUSE_MS = 100
 
-/** From its top again and again: a git whose client is gone may still be putting something down. */
+/** Retries, because a git process whose client is gone may still write files. */
 async function removeFolder(folder: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

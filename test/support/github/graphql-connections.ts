@@ -1,12 +1,12 @@
-/** Pages of the GraphQL half: connections with cursors, and the bounds that GitHub sets to what is asked at once. */
+/** GraphQL connections with cursors, and GitHub's limits for them. */
 import { GraphQLError } from 'graphql'
 
-/** What a field answers: values, and functions for what is only made when it is asked for. */
+/** Values of fields, or functions for values that are computed on request. */
 export type GraphqlView = Record<string, unknown>
 
 const PAGE_ITEMS_MAX = 100
 
-/** A failure as GitHub tells them: with a type. */
+/** A GraphQL error with GitHub's `type`. */
 export function typedError(type: string, message: string): GraphQLError {
   return new GraphQLError(message, { extensions: { type } })
 }

@@ -1,9 +1,12 @@
-/** What a query weighs: whether it writes, and its cost, which is the requests its connections would take one by one, by the hundred, and at least one point. */
+/**
+ * Computes the cost of a query and whether it writes. The cost is the number of requests that its connections would
+ * need, divided by 100, at least one point.
+ */
 import { type FieldNode, type OperationDefinitionNode, parse, type SelectionSetNode } from 'graphql'
 
 const REQUESTS_PER_POINT = 100
 
-/** Anything that cannot be read does not write. */
+/** An unreadable query counts as a read. */
 export function writes(query: string): boolean {
   try {
     return parse(query).definitions.some(
@@ -38,12 +41,12 @@ interface CostContext {
   readonly variables: Readonly<Record<string, unknown>>
 }
 
-/** `times`: how many things this is asked of. */
+/** `times`: number of objects that the selection applies to. */
 function requestsIn(set: SelectionSetNode | undefined, times: number, context: CostContext): number {
   return (set?.selections ?? []).reduce((sum, selection) => {
     if (selection.kind === 'InlineFragment') return sum + requestsIn(selection.selectionSet, times, context)
     if (selection.kind === 'Field') return sum + requestsOf(selection, times, context)
-    // The map was filled from fragment definitions, whose value is a selection set.
+    // The map holds fragment definitions, whose value is a selection set.
     const fragment = context.fragments.get(selection.name.value) as SelectionSetNode | undefined
     return sum + requestsIn(fragment, times, context)
   }, 0)

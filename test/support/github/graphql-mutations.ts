@@ -1,4 +1,4 @@
-/** What the GraphQL half changes: threads are resolved and answered, drafts become ready. */
+/** GraphQL mutations: resolve and answer threads, mark drafts ready, close pull requests. */
 import type { GraphQLError } from 'graphql'
 import { type GraphqlView, typedError } from './graphql-connections.ts'
 import { commentView, find, type GraphqlContext, type Maker, pullView, threadView } from './graphql-views.ts'
@@ -52,7 +52,7 @@ function wrongKind(kind: string, id: string): GraphQLError {
   return typedError('NOT_FOUND', `Could not resolve to ${kind} node with the global id of '${id}'.`)
 }
 
-/** The author of a pull request may do with it what others need push access for. */
+/** The author of a pull request needs no push access for it. */
 function mayWrite({ viewer, world }: GraphqlContext, issue: PullIssue, deed: string): void {
   const own = issue.author === viewer.person.login && viewer.token.readOnly !== true
   if (!issue.repo.archived && (own || world.may(viewer, issue.repo, 'push'))) return

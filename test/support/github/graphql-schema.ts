@@ -1,4 +1,4 @@
-/** The part of GitHub's public GraphQL schema that the fake serves; whatever else is asked for is refused by validation. */
+/** The part of GitHub's public GraphQL schema that the fake serves. Validation refuses everything else. */
 export const GITHUB_SCHEMA = `
 scalar BigInt
 scalar DateTime

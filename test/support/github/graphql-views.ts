@@ -1,4 +1,4 @@
-/** What the fields of the GraphQL half answer: views of the records, made when they are asked for. */
+/** Resolves GraphQL fields into views of the records, computed on request. */
 
 import { reviewCommentPage } from './comment-shapes.ts'
 import { connection, type GithubPageArguments, type GraphqlView, typedError } from './graphql-connections.ts'
@@ -56,7 +56,7 @@ function repository(sight: GraphqlContext, fullName: string): GraphqlView {
   return repoView(sight, repo)
 }
 
-// ---- nodes -------------------------------------------------------------------------------------------------------
+// ---- nodes ----------------------------------------------------------------------------------------------------------
 
 type FoundNode =
   | { readonly is: 'PullRequest'; readonly issue: PullIssue }
@@ -80,7 +80,7 @@ async function node(sight: GraphqlContext, id: string): Promise<GraphqlView> {
   return commentView(sight, found.issue, found.thread, found.comment)
 }
 
-/** One whose repository this person can see. */
+/** Finds a node in a repository that the viewer can see. */
 export function find(sight: GraphqlContext, id: string): FoundNode {
   const record = sight.world.node(id)
   for (const issue of sight.world.everyIssue()) {
@@ -100,7 +100,7 @@ function foundIn(issue: PullIssue, record: object): FoundNode | undefined {
   return undefined
 }
 
-// ---- views -------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------------------
 
 function personView({ world, web }: GraphqlContext, person: GithubPerson): GraphqlView {
   return {
@@ -173,7 +173,7 @@ export async function pullView(sight: GraphqlContext, issue: PullIssue): Promise
   await sight.history.settle(issue)
   const { pull, repo } = issue
   const { history } = sight
-  // Asked once for one view, however many of its fields need it.
+  // Computed once per view, even when several fields need it.
   let asked: Promise<boolean | null> | undefined
   const mergeable = (): Promise<boolean | null> => (asked ??= history.mergeable(issue))
   const total = async (of: 'additions' | 'deletions'): Promise<number> =>

@@ -1,6 +1,6 @@
 /**
- * The GraphQL half: graphql-js executes what comes against GitHub's schema, and the answers have GitHub's own form:
- * almost every failure has status 200 and a type beside its message.
+ * GraphQL API of the fake: graphql-js executes queries against GitHub's schema. Almost every failure has status 200 and
+ * a `type`, as on GitHub.
  */
 import {
   buildSchema,
@@ -22,7 +22,7 @@ import type { GithubViewer, GithubWorld } from './world.ts'
 export interface GraphqlReply {
   readonly status: number
   readonly body: unknown
-  /** In points of the hour's budget. */
+  /** Points of the hourly budget. */
   readonly cost: number
 }
 
@@ -90,7 +90,7 @@ function parseOperation(text: string): GraphqlOperation | undefined {
   }
 }
 
-/** Whatever was not even executed has no data. */
+/** A request that was not executed has no data. */
 function toReplyBody({ data, errors }: ExecutionResult): unknown {
   const failures = errors?.map((error) => failure(error))
   if (data === undefined) return { errors: failures }

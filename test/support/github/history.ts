@@ -1,8 +1,8 @@
 /**
- * What git says about pull requests.
+ * Keeps pull requests in step with their git repositories.
  *
- * A pull request follows its branches while it is open: a push moves its head and makes its mergeability unknown
- * again, a deleted branch closes it, a base that holds its head merges it. Diffs are kept by the commits they compare.
+ * A push moves the head of open pull requests and resets their mergeability. A deleted branch closes them, and a base
+ * that contains the head merges them. Diffs are cached by the compared commits.
  */
 import { type Commit, commitsBetween, type FileChange, filesBetween, hunkUpTo, lineIn } from './diffs.ts'
 import { branchTip, fullSha, git, isAncestor, pointPullRef, tryGit } from './plumbing.ts'
@@ -27,7 +27,7 @@ const BAD_LINE =
   "Pull request review thread line must be part of the diff and Pull request review thread diff hunk can't be blank"
 
 export class History {
-  /** How often a mergeability is `null` before it is known. */
+  /** Number of reads that answer `null` before a mergeability is known. */
   nullReads = 1
   readonly #world: GithubWorld
   readonly #commits = new Map<string, Promise<Commit[]>>()
@@ -38,7 +38,7 @@ export class History {
     this.#world = world
   }
 
-  /** Its branches must be there. */
+  /** Both branches must exist. */
   async open(repo: Repo, order: PullOrder): Promise<PullIssue> {
     const now = order.createdMs ?? this.#world.now()
     const number = repo.nextNumber++
@@ -86,7 +86,7 @@ export class History {
     return issue
   }
 
-  /** After a push. Also pull requests of other repositories may have their head here. */
+  /** Updates all pull requests after a push, including those of other repositories with a head here. */
   async settleAll(pushed: Repo): Promise<void> {
     for (const issue of this.#world.everyIssue())
       if (isPull(issue) && (issue.repo === pushed || issue.pull.headRepo === pushed)) await this.settle(issue)
@@ -108,7 +108,7 @@ export class History {
     issue.updatedMs = this.#world.now()
   }
 
-  /** The commits of a pull request stay in its repository, whatever becomes of the branch. */
+  /** Keeps the commits of a pull request in its repository, even when the branch is deleted. */
   async #bring({ repo, number, pull }: PullIssue, head: string): Promise<void> {
     if (pull.headRepo !== null && pull.headRepo !== repo)
       await git(repo.path, ['fetch', '--quiet', '--no-write-fetch-head', pull.headRepo.path, head])
@@ -132,7 +132,7 @@ export class History {
     Object.assign(issue, { state: 'closed', closedMs: now, updatedMs: now, closedBy: by })
   }
 
-  // ---- what is in it ---------------------------------------------------------------------------------------------
+  // ---- content ------------------------------------------------------------------------------------------------------
 
   commits({ repo, pull }: PullIssue): Promise<Commit[]> {
     return kept(this.#commits, `${pull.baseSha} ${pull.headSha} ${repo.id}`, () =>
@@ -146,7 +146,7 @@ export class History {
     )
   }
 
-  /** Where a thread's line is now; undefined: outdated. */
+  /** Current line of a thread; undefined when it is outdated. */
   lineOf({ repo, pull }: PullIssue, thread: Thread): Promise<number | undefined> {
     const { line } = thread
     if (line === null || thread.side === 'LEFT') return Promise.resolve(line ?? undefined)
@@ -155,7 +155,7 @@ export class History {
     )
   }
 
-  /** The hunk that a comment on this line carries; a sentence of GitHub's when there is none. */
+  /** The hunk for a comment on this line; GitHub's error message when there is none. */
   async hunkAt(
     issue: PullIssue,
     at: { path: string; line: number | null; side: DiffSide },
@@ -167,11 +167,11 @@ export class History {
     return hunk === undefined ? { error: BAD_LINE } : { hunk }
   }
 
-  // ---- mergeability ----------------------------------------------------------------------------------------------
+  // ---- mergeability -------------------------------------------------------------------------------------------------
 
   /**
-   * null while it is being worked out, and when nobody needs to know. Only reading one pull request gets the work
-   * done, so that a test can tell which reading is the first to know.
+   * Null while it is being computed. Only reading a single pull request starts the computation, so that tests can
+   * predict which read answers first.
    */
   async mergeable(issue: PullIssue, read: 'read' | 'glance' = 'glance'): Promise<boolean | null> {
     const { pull } = issue
@@ -215,7 +215,7 @@ export class History {
     return bad || [...checks.values()].some(({ conclusion }) => !fine.includes(conclusion ?? ''))
   }
 
-  /** Why a closed one stays closed; undefined when it may open again. */
+  /** Why the pull request cannot be reopened; undefined when it can. */
   async staysClosed(issue: PullIssue): Promise<string | undefined> {
     const { pull, repo } = issue
     const refused = (why: string): string => `state cannot be changed. ${why}`

@@ -1,4 +1,4 @@
-/** Real merges: the three ways in which GitHub brings a pull request into its base. */
+/** Performs GitHub's three merge methods with real git commits. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export interface MergeOrder {
   readonly by: Signature
 }
 
-/** The commit that the base points to afterwards; undefined when this way leads to a conflict. */
+/** The new commit of the base branch; undefined on a conflict. */
 export async function mergedCommit(issue: PullIssue, order: MergeOrder): Promise<string | undefined> {
   if (order.method === 'rebase') return rebased(issue, order.by)
   const { repo, pull } = issue
@@ -38,7 +38,7 @@ function messageOf({ number, title, pull }: PullIssue, order: MergeOrder): strin
   return `${order.title ?? usual[0]}\n\n${order.message ?? usual[1]}`.trim().concat('\n')
 }
 
-/** Needs files to work on, so it borrows a folder. */
+/** Rebases in a temporary working tree. */
 async function rebased({ repo, pull }: PullIssue, by: Signature): Promise<string | undefined> {
   const folder = await mkdtemp(join(tmpdir(), 'fake-github-rebase-'))
   const tree = join(folder, 'tree')
@@ -53,7 +53,7 @@ async function rebased({ repo, pull }: PullIssue, by: Signature): Promise<string
   }
 }
 
-/** false: somebody else moved the base in the meantime. */
+/** False when the branch has moved meanwhile. */
 export async function moveBranch(path: string, branch: string, to: string, from: string): Promise<boolean> {
   return (await tryGit(path, ['update-ref', `refs/heads/${branch}`, to, from])).code === 0
 }

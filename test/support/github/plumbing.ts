@@ -1,8 +1,8 @@
 /**
- * git, asked in bare repositories.
+ * Runs git in bare repositories.
  *
- * Branches are read straight from their loose ref files: these repositories never pack their refs, and a list of a
- * thousand pull requests must not start a thousand processes.
+ * Branches are read directly from loose ref files, because these repositories never pack refs and a list of a thousand
+ * pull requests must not start a thousand processes.
  */
 import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ const CONFIG = `[core]
 \treceivepack = true
 `
 
-/** Nothing of the machine's own configuration takes part. */
+/** Excludes the git configuration of the machine. */
 export const GIT_ENVIRONMENT = {
   PATH: process.env.PATH ?? '/usr/bin:/bin',
   HOME: '/nonexistent',
@@ -54,7 +54,7 @@ export function createBare(path: string, defaultBranch: string): void {
   writeFileSync(join(path, 'config'), CONFIG)
 }
 
-/** A failure is a bug of the fake or of its test. */
+/** Throws: a failure is a bug of the fake or of its test. */
 export async function git(
   path: string,
   args: readonly string[],
@@ -99,7 +99,7 @@ export function branchTip(path: string, branch: string): string | undefined {
   }
 }
 
-/** Nobody else writes these refs, so it needs no lock and no process. */
+/** Needs no lock and no process, because nothing else writes these refs. */
 export function pointPullRef(path: string, number: number, sha: string): void {
   const folder = join(path, 'refs/pull', String(number))
   mkdirSync(folder, { recursive: true })
@@ -135,15 +135,18 @@ export function signed(by: Signature): Record<string, string> {
 
 export interface CommitSpec {
   readonly branch: string
-  /** The branch it starts from, when it is a new one. */
+  /** Branch from which a new branch starts. */
   readonly from?: string
   readonly message: string
   readonly by: Signature
-  /** Path → text; null deletes. */
+  /** Content by path; null deletes the file. */
   readonly files: Readonly<Record<string, string | Buffer | null>>
 }
 
-/** Many commits in one process; `from` names a branch that is there, or that an earlier commit of these made. */
+/**
+ * Creates many commits in one process. `from` names an existing branch, or one that an earlier commit of the list
+ * creates.
+ */
 export async function importCommits(path: string, commits: readonly CommitSpec[]): Promise<void> {
   const known = new Set<string>()
   const stream = Buffer.concat(commits.flatMap((commit) => commitStream(path, commit, known)))

@@ -1,4 +1,4 @@
-/** Issues, pull requests and what is in them as the REST half tells them. */
+/** JSON of issues, pull requests and their parts. */
 import type { Commit, FileChange, Signed } from './diffs.ts'
 import type { History } from './history.ts'
 import type { Issue, PullIssue, Repo } from './records.ts'
@@ -74,7 +74,7 @@ export function issueJson(scene: JsonContext, issue: Issue): Json {
   }
 }
 
-/** How many hold it up, and how many it holds up; the totals count those that are closed as well. */
+/** Counts blockers and blocked issues; the totals include closed ones. */
 function dependencies(issue: Issue): Json {
   const blocking = [...issue.repo.issues.values()].filter(({ blockedBy }) => blockedBy.includes(issue))
   const open = (issues: readonly Issue[]): number => issues.filter(({ state }) => state === 'open').length
@@ -86,7 +86,7 @@ function dependencies(issue: Issue): Json {
   }
 }
 
-/** GitHub mixes pull requests among the issues, with this to tell them apart. */
+/** Marks a pull request in a list of issues. */
 function pullLinks(scene: JsonContext, issue: Issue): Json {
   if (issue.pull === undefined) return {}
   const page = pullPage(scene, issue)
@@ -169,7 +169,7 @@ function endJson(scene: JsonContext, { repo, owner, ref, sha }: End): Json {
   }
 }
 
-/** What only a pull request asked for alone tells. */
+/** Fields that only a single pull request has, not a list. */
 export async function fullPullJson(
   scene: JsonContext,
   history: History,
@@ -248,7 +248,7 @@ export function commitJson(scene: JsonContext, repo: Repo, commit: Commit): Json
   }
 }
 
-/** The account an address belongs to; null when it is nobody's. */
+/** Account of an e-mail address, or null. */
 function accountOf(scene: JsonContext, { email }: Signed): Json | null {
   const person = [...scene.world.people.values()].find((one) => one.email === email)
   return person === undefined ? null : loginJson(scene, person.login)

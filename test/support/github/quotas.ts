@@ -1,6 +1,6 @@
 /**
- * GitHub's limits, kept as it keeps them: an hour's quota for each person and resource, whatever token they use, and
- * the secondary limits on what is asked at once and in a minute.
+ * GitHub's rate limits: an hourly budget per person and resource, and secondary limits for concurrent requests and
+ * requests per minute.
  */
 export type Resource = 'core' | 'graphql'
 
@@ -10,7 +10,7 @@ export interface Window {
   readonly resetMs: number
 }
 
-/** What one request weighs. */
+/** Cost of a request. */
 export interface RequestWeight {
   readonly resource: Resource
   readonly points: number
@@ -18,7 +18,7 @@ export interface RequestWeight {
 }
 
 export interface GithubLimits {
-  /** Requests, or points of GraphQL, an hour. */
+  /** Requests or GraphQL points per hour. */
   readonly hourly: number
   readonly anonymousHourly: number
   readonly concurrent: number
@@ -38,7 +38,7 @@ export const GITHUB_LIMITS: GithubLimits = {
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-/** For how long whoever trips a secondary limit is sent away. */
+/** Pause after a secondary limit. */
 const PAUSE_MS = MINUTE_MS
 
 interface Spent {
@@ -48,7 +48,7 @@ interface Spent {
 
 interface Account {
   readonly windows: Map<Resource, Window>
-  /** Of the last hour where something was created, else of the last minute. */
+  /** Requests of the last hour for creations, of the last minute for others. */
   spent: Spent[]
   concurrent: number
   pausedUntilMs: number
@@ -64,7 +64,7 @@ export class Quotas {
     this.#now = now
   }
 
-  /** The current hour of a person; undefined: of nobody in particular. */
+  /** Current hourly window of a person; undefined: anonymous. */
   window(login: string | undefined, resource: Resource): Window {
     const { windows } = this.#account(login)
     const found = windows.get(resource)
@@ -75,7 +75,7 @@ export class Quotas {
     return fresh
   }
 
-  /** Seconds to stay away for; undefined when nothing was overdone. Counts the request when it may go on. */
+  /** Pause in seconds; undefined when the request is allowed, which counts it. */
   secondary(login: string | undefined, weight: RequestWeight): number | undefined {
     const account = this.#account(login)
     const now = this.#now()
@@ -103,7 +103,7 @@ export class Quotas {
     return points > this.#limits.pointsPerMinute[weight.resource] || (weight.creates && creating)
   }
 
-  /** A request began; call what comes back when it is answered. */
+  /** Registers a running request; call the result when it has been answered. */
   enter(login: string | undefined): () => void {
     const account = this.#account(login)
     account.concurrent++

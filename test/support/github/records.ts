@@ -1,4 +1,4 @@
-/** What the fake GitHub keeps beside its git repositories: people, tokens, repositories, issues and pull requests. */
+/** Records of the fake GitHub beside its git repositories: people, tokens, repositories, issues and pull requests. */
 
 export type Role = 'pull' | 'push' | 'admin'
 
@@ -15,9 +15,9 @@ export interface Token {
   readonly value: string
   readonly login: string
   readonly scopes: readonly string[]
-  /** Fine-grained: the only repositories it reaches. */
+  /** Repositories of a fine-grained token. */
   readonly repos?: readonly string[]
-  /** Fine-grained: reads only. */
+  /** A fine-grained token without write access. */
   readonly readOnly?: boolean
   readonly expiresAtMs?: number
 }
@@ -51,11 +51,11 @@ export interface Repo {
   hasIssues: boolean
   readonly allow: { merge: boolean; squash: boolean; rebase: boolean }
   deleteBranchOnMerge: boolean
-  /** Approvals that a merge needs. */
+  /** Approvals required for a merge. */
   approvals: number
-  /** A merge needs the base's newest commit in it. */
+  /** A merge requires the newest commit of the base. */
   strict: boolean
-  /** What a push is refused with, as a protected branch would. */
+  /** Message that refuses pushes, as for a protected branch. */
   rejectPushes: string | undefined
   readonly forkOf: Repo | undefined
   readonly members: Map<string, Role>
@@ -69,7 +69,7 @@ export interface Repo {
 
 export interface Comment {
   readonly id: number
-  /** null: the account is gone. */
+  /** Null when the account was deleted. */
   readonly author: string | null
   body: string
   readonly createdMs: number
@@ -100,7 +100,7 @@ export interface Issue {
 
 export interface PullRecord {
   readonly id: number
-  /** null: the fork is gone. */
+  /** Null when the fork was deleted. */
   headRepo: Repo | null
   readonly headOwner: string
   readonly headRef: string
@@ -117,7 +117,7 @@ export interface PullRecord {
   readonly threads: Thread[]
 }
 
-/** Of which two commits it was asked, and what came out; undefined while it is being worked out. */
+/** The compared commits and the result; undefined while it is being computed. */
 export interface Mergeability {
   readonly of: string
   asked: number
@@ -138,7 +138,7 @@ export type DiffSide = 'LEFT' | 'RIGHT'
 export interface Thread {
   readonly id: number
   readonly path: string
-  /** In the commit that was commented; null on a whole file. */
+  /** Line in the commented commit; null for a comment on the whole file. */
   readonly line: number | null
   readonly startLine: number | null
   readonly side: DiffSide

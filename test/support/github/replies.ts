@@ -1,4 +1,4 @@
-/** Answers of the REST half, with GitHub's own sentences, and how its routes are written down. */
+/** REST replies with GitHub's messages, and the definition of routes. */
 import type { GithubFaults } from './faults.ts'
 import type { History } from './history.ts'
 import { fullNameOf, type Issue, isPull, type PullIssue, type Repo, type Role } from './records.ts'
@@ -11,11 +11,11 @@ export interface RestCall extends JsonContext {
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly body: Json
-  /** How the next page of this list is asked for, without its query. */
+  /** Address of the next page of this list, without its query. */
   readonly listUrl: string
 }
 
-/** A call by somebody: every write is one. */
+/** A call by an authenticated person, as all writes are. */
 export type AuthenticatedCall = RestCall & { readonly viewer: GithubViewer }
 
 export interface GithubReply {
@@ -24,7 +24,7 @@ export interface GithubReply {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A body that is text already. */
+/** A body that is sent as it is. */
 export class RawBody {
   readonly text: string
   constructor(text: string) {
@@ -59,7 +59,7 @@ export function notFound(): GithubReply {
   return refused(404, 'Not Found')
 }
 
-/** One thing is wrong, in a sentence or by code. */
+/** A validation error with a single message or code. */
 export function invalid(
   resource: string,
   what: { code?: string; field?: string; message?: string },
@@ -67,12 +67,12 @@ export function invalid(
   return refused(422, 'Validation Failed', { errors: [{ resource, code: 'custom', ...what }] })
 }
 
-/** As the review routes say it. */
+/** Form of the error in the review routes. */
 export function unprocessable(...errors: string[]): GithubReply {
   return refused(422, 'Unprocessable Entity', { errors })
 }
 
-/** A page of a list, shaped, with the way to the others. */
+/** A page of a list with its links. */
 export async function paged<T>(
   call: RestCall,
   all: readonly T[],
@@ -102,9 +102,9 @@ function linkOf({ query, listUrl }: RestCall, page: number, last: number): strin
   return [...back, ...on, ...(page > 1 ? [to(1, 'first')] : [])].join(', ')
 }
 
-// ---- routes ------------------------------------------------------------------------------------------------------
+// ---- routes ---------------------------------------------------------------------------------------------------------
 
-/** A route of a repository: 404 for who may not see it, 403 for who may not write. */
+/** A route of a repository: 404 without read access, 403 without write access. */
 export function ofRepo(
   wanted: 'pull',
   handle: (call: RestCall, repo: Repo) => GithubReply | Promise<GithubReply>,
@@ -122,14 +122,14 @@ export function ofRepo(
     const repo = call.world.repo(fullName)
     if (repo === undefined || !call.world.may(call.viewer, repo, 'pull')) return notFound()
     if (call.faults.down.has(fullNameOf(repo))) return refused(503, 'Service Unavailable')
-    // Reading needs no viewer, and no handler of a reading route asks for one.
+    // Reading routes need no viewer, and their handlers use none.
     if (wanted === 'pull') return handle(call as AuthenticatedCall, repo)
     if (call.viewer === undefined) return refused(401, 'Requires authentication')
     return writeRefusal(call, repo, wanted) ?? handle({ ...call, viewer: call.viewer }, repo)
   }
 }
 
-/** Whoever sees a repository may say something in it; the rest needs push access. */
+/** Commenting needs read access only; other writes need push access. */
 function writeRefusal(call: RestCall, repo: Repo, wanted: Role | 'say'): GithubReply | undefined {
   if (repo.archived) return refused(403, 'Repository was archived so is read-only.')
   if (wanted === 'say' ? call.viewer?.token.readOnly !== true : call.world.may(call.viewer, repo, wanted))
@@ -172,7 +172,7 @@ export function issuesOff(): GithubReply {
   return refused(410, 'Issues has been disabled in this repository.')
 }
 
-/** A pull request, as its branches are now. */
+/** A route of a pull request, brought up to date with its branches first. */
 export function ofPull(
   wanted: 'pull',
   handle: (call: RestCall, issue: PullIssue) => GithubReply | Promise<GithubReply>,

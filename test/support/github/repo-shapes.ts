@@ -1,23 +1,23 @@
-/** People, repositories, labels and milestones as the REST half tells them. */
+/** JSON of people, repositories, labels and milestones. */
 import { fullNameOf, type GithubPerson, type Milestone, type Repo, type RepoLabel } from './records.ts'
 import { type GithubViewer, type GithubWorld, isFineGrained } from './world.ts'
 
 export type Json = Record<string, unknown>
 
-/** Under which addresses the answers say that things are. */
+/** Base addresses of links in replies. */
 export interface GithubUrls {
-  /** Of the REST half, without a slash at its end. */
+  /** REST root without a trailing slash. */
   readonly api: string
   readonly web: string
 }
 
-/** All that a shape may depend on. */
+/** Everything that JSON may depend on. */
 export interface JsonContext extends GithubUrls {
   readonly world: GithubWorld
   readonly viewer: GithubViewer | undefined
 }
 
-/** To the second, as GitHub tells them. */
+/** Instant to the second, as on GitHub. */
 export function instant(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
@@ -55,7 +55,7 @@ export function personJson({ world, api, web }: JsonContext, person: GithubPerso
   }
 }
 
-/** null: the account is gone. */
+/** Null when the account was deleted. */
 export function loginJson(scene: JsonContext, login: string | null): Json | null {
   const person = scene.world.person(login)
   return person === undefined ? null : personJson(scene, person)
@@ -136,7 +136,7 @@ export function repoPage({ web }: GithubUrls, repo: Repo): string {
   return `${web}/${fullNameOf(repo)}`
 }
 
-/** A list of pull requests tells of its repository twice for each: made once for one scene. */
+/** Caches repository JSON per request, because a list of pull requests repeats it twice per item. */
 const made = new WeakMap<JsonContext, Map<Repo, Json>>()
 
 export function repoJson(scene: JsonContext, repo: Repo): Json {
@@ -208,7 +208,7 @@ function permissions({ world, viewer }: JsonContext, repo: Repo): Json {
   return { permissions: { admin, maintain: admin, push, triage: push, pull: true } }
 }
 
-/** One repository, asked for alone, tells more. */
+/** A single repository has more fields than one in a list. */
 export function fullRepoJson(scene: JsonContext, repo: Repo): Json {
   const more = scene.world.may(scene.viewer, repo, 'push') ? mergeSettings(repo) : {}
   const parent = repo.forkOf === undefined ? {} : { parent: repoJson(scene, repo.forkOf) }
@@ -269,13 +269,13 @@ export function milestoneJson(scene: JsonContext, repo: Repo, one: Milestone): J
   }
 }
 
-/** What a person is to a repository, as comments and pull requests say. */
+/** Association of a person with a repository. */
 export function associationOf({ world }: JsonContext, repo: Repo, login: string | null): string {
   if (login?.toLowerCase() === repo.owner.toLowerCase()) return 'OWNER'
   return world.roleOf(login, repo) === undefined ? 'NONE' : 'COLLABORATOR'
 }
 
-/** A fine-grained token is told what it lacks; others are told that there is nothing. */
+/** Fine-grained tokens learn the missing permission; other tokens get 404. */
 export function lacksPermission(viewer: GithubViewer | undefined): boolean {
   return viewer !== undefined && isFineGrained(viewer.token)
 }

@@ -1,4 +1,4 @@
-/** Routes of issues, their labels and comments. Pull requests are issues too, and come among them. */
+/** Routes of issues, labels and comments. Pull requests are issues too. */
 
 import { commentJson } from './comment-shapes.ts'
 import { issueJson } from './pull-shapes.ts'
@@ -52,7 +52,7 @@ export const issueRoutes: Readonly<Record<string, RestHandler>> = {
   'DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('say', removeComment),
 }
 
-// ---- lists -------------------------------------------------------------------------------------------------------
+// ---- lists ----------------------------------------------------------------------------------------------------------
 
 async function listIssues(call: RestCall, repo: Repo): Promise<GithubReply> {
   if (!repo.hasIssues) return issuesOff()
@@ -61,7 +61,7 @@ async function listIssues(call: RestCall, repo: Repo): Promise<GithubReply> {
   return paged(call, sorted(call.query, found), (issue) => issueJson(call, issue))
 }
 
-/** Those of every repository that are assigned to whoever asks. */
+/** Issues of all repositories assigned to the viewer. */
 function myIssues(call: RestCall): GithubReply | Promise<GithubReply> {
   const { viewer, world } = call
   if (viewer === undefined) return refused(401, 'Requires authentication')
@@ -105,7 +105,7 @@ function sorted(query: URLSearchParams, issues: Issue[]): Issue[] {
   return issues.sort((a, b) => down * (value(b) - value(a) || b.number - a.number))
 }
 
-// ---- opening and editing -----------------------------------------------------------------------------------------
+// ---- creating and editing -------------------------------------------------------------------------------------------
 
 export interface IssueOrder {
   readonly title: string
@@ -150,7 +150,7 @@ function openIssue(call: AuthenticatedCall, repo: Repo): GithubReply {
   if (!repo.hasIssues) return issuesOff()
   const title = String(body.title ?? '')
   if (title.trim() === '') return invalid('Issue', { code: 'missing_field', field: 'title' })
-  // Who may not write has these silently dropped.
+  // GitHub silently ignores these fields without write access.
   const may = world.may(viewer, repo, 'push')
   const order = {
     title,
@@ -201,9 +201,9 @@ export function setState(
   })
 }
 
-// ---- labels ------------------------------------------------------------------------------------------------------
+// ---- labels ---------------------------------------------------------------------------------------------------------
 
-/** Unknown ones are made. */
+/** Creates unknown labels. */
 export function setLabels(
   world: GithubWorld,
   issue: Issue,
@@ -233,7 +233,7 @@ function removeLabel(call: AuthenticatedCall, issue: Issue): GithubReply | Promi
   return labelsOf(call, issue)
 }
 
-// ---- comments ----------------------------------------------------------------------------------------------------
+// ---- comments -------------------------------------------------------------------------------------------------------
 
 export function addComment(
   world: GithubWorld,

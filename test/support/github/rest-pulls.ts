@@ -1,4 +1,4 @@
-/** Routes of pull requests: listing, opening, editing, merging. What is said about them is elsewhere. */
+/** Routes of pull requests: listing, opening, editing, merging. */
 import { type MergeMethod, mergedCommit, moveBranch } from './merging.ts'
 import { branchTip, git, isAncestor } from './plumbing.ts'
 import { commitJson, fileJson, fullPullJson, pullJson } from './pull-shapes.ts'
@@ -41,7 +41,7 @@ async function onePull(call: RestCall, issue: PullIssue, mergeable: boolean | nu
   return ok(await fullPullJson(call, call.history, issue, mergeable))
 }
 
-// ---- lists -------------------------------------------------------------------------------------------------------
+// ---- lists ----------------------------------------------------------------------------------------------------------
 
 async function listPulls(call: RestCall, repo: Repo): Promise<GithubReply> {
   const pulls = [...repo.issues.values()].filter(isPull)
@@ -65,7 +65,7 @@ function sorted(query: URLSearchParams, pulls: PullIssue[]): PullIssue[] {
   return pulls.sort((a, b) => down * (a[key] - b[key] || a.number - b.number))
 }
 
-// ---- opening -----------------------------------------------------------------------------------------------------
+// ---- opening --------------------------------------------------------------------------------------------------------
 
 async function openPull(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const { body, history, viewer, world } = call
@@ -98,7 +98,7 @@ async function openPull(call: AuthenticatedCall, repo: Repo): Promise<GithubRepl
   return created(await fullPullJson(call, history, issue, await history.mergeable(issue)))
 }
 
-/** `branch`, or `owner:branch` of a fork. */
+/** `branch`, or `owner:branch` for a fork. */
 function headOf({ body, world }: RestCall, repo: Repo): [Repo | undefined, string] {
   const [first = '', second] = String(body.head ?? '').split(':')
   if (second === undefined || first.toLowerCase() === repo.owner.toLowerCase()) return [repo, second ?? first]
@@ -106,7 +106,7 @@ function headOf({ body, world }: RestCall, repo: Repo): [Repo | undefined, strin
   return [forks.find(({ owner }) => owner.toLowerCase() === first.toLowerCase()), second]
 }
 
-// ---- editing -----------------------------------------------------------------------------------------------------
+// ---- editing --------------------------------------------------------------------------------------------------------
 
 async function editPull(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const { body, world, viewer } = call
@@ -144,7 +144,7 @@ function close({ viewer, world }: AuthenticatedCall, issue: PullIssue): void {
   Object.assign(issue, { state: 'closed', closedMs: world.now(), closedBy: viewer.person.login })
 }
 
-// ---- merging -----------------------------------------------------------------------------------------------------
+// ---- merging --------------------------------------------------------------------------------------------------------
 
 const METHOD_OFF: Readonly<Record<MergeMethod, string>> = {
   merge: 'Merge commits are not allowed on this repository.',
@@ -175,7 +175,7 @@ async function merge(call: AuthenticatedCall, issue: PullIssue): Promise<GithubR
   return ok({ sha, merged: true, message: 'Pull Request successfully merged' })
 }
 
-/** What lasts is said before what passes. */
+/** Reports permanent reasons before temporary ones. */
 async function mergeRefusal(
   call: AuthenticatedCall,
   issue: PullIssue,

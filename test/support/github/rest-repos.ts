@@ -1,4 +1,4 @@
-/** Routes about the account, repositories, branches, statuses and checks. */
+/** Routes of the account, repositories, branches, statuses and checks. */
 
 import { checkJson, combinedStatusJson, refJson, statusJson } from './check-shapes.ts'
 import { branchesOf, branchTip, fullSha, git } from './plumbing.ts'
@@ -69,7 +69,7 @@ function sortedRepos({ query }: RestCall, repos: Repo[]): Repo[] {
   const down = (query.get('direction') ?? (sort === 'full_name' ? 'asc' : 'desc')) === 'desc' ? -1 : 1
   if (!(sort in instants))
     return repos.sort((a, b) => down * fullNameOf(a).localeCompare(fullNameOf(b), 'en'))
-  // It is one of them, as just asked.
+  // The check above ensures that this is a key.
   const key = instants[sort as keyof typeof instants]
   return repos.sort((a, b) => down * ((a[key] ?? 0) - (b[key] ?? 0)))
 }
@@ -82,7 +82,7 @@ async function branches(call: RestCall, repo: Repo): Promise<GithubReply> {
   }))
 }
 
-// ---- refs --------------------------------------------------------------------------------------------------------
+// ---- refs -----------------------------------------------------------------------------------------------------------
 
 function branchNamed(ref: string): string {
   return ref.replace(/^refs\//, '').replace(/^heads\//, '')
@@ -113,7 +113,7 @@ async function deleteRef(call: AuthenticatedCall, repo: Repo): Promise<GithubRep
   return { status: 204 }
 }
 
-// ---- statuses and checks -----------------------------------------------------------------------------------------
+// ---- statuses and checks --------------------------------------------------------------------------------------------
 
 function noCommit({ params }: RestCall): GithubReply {
   return refused(422, `No commit found for SHA: ${params.ref ?? params.sha}`)
@@ -190,7 +190,7 @@ function textOrNull(value: unknown): string | null {
   return typeof value === 'string' ? value : null
 }
 
-// ---- labels and milestones ---------------------------------------------------------------------------------------
+// ---- labels and milestones ------------------------------------------------------------------------------------------
 
 function labels(call: RestCall, repo: Repo): Promise<GithubReply> {
   return paged(call, [...repo.labels.values()], (one) => labelJson(call, repo, one))

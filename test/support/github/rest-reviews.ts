@@ -1,4 +1,4 @@
-/** Routes of reviews and review comments: conversation that hangs on lines. */
+/** Routes of reviews and review comments. */
 
 import { reviewCommentJson, reviewJson } from './comment-shapes.ts'
 import type { History } from './history.ts'
@@ -39,7 +39,7 @@ export const reviewRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /repos/{owner}/{repo}/pulls/comments/{comment_id}': ofRepo('pull', oneComment),
 }
 
-// ---- reviews -----------------------------------------------------------------------------------------------------
+// ---- reviews --------------------------------------------------------------------------------------------------------
 
 const STATE_AFTER = {
   APPROVE: 'APPROVED',
@@ -83,7 +83,7 @@ export function addReview(
   return review
 }
 
-// ---- threads -----------------------------------------------------------------------------------------------------
+// ---- threads --------------------------------------------------------------------------------------------------------
 
 export interface CommentInput {
   readonly path: string
@@ -145,7 +145,7 @@ function reviewComment(world: GithubWorld, { id, author }: Review, body: string)
   return { id: world.newId(), reviewId: id, author, body, createdMs: now, updatedMs: now }
 }
 
-/** A reply is a review of its own. */
+/** A reply creates a review of its own. */
 export function addReply(
   world: GithubWorld,
   issue: PullIssue,
@@ -195,7 +195,7 @@ async function createComment(call: AuthenticatedCall, issue: PullIssue): Promise
   return created(await shape(call, issue, thread, thread.comments[0]))
 }
 
-/** Only the first comment of a thread can be replied to. */
+/** GitHub accepts replies to the first comment of a thread only. */
 async function createReply(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
   const id = Number(call.params.comment_id)
   const thread = issue.pull.threads.find(({ comments }) => comments[0].id === id)

@@ -1,8 +1,6 @@
 /**
- * The REST half: finds the route of a request, asks it, and dresses the answer.
- *
- * Every request is held against GitHub's description of its API; what is wrong with it is remembered, and answered as
- * GitHub would, which mostly is not at all.
+ * REST API of the fake: finds and runs the route of a request. Every request is checked against GitHub's description.
+ * Violations are recorded and answered as GitHub would, which mostly ignores them.
  */
 import { createHash } from 'node:crypto'
 import { operationOf, validateRequest, validateResponse } from './description.ts'
@@ -19,7 +17,7 @@ import type { GithubViewer, GithubWorld } from './world.ts'
 
 export interface RestRequest extends GithubUrls {
   readonly method: string
-  /** Below the root of the API. */
+  /** Path below the REST root. */
   readonly path: string
   readonly query: URLSearchParams
   readonly text: string
@@ -27,7 +25,7 @@ export interface RestRequest extends GithubUrls {
 }
 
 export interface RestAnswer extends GithubReply {
-  /** As the description writes it, for counting. */
+  /** Route as the description writes it, for counting. */
   readonly route: string
 }
 
@@ -39,9 +37,9 @@ const ROUTES: Readonly<Record<string, RestHandler>> = {
 }
 
 export class Rest {
-  /** What was asked otherwise than the description of the API allows. */
+  /** Requests that violate the description of the API. */
   readonly violations: string[] = []
-  /** Where the fake answered otherwise than described; only looked for when told to, as it takes time. */
+  /** Replies of the fake that violate the description; checked on request only, because it takes time. */
   readonly misanswers: string[] = []
   checksAnswers = false
   readonly #world: GithubWorld
@@ -86,7 +84,7 @@ export class Rest {
     this.misanswers.push(...validateResponse(method, path, status, sent))
   }
 
-  /** Links and redirects name repositories by their ids. */
+  /** Links and redirects identify repositories by id. */
   #byName(path: string): string {
     const [, id, rest = ''] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? []
     const repo = id === undefined ? undefined : this.#world.repoById(Number(id))
@@ -116,7 +114,7 @@ export class Rest {
   }
 }
 
-/** ETags differ between tokens, as the answers might. */
+/** ETags depend on the token, as replies may. */
 export function etagOf(body: string, token: string, accept: string): string {
   return `W/"${createHash('sha256').update(`${token}\n${accept}\n`).update(body).digest('hex')}"`
 }

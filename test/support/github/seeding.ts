@@ -1,4 +1,4 @@
-/** Putting things into the fake GitHub as people elsewhere would have: commits, pull requests, words, checks. */
+/** Seeds the fake GitHub on behalf of other people: commits, pull requests, comments, checks. */
 import type { History } from './history.ts'
 import { branchTip, type CommitSpec, git, importCommits } from './plumbing.ts'
 import {
@@ -19,17 +19,17 @@ import type { GithubWorld, PersonSeed, RepoSeed, TokenSeed } from './world.ts'
 
 export interface CommitSeed {
   readonly branch: string
-  /** Where a new branch starts; the default branch otherwise. */
+  /** Start of a new branch; default: the default branch. */
   readonly from?: string
   readonly message?: string
-  /** A login; the owner otherwise. */
+  /** Login of the author; default: the owner. */
   readonly author?: string
   readonly files: CommitSpec['files']
 }
 
 export interface PullSeed {
   readonly head: string
-  /** Full name of a fork that has the head. */
+  /** Full name of the fork with the head branch. */
   readonly headRepo?: string
   readonly base?: string
   readonly title?: string
@@ -41,7 +41,7 @@ export interface PullSeed {
 
 export interface ThreadSeed {
   readonly path: string
-  /** null: on the whole file. */
+  /** Null for a comment on the whole file. */
   readonly line: number | null
   readonly side?: DiffSide
   readonly author: string | null
@@ -71,7 +71,7 @@ export class Seeding {
     this.#world.tokens.delete(token)
   }
 
-  /** With one commit on its default branch. */
+  /** Creates a repository with one commit. */
   async addRepo(seed: RepoSeed & { readonly files?: CommitSpec['files'] }): Promise<Repo> {
     const repo = this.#world.addRepo(seed)
     const files = seed.files ?? { 'README.md': README }
@@ -100,7 +100,7 @@ export class Seeding {
     return repo
   }
 
-  /** It is asked for under its old name for good. */
+  /** The old name redirects from now on. */
   renameRepo(fullName: string, newName: string): void {
     this.#world.rename(this.repo(fullName), newName)
   }
@@ -109,14 +109,14 @@ export class Seeding {
     this.#world.remove(this.repo(fullName))
   }
 
-  /** As after a push of one commit. Answers its sha. */
+  /** Creates a commit as if pushed. Answers its hash. */
   async commit(fullName: string, seed: CommitSeed): Promise<string> {
     const repo = this.repo(fullName)
     await this.commits(fullName, [seed])
     return branchTip(repo.path, seed.branch) ?? ''
   }
 
-  /** Many at once, and as after one push. */
+  /** Creates many commits as if pushed at once. */
   async commits(fullName: string, seeds: readonly CommitSeed[]): Promise<void> {
     const repo = this.repo(fullName)
     await importCommits(
@@ -143,7 +143,7 @@ export class Seeding {
     await this.#history.settleAll(repo)
   }
 
-  /** As after a forced push; undefined: the branch is deleted. */
+  /** Sets a branch as a forced push would; undefined deletes it. */
   async setBranch(fullName: string, branch: string, sha: string | undefined): Promise<void> {
     const repo = this.repo(fullName)
     const ref = `refs/heads/${branch}`
@@ -155,7 +155,7 @@ export class Seeding {
     return branchTip(this.repo(fullName).path, branch)
   }
 
-  // ---- pull requests and issues ----------------------------------------------------------------------------------
+  // ---- pull requests and issues -------------------------------------------------------------------------------------
 
   openPull(fullName: string, seed: PullSeed): Promise<PullIssue> {
     const repo = this.repo(fullName)
@@ -171,7 +171,7 @@ export class Seeding {
     })
   }
 
-  /** So many open ones, each with a branch of its own and one changed file. */
+  /** Opens `count` pull requests, each with its own branch and one changed file. */
   async openPulls(fullName: string, count: number, author?: string): Promise<PullIssue[]> {
     const numbers = [...Array(count).keys()].map((at) => at + 1)
     const seeds = numbers.map((n) => ({ branch: `change-${n}`, files: { [`file-${n}.txt`]: `${n}\n` } }))
@@ -206,7 +206,7 @@ export class Seeding {
     milestones.push({ id, number: milestones.length + 1, title, createdMs: this.#world.now() })
   }
 
-  // ---- words -----------------------------------------------------------------------------------------------------
+  // ---- comments -----------------------------------------------------------------------------------------------------
 
   addComment(fullName: string, number: number, said: { author: string | null; body: string }): Comment {
     return addComment(this.#world, this.issue(fullName, number), said)
@@ -239,7 +239,7 @@ export class Seeding {
     addReply(this.#world, this.pull(fullName, number), thread, said)
   }
 
-  // ---- checks ----------------------------------------------------------------------------------------------------
+  // ---- checks -------------------------------------------------------------------------------------------------------
 
   addStatus(
     fullName: string,

@@ -1,4 +1,4 @@
-/** The door of the fake GitHub: one server for both halves of the API, the device flow, git and the pages. */
+/** HTTP server of the fake GitHub for REST, GraphQL, the device flow, git and web pages. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import {
   answerApiRequest,
@@ -12,7 +12,7 @@ import { type GitHttp, gitAddress } from './git-http.ts'
 import { type GithubReply, RawBody } from './replies.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
-/** No line is hung up on that a client may be about to use again. */
+/** Longer than clients keep idle connections, so that none is closed while in use. */
 const KEEP_ALIVE_MS = 300_000
 const ROOTED = /^\/(user|users|repos|repositories|issues|rate_limit)(\/|$)/
 

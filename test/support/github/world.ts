@@ -1,8 +1,4 @@
-/**
- * Everything the fake GitHub knows, and who may see and change what.
- *
- * Node ids are opaque outside: they are found again here, whichever half of the API they come back to.
- */
+/** State of the fake GitHub, and its access rules. Node ids are opaque and resolved here for both APIs. */
 import { createBare } from './plumbing.ts'
 import type { GithubPerson, Issue, Repo, RepoLabel, Role, Token } from './records.ts'
 import { fullNameOf } from './records.ts'
@@ -24,7 +20,7 @@ export interface TokenSeed {
 }
 
 export interface RepoSeed {
-  /** owner/name; an owner nobody knows becomes an organization. */
+  /** `owner/name`; an unknown owner becomes an organization. */
   readonly fullName: string
   readonly private?: boolean
   readonly description?: string | null
@@ -40,7 +36,7 @@ export interface RepoSeed {
   readonly labels?: readonly string[]
 }
 
-/** Who asks; undefined: nobody in particular. */
+/** The authenticated caller. */
 export interface GithubViewer {
   readonly person: GithubPerson
   readonly token: Token
@@ -53,7 +49,7 @@ export class GithubWorld {
   readonly people = new Map<string, GithubPerson>()
   readonly tokens = new Map<string, Token>()
   readonly repos = new Map<string, Repo>()
-  /** Old full names of what was renamed. */
+  /** Renamed repositories by old full name. */
   readonly renamed = new Map<string, Repo>()
   readonly #nodes = new Map<string, object>()
   readonly #folder: string
@@ -68,7 +64,7 @@ export class GithubWorld {
   now = (): number => this.#now()
   newId = (): number => ++this.#lastId
 
-  /** The node id of a record; the same for as long as the record lives. */
+  /** Node id of a record, stable while the record exists. */
   nodeId(kind: string, id: number, record: object): string {
     const node = `${kind}_kw${Buffer.from(`${kind}:${id}`).toString('base64url')}`
     this.#nodes.set(node, record)
@@ -147,7 +143,7 @@ export class GithubWorld {
     return repo
   }
 
-  /** Labels are the same whatever their case, and named as they were first. */
+  /** Label names ignore case and keep their first spelling. */
   label(repo: Repo, name: string, more: { color?: string; description?: string } = {}): RepoLabel {
     const found = repo.labels.get(name.toLowerCase())
     if (found !== undefined) return found
@@ -181,9 +177,9 @@ export class GithubWorld {
     for (const repo of this.repos.values()) yield* repo.issues.values()
   }
 
-  // ---- who may what ----------------------------------------------------------------------------------------------
+  // ---- access rules -------------------------------------------------------------------------------------------------
 
-  /** The role of a person, whatever their token. */
+  /** Role of a person, regardless of the token. */
   roleOf(login: string | null, repo: Repo): Role | undefined {
     if (login?.toLowerCase() === repo.owner.toLowerCase()) return 'admin'
     return repo.members.get(login?.toLowerCase() ?? '')
@@ -201,7 +197,7 @@ export function isFineGrained({ value }: Token): boolean {
   return value.startsWith('github_pat_')
 }
 
-/** Classic and OAuth tokens go by scopes, which their answers tell. */
+/** Classic and OAuth tokens have scopes, which replies report. */
 export function hasScopes({ value }: Token): boolean {
   return /^gh[po]_/.test(value)
 }

@@ -1,8 +1,8 @@
 /**
- * Who may ask: personal keys, applications, and what people have granted them.
+ * Personal keys, OAuth applications and grants of the fake Linear.
  *
- * A grant is one person's consent to one application. Its refresh token is good once; the access tokens it has given
- * out stay good until they run out. Revoking any of them ends the grant.
+ * A grant is one person's consent to one application. Its refresh token works once; access tokens work until they
+ * expire. Revoking any of them ends the grant.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { UserRow } from './rows.ts'
@@ -10,7 +10,7 @@ import type { UserRow } from './rows.ts'
 export interface AppOptions {
   readonly clientId: string
   readonly clientSecret: string
-  /** Compared as text, each. */
+  /** Each is compared as text. */
   readonly redirectUris: readonly string[]
 }
 
@@ -18,7 +18,7 @@ export interface Consent {
   readonly app: AppOptions
   readonly user: UserRow
   readonly scopes: readonly string[]
-  /** The application need not prove itself by its secret. */
+  /** The application needs no secret. */
   readonly isPkce: boolean
 }
 
@@ -28,7 +28,7 @@ export interface LinearTokenPair {
   readonly expiresAt: number
 }
 
-/** What a request is allowed, and whose quota it uses. */
+/** Permissions and rate limit bucket of a request. */
 export interface Caller {
   readonly user: UserRow
   readonly scopes: readonly string[]
@@ -45,7 +45,7 @@ export interface AuthorizationCode extends Consent {
 interface Grant extends Consent {
   current: LinearTokenPair
   readonly accessTokens: Map<string, number>
-  /** The refresh token that the current one replaced. */
+  /** The refresh token before the current one. */
   retired: { readonly token: string; readonly at: number } | undefined
 }
 
@@ -53,10 +53,10 @@ const ACCESS_MS = 86_400_000
 const CODE_MS = 600_000
 
 export class LinearAccounts {
-  /** How long the next access tokens are good. */
+  /** Lifetime of new access tokens. */
   accessMs = ACCESS_MS
   codeMs = CODE_MS
-  /** How long the last retired refresh token is still answered (with the pair that replaced it). */
+  /** Time during which the previous refresh token still answers the current pair. */
   replayMs = 0
   readonly #now: () => number
   readonly #apps = new Map<string, AppOptions>()
@@ -87,7 +87,7 @@ export class LinearAccounts {
     return this.#apps.get(clientId)
   }
 
-  /** A key as it is, a token as a bearer's; neither the other way. */
+  /** Accepts a key alone and a token as `Bearer`, but not the other way round. */
   callerOf(authorization: string): Caller | undefined {
     const token = /^Bearer (.+)$/i.exec(authorization)?.[1]
     if (token === undefined) return this.#callerByKey(authorization)
@@ -103,7 +103,7 @@ export class LinearAccounts {
     return text
   }
 
-  /** Whatever comes of it, a code is looked at once. */
+  /** A code is consumed even when the request fails. */
   consumeCode(text: string): AuthorizationCode | undefined {
     const code = this.#codes.get(text)
     this.#codes.delete(text)
@@ -117,12 +117,12 @@ export class LinearAccounts {
     return current
   }
 
-  /** Whose refresh token this is, also when it was replayed in time. */
+  /** Owner of a refresh token, also of a recent previous one. */
   consentOf(refreshToken: string): Consent | undefined {
     return this.#grantOf(refreshToken)
   }
 
-  /** The next pair; the old refresh token is good for nothing any more. */
+  /** Issues the next pair and retires the old refresh token. */
   refresh(refreshToken: string, keepsToken = false): LinearTokenPair | undefined {
     const grant = this.#grantOf(refreshToken)
     if (grant === undefined) return undefined
@@ -134,7 +134,7 @@ export class LinearAccounts {
     return grant.current
   }
 
-  /** False when it is good for nothing already. */
+  /** False when the token is already invalid. */
   revoke(token: string): boolean {
     const grant = this.#grants.find(
       ({ current, accessTokens }) => current.refreshToken === token || accessTokens.has(token),
@@ -165,7 +165,7 @@ export class LinearAccounts {
   }
 }
 
-/** Whether the verifier is the one that the challenge was made of. */
+/** Checks the verifier against the PKCE challenge. */
 export function isVerified(challenge: AuthorizationCode['challenge'], verifier: string | undefined): boolean {
   if (challenge === undefined) return true
   if (verifier === undefined) return false

@@ -1,6 +1,6 @@
 /**
- * What a query costs: a tenth of a point for each scalar, a point for each object, and a connection multiplies what is
- * in it by the page asked for, whether or not there are as many. The sum is rounded up.
+ * Computes the complexity of a query: 0.1 points per scalar, 1 per object. A connection multiplies its content by the
+ * requested page size. The sum is rounded up.
  */
 import {
   type FieldNode,
@@ -28,7 +28,7 @@ interface ComplexityContext {
   readonly variables: Readonly<Record<string, unknown>>
 }
 
-/** Of a valid query, with its variables as they are after their defaults. */
+/** Expects a valid query, with defaults applied to its variables. */
 export function pointsOf(reading: ComplexityContext, operation: OperationDefinitionNode): number {
   const root = reading.schema.getRootType(operation.operation)
   return root ? Math.ceil(rounded(inside(reading, root, operation.selectionSet))) : 0
@@ -56,7 +56,7 @@ function ofField(reading: ComplexityContext, parent: GraphQLNamedOutputType, nod
   return children * Math.max(0, Number(first ?? last ?? PAGE_DEFAULT))
 }
 
-/** Tenths add up to something with a long tail. */
+/** Sums of tenths have rounding errors. */
 function rounded(points: number): number {
   return Math.round(points * 1000) / 1000
 }

@@ -1,9 +1,9 @@
 /**
- * Relay connections over rows: filtered, in order, cut into pages by opaque cursors, as nodes and as edges.
+ * Relay connections over rows: filtered, sorted and paged by opaque cursors.
  *
- * Newest first, as Linear orders. A cursor remembers the row and where it stood, so a page goes on at the right place
- * even when the row has moved or is gone; a row that changes between two pages can be seen twice or not at all, as with
- * the real one.
+ * The newest row comes first, as in Linear. A cursor holds the row and its position, so a page continues correctly even
+ * when the row has moved or is gone. A row that changes between two pages may appear twice or not at all, as with the
+ * real Linear.
  */
 import { type FieldReader, matches, type RowFilter } from './filter.ts'
 import { badArgument, refused } from './refused.ts'
@@ -92,7 +92,7 @@ function inOrder(rows: readonly LinearRow[], { orderBy, sort }: LinearPageArgume
     .sort((a, b) => a.key - b.key || (a.row.id < b.row.id ? -1 : 1))
 }
 
-// ---- cursors -----------------------------------------------------------------------------------------------------
+// ---- cursors --------------------------------------------------------------------------------------------------------
 
 function cursorOf({ row, key }: RowPosition): string {
   return Buffer.from(`${key} ${row.id}`).toString('base64url')
@@ -103,7 +103,7 @@ function positionAfter(places: readonly RowPosition[], cursor: string): number {
   return at + (places[at] && cursorOf(places[at]) === cursor ? 1 : 0)
 }
 
-/** The first place that is not before the cursor. */
+/** First position at or after the cursor. */
 function positionOf(places: readonly RowPosition[], cursor: string): number {
   const [, key, id = ''] = /^(-?\d+) (\S+)$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
   if (key === undefined) throw badArgument('the cursor is not one of ours.')

@@ -1,13 +1,11 @@
-/**
- * What can go wrong on the way, switched on by a test for so many requests, or until it is switched off.
- */
+/** Faults that a test switches on, for a number of requests or until it switches them off. */
 export type GraphFault =
-  /** As if a bucket were empty; seen with all three statuses. */
+  /** Reports an empty bucket; Linear uses all three statuses. */
   | { readonly kind: 'ratelimited'; readonly status?: 200 | 400 | 429; readonly retryAfterSeconds?: number }
   | { readonly kind: 'authentication'; readonly status?: 200 | 400 | 401 }
   | { readonly kind: 'forbidden' }
   | { readonly kind: 'internal' }
-  /** Everything is answered but what is at `path`: that is null, and an error says so. */
+  /** The value at `path` is null, with an error for it. */
   | { readonly kind: 'partial'; readonly path: readonly (string | number)[]; readonly message?: string }
   | WireFault
 
@@ -19,21 +17,21 @@ export type TokenFault =
       readonly description?: string
     }
   | { readonly kind: 'too-many'; readonly retryAfterSeconds?: number }
-  /** Answered in full, but without a new refresh token: the old one stays good. */
+  /** Omits the new refresh token; the old one stays valid. */
   | { readonly kind: 'no-refresh-token' }
   | WireFault
 
-/** What can happen to any answer. */
+/** Faults of any reply. */
 export type WireFault =
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'slow'; readonly ms: number }
   | { readonly kind: 'reset' }
-  /** The headers and a part of the body, and then nothing more. */
+  /** Sends the headers and part of the body, then nothing. */
   | { readonly kind: 'cut' }
 
 export interface FaultTarget {
   readonly times?: number
-  /** By the operation's name, or the kind of grant. */
+  /** Matches the operation name or the grant type. */
   readonly where?: (what: string) => boolean
 }
 
@@ -46,7 +44,7 @@ interface ArmedFault<Fault> {
 export class FaultQueue<Fault> {
   #armed: ArmedFault<Fault>[] = []
 
-  /** Ends after so many requests, or by the function that is answered. */
+  /** The fault ends after `times` requests, or when the returned function is called. */
   add(fault: Fault, { times = Number.POSITIVE_INFINITY, where = () => true }: FaultTarget = {}): () => void {
     const armed = { fault, where, times }
     this.#armed.push(armed)
@@ -59,7 +57,7 @@ export class FaultQueue<Fault> {
     this.#armed = []
   }
 
-  /** The first that is meant for this request; it counts as used. */
+  /** First fault that matches the request; counts as used. */
   next(what: string): Fault | undefined {
     const armed = this.#armed.find((one) => one.where(what))
     if (armed === undefined) return undefined

@@ -1,13 +1,13 @@
 /**
- * Linear's filters over rows: comparators at the leaves, relations on the way, `and` and `or` anywhere.
+ * Applies Linear's filters to rows.
  *
- * Which filters there are is the schema's to say; here only what they mean. Everything in one object must hold. A
- * collection filtered as if it were one row means "at least one"; `every` holds for an empty one.
+ * The schema validates filters; this file defines their meaning. All conditions of an object must hold. A condition on
+ * a collection holds for at least one of its rows; `every` holds for an empty collection.
  */
 import { refused } from './refused.ts'
 
 export type RowFilter = Readonly<Record<string, unknown>>
-/** Reads a field of a row for whoever asks (`isMe` depends on that). */
+/** Reads a field of a row for the caller, on whom `isMe` depends. */
 export type FieldReader = (row: object, field: string) => unknown
 
 export function matches(row: object, filter: RowFilter, read: FieldReader): boolean {
@@ -44,7 +44,7 @@ function collectionMatches(rows: object[], condition: RowFilter, read: FieldRead
   )
 }
 
-/** An issue is also found by its identifier: the values asked for decide which of the two is compared. */
+/** An issue matches by identifier too: the form of the given values decides. */
 function identities(row: object, condition: RowFilter): unknown {
   const { id, identifier } = row as { id: string; identifier?: string } // every row has an id
   const asked = [condition.eq, condition.neq, condition.in, condition.nin].flat()
@@ -62,7 +62,7 @@ const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
   Blocking: ['relations', 'blocks'],
 }
 
-// ---- comparators -------------------------------------------------------------------------------------------------
+// ---- comparators ----------------------------------------------------------------------------------------------------
 
 type Comparator = (value: unknown, condition: unknown) => boolean
 
@@ -71,7 +71,7 @@ function compares(value: unknown, condition: RowFilter): boolean {
     if (name === 'and') return filtersOf(one).every((each) => compares(value, each))
     if (name === 'or') return filtersOf(one).some((each) => compares(value, each))
     const comparator = COMPARATORS[name]
-    // A relation that is not there has none of the fields asked about.
+    // A missing relation matches no condition on its fields.
     return comparator === undefined ? false : comparator(value, one)
   })
 }
@@ -109,7 +109,7 @@ function not(comparator: Comparator): Comparator {
   return (value, condition) => !comparator(value, condition)
 }
 
-/** Numbers and instants by size, dates without a time by their text; nothing is before or after null. */
+/** Compares numbers and instants by value, plain dates as text; nothing compares with null. */
 function order(isRight: (sign: number) => boolean): Comparator {
   return (value, condition) => {
     if (typeof value === 'number' && typeof condition === 'number') return isRight(value - condition)

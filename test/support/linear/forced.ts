@@ -1,4 +1,4 @@
-/** What a switched-on fault makes of a GraphQL answer. */
+/** Applies faults to GraphQL replies. */
 import type { GraphFault } from './faults.ts'
 import { type GraphAnswer, limited } from './graph.ts'
 import type { Quota } from './quota.ts'
@@ -7,7 +7,7 @@ import { OUTAGE_STATUS } from './wire.ts'
 
 export const UNAUTHENTICATED = unauthenticated(401)
 
-/** What is asked in a body that is no GraphQL request. */
+/** Reply to a body that is not a GraphQL request. */
 export const NO_REQUEST: GraphAnswer = {
   status: 400,
   body: bodyOf(refused('input', 'GraphQL operations must be sent as JSON with a non-empty `query`.')),
@@ -15,8 +15,8 @@ export const NO_REQUEST: GraphAnswer = {
 }
 
 /**
- * The answer instead of an executed one. Undefined for a fault that needs the executed one: what is slow, cut or reset
- * was done all the same, which a caller cannot know.
+ * Reply that replaces the execution. Undefined for faults that need it: a slow, cut or reset reply has taken effect,
+ * which the caller cannot know.
  */
 export function forcedAnswer(fault: GraphFault, { limits }: Quota): GraphAnswer | undefined {
   if (fault.kind === 'ratelimited') return limited(`${limits.requests} requests are`, fault.status ?? 400)
@@ -29,7 +29,7 @@ export function forcedAnswer(fault: GraphFault, { limits }: Quota): GraphAnswer 
   return undefined
 }
 
-/** Null at the path, and an error that says so. A path that leads nowhere stays a mere error. */
+/** Sets the value at the path to null and adds an error. For a path without a value only the error is added. */
 export function withHole(
   answer: GraphAnswer,
   { path, message = 'Internal server error' }: Extract<GraphFault, { kind: 'partial' }>,

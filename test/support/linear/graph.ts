@@ -1,7 +1,7 @@
 /**
- * One GraphQL request, from its text to the answer: parsed, validated, weighed, paid for, executed.
+ * Processes a GraphQL request: parse, validate, compute and charge its cost, execute.
  *
- * As with Linear, what was not executed has a status of its own, and what was executed is 200 whatever came of it.
+ * As with Linear, a request that was not executed has its own status; an executed one always has 200.
  */
 import {
   type DocumentNode,
@@ -36,7 +36,7 @@ export interface GraphAnswer {
 export interface ParsedGraphRequest {
   readonly document: DocumentNode
   readonly operation: OperationDefinitionNode
-  /** Its name, or that of its first field. */
+  /** Name of the operation, or of its first field. */
   readonly name: string
 }
 
@@ -45,13 +45,13 @@ export interface GraphExecutionContext {
   readonly root: object
   readonly asker: Asker
   readonly quota: Quota
-  /** Of a refusal for want of quota. */
+  /** Status of a rate limit refusal. */
   readonly limitedStatus: number
 }
 
 const GRAPHQL_ERROR = { code: 'GRAPHQL_VALIDATION_FAILED', type: 'graphql error', http: { status: 400 } }
 
-/** What the body of a request asks for; undefined when it is none. */
+/** Parses the request body; undefined when it is invalid. */
 export function requestOf(body: string): GraphRequest | undefined {
   const { query, variables, operationName } = recordOf(body)
   if (typeof query !== 'string') return undefined
@@ -116,7 +116,7 @@ function unreadable(...errors: readonly GraphQLError[]): GraphAnswer {
   return { status: 400, body, points: 0 }
 }
 
-/** Nothing was executed. What a scalar of ours says about a value goes before. */
+/** Not executed. Errors of our scalars come first. */
 function invalidVariables(errors: readonly GraphQLError[]): GraphAnswer {
   const bodies = errors.map((error) => ({
     ...error.toJSON(),
@@ -125,7 +125,7 @@ function invalidVariables(errors: readonly GraphQLError[]): GraphAnswer {
   return { status: 400, body: { errors: bodies }, points: 0 }
 }
 
-/** A thrown error of another kind is a bug of this double, and looks like one of Linear's. */
+/** Any other thrown error is a bug of the fake, reported as an internal error. */
 function describeError(error: GraphQLError): object {
   if (Object.keys(error.extensions).length > 0) return error.toJSON()
   return { ...error.toJSON(), extensions: refused('internal', error.message).extensions }

@@ -1,6 +1,4 @@
-/**
- * The GraphQL endpoint: who asks, what of, at whose expense, and what goes wrong on purpose.
- */
+/** GraphQL endpoint of the fake Linear: identifies the caller, charges its bucket, applies faults and answers. */
 import type { IncomingMessage } from 'node:http'
 import type { GraphQLSchema } from 'graphql'
 import type { Caller, LinearAccounts } from './accounts.ts'
@@ -31,7 +29,7 @@ export interface GraphqlEndpointDependencies {
   readonly limitedStatus: number
 }
 
-/** One request, as it is to be answered and remembered. */
+/** A processed request with its reply. */
 export interface AnsweredGraphRequest {
   readonly operation: string
   readonly variables: Readonly<Record<string, unknown>>

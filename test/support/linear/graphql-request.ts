@@ -1,4 +1,4 @@
-/** Asking the fake over plain HTTP, as a driver of ours would: for tests that look at statuses, headers and bodies. */
+/** Sends raw GraphQL requests to the fake, for tests that check statuses, headers and bodies. */
 import type { FakeLinear } from './linear.ts'
 
 export interface RawGraphqlReply {

@@ -1,4 +1,4 @@
-/** An issue as a row: what it was made of, and what follows from the other rows of its workspace. */
+/** Creates the row of an issue, including values derived from other rows. */
 import { slug } from './naming.ts'
 import type {
   AttachmentRow,
@@ -20,7 +20,7 @@ export interface IssueRowInput
   readonly team: TeamRow
   readonly number: number
   readonly creator: UserRow | null
-  /** Where its page is, without the identifier. */
+  /** Address of its page, without the identifier. */
   readonly base: string
 }
 

@@ -1,9 +1,8 @@
 /**
- * A Linear on this machine: GraphQL executed against the published schema, OAuth with rotation, quotas, and whatever
- * can go wrong switched on by a test.
+ * Fake Linear: GraphQL against the published schema, OAuth with token rotation, rate limits and switchable faults.
  *
- * It takes and refuses what the real one would, tells time by a clock that the test may set, and counts what it was
- * asked. What it does not know it says loudly, as an internal error, so that no test believes a silent default.
+ * It accepts and refuses what the real Linear would, uses a clock that tests may set, and records its requests.
+ * Anything unknown causes an internal error, so that no test relies on a silent default.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -19,17 +18,17 @@ import { bodyOfRequest, deliver, type HttpExchange, html, pause, send } from './
 import { LinearWorkspace } from './workspace.ts'
 
 export interface FakeLinearOptions {
-  /** Wall milliseconds; `advance` adds to it. */
+  /** Wall milliseconds; `advance` adds to them. */
   readonly now?: () => number
   readonly organization?: { readonly name: string; readonly urlKey: string }
   readonly app?: Partial<AppOptions>
   readonly keyLimits?: LinearLimits
   readonly oauthLimits?: LinearLimits
-  /** Of a refusal for want of quota; 400 is what is seen. */
+  /** Status of rate limit refusals; Linear mostly sends 400. */
   readonly limitedStatus?: 200 | 400 | 429
 }
 
-/** One GraphQL request, as it was answered. */
+/** An answered GraphQL request. */
 export interface LinearCall {
   readonly at: number
   readonly operation: string
@@ -51,7 +50,7 @@ export interface TokenEvent {
 }
 
 const ENDPOINT = '/graphql'
-/** No line is hung up on that a client may be about to use again. */
+/** Longer than clients keep idle connections, so that none is closed while in use. */
 const KEEP_ALIVE_MS = 300_000
 
 export async function startLinear(options: FakeLinearOptions = {}): Promise<FakeLinear> {
@@ -64,17 +63,17 @@ export class FakeLinear {
   readonly world: LinearWorkspace
   readonly accounts: LinearAccounts
   readonly app: AppOptions
-  /** Whose key `apiKey` is, and who consents unless another is named. */
+  /** Owner of `apiKey`, and the person who consents by default. */
   readonly viewer: UserRow
   readonly apiKey: string
   readonly faults = new FaultQueue<GraphFault>()
   readonly tokenFaults = new FaultQueue<TokenFault>()
   readonly calls: LinearCall[] = []
   readonly tokenCalls: TokenCall[] = []
-  /** Every GraphQL answer takes so long. */
+  /** Delay of every GraphQL reply. */
   latencyMs = 0
   hasGitHub = false
-  /** After the new pair is minted, before the answer is written; answering `drop` closes the connection instead. */
+  /** Called after a new pair is issued and before the reply is written; `drop` closes the connection instead. */
   onTokenAnswer: ((event: TokenEvent) => unknown) | undefined
   readonly #options: FakeLinearOptions
   readonly #server: Server
@@ -110,12 +109,12 @@ export class FakeLinear {
 
   now = (): number => (this.#options.now ?? Date.now)() + this.#skewMs
 
-  /** The fake's own clock goes on; tokens run out, buckets fill. */
+  /** Advances the fake's clock: tokens expire, buckets refill. */
   advance(ms: number): void {
     this.#skewMs += ms
   }
 
-  /** Again after `stop`, on the port it had, is the end of an outage. */
+  /** Listening again on the same port after `stop` ends an outage. */
   async listen(port = 0): Promise<void> {
     this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')
@@ -129,7 +128,7 @@ export class FakeLinear {
     await closed
   }
 
-  /** The base of every address: `/graphql`, `/oauth/authorize`, `/oauth/token`, `/oauth/revoke`. */
+  /** Base address of `/graphql`, `/oauth/authorize`, `/oauth/token` and `/oauth/revoke`. */
   get url(): string {
     const { port } = this.#server.address() as AddressInfo // a TCP server that listens
     return `http://127.0.0.1:${port}`
@@ -139,7 +138,7 @@ export class FakeLinear {
     return this.url + ENDPOINT
   }
 
-  /** How often each operation was asked for, refused ones too. */
+  /** Requests by operation, refused ones included. */
   get counts(): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const { operation } of this.calls) counts[operation] = (counts[operation] ?? 0) + 1
@@ -155,24 +154,24 @@ export class FakeLinear {
     this.tokenCalls.length = 0
   }
 
-  /** As if a person had consented to the application and it had exchanged the code. */
+  /** Creates a grant as if a person had consented and the code had been exchanged. */
   grant({ user = this.viewer, scopes = ['read', 'write'], isPkce = true } = {}): LinearTokenPair {
     return this.accounts.grant({ app: this.app, user, scopes, isPkce })
   }
 
-  /** What the person's browser is sent to after the decision; throws what they would read instead. */
+  /** Redirect of the browser after the decision; throws the page that the person would see instead. */
   consent(url: string, decision: 'approve' | 'refuse' = 'approve', user = this.viewer): URL {
     const { headers, body } = authorize(this.accounts, new URL(url), user, decision)
     if (headers.location === undefined) throw new Error(`Linear shows a page: ${body}`)
     return new URL(headers.location)
   }
 
-  /** The quota of whoever sends this header; to drain it, or to see what is left. */
+  /** Quota of an authorization header, to drain or to inspect. */
   quotaOf(authorization: string): Quota {
     return this.#door.quotaOf(this.accounts.callerOf(authorization))
   }
 
-  // ---- serving -----------------------------------------------------------------------------------------------------
+  // ---- serving ------------------------------------------------------------------------------------------------------
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
@@ -181,7 +180,7 @@ export class FakeLinear {
       if (body === undefined) return send(response, html(413))
       await this.#route(`${request.method} ${url.pathname}`, { request, response, body, url })
     } catch (thrown) {
-      // A bug of this double, or of a test's hook: said where the test will see it.
+      // A bug of the fake or of a test's hook; the test will see this reply.
       if (response.headersSent) return void response.destroy()
       send(response, { status: 500, headers: { 'content-type': 'text/plain' }, body: String(thrown) })
     }

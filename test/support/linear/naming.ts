@@ -1,4 +1,4 @@
-/** How Linear names things: ids that look random and are the same in every run, slugs for addresses and branches. */
+/** Creates ids that look random but are the same in every run, and slugs for addresses and branches. */
 import { createHash } from 'node:crypto'
 
 const SLUG_LENGTH_MAX = 60

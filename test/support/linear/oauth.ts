@@ -1,8 +1,8 @@
 /**
- * The OAuth pages and endpoints: consent, tokens for codes and for refresh tokens, revocation.
+ * OAuth endpoints: consent, token exchange, refresh, revocation.
  *
- * As RFC 6749 has it, and as Linear is known to differ: a code that was asked for with a PKCE challenge can be
- * exchanged, and its tokens refreshed, without the secret. Each refresh token is good once.
+ * They follow RFC 6749 and Linear's known deviations: a code with a PKCE challenge needs no secret, and neither do its
+ * refreshes. Each refresh token works once.
  */
 import {
   type AppOptions,
@@ -23,12 +23,12 @@ export interface TokenRequest {
   readonly form: ReadonlyMap<string, string>
   readonly authorization: string | undefined
   readonly now: number
-  /** The pair is minted, the refresh token is not told. */
+  /** The pair is issued, but the reply omits the refresh token. */
   readonly keepsToken: boolean
 }
 
 export interface TokenAnswer extends OauthAnswer {
-  /** What was minted for it. */
+  /** The issued pair. */
   readonly pair?: LinearTokenPair
 }
 
@@ -36,9 +36,9 @@ type ConsentDecision = 'approve' | 'refuse' | undefined
 
 const SCOPES = ['read', 'write', 'issues:create', 'comments:create', 'timeSchedule:write', 'admin']
 
-// ---- consent -----------------------------------------------------------------------------------------------------
+// ---- consent --------------------------------------------------------------------------------------------------------
 
-/** What is wrong with the address itself is shown to the person; the rest goes back to the application. */
+/** Errors of the address itself are shown to the person; others are sent to the application. */
 export function authorize(
   accounts: LinearAccounts,
   url: URL,
@@ -95,7 +95,7 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
 }
 
-// ---- tokens ------------------------------------------------------------------------------------------------------
+// ---- tokens ---------------------------------------------------------------------------------------------------------
 
 export function tokenAnswer(accounts: LinearAccounts, request: TokenRequest): TokenAnswer {
   const { form } = request
@@ -117,11 +117,11 @@ export function tokenAnswer(accounts: LinearAccounts, request: TokenRequest): To
 
 interface Client {
   readonly app: AppOptions
-  /** It has shown the secret. */
+  /** The client has sent its secret. */
   readonly isProven: boolean
 }
 
-/** Named in the form or by Basic; a secret that is shown must be the right one, needed or not. */
+/** Reads client id and secret from the form or the Basic header; a sent secret must be correct even if optional. */
 function clientOf(accounts: LinearAccounts, { form, authorization }: TokenRequest): Client | TokenAnswer {
   const [basicId, basicSecret] = basicOf(authorization)
   const id = basicId ?? form.get('client_id')
@@ -171,7 +171,7 @@ function granted(pair: LinearTokenPair, { scopes }: Consent, { now, keepsToken }
   const body = {
     access_token: pair.accessToken,
     token_type: 'Bearer',
-    // One second less than it is good for, as the real one says.
+    // One second less than the lifetime, as in Linear.
     expires_in: Math.max(1, Math.floor((pair.expiresAt - now - 1) / 1000)),
     scope: scopes.join(' '),
     ...(keepsToken ? {} : { refresh_token: pair.refreshToken }),

@@ -1,6 +1,4 @@
-/**
- * What can be asked of the workspace and done to it: the root fields of the schema, each as a function of its arguments.
- */
+/** Root fields of the schema as functions of their arguments. */
 import type { GraphQLError } from 'graphql'
 import { badArgument, notFound, refused } from './refused.ts'
 import type { AttachmentRow, IssueFields, IssueRow, LinearRow } from './rows.ts'
@@ -9,7 +7,7 @@ import type { LinearWorkspace } from './workspace.ts'
 
 export interface OperationParts {
   readonly world: LinearWorkspace
-  /** Whether the workspace has its GitHub integration switched on; without it a pull request can't be linked as one. */
+  /** Tells whether the GitHub integration is on; otherwise a pull request cannot be linked as one. */
   readonly hasGitHub: () => boolean
 }
 
@@ -94,7 +92,7 @@ export function mutationRoot({ world, hasGitHub }: OperationParts): Record<strin
   })
 }
 
-/** The lists that no row carries itself. */
+/** Lists that rows do not hold themselves. */
 export function linksOf(world: LinearWorkspace): Asker['links'] {
   const issuesWith = (name: 'team' | 'project' | 'state' | 'assignee') => (row: object) =>
     world.issues.filter((issue) => issue[name] === row)
@@ -113,7 +111,7 @@ export function linksOf(world: LinearWorkspace): Asker['links'] {
   }
 }
 
-/** Reading is always granted; everything else takes the scope for it. */
+/** Writes require a scope; reading is always allowed. */
 function writing(fields: Record<string, Field>): Record<string, Field> {
   const guarded =
     (field: Field): Field =>
@@ -128,9 +126,9 @@ function byId(type: string, rowOf: (id: string, asker: Asker) => LinearRow | und
   return ({ id }, asker) => rowOf(String(id), asker) ?? toss(notFound(type))
 }
 
-// ---- changes of an issue -----------------------------------------------------------------------------------------
+// ---- changes of an issue --------------------------------------------------------------------------------------------
 
-/** Everything is looked up before anything is changed. */
+/** Resolves all references before it changes anything. */
 function updated(world: LinearWorkspace, issue: IssueRow, input: Args): IssueRow {
   const state =
     input.stateId == null ? undefined : rowOf(world.workflowStates, 'WorkflowState', input.stateId)
@@ -176,7 +174,7 @@ function labelsOf(world: LinearWorkspace, issue: IssueRow, input: Args): IssueFi
   )
 }
 
-// ---- small things ------------------------------------------------------------------------------------------------
+// ---- helpers --------------------------------------------------------------------------------------------------------
 
 let syncId = 0
 

@@ -1,6 +1,6 @@
 /**
- * Leaky buckets, one for requests and one for points, for everybody who asks: full at first, and filling again all
- * the time. What is told of them is what Linear tells: whole numbers, and the instant of a full bucket in milliseconds.
+ * Leaky buckets for requests and points of each caller, full at first and refilled continuously. Reports contain whole
+ * numbers and the instant of a full bucket, as Linear's do.
  */
 const PERIOD_MS = 3_600_000
 
@@ -9,7 +9,7 @@ export interface LinearLimits {
   readonly points: number
 }
 
-/** As documented; what the real one grants now is more. */
+/** Documented limits; the real ones are higher. */
 export const KEY_LIMITS: LinearLimits = { requests: 1500, points: 250_000 }
 export const OAUTH_LIMITS: LinearLimits = { requests: 1200, points: 200_000 }
 export const ANONYMOUS_LIMITS: LinearLimits = { requests: 60, points: 10_000 }
@@ -25,7 +25,7 @@ export class Quota {
     this.#points = new LeakyBucket(limits.points, now)
   }
 
-  /** One request is taken when there is one. */
+  /** Takes one request if available. */
   takeRequest(): boolean {
     return this.#requests.take(1)
   }

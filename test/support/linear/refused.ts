@@ -1,6 +1,4 @@
-/**
- * How Linear says no inside a GraphQL answer: a message, and extensions by which clients tell the kinds apart.
- */
+/** Errors of Linear's GraphQL: a message, and extensions that tell the kind. */
 import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
 
 interface LinearErrorKind {
@@ -31,12 +29,12 @@ export function notFound(type: string): GraphQLError {
   return refused('input', `Entity not found: ${type}`, `Could not find referenced ${type}.`)
 }
 
-/** The shape of an argument is wrong, whatever the data is. */
+/** An argument has an invalid form, independent of the data. */
 export function badArgument(what: string): GraphQLError {
   return refused('input', 'Argument Validation Error', what)
 }
 
-/** What the whole answer is when nothing was executed. */
+/** Reply body when nothing was executed. */
 export function bodyOf(...errors: readonly GraphQLError[]): { errors: object[] } {
   return { errors: errors.map((error) => error.toJSON()) }
 }

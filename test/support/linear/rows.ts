@@ -1,7 +1,6 @@
 /**
- * What the rows of the fake's workspace are, and what a test says to get one.
- *
- * A row carries the names of the schema, so that answers and filters read the same thing.
+ * Rows of the fake's workspace, and options to create them. Rows use the schema's names, so replies and filters read
+ * the same fields.
  */
 export interface LinearRow {
   readonly id: string
@@ -72,7 +71,7 @@ export interface RelationRow extends LinearRow {
   readonly relatedIssue: IssueRow
 }
 
-/** What of an issue can change. */
+/** Fields of an issue that can change. */
 export interface IssueFields {
   title: string
   description: string | null
@@ -98,14 +97,14 @@ export interface IssueRow extends LinearRow, IssueFields {
   startedAt: number | null
   completedAt: number | null
   canceledAt: number | null
-  /** Null unless it was deleted. */
+  /** Null unless the issue was deleted. */
   trashed: true | null
 }
 
 export interface TeamOptions {
   readonly key: string
   readonly name?: string
-  /** In order of position. */
+  /** Sorted by position. */
   readonly states?: readonly { readonly name: string; readonly type: string }[]
 }
 
@@ -123,7 +122,7 @@ export interface ProjectOptions {
   readonly lead?: UserRow
 }
 
-/** A state by its name; labels by theirs, made when there are none. */
+/** States and labels by name; missing labels are created. */
 export interface IssueOptions
   extends Partial<Pick<IssueFields, 'description' | 'priority' | 'assignee' | 'project' | 'parent'>> {
   readonly title: string

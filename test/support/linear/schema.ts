@@ -1,8 +1,8 @@
 /**
- * The executable schema: scalars that mean something, and one resolver for every field.
+ * Executable schema: scalars and one resolver for all fields.
  *
- * A row's property of a field's name is its value; a connection is made of a row's list; what no row has is filled in
- * as the type demands (null where it may be), since the SDK selects far more than anybody here is about.
+ * A field reads the property of the row with its name; a connection reads a list of the row. Missing values are filled
+ * by type (null where allowed), because the SDK selects many fields that tests do not need.
  */
 import { readFileSync } from 'node:fs'
 import {
@@ -23,18 +23,18 @@ import { connection, type LinearPageArguments } from './connection.ts'
 import { badArgument, refused } from './refused.ts'
 import type { LinearRow, UserRow } from './rows.ts'
 
-/** Who asks, and what the rows of a type lead to besides what they carry themselves, as `Type.field`. */
+/** The caller, and lists that rows do not hold themselves, keyed by `Type.field`. */
 export interface Asker {
   readonly viewer: UserRow
   readonly scopes: readonly string[]
-  /** What is left of the quota. */
+  /** Remaining quota. */
   readonly limits: () => readonly object[]
   readonly links: Readonly<Record<string, (row: object) => readonly LinearRow[]>>
 }
 
 const SDL = parse(readFileSync(new URL('./schema.graphql', import.meta.url), 'utf8'))
 
-/** Durations are relative to the clock of the workspace. */
+/** Durations relate to the workspace's clock. */
 export function linearSchema(now: () => number): GraphQLSchema {
   const schema = buildASTSchema(SDL, { assumeValidSDL: true })
   const scalars: Record<string, Partial<GraphQLScalarType>> = {
@@ -59,7 +59,7 @@ export const resolveField: GraphQLFieldResolver<object, Asker> = (source, args, 
   return connection(answer, args as LinearPageArguments, read(asker)) // the schema says what the arguments are
 }
 
-/** A field of a row as this asker sees it. */
+/** Field of a row as the caller sees it. */
 export function read(asker: Asker) {
   return (row: object, field: string): unknown => {
     if (field === 'isMe') return row === asker.viewer
@@ -86,7 +86,7 @@ const FILLERS: Readonly<Record<string, unknown>> = {
   TimelessDate: '1970-01-01',
 }
 
-// ---- scalars -----------------------------------------------------------------------------------------------------
+// ---- scalars --------------------------------------------------------------------------------------------------------
 
 function instantText(value: unknown): string {
   return new Date(Number(value)).toISOString()
@@ -116,14 +116,14 @@ function durationMs([, minus, ...counts]: RegExpExecArray): number {
   return minus ? -ms : ms
 }
 
-/** What stands in the query's text means the same as what comes in a variable. */
+/** Literals in a query have the same meaning as variables. */
 function literalsAsValues(schema: GraphQLSchema, name: string): void {
   const scalar = schema.getType(name)
   if (!(scalar instanceof GraphQLScalarType)) return
   scalar.parseLiteral = (node) => scalar.parseValue('value' in node ? node.value : null)
 }
 
-/** Of unions and interfaces nobody here has rows; the filler is of the first of their types. */
+/** No rows exist for unions and interfaces, so the filler uses their first type. */
 function anyMember(schema: GraphQLSchema, name: string): void {
   const type = schema.getType(name)
   if (isAbstractType(type)) type.resolveType = () => schema.getPossibleTypes(type)[0]?.name

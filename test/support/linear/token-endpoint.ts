@@ -1,13 +1,11 @@
-/**
- * The OAuth endpoints as they are reached over HTTP, and what goes wrong with them on purpose.
- */
+/** OAuth endpoints over HTTP, with their faults. */
 import type { LinearAccounts } from './accounts.ts'
 import type { TokenFault } from './faults.ts'
 import { authorize, failure, type OauthAnswer, revokeAnswer, type TokenAnswer, tokenAnswer } from './oauth.ts'
 import type { UserRow } from './rows.ts'
 import { formOf, type HttpExchange, html, OUTAGE_STATUS } from './wire.ts'
 
-/** The decision stands in the address, as if the person had followed that link. */
+/** The address holds the decision, as if the person had clicked it. */
 export function authorizePage(accounts: LinearAccounts, { url }: HttpExchange, user: UserRow): OauthAnswer {
   const decision = (['approve', 'refuse'] as const).find((one) => url.searchParams.get(one) === '1')
   return authorize(accounts, url, user, decision)
@@ -17,7 +15,7 @@ export function grantOf(visit: HttpExchange): string {
   return formOf(visit)?.get('grant_type') ?? 'none'
 }
 
-/** What is slow, cut or reset afterwards was minted all the same: that is what hurts. */
+/** A slow, cut or reset reply has issued its tokens all the same. */
 export function tokensFor(
   accounts: LinearAccounts,
   visit: HttpExchange,

@@ -1,6 +1,4 @@
-/**
- * Requests read and answers written over plain HTTP, with what can happen to an answer on its way.
- */
+/** Reads requests and writes replies over HTTP, with their transport faults. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GraphFault, TokenFault, WireFault } from './faults.ts'
 import type { OauthAnswer } from './oauth.ts'
@@ -14,11 +12,11 @@ export interface HttpExchange {
 
 export type ReplyHeaders = Readonly<Record<string, string>>
 
-/** What an outage in front of the service looks like. */
+/** Status of an outage in front of the service. */
 export const OUTAGE_STATUS = 502
 const BODY_BYTES_MAX = 1_000_000
 
-/** Undefined when it is too long; it is read to its end all the same, so that the answer arrives. */
+/** Undefined when it is too long. The request is read to its end anyway, so that the reply arrives. */
 export async function bodyOfRequest(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -33,7 +31,7 @@ export function isJson({ headers }: IncomingMessage): boolean {
   return /^application\/json\b/i.test(headers['content-type'] ?? '')
 }
 
-/** Undefined when it is not sent as a form. */
+/** Undefined when the body is not a form. */
 export function formOf({ request, body }: HttpExchange): ReadonlyMap<string, string> | undefined {
   const isForm = /^application\/x-www-form-urlencoded\b/i.test(request.headers['content-type'] ?? '')
   return isForm ? new Map(new URLSearchParams(body)) : undefined
@@ -56,7 +54,7 @@ export function send(
   response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(body) }).end(body)
 }
 
-/** Sends an answer, or does to it what the fault says. */
+/** Sends a reply, or applies the fault to it. */
 export async function deliver(
   response: ServerResponse,
   answer: OauthAnswer,

@@ -1,8 +1,8 @@
 /**
- * The fake's workspace: people, teams, states, projects, labels, issues and what hangs on them, to be filled by a test.
+ * Workspace of the fake: people, teams, states, projects, labels, issues and their links.
  *
- * Only what a person would see as a change moves `updatedAt`: a blocker that is finished, a comment or a link leaves the
- * issue's own instant alone, which is what a poller must cope with.
+ * Only changes that a person would see update `updatedAt`. A closed blocker, a comment or a link leaves it unchanged,
+ * which pollers must handle.
  */
 import { issueRow } from './issue-row.ts'
 import { slug, uuid } from './naming.ts'
@@ -46,7 +46,7 @@ export class LinearWorkspace {
   readonly relations: RelationRow[] = []
   readonly organization: LinearRow & { readonly name: string; readonly urlKey: string }
   readonly #now: () => number
-  /** The last that was given out: a number is not used twice, also when its issue is gone. */
+  /** Last used number; numbers are not reused after an issue is deleted. */
   readonly #numbers = new Map<TeamRow, number>()
   #rows = 0
 
@@ -130,7 +130,7 @@ export class LinearWorkspace {
     return kept(this.relations, { ...this.#row(), type, issue, relatedIssue })
   }
 
-  /** As somebody in Linear would change it. */
+  /** Changes an issue as a person would. */
   change(issue: IssueRow, { state, labels, ...fields }: IssueChange): void {
     if (state !== undefined) this.move(issue, stateNamed(issue.team, state))
     if (labels !== undefined) issue.labels = labels.map(this.#labelNamed)
@@ -151,13 +151,13 @@ export class LinearWorkspace {
     this.touch(row)
   }
 
-  /** What deleting does in Linear: out of every list, still to be read by its id for a while. */
+  /** Deletes as Linear does: removed from lists, readable by id for a while. */
   trash(issue: IssueRow): void {
     issue.trashed = true
     this.archive(issue)
   }
 
-  /** Gone for good, and everything that hung on it. */
+  /** Deletes permanently, with everything attached. */
   remove(issue: IssueRow): void {
     dropped(this.issues, (row) => row === issue)
     dropped(this.comments, (row) => row.issue === issue)
@@ -176,7 +176,7 @@ export class LinearWorkspace {
     })
   }
 
-  /** The same address on the same issue is the same attachment. */
+  /** A URL occurs once per issue. */
   attach(
     issue: IssueRow,
     fields: Pick<AttachmentRow, 'url' | 'title' | 'subtitle' | 'metadata' | 'creator'>,

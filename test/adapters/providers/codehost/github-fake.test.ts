@@ -1,4 +1,4 @@
-/** The fake GitHub is faithful: GitHub's own client and git work against it, and its answers are as described. */
+/** Checks the fake GitHub with GitHub's own client, git and the published description. */
 import { execFile } from 'node:child_process'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000
 let nowMs = 0
 let github: FakeGithub
 let octokit: Octokit
-/** Not the author of anything. */
+/** A person who is not an author. */
 let hubot: Octokit
 
 const clientOf = (auth: string): Octokit => {
@@ -47,7 +47,7 @@ afterEach(async () => {
   expect(github.misanswers).toEqual([])
 })
 
-/** A change to a file of primes, and a pull request for it. */
+/** Opens a pull request that changes a file of primes. */
 async function proposal(more: { draft?: boolean; branch?: string } = {}): Promise<number> {
   const head = more.branch ?? 'change'
   if (github.repo(SHOP).issues.size === 0)
@@ -238,7 +238,7 @@ describe('what is fresh, and what is too much', () => {
 
   test('a hundred at once are enough, and GraphQL tells of its own quota with status 200', async () => {
     const small = await startGithub({ limits: { concurrent: 2, hourly: 3 }, repos: [{ fullName: SHOP }] })
-    // Longer than it takes all three to get there, whatever else the machine does.
+    // Longer than three requests need to arrive, even on a busy machine.
     small.faults.latencyMs = 3_000
     const headers = { authorization: 'token ghp_mona' }
     const asked = [1, 2, 3].map(() => fetch(`${small.apiUrl}/user`, { headers }))

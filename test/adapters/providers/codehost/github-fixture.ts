@@ -1,6 +1,6 @@
 /**
- * A driver of ours on the fake GitHub, with everything between them that there is between a host and the real one,
- * on a clock that goes a hundred times as fast: GitHub wants a second between two writes.
+ * Connects our drivers with the fake GitHub through the real HTTP client, on a clock that runs a hundred times as fast,
+ * because GitHub wants a second between two writes.
  */
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { Clock } from '../../../../core/ports.ts'
@@ -43,7 +43,7 @@ export interface GithubBench {
   close(): Promise<void>
 }
 
-/** The account of the driver may push to the one repository, and so may somebody else. */
+/** Both the driver's account and another person may push to the repository. */
 export async function githubBench(options: Partial<GithubOptions> = {}): Promise<GithubBench> {
   const clock = fastClock()
   const people = [

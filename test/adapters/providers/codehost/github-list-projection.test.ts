@@ -1,4 +1,4 @@
-/** Lists of pull requests in short read as the whole ones do. */
+/** Reduced lists of pull requests read the same as complete lists. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { PULL_LIST_PROJECTION } from '../../../../providers/codehost/github/list-projection.ts'

@@ -1,4 +1,4 @@
-/** GitHub as people use it, on a GitHub that refuses what the real one refuses: every sentence of every code host. */
+/** Runs the suite of all code hosts, and GitHub's own cases, against the fake GitHub. */
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { createPullHost } from '../../../../providers/codehost/pull-host.ts'
@@ -6,7 +6,7 @@ import { keptLog } from '../../../support/recording-log.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-fixture.ts'
 import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
 
-/** What was asked otherwise than GitHub's description of its API allows, and where the fake itself failed. */
+/** Requests that violate GitHub's description, and failures of the fake. */
 const wrong: string[] = []
 
 function hostOn({ github, clients, clock }: GithubBench, token = TOKEN) {
@@ -121,9 +121,9 @@ describe('GitHub', () => {
         github.addReply(REMOTE, 1, thread, { author: SOMEBODY, body: `reply ${said}` })
       const { conversation } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 }))
       const ends = (said: readonly { body: string }[] = []) => [said[0]?.body, said.at(-1)?.body]
-      // In whole pages.
+      // Only whole pages are read.
       expect(ends(conversation.comments)).toEqual(['comment 101', 'comment 1060'])
-      // What hangs on a line is of a review without words of its own.
+      // Comments on lines belong to reviews without a text.
       const said = conversation.reviews.filter(({ body }) => body !== '')
       expect(ends(said)[1]).toBe('review 1060')
       expect(ends(conversation.threads[0]?.comments)).toEqual(['reply 0', 'reply 120'])

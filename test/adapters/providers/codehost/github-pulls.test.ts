@@ -1,4 +1,4 @@
-/** GitHub's pull requests for people, with GitHub in the test's own hand: what it may answer, and what is asked when. */
+/** Pull request host for GitHub, with scripted replies: reads, actions and the order of requests. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no } from '../../../../core/result.ts'

@@ -1,4 +1,4 @@
-/** How GitHub's words about its limits are understood, and those of its refusals. */
+/** Interpretation of GitHub's rate limits and refusals. */
 import { describe, expect, test } from '@jest/globals'
 import { parseGithubAddress } from '../../../../providers/codehost/github/endpoint.ts'
 import { toRefusal } from '../../../../providers/codehost/github/errors.ts'

@@ -1,4 +1,4 @@
-/** GitHub as a code host, against a server on loopback that answers as told. */
+/** GitHub as a code host, against a loopback server with scripted replies. */
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 
-/** The replies in their order; the last one again and again. */
+/** Answers the replies in order, and repeats the last one. */
 async function github(replies: readonly ScriptedReply[], token: string | undefined = TOKEN) {
   const requests: RecordedRequest[] = []
   const server = createServer((request, response) => {
@@ -179,7 +179,7 @@ describe('finding', () => {
     [403, {}, undefined],
     [404, { 'retry-after': '90' }, undefined],
   ])('%i with %j: asking again within %s ms is in vain', async (status, headers, againAfterMs) => {
-    // By GitHub's own clock: this machine's may be off by hours.
+    // Measured by GitHub's clock, because this machine's may be wrong by hours.
     const { host } = await github([{ status, headers: { ...headers, date: DATE } }])
     for (const answer of [await find(host), await host.hasComment('ada/lamps', 1, 'x')])
       expect(answer.ok ? answer : answer.refusal.retryAfterMs).toBe(againAfterMs)

@@ -1,4 +1,4 @@
-/** A local code host to test: a folder with one real repository, a person with a git configuration, and files to edit. */
+/** Local code host for tests: a folder with a real repository, a person's git configuration and pull request files. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NewPullRequest } from '../../../../core/ports.ts'
@@ -18,7 +18,7 @@ export interface LocalBench extends PullBench {
   readonly clock: ManualClock
   readonly home: string
   readonly log: KeptLog
-  /** Where a pull request's file is. */
+  /** Path of a pull request's file. */
   readonly fileOf: (number: number) => string
   readonly edit: (number: number, change: (pull: KeptPull) => object) => void
 }

@@ -1,4 +1,4 @@
-/** Repositories that whoever may push to them, and whoever configured them, would like to be dangerous. */
+/** Hostile repositories and configurations must not harm the local code host. */
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -221,7 +221,7 @@ describe('names and contents', () => {
     expect(detail.files).toMatchObject([
       { path: 'b\ufffd', status: 'added', patch: '@@ -0,0 +1,2 @@\n+\ufffd\n+' },
     ])
-    // A commit of the year 3 million does not stay on top of the list for ever.
+    // A commit dated in the far future must not stay on top of the list.
     expect(detail.updatedAt <= '2026-01-01T00:00:00.000Z').toBe(true)
     for (const method of ['rebase', 'squash', 'merge'] as const) {
       const before = await tipOf(bench.bare, 'main')

@@ -1,4 +1,4 @@
-/** The local code host as people use it: what every code host does, and what is its own. */
+/** Runs the suite of all code hosts, and local cases, against the local code host. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -13,7 +13,7 @@ pullHostSuite('the local code host', localBench)
 const place = (number: number): PullReference => ({ remote: REMOTE, number })
 const kept = ({ fileOf }: LocalBench, number: number) => JSON.parse(readFileSync(fileOf(number), 'utf8'))
 
-/** With a branch of its own. */
+/** Opens a pull request with its own branch. */
 async function opened(bench: LocalBench, head: string): Promise<number> {
   if ((await tipOf(bench.bare, 'main')) === undefined) await bench.push('main', { files: { 'a.txt': 'a\n' } })
   await bench.push(head, { files: { [`${head}.txt`]: `${head}\n` } })
@@ -40,7 +40,7 @@ describe('repositories', () => {
       pushedAt: '2026-01-01T00:00:00.000Z',
     }
     expect(granted(await bench.host.repos())).toEqual([
-      // Nothing was pushed to it, so it is as young as its folder, and that is not from the future.
+      // An empty repository counts as pushed when its folder changed, but not in the future.
       {
         fullName: 'bo/desk',
         description: 'A desk',

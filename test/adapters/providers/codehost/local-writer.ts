@@ -1,6 +1,6 @@
 /**
- * A process of its own that uses a local code host: comments as often as it is told, merges one after the other, or
- * starts a git that never ends, or one that takes its time until it is let go on.
+ * Separate process that uses a local code host: comments repeatedly, merges in sequence, or runs a git command that
+ * never ends or waits for a signal file.
  */
 import { realClock } from '../../../../bin/clock.ts'
 import { createGitRunner } from '../../../../providers/codehost/git-run.ts'
@@ -34,7 +34,7 @@ async function merge(): Promise<void> {
 }
 
 function slow(folder: string): string {
-  // Nor does it wait for ever when nobody lets it go on.
+  // Stops waiting when the folder is gone.
   const waits = `while [ -d '${folder}' ] && [ ! -e '${folder}/go' ]; do sleep 0.05; done`
   return `alias.wait=!echo > '${folder}/begun'; ${waits}; echo > '${folder}/done'`
 }

@@ -1,4 +1,4 @@
-/** Several who write to one pull request of the local code host, some of whom are killed. */
+/** Concurrent and killed writers of one local pull request. */
 import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -33,7 +33,9 @@ function bodiesIn({ fileOf }: LocalBench): string[] {
   return comments.map(({ body }) => body)
 }
 
-/** Whether a process has to do with this folder. Locks alone do not tell: a git may be about to make one. */
+/**
+ * Tells whether any process uses this folder. Lock files alone do not tell, because a git may be about to create one.
+ */
 function isAtWork(path: string): boolean {
   return readdirSync('/proc').some((pid) => /^\d+$/.test(pid) && commandLineOf(pid).includes(path))
 }
@@ -42,7 +44,7 @@ function commandLineOf(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
   } catch {
-    // Gone meanwhile.
+    // The process has ended.
     return ''
   }
 }
@@ -79,7 +81,7 @@ test('what a person saves meanwhile stays, and the change is made on top of it',
     title: 'Save 3',
     body: 'Upon Save 3',
   })
-  // Against somebody who never stops it gives up.
+  // Gives up against a writer that never pauses.
   expect(kindOf(await change(1_000))).toBe('conflict')
   expect(JSON.parse(readFileSync(bench.fileOf(1), 'utf8'))).toMatchObject({
     title: `Save ${saves}`,
@@ -104,7 +106,7 @@ test('a writer that is killed leaves a whole file, and a lock that does not last
     await writer.ended
     const bodies = bodiesIn(bench)
     for (const line of writer.lines) expect(bodies).toContain(line)
-    // What it may have left counts as forgotten once it is old.
+    // Makes a left lock look old enough to be removed.
     if (existsSync(lockOf(bench))) utimesSync(lockOf(bench), 0, 0)
   }
   expect(await bench.host.comment(place, 'After all')).toMatchObject({ ok: true })
@@ -199,7 +201,7 @@ test('a process that is killed while it merges leaves no lock of git behind, and
   for (let round = 0; round < 4; round++) {
     const writer = runTypeScript(ENTRY, ['merge', bench.path, REMOTE, '30'])
     await until('it has begun', () => writer.lines.length > 0, 30_000)
-    // The moment is short: it is looked for all the time, but for one turn in a thousand looks.
+    // The moment is short, so poll without a pause, except once in a thousand polls.
     for (let looks = 0; !isMoving() && writer.lines.length < 6; looks++)
       if (looks % 1_000 === 999) await new Promise((resolve) => setImmediate(resolve))
     writer.process.kill('SIGKILL')

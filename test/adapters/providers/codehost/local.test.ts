@@ -1,4 +1,4 @@
-/** A folder as a code host: real files, put there by switchyard and by hand. */
+/** A folder as a code host: real files, written by switchyard and by hand. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

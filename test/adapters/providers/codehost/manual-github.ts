@@ -1,6 +1,6 @@
 /**
- * GitHub's API in a test's own hand: every errand is answered by a function, in the next turn of the loop, so that a
- * test can see what was asked at once and what one after the other.
+ * Scripted GitHub API: a function answers each request in the next turn of the event loop, so tests see which requests
+ * ran concurrently.
  */
 
 import type { Clock } from '../../../../core/ports.ts'
@@ -22,10 +22,10 @@ export interface ManualReply {
 }
 
 export interface ManualRequest extends ServiceRequest {
-  /** Method, path and query below the API. */
+  /** Method, path and query. */
   readonly target: string
   readonly json: unknown
-  /** In which round it was asked: those of one round were all asked before any of them was answered. */
+  /** Requests of one batch were all sent before any of them was answered. */
   readonly batch: number
 }
 
@@ -37,7 +37,7 @@ export interface ManualGithub {
 
 const API = 'https://api.github.com'
 
-/** `tell`: undefined is a 404. */
+/** `reply`: undefined answers 404. */
 export function createManualGithub(
   reply: (request: ManualRequest) => ManualReply | Refused | undefined,
 ): ManualGithub {
@@ -84,7 +84,7 @@ export function hostOf(manual: ManualGithub, clock: Pick<Clock, 'after'>): PullR
   return createGithubPullHost(api.value, clock)
 }
 
-// ---- what GitHub answers -------------------------------------------------------------------------------------------
+// ---- replies --------------------------------------------------------------------------------------------------------
 
 export const pullJson = (more: object = {}) => ({
   number: 12,
@@ -118,7 +118,7 @@ export const threadsJson = (nodes: readonly unknown[] = [], more = {}) => ({
   },
 })
 
-/** A pull request with nothing special about it, but for what is told otherwise by the beginning of its line. */
+/** Replies for an ordinary pull request; `others` overrides replies by the beginning of the target. */
 export function usualReplies(others: Readonly<Record<string, ManualReply>> = {}) {
   return ({ target }: ManualRequest): ManualReply | undefined => {
     const other = Object.keys(others).find((start) => target.startsWith(start))

@@ -1,4 +1,4 @@
-/** A worker's comments on a pull request: found by what they hold, in a conversation of any length. */
+/** A worker's comments on a pull request, found by content in conversations of any length. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -86,7 +86,7 @@ describe('GitHub', () => {
     for (const close of open.splice(0)) await close()
   })
 
-  /** A conversation in pages, oldest first. */
+  /** Serves a conversation in pages, oldest first. */
   async function github(pages: readonly (readonly (string | object)[])[], status?: number, drops = 204) {
     const asked: string[] = []
     const server = createServer((request, response) => {

@@ -1,8 +1,8 @@
 /**
- * What every code host does for people, one sentence after the other, whoever is behind it.
+ * Behaviour that all code hosts share.
  *
- * A bench is one repository with real git in it, somebody who acts through the driver, and somebody else. Each test
- * has a bench of its own.
+ * A bench is one repository with real git, a person who acts through the driver, and another person. Each test has its
+ * own bench.
  */
 import { execFile } from 'node:child_process'
 import { describe, expect, test } from '@jest/globals'
@@ -18,23 +18,23 @@ import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pull
 
 export interface PullBench {
   readonly host: PullRequestApi
-  /** owner/name; its default branch is `main`. */
+  /** `owner/name`; the default branch is `main`. */
   readonly remote: string
-  /** The bare repository behind it. */
+  /** Folder of the bare repository. */
   readonly bare: string
-  /** One commit on top of the branch; a new branch begins at `from`, which is otherwise `main`. Answers its hash. */
+  /** Adds a commit to the branch; a new branch starts at `from` (default: `main`). Answers its hash. */
   push(branch: string, commit: PushedCommit): Promise<string>
-  /** The branch is deleted. */
+  /** Deletes the branch. */
   drop(branch: string): Promise<void>
-  /** By somebody else; `own`: by who acts through the driver. Answers its number. */
+  /** Opens a pull request as another person; `own`: as the driver's person. Answers its number. */
   open(order: BenchOrder): Promise<number>
   readonly somebody: {
     comment(number: number, body: string): Promise<void>
     review(number: number, state: 'APPROVED' | 'CHANGES_REQUESTED' | 'COMMENTED', body: string): Promise<void>
-    /** On a line of a file that the pull request changes. */
+    /** Comments on a line of a changed file. */
     thread(number: number, at: { path: string; line: number }, body: string): Promise<void>
   }
-  /** Enough time passes that two instants differ in any clock. */
+  /** Waits until two instants differ on any clock. */
   later(): Promise<void>
   close(): Promise<void>
 }
@@ -49,16 +49,16 @@ export interface BenchOrder {
 }
 
 export interface PushedCommit {
-  /** `null`: the file is removed. */
+  /** `null` removes the file. */
   readonly files: Readonly<Record<string, string | Buffer | null>>
   readonly message?: string
   readonly author?: string
   readonly from?: string
-  /** In place of what the branch has. */
+  /** Replaces the branch's commits. */
   readonly force?: boolean
 }
 
-/** What a driver, or the service that stands in for the real one, does not do. */
+/** Behaviour that a driver or its fake service lacks. */
 export type Lack = 'merges by hand' | 'its own clock' | 'recreated branches' | 'blank comments'
 
 const BASE = {
@@ -551,7 +551,7 @@ export function pullHostSuite(
   })
 }
 
-/** Subject and authors, newest first; merges say which they are by their two parents. */
+/** Subject and authors, newest first; a merge is recognized by two parents. */
 const EXPECTED_LOG: Readonly<Record<'merge' | 'squash' | 'rebase', (number: number) => unknown[]>> = {
   merge: (number) =>
     [
@@ -566,9 +566,9 @@ const EXPECTED_LOG: Readonly<Record<'merge' | 'squash' | 'rebase', (number: numb
   ],
 }
 
-// ---- on the bench --------------------------------------------------------------------------------------------------
+// ---- bench helpers --------------------------------------------------------------------------------------------------
 
-/** A branch with one new file of its name, and its pull request; some time has passed since. */
+/** Opens a pull request with one new file; some time has passed afterwards. */
 async function pullOf(bench: PullBench, head: string, more: Partial<BenchOrder> = {}): Promise<number> {
   await bench.push(head, { files: { [`${head}.txt`]: `${head}\n` } })
   await bench.later()
@@ -604,13 +604,13 @@ export function granted<T>(answer: Result<T>): T {
   return answer.value
 }
 
-/** undefined: it was not refused. */
+/** Undefined when the action was not refused. */
 export function kindOf(answer: Result<unknown>): string | undefined {
   if (!answer.ok) expect(answer.refusal.message).not.toBe('')
   return answer.ok ? undefined : answer.refusal.kind
 }
 
-// ---- real git ----------------------------------------------------------------------------------------------------
+// ---- real git -------------------------------------------------------------------------------------------------------
 
 const GIT_ENVIRONMENT = {
   PATH: process.env.PATH,
@@ -637,7 +637,7 @@ export async function makeBare(bare: string): Promise<void> {
   await git(bare, ['init', '--quiet', '--bare', '--initial-branch=main', bare])
 }
 
-/** As a push would leave it; `at` is in seconds. */
+/** Updates the branch as a push would; `at` is in seconds. */
 export async function pushTo(
   bare: string,
   branch: string,

@@ -1,4 +1,4 @@
-/** A strict subset of YAML: what is read means the same to every YAML reader; the rest is refused with a cure. */
+/** The accepted subset of YAML means the same to every YAML reader; everything else is refused with advice. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { readFrontMatter } from '../../../../providers/tracker/front-matter.ts'

@@ -1,4 +1,4 @@
-/** GitHub's issues as tickets, and what their text says they wait for. */
+/** GitHub issues as tickets, and the blockers that their text names. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { configDefaults } from '../../../../protocol/config.ts'

@@ -1,4 +1,4 @@
-/** The issues of GitHub as a tracker, on a GitHub that counts what it is asked. */
+/** GitHub issues as a tracker, against a fake that counts requests. */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
@@ -22,7 +22,7 @@ import { createManualGithub, type ManualReply } from '../codehost/manual-github.
 
 const isTicket = createChecker(Ticket)
 const HOUR_MS = 3_600_000
-/** Longer than a repository is left alone. */
+/** Longer than the interval between two reads of a repository. */
 const POLL_MS = 30_000
 
 const open: { close(): Promise<void> }[] = []
@@ -66,7 +66,7 @@ function driverOn({ clients, clock }: Pick<GithubBench, 'clients' | 'clock'>, co
     for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
     return picture
   }
-  /** `id state`, and `closed` where it is. */
+  /** `id state`, followed by `closed` for closed tickets. */
   const states = async (...tickets: string[]) =>
     (await listTickets(...tickets)).tickets
       .map(({ ticket, closed }) => `${ticket.id} ${ticket.state}${closed ? ' closed' : ''}`)
@@ -214,7 +214,7 @@ describe('looking', () => {
       Array.from({ length: 300 }, (_, index) => [`r${index}`, { remote: `ada/r${index}` }]),
     )
     const manual = createManualGithub(() => ({ json: [] }))
-    // On a clock that really goes, a slow look would be a long pause.
+    // On a real clock a slow poll would count as a pause.
     const clock = handClock()
     const { listTickets } = driverOn(
       { clients: { ...manual.clients, close: () => {} }, clock: { ...clock, jump: clock.wind } },

@@ -1,4 +1,4 @@
-/** What Linear's answers mean, and how it speaks of its limits: by the body first, whatever the status. */
+/** Interpretation of Linear's replies and rate limits: the body decides, whatever the status. */
 import { describe, expect, test } from '@jest/globals'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'

@@ -1,6 +1,4 @@
-/**
- * The fake Linear is faithful: the real SDK works with it, and it refuses what the real Linear refuses.
- */
+/** Checks the fake Linear with the real SDK, and that it refuses what the real Linear refuses. */
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import {

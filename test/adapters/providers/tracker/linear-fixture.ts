@@ -1,4 +1,4 @@
-/** A Linear of the test's own, the driver in front of it, and a clock for both that the test winds. */
+/** Fake Linear, our driver for it, and one manual clock for both. */
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports.ts'
 import type { Result } from '../../../../core/result.ts'
@@ -34,7 +34,7 @@ export class LinearBench {
     this.tracker = this.open()
   }
 
-  /** Another driver, as after a restart. */
+  /** Opens another driver, as after a restart. */
   open(apiKey = this.linear.apiKey): Tracker {
     const clock = { ...realClock, monotonic: () => this.#elapsed }
     const tracker = { ...configDefaults.tracker, driver: 'linear' as const, apiKey, apiUrl: this.linear.url }
@@ -46,13 +46,13 @@ export class LinearBench {
     return made
   }
 
-  /** Time goes by, here and there. */
+  /** Advances both clocks. */
   pass(ms: number): void {
     this.#elapsed += ms
     this.linear.advance(ms)
   }
 
-  /** As somebody does something in Linear, a little later. */
+  /** Changes the workspace a little later. */
   later<T>(deed: (world: FakeLinear['world']) => T): T {
     this.pass(1_000)
     return deed(this.linear.world)
@@ -74,7 +74,7 @@ export class LinearBench {
     return this.tracker.linkPull(ticketId, link)
   }
 
-  /** Identifiers of the eligible, as the host finds them in what is shown. */
+  /** Identifiers of eligible tickets by the host's rules. */
   async eligible(rules: EligibleRules = TODO): Promise<string[]> {
     const { tickets } = await this.listTickets({ rules })
     return namesOf(tickets.filter((tracked) => isEligible(tracked, rules)))

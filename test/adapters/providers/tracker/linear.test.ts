@@ -1,4 +1,4 @@
-/** Linear as a tracker, against one that executes what it is asked. */
+/** Linear as a tracker, against the fake Linear. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { TrackedTicket } from '../../../../core/ports.ts'
@@ -24,7 +24,7 @@ afterEach(() => bench.stop())
 const find = (tickets: readonly TrackedTicket[], { id }: IssueRow) =>
   tickets.find(({ ticket }) => ticket.id === id)
 
-// What the fake takes is any function of a name; its type says less.
+// The fake accepts any function of a name, although its type is narrower.
 const only = (wanted: string, nth = 1) => {
   let seen = 0
   return ((what: string) => what === wanted && ++seen === nth) as (what: string) => true
@@ -657,7 +657,7 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
           else if (one.is === 'move') world.change(issue, { state: one.state })
           else if (one.is === 'label') world.change(issue, { labels: one.labels })
           else if (one.is === 'archive') world.archive(issue)
-          // Another blocker of what is blocked already shows only when everything is read again.
+          // A further blocker of a blocked ticket appears only in the next full read.
           else if (world.relations.every(({ relatedIssue }) => relatedIssue !== issue))
             world.blocks(world.issues[one.by % world.issues.length] as IssueRow, issue)
         }

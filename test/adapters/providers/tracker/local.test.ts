@@ -1,4 +1,4 @@
-/** A folder of Markdown files as a tracker: real files, real editors' habits. */
+/** A folder of Markdown files as a tracker, with real files and the habits of real editors. */
 import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -459,10 +459,10 @@ describe('around the tickets', () => {
 })
 
 describe('watching', () => {
-  /** Looks at the folder itself twenty times as often, so that a test need not wait for it. */
+  /** Polls the folder twenty times as often, so that tests need not wait. */
   const hasty: Clock = { ...realClock, after: (ms, run) => realClock.after(ms / 20, run) }
 
-  /** One save is several events, which may come a little later; until none has for three turns of the loop. */
+  /** A save causes several events, some of them late: waits until three turns of the loop bring none. */
   async function quiet(count: () => number): Promise<void> {
     for (let turns = 0, before = -1; turns < 3; turns++) {
       if (count() !== before) turns = 0
@@ -471,7 +471,7 @@ describe('watching', () => {
     }
   }
 
-  /** Does it, and waits until the watcher has told of it. */
+  /** Acts, and waits until the watcher reports it. */
   async function waitForReport(count: () => number, what: string, act: () => void): Promise<void> {
     const before = count()
     act()

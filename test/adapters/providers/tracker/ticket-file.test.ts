@@ -1,4 +1,4 @@
-/** One Markdown file as a ticket, and what is said of one that is none. */
+/** A Markdown file as a ticket, and the messages for invalid files. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { CLOSED_STATES, readTicket, replaceState } from '../../../../providers/tracker/ticket-file.ts'
@@ -135,7 +135,7 @@ test('what is no ticket at all says so', () => {
   )
 })
 
-// ---- another state -----------------------------------------------------------------------------------------------
+// ---- changing the state ---------------------------------------------------------------------------------------------
 
 const moved = (text: string, state: string): string | undefined =>
   replaceState(Buffer.from(text), state)?.toString()
