@@ -1,8 +1,8 @@
 /**
- * A person steps into a run that is over: real host, worker, sandbox and terminal, and the scripted agent's session.
+ * A person resumes a finished run: real host, worker, sandbox and terminal, and the scripted agent's session.
  *
- * However it goes — released, left, ended, cut, killed — nothing typed or printed is lost or comes twice, what a session
- * has cost stands on its run once, no process is left, and no credential on the disk that is kept.
+ * However the session ends (released, left, exited, disconnected, killed): no input or output is lost or repeated, the
+ * session's cost is counted once, no process is left, and no credential is on the retained disk.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,14 +21,14 @@ const DEMAND_MS_MAX = 30_000
 const POLL_EVERY_MS = 50
 const story = (title: string, body: () => Promise<void>) => test(title, body, TEST_MS_MAX)
 
-/** Which process it is: no two have begun at the same moment. */
+/** A process's start time, which identifies it. */
 const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
-/** Of the session's own terminal; what it runs has none. */
+/** Matches the terminal of the session's own process; its children have none. */
 const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
 
-/** Lines with the agent's credential, wherever it is inside. Only a part of it is said, for what is said is kept. */
+/** Finds the agent's credential inside. Prints only a part of it, because the output is stored. */
 const KEY_INSIDE = 'run cat /proc/$PPID/environ $(find ~ /run -type f) | grep -ac planted-agent-k'
-/** As the command is told to detach by default. */
+/** The default key sequence for detaching. */
 const DETACH = '\x1dd'
 const GREETING = '/exit leaves.'
 const FLOOD_LINES = 60_000
@@ -41,7 +41,7 @@ interface Scene {
   readonly folder: string
 }
 
-/** A run that is over, and whose sandbox is kept. */
+/** A finished run with a retained sandbox. */
 async function scene(through?: (system: Yard) => Promise<string>): Promise<Scene> {
   const system = await Yard.open()
   const worker = await system.enrol([], await through?.(system))
@@ -82,7 +82,7 @@ async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string
   return run
 }
 
-/** What has to be so at the end of each story. */
+/** Invariants at the end of each story. */
 async function settled({ system, folder }: Omit<Scene, 'worker'>): Promise<void> {
   await system.deserted()
   expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
@@ -94,8 +94,8 @@ async function killed(process: Served): Promise<void> {
   await process.exit
 }
 
-describe('a run that is over', () => {
-  story('is resumed, looked at by two, released with its disk kept, and resumed again', async () => {
+describe('a finished run', () => {
+  story('is resumed, viewed by two people, released with its disk kept, and resumed again', async () => {
     const at = await scene()
     const { system, run, folder } = at
     const answer = await asked(system, run.id, 'resume')
@@ -118,7 +118,7 @@ describe('a run that is over', () => {
     expect((await second.lines()).join('\n')).toContain('äöü 漢字')
     second.type('write stepped-in.txt <<END\rby hand\rEND\r')
     for (const view of [first, second]) await view.sees('stepped-in.txt has')
-    // Who typed last has it in his size.
+    // The terminal has the size of the viewer that typed last.
     await until('his size', async () => (await second.asks(TERMINAL_SIZE)) === '24 80')
     await attached(at, 2)
     expect((await asked(system, run.id, 'discard')).status).toBe(409)
@@ -141,8 +141,8 @@ describe('a run that is over', () => {
     expect((await costed(at, ['attach 1'])).costs).toEqual(once.costs)
   })
 
-  story('is entered with the command, at a terminal; its exit code is the session’s', async () => {
-    // The host's own worker, for a change.
+  story('is resumed with the command at a terminal; the exit code is the session’s', async () => {
+    // This story uses the host's own worker.
     const at = await done(await Yard.open({ local: true }))
     const args = ['attach', at.run.id, '--data-dir', at.system.dataDir]
     const leaver = personAt(args)
@@ -166,7 +166,7 @@ describe('a run that is over', () => {
   })
 
   story(
-    'is refused while it runs, where no agent had begun, discarded, and while its worker is away',
+    'is refused while the run executes, without an agent session, after a discard, and while its worker is offline',
     async () => {
       const at = await scene()
       const { system, worker, run: kept, folder } = at
@@ -214,8 +214,8 @@ describe('a run that is over', () => {
   )
 })
 
-describe('a session that somebody looks at', () => {
-  story('goes on behind a line that is cut: nothing is lost, and nothing comes twice', async () => {
+describe('a session with a viewer', () => {
+  story('continues during a broken connection: nothing is lost and nothing is repeated', async () => {
     let relay: Relay | undefined
     const at = await scene(async ({ fleetPort }) => {
       relay = await Relay.to(fleetPort)
@@ -246,33 +246,36 @@ describe('a session that somebody looks at', () => {
     await costed(at, ['attach 1'])
   })
 
-  story('ends with its worker, and nothing of it is left; when that is back, it can be resumed', async () => {
-    const at = await scene()
-    const { system, worker, run } = at
-    const view = await viewOf(system, run)
-    await view.asks('say before')
-    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
-    await until('the session', () => person.text().includes(GREETING))
-    await killed(worker)
-    await view.sees('[the worker is away')
-    await settled(at)
-    system.startWorker(worker.dataDir)
-    await view.closed
-    const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
-    expect(view.word()).toEqual({ type: 'error', message: why })
-    expect((await person.ended()).code).toBe(1)
-    expect(person.text()).toContain(`switchyard: ${why}`)
-    expect((await resumed(system, run)).status).toBe(200)
-    const again = await viewOf(system, run)
-    await again.sees('before')
-    again.type('exit 4\r')
-    await again.closed
-    expect(again.word()).toEqual({ type: 'exit', code: 4 })
-    await settled(at)
-    await costed(at, ['attach 1'])
-  })
+  story(
+    'ends with its worker and leaves nothing behind; it can be resumed when the worker is back',
+    async () => {
+      const at = await scene()
+      const { system, worker, run } = at
+      const view = await viewOf(system, run)
+      await view.asks('say before')
+      const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
+      await until('the session', () => person.text().includes(GREETING))
+      await killed(worker)
+      await view.sees('[the worker is away')
+      await settled(at)
+      system.startWorker(worker.dataDir)
+      await view.closed
+      const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
+      expect(view.word()).toEqual({ type: 'error', message: why })
+      expect((await person.ended()).code).toBe(1)
+      expect(person.text()).toContain(`switchyard: ${why}`)
+      expect((await resumed(system, run)).status).toBe(200)
+      const again = await viewOf(system, run)
+      await again.sees('before')
+      again.type('exit 4\r')
+      await again.closed
+      expect(again.word()).toEqual({ type: 'exit', code: 4 })
+      await settled(at)
+      await costed(at, ['attach 1'])
+    },
+  )
 
-  story('outlives its host, which finds it as it was', async () => {
+  story('survives its host, which finds it unchanged', async () => {
     const at = await scene()
     const { system, run } = at
     const view = await viewOf(system, run)
@@ -289,12 +292,12 @@ describe('a session that somebody looks at', () => {
     await again.sees('> half a li')
     again.type('\x15')
     expect(await again.asks(BORN)).toBe(born)
-    // The picture that comes with the new line, and not the one from before the break.
+    // Wait for the screen of the new connection, not the one from before the break.
     const isBack = (text: string) =>
       text.includes('dialling') && text.lastIndexOf(born) > text.indexOf('dialling')
     await until('the session again', () => isBack(person.text()))
     person.type('say from the shell\r')
-    // Behind one more prompt, where the session is told late that this terminal has another size.
+    // There is one more prompt if the session learns the terminal's new size late.
     await again.sees(/^(> )?from the shell$/m)
     person.type(DETACH)
     expect((await person.ended()).code).toBe(0)

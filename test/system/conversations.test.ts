@@ -1,7 +1,6 @@
 /**
- * The conversations of the worker channel once more, this time through the production doors and real connections.
- *
- * In the hand they show what the host says; here, that the doors carry all of it, whole and in order.
+ * The conversation tests of the worker channel, repeated through the production listeners and real connections. They
+ * show that the listeners deliver every frame completely and in order.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -11,12 +10,12 @@ import { expect, test } from '@jest/globals'
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const TOPICS = ['registration', 'dispatch', 'frames', 'revocation', 'silence', 'usage']
-/** Somewhat fewer than there are: what is skipped without anybody noticing tests nothing. */
+/** Slightly below the real number, so that skipped tests are noticed. */
 const PASSED_MIN = 165
-/** Several times what it takes on a machine that is busy with other things. */
+/** Several times the duration on a busy machine. */
 const MS_MAX = 400_000
 
-/** What `npm run jest` runs: the flags are kept in one place only. */
+/** The command of `npm run jest`, so that its flags are defined only once. */
 function jestCommand(): string[] {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   return scripts.jest.split(' ').slice(1)
@@ -48,7 +47,7 @@ function throughSockets(): Promise<Ended> {
 }
 
 test(
-  'what is said between a host and its workers is the same through real sockets',
+  'host and workers exchange the same frames over real sockets',
   async () => {
     const { code, out, err } = await throughSockets()
     expect({ code, ...(code === 0 ? {} : { err }) }).toEqual({ code: 0 })

@@ -1,6 +1,11 @@
 /**
- * kill −9 in the middle of follow-ups, right before and right after each step that others can see or that changes a
- * checkout. Whatever was cut off, there is one push and one comment in the end, and nobody's commit is lost.
+ * kill −9 during follow-ups, right before and after each step that is visible outside or changes a checkout. Afterwards
+ * there is exactly one push and one comment, and no person's commit is lost. All follow-ups wait at their moment, then
+ * one kill hits them all. A normal run covers the main moments, `FOLLOW_UP_KILLS=all` every one.
+ */
+
+/*
+ * The kills and what happens next:
  *
  * | kill −9 of              | and then                                                                              |
  * | ----------------------- | ------------------------------------------------------------------------------------- |
@@ -9,9 +14,7 @@
  * | host and worker         | the same as of the worker                                                             |
  * | the worker, for good    | it is revoked, and another one begins again with a checkout of its own                |
  *
- * One follow-up for each moment, each in a repository of its own; when all of them stand where they should, one kill
- * hits them all. A plain run has the first two, and the moments around what others can see; `FOLLOW_UP_KILLS=all` has
- * every one.
+ * A normal run has the first two kills. Each follow-up has its own repository.
  */
 import { execFileSync } from 'node:child_process'
 import { chownSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
@@ -32,7 +35,7 @@ const HELD_MS_MAX = 90_000
 const POLL_EVERY_MS = 50
 const ALL = process.env.FOLLOW_UP_KILLS === 'all'
 
-/** By the name of its repository. What has been pushed and said by then, besides the run's own push. */
+/** By repository name: the moment, and how many pushes and comments of the follow-up exist then. */
 const MOMENTS = {
   'before-fetch': ['before it has asked for the newest commits', 0, 0],
   'after-fetch': ['when it has fetched them, and nobody was told', 0, 0],
@@ -63,12 +66,12 @@ const VICTIMS = {
   'for-good': { title: 'the worker for good', hits: ['worker'], begun: 2 },
 } as const
 type Victim = keyof typeof VICTIMS
-/** A lease ends no sooner than its worker must have stopped by itself, revoked or not. */
+/** A lease expires only when its worker must have stopped by itself, even if the worker is revoked. */
 const BRIEF = { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 0 }
 const HIT: readonly Victim[] = ALL ? ['worker', 'host', 'both', 'for-good'] : ['worker', 'host']
 
 const LAMP = ['write lamp', '  branch', 'commit Mend the lamp', 'say Mended.']
-/** Done twice, it would stand there twice. */
+/** If this step ran twice, the line would appear twice. */
 const WORK = ['append lamp', '  brighter', 'say Made it brighter.']
 const ASKED: Readonly<Record<Moment, readonly string[]>> = {
   'before-fetch': WORK,
@@ -78,17 +81,17 @@ const ASKED: Readonly<Record<Moment, readonly string[]>> = {
   'before-push': WORK,
   'late-push': WORK,
   'after-push': WORK,
-  // Nothing but drift, and no agent.
+  // Only a newer base, so no agent starts.
   'before-comment': [],
   'late-comment': [],
   'after-comment': [],
 }
 
-// ---- where they stand ------------------------------------------------------------------------------------------------
+// ---- the moments -----------------------------------------------------------------------------------------------------
 
 interface Held {
   readonly isThere: () => boolean
-  /** Of what is between two machines: the one that asked is gone. */
+  /** For requests between two machines: the machine that asked is gone. */
   readonly isLeft?: () => boolean
   /** After the kill. */
   release(): void
@@ -122,7 +125,7 @@ function held(scene: Followed, moment: Moment, run: Run): Held {
   }
 }
 
-/** What git in the sandbox reads first gives nothing yet. */
+/** Blocks git in the sandbox: the first file that it reads delivers nothing yet. */
 function atItsIndex(system: Yard, run: Run): Held {
   const index = join(system.sandboxOf(run) ?? '', 'work', '.git', 'index')
   const aside = `${index}.aside`
@@ -134,14 +137,14 @@ function atItsIndex(system: Yard, run: Run): Held {
   return {
     isThere,
     release: () => {
-      // Whoever still waits for it reads what is in the real one.
+      // A process that still waits reads the content of the real file.
       if (isThere()) writeFileSync(index, readFileSync(aside))
       renameSync(aside, index)
     },
   }
 }
 
-/** The last of them: fetched is what lies in the worker's copy. */
+/** Waits until the worker's mirror contains the fetched base. */
 async function fetched(base: string): Promise<void> {
   const isThere = () => copiesOf('after-fetch').some((folder) => tipIn(folder) === base)
   await until('the newest commits are in the copy', isThere, HELD_MS_MAX)
@@ -171,7 +174,7 @@ function tipIn(folder: string): string {
 
 // ---- the kill --------------------------------------------------------------------------------------------------------
 
-/** Each at its moment. The one that is to have fetched goes last: from then on nobody else may move. */
+/** Brings each follow-up to its moment. The fetching one comes last, because the worker is frozen from then on. */
 async function caught(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Held>> {
   const holds = new Map<Moment, Held>()
   for (const [moment, run] of runs) {
@@ -192,7 +195,7 @@ async function killed({ process, exit }: Served): Promise<void> {
   await exit
 }
 
-/** Frozen, the worker does not hear that its git is done. */
+/** A frozen worker does not notice that git has ended. */
 async function letFetch(scene: Followed, holds: ReadonlyMap<Moment, Held>, worker?: Served): Promise<void> {
   const fetch = holds.get('after-fetch')
   if (fetch === undefined) return
@@ -201,7 +204,7 @@ async function letFetch(scene: Followed, holds: ReadonlyMap<Moment, Held>, worke
   await fetched(scene.github.branchSha('acme/after-fetch', 'main') ?? '')
 }
 
-/** What is on its way then comes in when what follows it is about to. */
+/** A delayed request is processed when the next one is about to arrive. */
 const LATE = {
   'late-push': ['it pushes again', 0, /^POST \/acme\/late-push\.git\/git-receive-pack$/],
   'late-comment': [
@@ -224,7 +227,7 @@ function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<voi
   }
 }
 
-/** Only of a follow-up that is begun again there is a next one. */
+/** Only a repeated follow-up has a next attempt. */
 const momentsOf = (victim: Victim): readonly Moment[] =>
   TOLD.filter((moment) => !isLate(moment) || VICTIMS[victim].begun === 2)
 
@@ -268,7 +271,7 @@ async function comesBack({ system }: Followed, victim: Victim, worker: Served): 
   await system.enrol()
 }
 
-// ---- what is left ----------------------------------------------------------------------------------------------------
+// ---- the result ------------------------------------------------------------------------------------------------------
 
 interface Facts {
   readonly run: Run
@@ -278,12 +281,12 @@ interface Facts {
   readonly other: string
   readonly said: string
   readonly begun: number
-  /** Tokens that the run is billed for, and those that its sessions have written. */
+  /** The tokens billed on the run, and those in its transcripts. */
   readonly billed: number
   readonly written: number
 }
 
-/** What others can see of a follow-up: pushes and comments. */
+/** The visible results of a follow-up: pushes and comments. */
 const seen = (scene: Followed, moment: Moment): readonly [number, number] => [
   scene.stood(moment).length - 1,
   scene.comments(moment).length,
@@ -313,14 +316,14 @@ async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Fa
     lamp: scene.shown(moment, 'lamp'),
     other: scene.shown(moment, 'other'),
     said: scene.comments(moment)[0] ?? '',
-    // The run itself was the first.
+    // The run's own execution was the first.
     begun: events.filter((event) => event.type === 'status' && event.to === 'preparing').length - 1,
     billed: run.costTotals?.outputTokens ?? 0,
     written: writtenBy(system, new Set([before.agentSessionId ?? '', run.agentSessionId ?? ''])),
   }
 }
 
-/** As the host has it in its archive. */
+/** The run in the host's archive. */
 function writtenBy({ dataDir }: Yard, sessions: ReadonlySet<string>): number {
   const usage = join(dataDir, 'usage')
   const files = readdirSync(usage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
@@ -330,7 +333,7 @@ function writtenBy({ dataDir }: Yard, sessions: ReadonlySet<string>): number {
   return snapshots.flatMap(({ entries }) => entries).reduce((sum, { outputTokens }) => sum + outputTokens, 0)
 }
 
-/** The agent's last words lie on the disk of the worker that is gone. */
+/** The agent's summary is on the disk of the lost worker. */
 const areWordsLost = (victim: Victim, moment: Moment): boolean =>
   victim === 'for-good' && moment === 'after-push'
 
@@ -370,13 +373,13 @@ const seed = drawnSeed()
 const NAMES = ['first', 'second', 'third']
 const many = ALL ? test : test.skip
 
-/** The code host tells whole seconds: what is said within the one in which a follow-up begins counts as new. */
+/** The code host's times have whole seconds: a comment in the second of a follow-up's start counts as new. */
 async function anotherSecond(): Promise<void> {
   const now = new Date().getUTCSeconds()
   await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
 }
 
-/** Each has something to push, the agent has something to do in every other one. */
+/** Each follow-up has something to push; every other one has work for the agent. */
 async function round(scene: Followed, runs: readonly Run[], number: number): Promise<void> {
   for (const [at, name] of NAMES.entries()) {
     await scene.onBase(name, { other: `${number}\n` })

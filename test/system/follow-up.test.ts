@@ -1,6 +1,6 @@
 /**
- * Pull requests that are followed up: brought onto the newest base, their conflicts resolved, what people said
- * addressed; by real hosts, workers, sandboxes and git, on the local code host and on a GitHub.
+ * Follow-ups of pull requests: rebase onto the newest base, resolve conflicts, address remarks. Real hosts, workers,
+ * sandboxes and git, on the local code host and on a fake GitHub.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 
 // ---- on the local code host ------------------------------------------------------------------------------------------
 
-/** As a person at a checkout of their own. */
+/** Commits and pushes as a person with their own checkout. */
 function onMain(system: Yard, files: Readonly<Record<string, string>>): void {
   const work = join(system.folder, 'draft', 'plain')
   for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
@@ -47,7 +47,7 @@ async function followedUp(system: Yard, before: Run): Promise<Run> {
 const pullOf = (system: Yard, { prUrl }: Run) =>
   system.pulls('plain').find(({ number }) => prUrl?.endsWith(`/${number}.json`))
 
-/** What is said on the pull request of a run. */
+/** The comments on a run's pull request. */
 const saidOn = (system: Yard, run: Run): string[] =>
   (pullOf(system, run)?.comments ?? []).map(({ body }) => body)
 
@@ -55,7 +55,7 @@ const pushesOf = (system: Yard, { result }: Run): number =>
   system.pushes('plain').filter((ref) => ref === `refs/heads/${result?.branch}`).length
 
 story(
-  'drift, a conflict and what people said, while the tracker is gone: one push, one comment each',
+  'a newer base, a conflict and a remark get one push and one comment each, even without the tracker',
   async () => {
     const tracker = { startedState: 'Doing', reviewState: 'Review' }
     const system = await Yard.open({ local: true, tracker })
@@ -82,7 +82,7 @@ story(
   },
 )
 
-/** Another tracker, to which nobody has given the host a key. */
+/** Switches to a tracker without a key. */
 async function isDisconnected(system: Yard): Promise<void> {
   const { url, token } = await system.host.launched()
   const authorization = `Bearer ${token}`
@@ -139,13 +139,13 @@ async function inConflict(system: Yard, before: Run): Promise<Run> {
   return run
 }
 
-/** Within one and the same, nobody can say what came first. */
+/** Within the same second, the order of comments is unknown. */
 async function anotherSecond(): Promise<void> {
   const now = new Date().getUTCSeconds()
   await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
 }
 
-/** It is billed for what it did itself, though its session is the one of the run. */
+/** A follow-up is billed only for its own usage, although it resumes the run's session. */
 function costsMore(before: Run, run: Run): void {
   expect(labelsOf(run)).toEqual(['run', 'follow-up 1'])
   expect(run.agentSessionId).toBe(before.agentSessionId)
@@ -155,7 +155,7 @@ function costsMore(before: Run, run: Run): void {
   expect(run.costTotals?.costUsd).toBeCloseTo(sum, 10)
 }
 
-/** What we have said ourselves calls for nothing, and what people said is answered. */
+/** Our own comments cause no follow-up, and people's remarks are answered. */
 async function nothingToDo(system: Yard, before: Run): Promise<void> {
   const run = await followedUp(system, before)
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
@@ -175,7 +175,7 @@ function isCompleted({ status, error, prState }: Run): void {
 }
 
 story(
-  'a fork’s branch is pushed to the fork, a thread is addressed, and nothing of others is lost',
+  'a fork’s branch is pushed to the fork, a thread is addressed, and other people’s commits are kept',
   async () => {
     const names = ['fork', 'race', 'thread']
     const scene = await Followed.open(names, { local: true })
@@ -198,7 +198,7 @@ async function toItsFork(scene: Followed, before: Run): Promise<void> {
   const fork = await scene.fromFork('fork', REVIEWER)
   await scene.followUp(before)
   isCompleted(await scene.system.ends(identifierOf('fork')))
-  // What it was forked with is not counted.
+  // The commits from before the fork do not count.
   expect(scene.stood('fork', fork)).toHaveLength(1)
   expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
   expect(scene.shown('fork', 'other', fork)).toBe('of main')
@@ -206,7 +206,7 @@ async function toItsFork(scene: Followed, before: Run): Promise<void> {
   expect(scene.github.branchSha('acme/fork', scene.branch('fork'))).toBeUndefined()
 }
 
-/** Somebody pushes when all that is missing is our push. */
+/** Another person pushes right before our push. */
 async function overtaken(scene: Followed, before: Run): Promise<void> {
   scene.say('race', please('append lamp', '  three', 'say Made it three.'))
   const hold = scene.turnstile.hold('before', /^POST \/acme\/race\.git\/git-receive-pack$/)
@@ -237,9 +237,9 @@ async function addressed(scene: Followed, before: Run): Promise<void> {
   expect(scene.comments('thread')).toEqual([expect.stringContaining('Now 2.')])
 }
 
-// ---- where it is done ------------------------------------------------------------------------------------------------
+// ---- placement -------------------------------------------------------------------------------------------------------
 
-story('its sandbox is used where it is kept, waited for, and done without once it is gone', async () => {
+story('a retained sandbox is reused, its worker is waited for, and a lost sandbox is replaced', async () => {
   const scene = await Followed.open(['home'])
   const { system } = scene
   const keeper = await system.enrol()

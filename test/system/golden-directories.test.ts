@@ -1,6 +1,6 @@
 /**
- * Data directories of earlier versions open with the code of today: what was finished is as it was, what was queued
- * runs, and what was under way when host and worker were killed comes to its end.
+ * The current code opens data directories of earlier versions: finished runs are unchanged, queued runs execute, and
+ * runs that were interrupted by a kill of host and worker come to an end.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -18,12 +18,12 @@ const OVER = ['completed', 'failed', 'cancelled']
 const END_MS_MAX = 60_000
 
 interface Answers {
-  /** Where the directories lay; the configuration names it. */
+  /** The path at which the directories were recorded; the configuration contains it. */
   readonly folder: string
   readonly all: readonly Run[]
   readonly memories: MemoriesResponse
   readonly workers: FleetResponse
-  /** Of the completed run. */
+  /** The ticket of the completed run. */
   readonly events: readonly RunEvent[]
 }
 

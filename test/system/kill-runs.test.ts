@@ -1,9 +1,9 @@
 /**
- * The host killed in the middle of two hundred runs, again and again, with real sockets and workers that go on without
- * it: at the end each run was executed once and completed once, each report was applied once and in order, whatever
- * anybody was told before a kill is still so, and no lease and no mark is left over.
+ * The host is killed repeatedly during 200 runs, with real sockets and workers that continue without it. At the end each
+ * run was executed and completed once, each report was applied once and in order, everything that was acknowledged
+ * before a kill still holds, and no lease is left over.
  *
- * A kill comes at a random instant, or in the very moment of a frame that matters. 18 kills here;
+ * A kill comes at a random instant or right at an important frame. 18 kills by default;
  * `KILL_RUNS=1000 npm run jest -- test/system/kill-runs` for long, `SEED=…` to repeat what failed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -27,13 +27,13 @@ const KILLS = Number(process.env.KILL_RUNS ?? 18)
 const KILLS_A_STORY = 15
 const RUNS = 200
 const STORIES = Math.ceil(KILLS / KILLS_A_STORY)
-/** What is left when nobody is killed any more takes a few seconds where nothing else is done. */
+/** After the last kill the remaining runs take a few seconds on an idle machine. */
 const ALL_MS_MAX = 120_000
 const STORY_MS_MAX = 400_000
 
-// ---- when a kill comes -----------------------------------------------------------------------------------------------
+// ---- the time of a kill ----------------------------------------------------------------------------------------------
 
-/** Frames around which something could be half done. */
+/** Frames around which a kill could leave something half done. */
 const MOMENTS: readonly `${Way} ${(HostFrame | WorkerFrame)['type']}`[] = [
   'heard dispatch',
   'sent dispatch-accepted',
@@ -47,17 +47,17 @@ const MOMENTS: readonly `${Way} ${(HostFrame | WorkerFrame)['type']}`[] = [
   'heard lease-ack',
   'heard registered',
 ]
-/** When the awaited frame does not come. */
+/** Kill at the latest after this time, if the awaited frame does not come. */
 const MOMENT_MS_MAX = 700
 
-/** Something happens once a frame has passed for the so manieth time. */
+/** Calls back when a frame has passed the given number of times. */
 interface Trap {
   readonly moment: string
   count: number
   readonly spring: (worker: ScriptedWorker) => void
 }
 
-/** A commit takes so long: a kill that comes a little later hits its other side. */
+/** The duration of a commit: a kill this much later hits the time after it. */
 const COMMIT_MS = 8
 
 // ---- one story -------------------------------------------------------------------------------------------------------
@@ -68,12 +68,12 @@ class Story {
   readonly tickets = tempFolder()
   readonly workers: ScriptedWorker[] = []
   readonly hosts: Served[] = []
-  /** Events that a dashboard was told of, as it was told. */
+  /** Events that a dashboard received, as it received them. */
   readonly told = new Map<string, string>()
   readonly toldEnds = new Map<string, string>()
-  /** Runs that the host has promised by an answer, by ticket. */
+  /** Runs that the host has acknowledged, by ticket. */
   readonly promised = new Map<string, string>()
-  /** What was wrong already while the story went on. */
+  /** Violations that were found during the story. */
   readonly faults: string[] = []
   readonly log: string[] = []
   ports: readonly [management: number, fleet: number] = [0, 0]
@@ -133,7 +133,7 @@ class Story {
 
   // ---- tickets ---------------------------------------------------------------------------------------------------
 
-  /** Some come in by themselves, some are asked for by a person. */
+  /** Some tickets are taken in by polling, some by a person's request. */
   async dropTickets(count: number): Promise<void> {
     const asked: string[] = []
     for (let n = 0; n < count && this.#dropped < RUNS; n++) {
@@ -146,17 +146,17 @@ class Story {
     await Promise.all(asked.map((name) => this.#askFor(name)))
   }
 
-  /** As a person does who sees no answer: again, until the host says that there is a run. */
+  /** Repeats the request until the host confirms a run, like a person without a response. */
   async #askFor(ticket: string): Promise<void> {
     for (;;) {
       const answer = await this.#post(`/api/tickets/${ticket}/run`)
       const { id } = Object(answer?.body)
       if (answer?.status === 200) this.promised.set(ticket, String(id))
       if (answer?.status === 200 || answer?.status === 409) return
-      // 404: the folder was not looked at yet. 503 or nothing: the host is starting or was killed.
+      // 404: the folder was not polled yet. 503 or no response: the host is starting or was killed.
       if (answer !== undefined && ![404, 503].includes(answer.status))
         throw new Error(`a run of ${ticket} was answered with ${answer.status}`)
-      // One that was killed after it had queued the run, and before it said so, must not be asked for another.
+      // If the host was killed after queueing the run but before responding, do not request another run.
       if (this.workers.some(({ executions }) => executions.some((one) => one.ticket === ticket))) return
       await pause(20)
     }
@@ -239,7 +239,7 @@ class Story {
     }
   }
 
-  /** All the while, and kills or no kills, lines break by themselves or are replaced by new ones. */
+  /** Independently of kills, connections break or are replaced by new ones. */
   #nextSlip(): Trap {
     const { random } = this
     return {
@@ -288,14 +288,14 @@ class Story {
   async get<T>(path: string): Promise<T> {
     const { status, body } = await this.host.ask(path)
     if (status !== 200) throw new Error(`${path} was answered with ${status}`)
-    // What routes answer is checked against their schemas elsewhere.
+    // Other tests check responses against their schemas.
     return body as T
   }
 }
 
-// ---- what must be so at the end --------------------------------------------------------------------------------------
+// ---- invariants at the end -------------------------------------------------------------------------------------------
 
-/** Anything else is said by name, so that a failure of one run among hundreds can be read. */
+/** Lists each violation by run, so that one failure among hundreds is readable. */
 async function judge(story: Story): Promise<string[]> {
   const wrong = [...story.faults]
   const runs = await story.get<Run[]>('/api/runs')
@@ -342,7 +342,7 @@ const STATUSES = 'queued, preparing, running, finalizing, completed'
 function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Execution[]): string[] {
   const wrong: string[] = []
   if (run.status !== 'completed') wrong.push(`is ${run.status} (${run.error ?? run.queueReason})`)
-  // A killed host is no reason to execute anything anew: its workers keep their leases.
+  // A killed host causes no second execution, because its workers keep their leases.
   if (database.length !== 1)
     wrong.push(
       `was executed ${database.length} times: ${database.map(({ worker, how }) => `${worker} ${how}`)}`,
@@ -395,7 +395,7 @@ function bytesOf(path: string): Buffer {
   }
 }
 
-/** What is left of leases on disk, once the host has ended. */
+/** Leases that are left on disk after the host has ended. */
 async function leftOver(dataDir: string): Promise<string[]> {
   const store = await openStore({
     dataDir,
@@ -441,7 +441,7 @@ async function body(seed: number): Promise<void> {
   await story.live()
   await Promise.all(asking)
   story.log.push(`${story.acknowledged} runs had ended before the last start`)
-  // Should they not all end, what is wrong with those that did not says more than that it took too long.
+  // If some runs do not end, their violations say more than a timeout.
   await until('every run to end', () => story.acknowledged >= RUNS, ALL_MS_MAX).catch(() => {})
   expect(await judge(story)).toEqual([])
 

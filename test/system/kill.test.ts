@@ -1,8 +1,8 @@
 /**
- * The host killed in the middle of settings patches and thousands of store writes, again and again: every write that
- * was acknowledged is there, config.json is whole at any instant, and the next start succeeds.
+ * The host is killed repeatedly during settings patches and thousands of store writes: every acknowledged write is
+ * there, config.json is complete at any instant, and the next start succeeds.
  *
- * 25 times here; `KILL_CYCLES=2000 npm run jest -- test/system/kill` for long, `SEED=…` to repeat what failed.
+ * 25 times by default; `KILL_CYCLES=2000 npm run jest -- test/system/kill` for long, `SEED=…` to repeat what failed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,15 +17,15 @@ import { serve } from '../support/serve.ts'
 const CYCLES = Number(process.env.KILL_CYCLES ?? 25)
 const TOKEN = 'a-launch-token-for-the-one-that-gets-killed'
 const PATCHERS = 4
-/** Acknowledged before a kill, taken all kills together: one that hits a host which has done nothing yet shows nothing. */
+/** The least number of acknowledged writes over all kills, because a kill of an idle host proves nothing. */
 const COUNTS_A_CYCLE = 1_050
 const PATCHES_A_CYCLE = 0.25
-/** To look at the lines of a host that never rests is dear. */
+/** Reading the output of a busy host is expensive, so poll rarely. */
 const POLL_EVERY_MS = 50
 const WORK_MS_MAX = 60_000
 
 interface Known {
-  /** By life: the highest count that was told. */
+  /** By host process: the highest count that it acknowledged. */
   readonly told: Map<string, number>
   /** Repo keys whose patch was answered with 200. */
   readonly patched: Set<string>
@@ -46,7 +46,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   const patching = Array.from({ length: PATCHERS }, async (_, patcher) => {
     for (let n = 0; alive; n++) {
       const key = `r${round}-${patcher}-${n}`
-      // One in three takes an old one away again, so that the file grows and shrinks.
+      // Every third patch deletes an old key, so that the file grows and shrinks.
       const old = n % 3 === 2 ? `r${round}-${patcher}-${n - 1}` : undefined
       const repos = { [key]: { remote: 'owner/name' }, ...(old === undefined ? {} : { [old]: null }) }
       if (old !== undefined) known.patched.delete(old)
@@ -72,7 +72,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   }
 }
 
-/** `lines`: of the host that lives now. On a quiet machine it is as soon as it is asked. */
+/** `lines`: the output of the running host. */
 function isShareDone(lines: readonly string[], { told, patched }: Known, cycles: number): boolean {
   const counts = sum(told.values()) + lines.filter((line) => line.startsWith('told ')).length
   return counts > cycles * COUNTS_A_CYCLE && patched.size > cycles * PATCHES_A_CYCLE
@@ -80,7 +80,7 @@ function isShareDone(lines: readonly string[], { told, patched }: Known, cycles:
 
 const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, n) => total + n, 0)
 
-/** Answers the status, or 0 when the host died before it could. */
+/** Returns the status, or 0 if the host died before responding. */
 async function patch(port: number, repos: object): Promise<number> {
   try {
     const answer = await fetch(`http://127.0.0.1:${port}/api/settings`, {
@@ -104,7 +104,7 @@ function judgeFile(dataDir: string, known: Known): void {
   if (lost.length > 0) throw new Error(`acknowledged patches are gone: ${lost.join(', ')}`)
 }
 
-/** What the next start found must be at least what was told. */
+/** The next start must find at least the acknowledged count. */
 function judgeStore(found: readonly string[], known: Known): void {
   const counts = new Map(found.map((line) => [line.split(' ')[1] ?? '', Number(line.split(' ')[2])]))
   for (const [life, n] of known.told) {
@@ -129,14 +129,14 @@ test(
     } catch (error) {
       throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}`)
     }
-    // The kills must have hit something.
+    // The kills must have hit a busy host.
     expect(sum(known.told.values())).toBeGreaterThan(CYCLES * 1_000)
     expect(known.patched.size).toBeGreaterThan(CYCLES * PATCHES_A_CYCLE)
   },
   120_000 + CYCLES * 10_000,
 )
 
-/** The command itself starts on what the killed one left, and the store holds what was told. */
+/** The command starts on the data of the killed host, and the store contains the acknowledged writes. */
 async function judgeStart(dataDir: string, known: Known): Promise<void> {
   const command = serve(dataDir)
   const config = await command.ask('/api/config')

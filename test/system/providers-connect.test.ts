@@ -1,7 +1,7 @@
 /**
- * The tracker is connected through its consent page: with a client id of one's own and through the OAuth helper, by a
- * browser beside the service and by one far away, and in every wrong way. What was given out is on disk before it is
- * used, and what a crash takes away heals where the provider lets it.
+ * Connecting the tracker through its consent page: with an own client id or through the OAuth helper, with a local or a
+ * remote browser, and with every kind of failure. New tokens are on disk before they are used; after a crash the host
+ * recovers them if the provider allows it.
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,11 +15,11 @@ import { run as command } from '../support/serve.ts'
 import { Crossing } from '../support/system-with-providers.ts'
 
 const TEST_MS_MAX = 300_000
-/** As long as tokens last that are to be renewed at once: a little more than the lead. */
+/** The lifetime of tokens that must be refreshed at once: slightly above the refresh lead. */
 const ACCESS_MS = 300_000 + 1_500
-/** As long as tokens last otherwise. */
+/** The normal lifetime of tokens. */
 const DAY_MS = 86_400_000
-/** How long the real Linear takes a retired refresh token once more. */
+/** How long the real Linear still accepts a replaced refresh token. */
 const GRACE_MS = 1_800_000
 const WORK = [`run ${GATE}`, 'write a.txt', '  a', 'commit A']
 
@@ -27,7 +27,7 @@ function story(title: string, body: () => Promise<void>): void {
   test(title, body, TEST_MS_MAX)
 }
 
-/** The client ids that the fakes know, as a person enters them who has an application of his own. */
+/** The client ids of the fakes, entered like those of a person's own application. */
 const OWN_CLIENT = { trackerClientId: 'linear-client-id' }
 const AWAY = { worker: { local: false } }
 
@@ -43,7 +43,7 @@ async function pasted({ send }: Crossing, address: string): Promise<ConnectPollR
   return body as ConnectPollResponse
 }
 
-/** All the way, as one person does it. */
+/** Completes the whole flow as one person. */
 async function connect(crossing: Crossing): Promise<void> {
   const page = await browse(await consented(crossing.linear, await begun(crossing)))
   expect(page).toMatchObject({ status: 200, text: expect.stringContaining('Ada Lovelace in Acme') })
@@ -52,7 +52,7 @@ async function connect(crossing: Crossing): Promise<void> {
 const exchanges = ({ linear }: Crossing): number =>
   linear.tokenCalls.filter(({ grant }) => grant === 'authorization_code').length
 
-/** Everything in an address but the state, which is somebody else's. */
+/** The callback address with a state of another flow. */
 function forged(address: string): string {
   const url = new URL(address)
   url.searchParams.set('state', 'A'.repeat(43))
@@ -60,7 +60,7 @@ function forged(address: string): string {
 }
 
 describe('a browser that comes back from the consent page', () => {
-  story('connects the tracker: a page says so, the tokens are on disk, dashboards hear it', async () => {
+  story('connects the tracker: a page says so, the tokens are on disk, dashboards are updated', async () => {
     const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
     const dashboard = await crossing.dashboard()
     expect(dashboard.tracker.state).toBe('disconnected')
@@ -76,12 +76,12 @@ describe('a browser that comes back from the consent page', () => {
     expect(statSync(join(crossing.dataDir, 'config.json')).mode & 0o777).toBe(0o600)
     await dashboard.trackerIs('connected')
     expect(dashboard.pushes('config').at(-1)).toMatchObject({ config: { tracker: { apiKey: '***' } } })
-    // Again, as a browser does that restores its windows.
+    // Repeat the request like a browser that restores its windows.
     expect((await browse(address)).text).toContain('this was done already')
     expect([exchanges(crossing), crossing.stored().tracker]).toEqual([1, tracker])
   })
 
-  story('far from the service is helped by a person who pastes its address', async () => {
+  story('on another machine works if the person pastes the address', async () => {
     const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
     const address = await consented(crossing.linear, await begun(crossing))
     expect(await pasted(crossing, address.replace('http://', ''))).toMatchObject({
@@ -98,7 +98,7 @@ describe('a browser that comes back from the consent page', () => {
   })
 
   story(
-    'without a consent, with a forged state, or too late changes nothing, and is told what to do',
+    'without consent, with a forged state, or too late changes nothing, and the page says what to do',
     async () => {
       const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
       const refused = await consented(crossing.linear, await begun(crossing), 'refuse')
@@ -116,31 +116,28 @@ describe('a browser that comes back from the consent page', () => {
     },
   )
 
-  story(
-    'beside another that was sent out later: the later one counts, in whatever order they come',
-    async () => {
-      const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
-      const [first, second] = [await begun(crossing), await begun(crossing)]
-      const addresses = [await consented(crossing.linear, first), await consented(crossing.linear, second)]
-      const [earlier = '', later = ''] = addresses
-      const grace = crossing.linear.world.user({ name: 'Grace Hopper' })
-      expect((await browse(later)).status).toBe(200)
-      const { tracker } = crossing.stored()
-      expect(await browse(earlier)).toMatchObject({ status: 400, text: expect.stringContaining('since') })
-      expect(crossing.stored().tracker).toEqual(tracker)
+  story('of an older flow does not win over a newer one, in whatever order they return', async () => {
+    const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
+    const [first, second] = [await begun(crossing), await begun(crossing)]
+    const addresses = [await consented(crossing.linear, first), await consented(crossing.linear, second)]
+    const [earlier = '', later = ''] = addresses
+    const grace = crossing.linear.world.user({ name: 'Grace Hopper' })
+    expect((await browse(later)).status).toBe(200)
+    const { tracker } = crossing.stored()
+    expect(await browse(earlier)).toMatchObject({ status: 400, text: expect.stringContaining('since') })
+    expect(crossing.stored().tracker).toEqual(tracker)
 
-      const again = crossing.linear.consent(await begun(crossing)).href
-      const byGrace = crossing.linear.consent(await begun(crossing), 'approve', grace).href
-      expect((await browse(again)).status).toBe(200)
-      expect((await browse(byGrace)).text).toContain('Grace Hopper in Acme')
-      expect(crossing.stored().tracker).not.toEqual(tracker)
-    },
-  )
+    const again = crossing.linear.consent(await begun(crossing)).href
+    const byGrace = crossing.linear.consent(await begun(crossing), 'approve', grace).href
+    expect((await browse(again)).status).toBe(200)
+    expect((await browse(byGrace)).text).toContain('Grace Hopper in Acme')
+    expect(crossing.stored().tracker).not.toEqual(tracker)
+  })
 })
 
 // ---- the helper ------------------------------------------------------------------------------------------------------
 
-/** A host that has no client ids, and a helper that has. */
+/** A host without client ids, and a helper with them. */
 async function helped(more: object = AWAY): Promise<Crossing> {
   const crossing = await Crossing.open({ connect: { codehostClientId: '' }, ...more })
   const { linear, github } = crossing
@@ -162,7 +159,7 @@ async function helped(more: object = AWAY): Promise<Crossing> {
 
 const refreshTokenOf = (crossing: Crossing) => crossing.stored().tracker?.refreshToken
 
-/** Its tokens have run out for the tracker; the host is killed while the new pair is on its way to it. */
+/** The tokens have expired; the host is killed while it receives the new pair. */
 async function killedWhileRenewing(crossing: Crossing): Promise<void> {
   const { linear } = crossing
   await new Promise<void>((resolve) => {
@@ -177,7 +174,7 @@ async function killedWhileRenewing(crossing: Crossing): Promise<void> {
 
 describe('through the OAuth helper', () => {
   story(
-    'both accounts are connected, and a new pair of tokens is on disk before the old one runs out',
+    'both accounts are connected, and a new pair of tokens is on disk before the old one expires',
     async () => {
       const crossing = await helped()
       crossing.linear.accounts.accessMs = ACCESS_MS

@@ -1,6 +1,6 @@
 /**
- * What a run left as artifacts is uploaded by the owner's own command, and linked in the pull request: once, whenever
- * the host dies on the way.
+ * Artifacts of a run are uploaded by the configured command and linked in the pull request exactly once, even if the
+ * host dies in between.
  */
 import { expect, test } from '@jest/globals'
 import type { StorageStatus } from '../../protocol/connect.ts'
@@ -15,7 +15,7 @@ const TEST_MS_MAX = 300_000
 const TOKEN = 'gho_of_mona'
 const WORK = ['write a.txt', '  a', 'artifact report.md', '  # All is well', 'commit A']
 const COMMENTING = '^POST /repos/acme/app/issues/\\d+/comments$'
-/** Of an answer that a host does not live to hear. */
+/** The delay of a response during which the host is killed. */
 const LATE_MS = 500
 
 async function withBucket(): Promise<{ crossing: Crossing; wrangler: StubWrangler }> {
@@ -36,7 +36,7 @@ const commentsOf = ({ github }: Crossing, number: number): readonly string[] =>
 const uploads = (wrangler: StubWrangler): number =>
   wrangler.calls().filter(({ args }) => args.includes('put')).length
 
-/** The links in it, as the bucket shows them. */
+/** The links of a comment as paths in the bucket. */
 function keyIn(comment: string): string {
   const key = /\]\(https:\/\/shots\.example\/([^)]+)\)/.exec(comment)?.[1]
   if (key === undefined) throw new Error(`no link in ${comment}`)
@@ -56,7 +56,7 @@ async function isDelivered(crossing: Crossing, wrangler: StubWrangler, run: Run)
 }
 
 test(
-  'the artifacts of a run are in the bucket, and one comment links them, however often the host dies meanwhile',
+  'the artifacts are in the bucket and one comment links them, however often the host dies meanwhile',
   async () => {
     const { crossing, wrangler } = await withBucket()
     const { faults, counters } = crossing.github
@@ -65,7 +65,7 @@ test(
     const usual = await crossing.ends(crossing.ticket('All is well', WORK))
     await isDelivered(crossing, wrangler, usual)
 
-    // Dead between the upload and the comment.
+    // Kill the host between the upload and the comment.
     Object.assign(faults, { matching: new RegExp(COMMENTING), reset: true })
     const uploaded = crossing.ticket('Uploaded', WORK)
     await until('a comment broke off', () => counters.route('POST reset').requests > 0, STORY_WAIT_MS)
@@ -74,7 +74,7 @@ test(
     await crossing.startHost()
     await isDelivered(crossing, wrangler, await crossing.ends(uploaded))
 
-    // Dead between the comment and the host's hearing of it.
+    // Kill the host between the comment and its response.
     const arrived = new Promise<void>((resolve) => {
       Object.assign(faults, { matching: new Watching(COMMENTING, resolve), latencyMs: LATE_MS })
     })
@@ -85,7 +85,7 @@ test(
     await until('the comment is made all the same', () => commentsOf(crossing, 3).length > 0, STORY_WAIT_MS)
     Object.assign(faults, { matching: undefined, latencyMs: 0 })
     await crossing.startHost()
-    // Looked for first of all, and found: by the time that another one's is there, this one is long done with.
+    // The next start finds the comment first: when a second run's comment exists, this one is complete.
     await isDelivered(crossing, wrangler, await crossing.ends(crossing.ticket('Afterwards', WORK)))
     await isDelivered(crossing, wrangler, await crossing.ends(commented))
     expect(uploads(wrangler)).toBe(before + 1)

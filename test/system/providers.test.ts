@@ -1,6 +1,6 @@
 /**
- * Tickets of a Linear become pull requests on a GitHub: real hosts, workers, sandboxes and git, and two neighbours that
- * can be made to fail.
+ * Tickets in Linear become pull requests on GitHub: real hosts, workers, sandboxes and git, and fakes of the two
+ * providers that can fail on demand.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
@@ -17,7 +17,7 @@ import { until } from '../support/real-files.ts'
 import { Crossing, OWNER, REVIEWER } from '../support/system-with-providers.ts'
 
 const TEST_MS_MAX = 300_000
-/** Longer than two polls of the tracker take. */
+/** Longer than two polls of the tracker. */
 const QUIET_MS = 2_500
 const STATES = { startedState: 'In Progress', reviewState: 'In Review' } as const
 const PULL = '/api/pulls/app/1'
@@ -26,7 +26,7 @@ function story(title: string, body: () => Promise<void>): void {
   test(title, body, TEST_MS_MAX)
 }
 
-/** What a ticket asks of the scripted agent. */
+/** The ticket's script for the scripted agent. */
 const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
 
 async function withKey(crossing: Crossing, trackerApiKey: string): Promise<void> {
@@ -64,7 +64,7 @@ describe('a ticket in Linear', () => {
     const isTold = () => dashboard.run(run.id)?.prState === 'merged'
     await until('dashboards hear that it is merged', isTold, STORY_WAIT_MS)
     expect(await crossing.run(issue)).toMatchObject({ prState: 'merged', status: 'completed' })
-    // The host's own moves are no reason to take the ticket again.
+    // The host's own status changes must not start the ticket again.
     expect(await crossing.get<Run[]>('/api/runs')).toHaveLength(1)
     expect([crossing.github.counters.bugs, crossing.github.violations]).toEqual([[], []])
   })
@@ -88,7 +88,7 @@ async function isLinked({ linear }: Crossing, run: Run, issue: IssueRow): Promis
   expect(links().map(({ url }) => url)).toEqual([run.prUrl])
 }
 
-/** Somebody else asks for a change on GitHub; the answer is given here. */
+/** A reviewer requests a change on GitHub, and a follow-up answers. */
 async function isReviewed({ github, send, get }: Crossing): Promise<void> {
   const at = { path: 'src/hello.txt', line: 1, author: REVIEWER }
   const thread = await github.addThread('acme/app', 1, { ...at, body: 'Why so loud?' })
@@ -117,7 +117,7 @@ describe('a run', () => {
     ['breaks off', { kind: 'reset' }],
   ]
 
-  story('ends well whatever is wrong with the tracker meanwhile, and catches up afterwards', async () => {
+  story('completes despite failures of the tracker, which is updated afterwards', async () => {
     const crossing = await connected(STATES)
     const issues: IssueRow[] = []
     for (const [name, fault] of faults) {
@@ -139,7 +139,7 @@ describe('a run', () => {
     await isClosedElsewhere(crossing, issues[0] as IssueRow)
   })
 
-  /** Whoever opens the run sees it, without waiting for the next round. */
+  /** Opening the run shows it at once, without waiting for the next poll. */
   async function isClosedElsewhere(crossing: Crossing, issue: IssueRow): Promise<void> {
     const { id, prUrl = '' } = await crossing.ends(issue)
     const { github } = crossing
@@ -154,7 +154,7 @@ describe('a run', () => {
     await until('dashboards hear that it is closed', isTold, STORY_WAIT_MS)
   }
 
-  story('opens its pull request once, whatever becomes of the first tries', async () => {
+  story('opens its pull request once, whichever of the first attempts fail', async () => {
     const crossing = await connected()
     const { faults } = crossing.github
     const tries: readonly (readonly [string, Partial<GithubFaults>])[] = [
@@ -166,7 +166,7 @@ describe('a run', () => {
       let asked = 0
       const matching = new Watching('^POST /repos/acme/app/pulls$', () => {
         asked += 1
-        // The second one is served.
+        // The second attempt succeeds.
         if (asked > 1) Object.assign(faults, noFaults())
       })
       Object.assign(faults, { ...fault, matching })
@@ -176,7 +176,7 @@ describe('a run', () => {
     }
   })
 
-  story('goes on while the tracker’s key is dead: nobody polls, until there is a new one', async () => {
+  story('continues with an invalid tracker key: polling stops until there is a new key', async () => {
     const crossing = await connected()
     const dashboard = await crossing.dashboard()
     const issue = crossing.ticket('Outlive the key', [`run ${GATE}`, ...WORK])
@@ -196,32 +196,35 @@ describe('a run', () => {
     await isLinked(crossing, run, issue)
   })
 
-  story('is cancelled when its ticket is taken back: queued, always; running, if so configured', async () => {
-    const crossing = await connected({ ...STATES, whenTicketLeaves: 'stop' })
-    const running = crossing.ticket('Begun', [`run ${GATE}`, ...WORK])
-    await crossing.reaches(running, 'running')
-    // Where the host itself has put it, it has not left.
-    await isIn(running, 'In Progress')
-    const { id } = await crossing.reaches(running, 'running')
-    crossing.linear.world.change(running, { state: 'Backlog' })
-    expect((await crossing.ends(running)).status).toBe('cancelled')
-    // Taken away again right when it is taken up: what the host does of its own accord does not undo that.
-    whenItIsLookedFor(crossing, () => crossing.linear.world.change(running, { state: 'Backlog' }))
-    crossing.linear.world.change(running, { state: 'Todo' })
-    const again = await crossing.runIs(running, 'over again', (run) => run.id !== id && isOver(run))
-    expect([again.status, running.state.name]).toEqual(['cancelled', 'Backlog'])
+  story(
+    'is cancelled when its ticket is withdrawn: always if queued, by configuration if running',
+    async () => {
+      const crossing = await connected({ ...STATES, whenTicketLeaves: 'stop' })
+      const running = crossing.ticket('Begun', [`run ${GATE}`, ...WORK])
+      await crossing.reaches(running, 'running')
+      // A status that the host itself set does not count as withdrawn.
+      await isIn(running, 'In Progress')
+      const { id } = await crossing.reaches(running, 'running')
+      crossing.linear.world.change(running, { state: 'Backlog' })
+      expect((await crossing.ends(running)).status).toBe('cancelled')
+      // The ticket is withdrawn right when the run starts: the host's own status change must not undo that.
+      whenItIsLookedFor(crossing, () => crossing.linear.world.change(running, { state: 'Backlog' }))
+      crossing.linear.world.change(running, { state: 'Todo' })
+      const again = await crossing.runIs(running, 'over again', (run) => run.id !== id && isOver(run))
+      expect([again.status, running.state.name]).toEqual(['cancelled', 'Backlog'])
 
-    await crossing.send('PUT', '/api/settings', {
-      patch: { worker: { local: false }, tracker: { whenTicketLeaves: 'finish' } },
-    })
-    const queued = crossing.ticket('Not begun', WORK)
-    await crossing.reaches(queued, 'queued')
-    crossing.linear.world.change(queued, { state: 'Backlog' })
-    expect((await crossing.ends(queued)).status).toBe('cancelled')
-    expect(crossing.github.repo('acme/app').issues.size).toBe(0)
-  })
+      await crossing.send('PUT', '/api/settings', {
+        patch: { worker: { local: false }, tracker: { whenTicketLeaves: 'finish' } },
+      })
+      const queued = crossing.ticket('Not begun', WORK)
+      await crossing.reaches(queued, 'queued')
+      crossing.linear.world.change(queued, { state: 'Backlog' })
+      expect((await crossing.ends(queued)).status).toBe('cancelled')
+      expect(crossing.github.repo('acme/app').issues.size).toBe(0)
+    },
+  )
 
-  /** Once, before the host is told where the ticket is that it is about to move. */
+  /** Runs once, right before the host reads the status of the ticket that it is about to move. */
   function whenItIsLookedFor({ linear }: Crossing, does: () => void): void {
     const forget = linear.faults.add(
       { kind: 'internal' },

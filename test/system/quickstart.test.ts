@@ -1,6 +1,4 @@
-/**
- * The first thing a person does, as he does it: `switchyard quickstart`, from an empty folder to pull requests.
- */
+/** `switchyard quickstart` as a new user runs it: from an empty folder to pull requests. */
 import { type ExecFileSyncOptions, execFileSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +20,7 @@ function branchesIn(dataDir: string): string[] {
     .split('\n')
 }
 
-/** One that other users may pass through: a worker that is root then keeps its sandboxes in it, and all of it goes. */
+/** A folder that other users may enter: then a worker that is root keeps its sandboxes in it, and cleanup is complete. */
 function openFolder(): string {
   const folder = tempFolder()
   chmodSync(folder, 0o711)
@@ -74,7 +72,7 @@ describe('three tickets become three pull requests', () => {
     await until('the tickets are up for review', () => stateOf(dataDir, 'GREET-1') === 'In Review')
   }, 300_000)
 
-  test('with --keep the host stays until Ctrl-C', async () => {
+  test('with --keep the host keeps running until Ctrl-C', async () => {
     const dataDir = openFolder()
     const kept = quickstart(dataDir, '--keep')
     await until('it is done', () => kept.out().includes('What next'), 130_000)
@@ -87,7 +85,7 @@ describe('three tickets become three pull requests', () => {
   }, 200_000)
 })
 
-describe('an end before the end', () => {
+describe('an early end', () => {
   test('Ctrl-C stops the host too', async () => {
     const dataDir = openFolder()
     const started = quickstart(dataDir)
@@ -99,7 +97,7 @@ describe('an end before the end', () => {
     expect(readLaunch(dataDir)).toBeUndefined()
   })
 
-  test('a folder in which a host works already: its own exit code and words', async () => {
+  test('a folder that a host uses already has its own exit code and message', async () => {
     const dataDir = openFolder()
     const first = quickstart(dataDir, '--keep')
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
@@ -111,7 +109,7 @@ describe('an end before the end', () => {
     await first.exit
   })
 
-  test('a host that dies in the middle is said to have', async () => {
+  test('a host that dies is reported', async () => {
     const dataDir = openFolder()
     const started = quickstart(dataDir)
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
@@ -120,7 +118,7 @@ describe('an end before the end', () => {
     expect(started.err()).toContain('the host ended by itself:')
   })
 
-  test('killed, it takes the host along', async () => {
+  test('a killed quickstart stops its host', async () => {
     const dataDir = openFolder()
     const started = quickstart(dataDir)
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
@@ -130,7 +128,7 @@ describe('an end before the end', () => {
     expect(readLaunch(dataDir)).toBeUndefined()
   })
 
-  test('somebody’s own configuration is left alone', async () => {
+  test('an existing configuration is not changed', async () => {
     const dataDir = openFolder()
     writeFileSync(join(dataDir, 'config.json'), '{"server": {"port": 0}}')
     const started = quickstart(dataDir)

@@ -1,7 +1,6 @@
 /**
- * From a ticket to a pull request, and all that a run leaves behind: real hosts, workers, sandboxes and git.
- *
- * The agent is the scripted one, so that what it does, says and has spent is known.
+ * From a ticket to a pull request, with everything that a run leaves: real hosts, workers, sandboxes and git. The agent
+ * is scripted, so that its actions, its output and its usage are known.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -25,7 +24,7 @@ async function startSystem(options: Parameters<typeof Yard.open>[0] = {}): Promi
   return system
 }
 
-/** Every file below, with its path from there. */
+/** Every file below the folder, by its relative path. */
 const filesIn = (folder: string): Map<string, string> =>
   new Map(filesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
 
@@ -41,12 +40,12 @@ const logOf = (events: readonly RunEvent[]): string =>
   events.map((event) => (event.type === 'log' ? event.text : '')).join('\n')
 const typesOf = (events: readonly RunEvent[]): Set<string> => new Set(events.map(({ type }) => type))
 
-/** What was said inside, as the agent keeps it itself. */
+/** The agent's own transcripts of a run. */
 const transcriptOf = (system: Yard, run: Run): string =>
   [...filesIn(join(system.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
 
-describe('a run that does everything', () => {
-  story('leaves a pull request, its costs, usage, artifacts, memories and a diff', async () => {
+describe('a run with all features', () => {
+  story('produces a pull request, costs, usage, artifacts, memories and a diff', async () => {
     const system = await startSystem()
     system.ticket('ENG-1', [
       'say I look around.',
@@ -113,7 +112,7 @@ function costsAreRight(system: Yard, run: Run, events: readonly RunEvent[]): voi
   expect(run.costTotals?.byModel.map(({ model }) => model).sort()).toEqual(['scripted-1', 'scripted-1-mini'])
   const archived = filesIn(join(system.dataDir, 'usage'))
   const sessions = [...archived.keys()].filter((path) => path.includes(run.agentSessionId ?? 'none'))
-  // The session itself, and the second model's.
+  // The session's own snapshot, and the one of the second model.
   expect(sessions).toHaveLength(2)
   for (const text of archived.values()) expect(text).not.toMatch(/hello|squeaks|Please|opinion/i)
 }
@@ -130,7 +129,7 @@ async function nextRunKnows(system: Yard): Promise<void> {
   expect(next.result?.summary).toContain('there is no pull request')
 }
 
-describe('an agent that does not come to an end', () => {
+describe('an agent that does not succeed', () => {
   const failing: readonly (readonly [name: string, lines: readonly string[], error: RegExp])[] = [
     ['FAIL-1', ['fail The gate is stuck'], /The gate is stuck/],
     ['LIMIT-1', ['limit 30'], /limit/],
@@ -139,48 +138,42 @@ describe('an agent that does not come to an end', () => {
     ['SCRIPT-1', ['paint it black'], /"paint" is no step/],
   ]
 
-  story(
-    'because it fails, in whatever way: the run fails with its reason, and nothing is published',
-    async () => {
-      const system = await startSystem()
-      for (const [name, lines] of failing) system.ticket(name, ['write a.txt', '  a', 'commit A', ...lines])
-      for (const [name, , error] of failing) {
-        const run = await system.ends(name)
-        expect([name, run.status]).toEqual([name, 'failed'])
-        expect(run.error).toMatch(error)
-        expect(run.sandbox.retainedUntil).toBeDefined()
-      }
-      const limited = await system.events((await system.run('LIMIT-1')) as Run)
-      const limit = limited.find((event) => event.type === 'limit')
-      expect(limit).toMatchObject({ provider: 'agentA', resetsAt: expect.any(String) })
-      expect([system.branches('plain'), system.pulls('plain')]).toEqual([[], []])
-    },
-  )
+  story('because it fails: the run fails with the reason, and nothing is published', async () => {
+    const system = await startSystem()
+    for (const [name, lines] of failing) system.ticket(name, ['write a.txt', '  a', 'commit A', ...lines])
+    for (const [name, , error] of failing) {
+      const run = await system.ends(name)
+      expect([name, run.status]).toEqual([name, 'failed'])
+      expect(run.error).toMatch(error)
+      expect(run.sandbox.retainedUntil).toBeDefined()
+    }
+    const limited = await system.events((await system.run('LIMIT-1')) as Run)
+    const limit = limited.find((event) => event.type === 'limit')
+    expect(limit).toMatchObject({ provider: 'agentA', resetsAt: expect.any(String) })
+    expect([system.branches('plain'), system.pulls('plain')]).toEqual([[], []])
+  })
 
-  story(
-    'because it takes too long, too many turns or too much money: it is ended, and says which',
-    async () => {
-      const system = await startSystem({ sandbox: { maxRunMinutes: 0.05 } })
-      const change = (patch: object) => system.host.ask('/api/settings', { method: 'PUT', body: { patch } })
-      system.ticket('SLOW-1', ['say I begin.', 'hang deaf'])
-      expect((await system.ends('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
-      await change({ sandbox: { maxRunMinutes: null }, agent: { maxTurns: 2 } })
-      system.ticket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
-      expect((await system.ends('TURNS-1')).error).toMatch(/turns/)
-      await change({ agent: { maxTurns: null, maxCostUsd: 0.0001 } })
-      system.ticket('COST-1', ['run true', 'run true', 'run true', 'run true'])
-      expect((await system.ends('COST-1')).error).toMatch(/maxCostUsd|budget/i)
-      for (const name of ['SLOW-1', 'TURNS-1', 'COST-1']) {
-        const run = await system.run(name)
-        expect([name, run?.status, run?.costs.length]).toEqual([
-          name,
-          'failed',
-          name === 'SLOW-1' ? run?.costs.length : 1,
-        ])
-      }
-      await system.deserted()
-    },
-  )
+  story('because it exceeds minutes, turns or cost: it is ended, and the error names the limit', async () => {
+    const system = await startSystem({ sandbox: { maxRunMinutes: 0.05 } })
+    const change = (patch: object) => system.host.ask('/api/settings', { method: 'PUT', body: { patch } })
+    system.ticket('SLOW-1', ['say I begin.', 'hang deaf'])
+    expect((await system.ends('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
+    await change({ sandbox: { maxRunMinutes: null }, agent: { maxTurns: 2 } })
+    system.ticket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
+    expect((await system.ends('TURNS-1')).error).toMatch(/turns/)
+    await change({ agent: { maxTurns: null, maxCostUsd: 0.0001 } })
+    system.ticket('COST-1', ['run true', 'run true', 'run true', 'run true'])
+    expect((await system.ends('COST-1')).error).toMatch(/maxCostUsd|budget/i)
+    for (const name of ['SLOW-1', 'TURNS-1', 'COST-1']) {
+      const run = await system.run(name)
+      expect([name, run?.status, run?.costs.length]).toEqual([
+        name,
+        'failed',
+        name === 'SLOW-1' ? run?.costs.length : 1,
+      ])
+    }
+    await system.deserted()
+  })
 
   const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
   long('because it prints nothing any more and counts as stalled', async () => {
@@ -191,8 +184,8 @@ describe('an agent that does not come to an end', () => {
   })
 })
 
-describe('what stays of a run', () => {
-  story('its sandbox, until it is discarded; one that is at work is not', async () => {
+describe('after a run', () => {
+  story('its sandbox stays until it is discarded; a busy sandbox cannot be discarded', async () => {
     const system = await startSystem()
     system.ticket('KEEP-1', ['write kept.txt', '  kept', 'commit Keep'])
     const run = await system.ends('KEEP-1')
@@ -212,7 +205,7 @@ describe('what stays of a run', () => {
     expect((await system.ends('BUSY-1')).status).toBe('completed')
   })
 
-  story('its sandbox is taken back at the next start once its time is over', async () => {
+  story('its sandbox is reclaimed at the next start after its retention time', async () => {
     const system = await Yard.open({ sandbox: { retentionHours: 1 / 3_600 } })
     const worker = await system.enrol()
     system.ticket('BRIEF-1', ['say Done.'])
@@ -226,7 +219,7 @@ describe('what stays of a run', () => {
     await until('its sandbox is gone', () => !existsSync(folder))
   })
 
-  story('a branch of its own, also when tickets are called nearly the same', async () => {
+  story('its branch is unique, even for tickets with similar names', async () => {
     const system = await startSystem()
     const names = ['ENG-7', 'eng-7', 'Eng 7', 'ENG_7']
     for (const name of names) system.ticket(name, ['write a.txt', `  ${name}`, 'commit A'])

@@ -1,7 +1,7 @@
 /**
- * What is secret stays where it belongs while the neighbours fail: tracker, code host, agents' vendors, the helper and
- * the programs of this machine say back whatever they were asked, in every way that there is, and everything that the
- * service answers, pushes, logs, keeps and starts is looked through.
+ * Secrets stay where they belong while providers misbehave: tracker, code host, agent vendors, OAuth helper and local
+ * programs echo whatever they receive, in every possible way. The test searches all responses, broadcasts, logs, files
+ * and processes of the service.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -37,10 +37,10 @@ import { run as command, type Served, sandboxFolder, serve } from '../support/se
 import { socketClient } from '../support/socket-client.ts'
 
 const TEST_MS_MAX = 600_000
-/** Each field that takes a secret is filled; a key that is given later takes the place of a login. */
+/** Every secret field is set; a key that is set later replaces a login. */
 const KEPT_MIN = 6
 const WAIT_MS = 60_000
-/** Two polls of the tracker. */
+/** The duration of two polls of the tracker. */
 const POLL_WAIT_MS = 2_000
 const FAR_MS = 3_600_000
 const TICKET = [
@@ -59,7 +59,7 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end()
 })
 
-// ---- the town ------------------------------------------------------------------------------------------------------
+// ---- the fakes -----------------------------------------------------------------------------------------------------
 
 interface Neighbours {
   readonly plants: Plants
@@ -96,7 +96,7 @@ async function neighbours(): Promise<Neighbours> {
   return { plants, linear, github, tracker, codehost, vendors, sink }
 }
 
-/** Of agents: takes no key at all. */
+/** The agent that accepts no key. */
 async function startVendor(): Promise<string> {
   const server = createServer((request, response) => {
     request.resume()
@@ -110,7 +110,7 @@ async function startVendor(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Everything in one host, with a secret in each field that takes one. */
+/** One host with every feature, and a secret in each secret field. */
 function configOf(town: Neighbours, more: { connect?: object; tracker?: object } = {}): object {
   const { plants, linear, github } = town
   const pair = linear.grant({ isPkce: false })
@@ -163,7 +163,7 @@ function loginOf(plants: Plants, name: string): string {
   return JSON.stringify({ tokens: { access_token: access, refresh_token: refresh }, refresh_token: refresh })
 }
 
-/** One host, all it is asked, and all that it does. */
+/** One host with all its requests and effects. */
 class Witness {
   readonly town: Neighbours
   readonly folder = tempFolder()
@@ -188,7 +188,7 @@ class Witness {
       SWITCHYARD_AGENT_A_URL: town.vendors.url,
       SWITCHYARD_AGENT_B_URL: town.vendors.url,
       SWITCHYARD_AGENT_C_URL: town.vendors.url,
-      // Gateways that a person uses himself get nothing of what is configured here.
+      // A person's own gateways must not receive the configured secrets.
       ANTHROPIC_BASE_URL: town.sink.url,
       OPENAI_BASE_URL: town.sink.url,
       GOOGLE_GEMINI_BASE_URL: town.sink.url,
@@ -196,12 +196,12 @@ class Witness {
     }
   }
 
-  /** Programs of this folder come before all others. */
+  /** Programs in this folder come first on PATH. */
   onPath(folder: string): void {
     this.#env.PATH = `${folder}:${process.env.PATH}`
   }
 
-  /** A link leads to where it is. */
+  /** Resolves a link to its target. */
   keepConfigAt(name: string): void {
     const kept = join(this.folder, name)
     renameSync(this.#config, kept)
@@ -230,12 +230,12 @@ class Witness {
     return this.#watch
   }
 
-  /** As `curl -i` shows it. */
+  /** The response in the format of `curl -i`. */
   async ask(
     method: string,
     path: string,
     body?: object,
-    /** It tells a person what he needs, and nobody else. */
+    /** This route returns a secret to a person on purpose. */
     isPersonal = false,
   ): Promise<{ status: number; body: unknown }> {
     const { url, token } = await this.host.launched()
@@ -265,7 +265,7 @@ class Witness {
     return found as Run // or the wait would have failed
   }
 
-  /** All routes that only look, of whatever is there. */
+  /** Calls every GET route, for every existing object. */
   async lookAtEverything(): Promise<void> {
     const runs = await this.runs()
     const ofRun = (id: string) => ['', '/events', '/placement', '/pr'].map((rest) => `/api/runs/${id}${rest}`)
@@ -283,12 +283,12 @@ class Witness {
     await Promise.all(all.map((path) => this.ask('GET', path)))
   }
 
-  /** Where secrets were found that have no business there. */
+  /** The places where a secret was found that must not be there. */
   async close(): Promise<string[]> {
     const sightings = this.watch.stop()
     const kept = readFileSync(this.#config, 'latin1')
     const instant = /"tokenExpiresAt": *"([^"]+)"/.exec(kept)?.[1]
-    // One that is near could be the instant of anything else.
+    // A nearby timestamp could belong to anything else.
     if (instant !== undefined && Date.parse(instant) > Date.now() + FAR_MS)
       this.town.plants.plant('end of the last token', instant)
     this.host.process.kill('SIGTERM')
@@ -304,7 +304,7 @@ class Witness {
       ...filesBelow(this.folder).filter(
         ([path]) => path !== this.#config && !path.endsWith('/.codex/auth.json'),
       ),
-      // What an agent keeps for itself is as much its own as its key is.
+      // An agent's own files may contain its own key.
       ...filesBelow(sandboxFolder()).filter(([path]) => !/\/sandboxes\/[^/]+\/home\//.test(path)),
       ...this.town.sink.seen.map((text): [string, string] => ['somebody else', text]),
     ]
@@ -315,17 +315,17 @@ class Witness {
       .filter((sighting) => !isMeant(sighting))
       .map(({ name, where }) => `${name} in ${where}`)
     expect(statSync(this.#config).mode & 0o777).toBe(0o600)
-    // Here they are, or nothing would be found because nothing was there.
+    // Positive control: the search must find the secrets where they have to be.
     expect(this.town.plants.in(kept).length).toBeGreaterThanOrEqual(KEPT_MIN)
     return [...new Set([...found, ...inProcesses])]
   }
 }
 
-/** An agent has its own key in its sandbox; and what a process was started with stays where its starter put it. */
+/** Allowed: an agent's own key in its sandbox, and a process's own start parameters. */
 function isMeant({ name, where, inSandbox }: Sighting): boolean {
   if (!where.startsWith('environment of ')) return false
   if (name === 'agentA key') return inSandbox
-  // What is being started has no arguments yet; and the stub of wrangler asks `env` to print what it has.
+  // A starting process has no arguments yet, and the wrangler stub runs `env` on purpose.
   if (name === 'own token of the bucket' && /wrangler|^environment of (env *)?$/.test(where)) return true
   return /^(own|helper's)/.test(name) && /switchyard\.js (serve|oauth-helper)/.test(where)
 }
@@ -333,7 +333,7 @@ function isMeant({ name, where, inSandbox }: Sighting): boolean {
 const lines = (what: string, text: string): [string, string][] =>
   text.split('\n').map((line): [string, string] => [what, line])
 
-/** Enough of it to see how it came there. */
+/** An excerpt around the secret that shows its origin. */
 function around(plants: Plants, text: string): string {
   const line = text.split('\n').find((one) => plants.in(one).length > 0) ?? ''
   return line.slice(0, 400)
@@ -347,8 +347,8 @@ function ticket({ linear }: Neighbours, title: string, steps: readonly string[] 
 // ---- tricks --------------------------------------------------------------------------------------------------------
 
 /**
- * Some of them each time, others the next: `SECRET_TRICKS=all` plays every one, `SEED=` those of an earlier time. The
- * first comes always.
+ * Each run draws a random selection; `SECRET_TRICKS=all` uses every trick, `SEED=` repeats a selection. The first trick
+ * is always included.
  */
 const TRICKS_PLAYED = process.env.SECRET_TRICKS === 'all' ? Number.POSITIVE_INFINITY : 5
 const SEED = drawnSeed()
@@ -386,7 +386,7 @@ const allTricks = ({ sink }: Neighbours): readonly Trick[] => [
   { kind: 'slow', ms: 200 },
 ]
 
-/** Of those that are alike to it, one; it has no links, and nobody waits for it that others would not. */
+/** One trick of each group of similar ones. */
 const isForHelpers = (trick: Trick): boolean =>
   trick.kind === 'oauth' ||
   (trick.kind === 'redirect' && trick.status === 307) ||
@@ -409,7 +409,7 @@ async function played(
   }
 }
 
-/** All that looks at the neighbours or writes to them, and polls; answers how often each was tricked. */
+/** Triggers every call to the providers; returns how often each was tricked. */
 function everythingDuring(witness: Witness, trick: Trick): Promise<number[]> {
   const { tracker, codehost } = witness.town
   const looks = async (): Promise<void> => {
@@ -427,7 +427,7 @@ function everythingDuring(witness: Witness, trick: Trick): Promise<number[]> {
   return Promise.all([played(codehost, trick, /./, looks), played(tracker, trick, /./, polls)])
 }
 
-/** Logged in, and every upload ends with all that the program has. */
+/** A logged-in program whose uploads fail with all that it knows. */
 function bucketThatFails(folder: string): string {
   const bin = join(folder, 'bucket')
   mkdirSync(bin)
@@ -445,7 +445,7 @@ function bucketThatFails(folder: string): string {
 
 describe('with everything planted', () => {
   test(
-    'a run, its pull request, and every route while the neighbours say everything back',
+    'a run, its pull request, and every route while providers echo everything',
     async () => {
       const town = await neighbours()
       const token = town.plants.plant('own token of the bucket', `cloudflare-${hex()}`)
@@ -462,7 +462,7 @@ describe('with everything planted', () => {
         const met = await everythingDuring(witness, trick)
         expect([trick, met.every((times) => times > 0)]).toEqual([trick, true])
       }
-      // After these nobody is asked any more for a while.
+      // After these failures the host pauses its requests for a while.
       for (const status of [401, 429]) await everythingDuring(witness, { kind: 'complaint', status })
       expect(JSON.stringify(witness.answers)).toContain('the rate limit of GitHub is reached')
       expect(await witness.close()).toEqual([])
@@ -471,7 +471,7 @@ describe('with everything planted', () => {
   )
 
   test(
-    'runs whose clone, push or pull request meets a code host that says everything back',
+    'runs whose clone, push or pull request meets a code host that echoes everything',
     async () => {
       const town = await neighbours()
       const witness = await new Witness(town, configOf(town)).open()
@@ -480,7 +480,7 @@ describe('with everything planted', () => {
       const cases: readonly (readonly [string, RegExp, Trick])[] = [
         ['clone refused', /upload-pack/, { kind: 'complaint', status: 403 }],
         ['clone redirected', /upload-pack/, { ...away, status: 302 }],
-        // Of an outage everybody would wait for the end.
+        // An outage is left out, because every call would wait for its end.
         ['clone broken', /upload-pack/, { kind: 'page', status: 400 }],
         ['push refused', /receive-pack/, { kind: 'complaint', status: 403 }],
         ['push redirected', /receive-pack/, away],
@@ -508,7 +508,7 @@ describe('with everything planted', () => {
 
 const CALLBACK = '/api/connect/tracker/callback'
 
-/** Keys that nobody gave out. */
+/** Invalid keys. */
 function badKeys(plants: Plants): Record<string, string> {
   return {
     trackerApiKey: plants.plant('bad tracker key', `lin_api_${hex()}${TWIST}`),
@@ -518,7 +518,7 @@ function badKeys(plants: Plants): Record<string, string> {
   }
 }
 
-/** To the consent page, through the helper where there is one, and back as the person decides. */
+/** Visits the consent page, through the helper if there is one, and returns with the person's decision. */
 async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'approve'): Promise<URL> {
   const { linear, plants } = witness.town
   const begun = (await witness.ask('POST', '/api/connect/tracker', undefined, true)).body as { url: string }
@@ -533,7 +533,7 @@ async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'app
   return back
 }
 
-/** Programs that print all they have. Codex is logged in, with a key. */
+/** Programs that print all they know. Codex is logged in with a key. */
 function stubs(folder: string, home: string, plants: Plants): string {
   const bin = join(folder, 'stubs')
   mkdirSync(bin, { recursive: true })
@@ -554,7 +554,7 @@ async function onAPort(town: Neighbours, config: object): Promise<object> {
   return { ...config, server: { port } }
 }
 
-/** What is given to be kept, and comes back refused. */
+/** Secrets that the host is asked to store, and that the provider refuses. */
 async function everyWayToConnect(witness: Witness): Promise<void> {
   const { plants } = witness.town
   for (const provider of ['agentA', 'agentB', 'agentC', 'storage'])
@@ -572,7 +572,7 @@ async function everyWayToConnect(witness: Witness): Promise<void> {
   await witness.ask('GET', '/api/config')
 }
 
-/** A code is begun while all is well, and asked about while it is not. */
+/** Starts a device code while providers work, and polls it while they fail. */
 async function deviceCode(witness: Witness): Promise<void> {
   const before = witness.town.codehost.asked.length
   await witness.ask('POST', '/api/connect/codehost')
@@ -588,7 +588,7 @@ async function askedAbout(witness: Witness, mirror: Mirror): Promise<void> {
   await until('the code host is asked about a code', isAsked, WAIT_MS, 100)
 }
 
-/** What only the service and its neighbours know of a flow: they saw it. */
+/** Secrets of a flow that only the service and the providers know. */
 function plantWhatWasSent({ plants, codehost, tracker }: Neighbours): void {
   for (const { body } of [...codehost.asked, ...tracker.asked]) {
     const form = new URLSearchParams(body)
@@ -616,7 +616,7 @@ async function tricked(
 
 describe('every way to connect', () => {
   test(
-    'fails in every way, over neighbours and programs that say everything back',
+    'fails in every way with providers and programs that echo everything',
     async () => {
       const town = await neighbours()
       const { plants, tracker, codehost, vendors } = town
@@ -644,7 +644,7 @@ describe('every way to connect', () => {
   )
 
   test(
-    'goes through the helper, which says nothing of what it was told, nor of its own secrets',
+    'goes through the helper, which reveals neither received nor own secrets',
     async () => {
       const town = await neighbours()
       const { plants, linear, tracker, codehost, github } = town
@@ -692,13 +692,13 @@ describe('every way to connect', () => {
   )
 
   test(
-    'may succeed, and the file cannot be written: nothing of what was to be kept is said',
+    'succeeds but cannot be stored: the error does not contain the secret',
     async () => {
       const town = await neighbours()
       const { plants, linear, github } = town
       const config = await onAPort(town, configOf(town))
       const witness = new Witness(town, config)
-      // A draft of so long a name cannot be made beside it.
+      // The name is so long that no temporary file can be created beside it.
       witness.keepConfigAt('c'.repeat(LONGEST_NAME))
       await witness.open()
       const token = `ghp_${hex()}`
@@ -729,7 +729,7 @@ describe('every way to connect', () => {
 const LONGEST_NAME = 255
 const ACCESS_MS = 4_000
 
-/** So that the token is refreshed at once, and again and again. */
+/** The token's lifetime makes the host refresh it all the time. */
 function hurried(town: Neighbours): object {
   town.linear.accounts.accessMs = ACCESS_MS
   return { tokenExpiresAt: new Date(Date.now() + ACCESS_MS).toISOString() }

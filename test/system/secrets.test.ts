@@ -1,6 +1,6 @@
 /**
- * What is secret stays where it belongs: a run is executed with everything planted that must not show, and then every
- * file, answer, push and line of the log is looked through.
+ * Secrets stay where they belong: a run executes with planted secrets, then the test searches every file, response, push
+ * and log line for them.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const CODEHOST_TOKEN = 'planted-codehost-token-91ab22'
 let worker: ScriptedWorker | undefined
 afterEach(() => worker?.stop())
 
-test('no credential, token or key is in a file, the log, an answer, a push, the environment or the arguments', async () => {
+test('no credential, token or key is in a file, the log, a response, a push, the environment or the arguments', async () => {
   const [dataDir, tickets] = [tempFolder(), tempFolder()]
   const config = {
     server: { port: 0 },
@@ -55,7 +55,7 @@ test('no credential, token or key is in a file, the log, an answer, a push, the 
   const credential = worker.credential?.secret
   if (credential === undefined) throw new Error('the worker has no credential')
 
-  // The one place where they have to be: or this would find nothing because nothing was there.
+  // Positive control: the search must find the secrets in the place where they have to be.
   expect(dispatched[0]).toContain(AGENT_KEY)
   expect(dispatched[0]).toContain(CODEHOST_TOKEN)
 

@@ -1,6 +1,4 @@
-/**
- * `switchyard serve` as a person meets it: real processes, real files, real signals.
- */
+/** `switchyard serve` as a person uses it: real processes, real files, real signals. */
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -15,7 +13,7 @@ function folder(config?: string): string {
   return dataDir
 }
 
-/** Five seconds where nothing else is done. */
+/** Takes five seconds on an idle machine. */
 const STOP_MS_MAX = 15_000
 
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
@@ -27,7 +25,7 @@ function filesBelow(path: string): string[] {
 }
 
 describe('start and stop', () => {
-  test('launch.json tells any program of this user where the host is, and is gone after a clean stop', async () => {
+  test('launch.json tells programs of this user the host’s address, and is deleted at a clean stop', async () => {
     const host = serve(folder(anyPort()))
     const launch = await host.launched()
     expect(launch).toMatchObject({
@@ -59,7 +57,7 @@ describe('start and stop', () => {
       host.process.kill(signal)
       expect(await host.exit).toBe(0)
       expect(performance.now() - began).toBeLessThan(STOP_MS_MAX)
-      // Answered, told that it is stopping, or cut off: never anything else.
+      // Each request is answered, refused because of the stop, or disconnected.
       for (const status of await Promise.all(asked)) expect([0, 200, 503]).toContain(status)
     },
   )
@@ -70,13 +68,13 @@ describe('start and stop', () => {
       await pause(afterMs)
       host.process.kill('SIGTERM')
       const exit = await host.exit
-      // Before the first line of ours ran, the system ends the process; nothing is there yet to be left behind.
+      // Before our code installs handlers, the signal ends the process, which has created nothing yet.
       expect([0, 'SIGTERM']).toContain(exit)
       expect(readLaunch(host.dataDir)).toBeUndefined()
     }
   })
 
-  test('the same signal twice in a moment is not impatience', async () => {
+  test('the same signal twice within a moment counts once', async () => {
     const host = serve(folder(anyPort()))
     await host.launched()
     host.process.kill('SIGINT')
@@ -85,7 +83,7 @@ describe('start and stop', () => {
     expect(readLaunch(host.dataDir)).toBeUndefined()
   })
 
-  test('it goes on when nobody reads its log any more', async () => {
+  test('it continues when its log pipe is closed', async () => {
     const host = serve(folder(anyPort()), ['--log-level', 'debug'])
     await host.launched()
     host.process.stderr?.destroy()
@@ -101,14 +99,14 @@ describe('start and stop', () => {
     expect((await host.ask('/api/config')).status).toBe(200)
   })
 
-  test('everything it keeps is for its owner alone', async () => {
+  test('all its files are readable by their owner only', async () => {
     const host = serve(folder(anyPort()))
     await host.ask('/api/settings', { method: 'PUT', body: { patch: { sandbox: { concurrency: 3 } } } })
     expect(mode(host.dataDir)).toBe('700')
     for (const file of filesBelow(host.dataDir)) expect(`${file} ${mode(file)}`).toBe(`${file} 600`)
   })
 
-  test('a wide-open folder and configuration are tightened', async () => {
+  test('too open modes of the folder and the configuration are corrected', async () => {
     const dataDir = folder(anyPort())
     chmodSync(dataDir, 0o755)
     chmodSync(join(dataDir, 'config.json'), 0o644)
@@ -118,7 +116,7 @@ describe('start and stop', () => {
     expect(mode(join(dataDir, 'config.json'))).toBe('600')
   })
 
-  test('health says what the sandbox really is, without a token', async () => {
+  test('health reports the real sandbox state, without a token', async () => {
     const host = serve(folder(anyPort()))
     const { url } = await host.launched()
     const health = await (await fetch(`${url}/api/health`)).json()
@@ -131,7 +129,7 @@ describe('start and stop', () => {
     expect((health as { hostMemMib: number }).hostMemMib).toBeGreaterThan(100)
   })
 
-  test('the fleet listener is there exactly when fleet.host is set', async () => {
+  test('the fleet listener exists exactly if fleet.host is set', async () => {
     const host = serve(folder(anyPort({ fleet: { host: '127.0.0.1', port: 0 } })))
     const { fleetUrl } = await host.launched()
     expect(fleetUrl).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/)
@@ -141,7 +139,7 @@ describe('start and stop', () => {
 })
 
 describe('exit codes', () => {
-  test('75: a second host on the same data directory, which the first does not notice', async () => {
+  test('75: a second host on the same data directory; the first is not affected', async () => {
     const first = serve(folder(anyPort()))
     await first.launched()
     const second = serve(first.dataDir)
@@ -151,7 +149,7 @@ describe('exit codes', () => {
     expect(readLaunch(first.dataDir)?.pid).toBe(first.process.pid)
   })
 
-  test('a lock that a killed host left behind stops nobody', async () => {
+  test('a lock of a killed host does not prevent a start', async () => {
     const first = serve(folder(anyPort()))
     await first.launched()
     first.process.kill('SIGKILL')
@@ -195,7 +193,7 @@ describe('exit codes', () => {
     taken.close()
   })
 
-  test('2: wrong use, with the word that is wrong', async () => {
+  test('2: wrong use, naming the wrong argument', async () => {
     const wrong = run(['serve', '--bogus'])
     expect(await wrong.exit).toBe(2)
     expect(wrong.err()).toContain('--bogus')
@@ -209,7 +207,7 @@ describe('exit codes', () => {
   })
 })
 
-describe('where things are', () => {
+describe('the data directory', () => {
   test.each([
     ['SWITCHYARD_DATA_DIR', (home: string) => ({ SWITCHYARD_DATA_DIR: join(home, 'mine') }), 'mine'],
     ['XDG_DATA_HOME', (home: string) => ({ XDG_DATA_HOME: join(home, 'xdg') }), 'xdg/switchyard'],
@@ -218,7 +216,7 @@ describe('where things are', () => {
     const home = tempFolder()
     const dataDir = join(home, expected)
     const host = run(['serve'], dataDir, { HOME: home, ...env(home), SWITCHYARD_TOKEN: '' })
-    // The default port may be taken by something else on this machine: then it says so, and has still made the folder.
+    // If another process uses the default port, the host says so, and has still created the folder.
     await Promise.race([host.launched().catch(() => {}), host.exit])
     expect(existsSync(join(dataDir, 'state'))).toBe(true)
   })
@@ -232,13 +230,13 @@ describe('the launch token', () => {
     expect((await host.ask('/api/config')).status).toBe(200)
   })
 
-  test('too short a one is not taken, and the log says why', async () => {
+  test('is refused if too short, and the log says why', async () => {
     const host = serve(folder(anyPort()), [], { SWITCHYARD_TOKEN: 'short' })
     expect((await host.launched()).token).not.toBe('short')
     await until('a word on it', () => host.err().includes('SWITCHYARD_TOKEN'))
   })
 
-  test('is another at each start', async () => {
+  test('differs at each start', async () => {
     const dataDir = folder(anyPort())
     const tokens = new Set<string>()
     for (let start = 0; start < 2; start++) {
@@ -252,7 +250,7 @@ describe('the launch token', () => {
 })
 
 describe('the log', () => {
-  test('is JSON lines when nobody sits at a terminal', async () => {
+  test('is JSON lines without a terminal', async () => {
     const host = serve(folder(anyPort()))
     await host.launched()
     await until('a line', () => host.err().includes('\n'))
@@ -261,7 +259,7 @@ describe('the log', () => {
     for (const line of host.err().trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg')
   })
 
-  test('is for people with --log-format human', async () => {
+  test('is readable text with --log-format human', async () => {
     const host = serve(folder(anyPort()), ['--log-format', 'human'])
     await host.launched()
     await until('a line', () => host.err().includes('is serving'))
@@ -269,7 +267,7 @@ describe('the log', () => {
     expect(host.err()).not.toMatch(/^\{/)
   })
 
-  test('says as much as --log-level asks for', async () => {
+  test('follows --log-level', async () => {
     const host = serve(folder(anyPort()), ['--log-level', 'error'])
     await host.launched()
     host.process.kill('SIGTERM')
@@ -277,7 +275,7 @@ describe('the log', () => {
     expect(host.err()).toBe('')
   })
 
-  test('holds no secret, whatever happens', async () => {
+  test('contains no secret', async () => {
     const planted = [
       'lin_api_plantedplantedplanted',
       'ghp_plantedplantedplantedplanted',
@@ -308,7 +306,7 @@ describe('the log', () => {
 })
 
 describe('a running host', () => {
-  test('takes a hand edit of config.json without a restart, and shows it', async () => {
+  test('applies a manual edit of config.json without a restart, and shows it', async () => {
     const host = serve(folder(anyPort()))
     await host.launched()
     writeFileSync(join(host.dataDir, 'config.json'), anyPort({ sandbox: { concurrency: 9 } }))

@@ -1,6 +1,4 @@
-/**
- * The settings rules, one by one, through a real socket of a real host.
- */
+/** The settings rules, one by one, through a real socket of a real host. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -26,7 +24,7 @@ const SECRETS = {
   connect: { trackerClientSecret: 'planted-client-secret' },
 }
 
-/** Nobody listens there, and nobody outside is asked with what is planted. */
+/** No process listens there, so the planted secrets are never sent to a real provider. */
 const NOBODY = 'http://127.0.0.1:9'
 const CONFIGURED = {
   ...SECRETS,
@@ -116,7 +114,7 @@ describe('rule 2: the merged result is validated before anything is written', ()
     await refused(served, change, reason)
   })
 
-  test('one wrong field in a patch keeps the right ones from being written too', async () => {
+  test('one wrong field in a patch prevents the others from being written', async () => {
     const served = host()
     await served.launched()
     await refused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
@@ -144,7 +142,7 @@ describe('rule 2: the merged result is validated before anything is written', ()
 })
 
 describe('rule 3: the file is replaced atomically', () => {
-  test('a new file each time, owner-only, with no leftovers beside it', async () => {
+  test('a new file each time, readable by its owner only, without leftovers', async () => {
     const served = host()
     await served.launched()
     const path = join(served.dataDir, 'config.json')
@@ -192,7 +190,7 @@ describe('rule 4: credentials', () => {
   })
 
   test.each(['tracker', 'codehost', 'agent'])(
-    'deleting the whole section %s is refused: it holds credentials',
+    'deleting the section %s is refused, because it contains credentials',
     async (section) => {
       const served = host(CONFIGURED)
       await served.launched()
@@ -200,7 +198,7 @@ describe('rule 4: credentials', () => {
     },
   )
 
-  test('a patch beside them leaves them alone', async () => {
+  test('a patch of other fields keeps the credentials', async () => {
     const served = host(CONFIGURED)
     await served.launched()
     expect((await patch(served, { tracker: { pollSeconds: 60 } })).status).toBe(200)
@@ -239,7 +237,7 @@ describe('rule 5: live or restart', () => {
     expect(await patch(served, change)).toMatchObject({ status: 200, body: { applied } })
   })
 
-  test('a live one takes effect at once: an origin that was refused is let in', async () => {
+  test('a live setting takes effect at once: a refused origin is accepted', async () => {
     const served = host()
     const { url } = await served.launched()
     const knock = async () =>
@@ -251,7 +249,7 @@ describe('rule 5: live or restart', () => {
 })
 
 describe('rule 6: hand edits', () => {
-  test('are applied without a restart and broadcast; a bad one is ignored and the next good one taken', async () => {
+  test('are applied without a restart and broadcast; an invalid one is ignored, the next valid one applied', async () => {
     const served = host(CONFIGURED)
     const { url, token } = await served.launched()
     const frames: { type: string; config?: { sandbox: { concurrency: number } } }[] = []

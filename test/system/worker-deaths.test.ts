@@ -1,24 +1,23 @@
 /**
- * What becomes of runs when their worker dies, is cut off or is asked to stop: real hosts, workers, sandboxes and git.
- *
- * Three runs are caught in the act, one in each phase, and a fourth when it is done and its host does not know yet.
- *
- * | what happens                                     | preparing, running, finalizing            | done, not told |
+ * Runs whose worker dies, is disconnected or is asked to stop: real hosts, workers, sandboxes and git. Three runs are
+ * blocked, one in each phase; a fourth is finished but its host does not know yet. A ticket always gets at most one pull
+ * request with each commit once; events have no gap; no process and no secret is left. `LONG_CUTS=1` disconnects for the
+ * default lease time; `WORKER_KILLS=200` kills more often, `SEED=…` repeats a failure.
+ */
+
+/*
+ * | what happens                                     | preparing, running, finalizing            | done, unknown  |
  * | ------------------------------------------------ | ----------------------------------------- | -------------- |
  * | kill −9 of the worker, which is started again    | failed, interrupted: …                    | completed      |
  * | kill −9 of host and worker, both started again   | failed, interrupted: …                    | completed      |
  * | kill −9 of the worker that the host runs itself  | failed, interrupted: …                    |                |
  * | kill −9 of the host alone                        | completed                                 | completed      |
- * | the line cut for a moment                        | completed                                 | completed      |
- * | the line silent for longer than the grace        | completed by another worker, once         |                |
+ * | the connection broken for a moment               | completed                                 | completed      |
+ * | the connection silent for longer than the grace  | completed by another worker, once         |                |
  * | SIGTERM                                          | completed, then the worker ends           |                |
  * | SIGTERM, and again                               | failed, interrupted: the worker was stopped |              |
  * | SIGTERM, and the drain takes too long            | queued again, completed when it is back   |                |
  * | cancel                                           | cancelled                                 |                |
- *
- * However it ends: a ticket has at most one pull request, with each commit once; events are without a gap; no process
- * and no secret is left behind. `LONG_CUTS=1` cuts the line for as long as it is by default until a lease is lost;
- * `WORKER_KILLS=200` kills more often, `SEED=…` repeats what failed.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -44,7 +43,7 @@ const REPO_OF: Readonly<Record<Phase, RepoName>> = {
 const nameOf = (phase: Phase): string => `${phase.toUpperCase()}-1`
 const EXECUTED = ['run cat /proc/sys/kernel/random/uuid >> executions.txt', 'commit Leave a mark']
 
-/** A run in each of these phases, and kept there. */
+/** Starts a run per phase and blocks each in its phase. */
 async function caught(system: Yard, phases: readonly Phase[] = PHASES): Promise<Run[]> {
   for (const phase of phases) {
     const work = phase === 'running' ? [...EXECUTED, `run ${GATE}`] : EXECUTED
@@ -59,7 +58,7 @@ async function caughtIn(system: Yard, phase: Phase): Promise<Run> {
   return run
 }
 
-/** All of them, whatever attempt they are at. */
+/** The newest attempt of each run. */
 async function letGoOn(system: Yard, runs: readonly Run[]): Promise<Run[]> {
   system.letPushesGo()
   return Promise.all(
@@ -72,32 +71,32 @@ async function letGoOn(system: Yard, runs: readonly Run[]): Promise<Run[]> {
   )
 }
 
-/** Done on the worker's side: its sandbox is put away. */
+/** The run is finished on the worker: its sandbox is retained. */
 async function done(system: Yard, run: Run): Promise<void> {
   const record = () => JSON.parse(readFileSync(join(system.sandboxOf(run) ?? '', 'sandbox.json'), 'utf8'))
   await until(`${run.ticket.identifier} is done`, () => record().retainedUntil !== undefined, DONE_MS_MAX)
-  // Its last word goes to disk a moment later; one that dies in between is told from what was noted, which is the same.
+  // The outcome is written a moment later; a worker that dies before recovers the same from its record.
   await pause(LAST_WORD_MS)
 }
 
 const statuses = (runs: readonly Run[]): string[] =>
   runs.map(({ status, error }) => `${status}${error === undefined ? '' : `, ${error}`}`)
 
-/** How often each run was executed. */
+/** The number of executions of each run. */
 async function executions(system: Yard, run: Run): Promise<number> {
   const events = await system.events(run)
   expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
   return events.filter((event) => event.type === 'status' && event.to === 'preparing').length
 }
 
-/** What has to be so at the end of each story. */
+/** Invariants at the end of each story. */
 async function settled(system: Yard, runs: readonly Run[]): Promise<void> {
   await system.deserted()
   for (const run of runs) published(system, run)
   expect(system.leaks()).toEqual([])
 }
 
-/** Completed: one pull request, one push, one commit. Anything else: nobody has seen anything. */
+/** A completed run has one pull request, one push and one commit; any other run has none. */
 function published(system: Yard, { ticket, status, result, prUrl }: Run): void {
   const repo = ticket.repo as RepoName
   const branch = `switchyard/${ticket.identifier.toLowerCase()}`
@@ -122,21 +121,21 @@ async function killed(process: Served): Promise<void> {
   await process.exit
 }
 
-/** A second signal within a second of the first is taken for the same one. */
+/** A second signal within one second counts as the first. */
 const SECOND_SIGNAL_MS = 1_100
 const KILL_PAUSE_MS_MAX = 3_000
 const LAST_WORD_MS = 300
 const MINUTE_MS = 60_000
 const DONE_MS_MAX = 60_000
 const BEGUN_AGAIN_MS_MAX = 120_000
-/** The worker's own timers, and what a busy machine takes to obey them. */
+/** The worker's timers, plus the delay of a busy machine. */
 const STOPPED_MS_MAX = LONG ? 220_000 : 60_000
 const INTERRUPTED = PHASES.map(
   (phase) => `failed, interrupted: the worker daemon ended while the run was ${phase}`,
 )
 const COMPLETED = PHASES.map(() => 'completed')
 
-/** Stopped for good while the run is on its last step, so that it can't hear of the end. */
+/** Freezes the host during the run's last step, so that it does not learn of the end. */
 async function doneUntold(system: Yard): Promise<Run> {
   system.ticket(nameOf('finalizing'), EXECUTED, { repo: REPO_OF.finalizing })
   const run = await caughtIn(system, 'finalizing')
@@ -153,7 +152,7 @@ function story(title: string, body: () => Promise<void>): void {
 const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
 
 describe('kill −9 in the middle of runs', () => {
-  story('of their worker: they are interrupted, and told so when it is back', async () => {
+  story('of their worker: they are interrupted, and reported when it is back', async () => {
     const system = await Yard.open()
     const worker = await system.enrol()
     const runs = await caught(system)
@@ -174,7 +173,7 @@ describe('kill −9 in the middle of runs', () => {
     await end(system, runs, INTERRUPTED)
   })
 
-  story('of the worker that the host runs itself: the host starts it again, and it tells', async () => {
+  story('of the local worker: the host starts it again, and it reports them', async () => {
     const system = await Yard.open({ local: true })
     await system.online(1)
     const runs = await caught(system)
@@ -184,7 +183,7 @@ describe('kill −9 in the middle of runs', () => {
     await end(system, runs, INTERRUPTED)
   })
 
-  story('of the host alone: nobody else notices, and they are completed', async () => {
+  story('of the host alone: its workers continue, and the runs are completed', async () => {
     const system = await Yard.open()
     await system.enrol()
     const runs = await caught(system)
@@ -210,7 +209,7 @@ describe('kill −9 at any moment', () => {
       const names = Array.from({ length: KILLS * 2 }, (_, n) => `ANY-${n + 1}`)
       for (const name of names) system.ticket(name, EXECUTED)
       for (let n = 0; n < KILLS; n++) {
-        // From its first steps to a few runs later.
+        // A random time between its first steps and a few runs later.
         await pause(random.below(KILL_PAUSE_MS_MAX))
         const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
         if (victims.includes('worker')) await killed(worker)
@@ -243,8 +242,8 @@ describe('kill −9 at any moment', () => {
   )
 })
 
-describe('kill −9 when a run is done and the host does not know', () => {
-  story('of its worker: it is completed when that is back', async () => {
+describe('kill −9 after a run, before the host knows', () => {
+  story('of its worker: the run is completed when it is back', async () => {
     const system = await Yard.open()
     const worker = await system.enrol()
     const run = await doneUntold(system)
@@ -254,7 +253,7 @@ describe('kill −9 when a run is done and the host does not know', () => {
     await end(system, [run], ['completed'])
   })
 
-  story('of host and worker: it is completed when both are back', async () => {
+  story('of host and worker: the run is completed when both are back', async () => {
     const system = await Yard.open()
     const worker = await system.enrol()
     const run = await doneUntold(system)
@@ -265,8 +264,8 @@ describe('kill −9 when a run is done and the host does not know', () => {
   })
 })
 
-describe('a line that is cut', () => {
-  story('for a moment: its runs go on, and nothing is lost', async () => {
+describe('a broken connection', () => {
+  story('for a moment: runs continue, and nothing is lost', async () => {
     const system = await Yard.open()
     const relay = await Relay.to(system.fleetPort)
     await system.enrol([], relay.url)
@@ -280,7 +279,7 @@ describe('a line that is cut', () => {
     await end(system, runs, COMPLETED)
   })
 
-  long('for a minute, without a word to either side: the same', async () => {
+  long('for a minute, unnoticed by both sides: the same', async () => {
     const system = await Yard.open()
     const relay = await Relay.to(system.fleetPort)
     await system.enrol([], relay.url)
@@ -293,47 +292,50 @@ describe('a line that is cut', () => {
     await end(system, runs, COMPLETED)
   })
 
-  story('for longer than the grace: another worker does its run, and it stops by itself', async () => {
-    const system = await Yard.open({
-      fleet: LONG ? {} : { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 10 },
-    })
-    const relay = await Relay.to(system.fleetPort)
-    const lonely = await system.enrol([], relay.url)
-    const [run] = (await caught(system, ['running'])) as [Run]
-    const place = system.sandboxOf(run) ?? ''
-    const itsSandboxes = dirname(dirname(place))
-    relay.freeze()
-    await system.enrol()
-    // The other one begins soon after: what may still go on here then is looked at in that moment.
-    let isLeftInTime: boolean | undefined
-    const isBegunAgain = async () => {
-      const again = (await executions(system, run)) === 2
-      if (again) isLeftInTime ??= system.isDeserted(itsSandboxes)
-      return again
-    }
-    await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
-    expect(isLeftInTime).toBe(true)
-    await until('it says why', () => lonely.err().includes('its time ran out'))
-    await until('its disk is taken back', () => !existsSync(place))
-    await system.runIs(
-      nameOf('running'),
-      'begun again',
-      ({ status }) => status === 'running',
-      BEGUN_AGAIN_MS_MAX,
-    )
-    relay.mend()
-    await end(system, [run], ['completed'], 2)
-  })
+  story(
+    'for longer than the grace: another worker executes the run, and the first stops by itself',
+    async () => {
+      const system = await Yard.open({
+        fleet: LONG ? {} : { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 10 },
+      })
+      const relay = await Relay.to(system.fleetPort)
+      const lonely = await system.enrol([], relay.url)
+      const [run] = (await caught(system, ['running'])) as [Run]
+      const place = system.sandboxOf(run) ?? ''
+      const itsSandboxes = dirname(dirname(place))
+      relay.freeze()
+      await system.enrol()
+      // The other worker starts soon after, so check the first worker's processes right now.
+      let isLeftInTime: boolean | undefined
+      const isBegunAgain = async () => {
+        const again = (await executions(system, run)) === 2
+        if (again) isLeftInTime ??= system.isDeserted(itsSandboxes)
+        return again
+      }
+      await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
+      expect(isLeftInTime).toBe(true)
+      await until('it says why', () => lonely.err().includes('its time ran out'))
+      await until('its disk is taken back', () => !existsSync(place))
+      await system.runIs(
+        nameOf('running'),
+        'begun again',
+        ({ status }) => status === 'running',
+        BEGUN_AGAIN_MS_MAX,
+      )
+      relay.mend()
+      await end(system, [run], ['completed'], 2)
+    },
+  )
 })
 
-describe('asked to stop', () => {
+describe('a worker that is asked to stop', () => {
   const started = async (args: readonly string[] = []) => {
     const system = await Yard.open()
     const worker = await system.enrol(args)
     return { system, worker, runs: await caught(system) }
   }
 
-  story('once, it finishes what it has, and takes nothing new', async () => {
+  story('once, finishes its runs and accepts no new ones', async () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
     await until('it is heard', () => worker.err().includes('SIGTERM'))
@@ -344,7 +346,7 @@ describe('asked to stop', () => {
     expect((await system.run(late.ticket.identifier))?.status).toBe('queued')
   })
 
-  story('twice, it ends at once, and what it had is interrupted', async () => {
+  story('twice, ends at once, and its runs are interrupted', async () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
     await until('the first is heard', () => worker.err().includes('SIGTERM'))
@@ -360,7 +362,7 @@ describe('asked to stop', () => {
     )
   })
 
-  story('and not let wait: its runs are queued again, and done when it is back', async () => {
+  story('and exceeds its drain time, has its runs queued again and done when it is back', async () => {
     const { system, worker, runs } = await started(['--drain-seconds', '0'])
     worker.process.kill('SIGTERM')
     expect(await worker.exit).toBe(0)
@@ -372,7 +374,7 @@ describe('asked to stop', () => {
 })
 
 describe('a cancel', () => {
-  story('in each phase: its processes are gone soon, and nobody sees anything of it', async () => {
+  story('in each phase: its processes end soon, and nothing is published', async () => {
     const system = await Yard.open()
     await system.enrol()
     const runs = await caught(system)
@@ -386,7 +388,7 @@ describe('a cancel', () => {
   })
 })
 
-/** Of each: how it ended, how often it was executed, and what is left of it. */
+/** For each run: its end, its number of executions, and its remaining processes. */
 async function end(
   system: Yard,
   runs: readonly Run[],

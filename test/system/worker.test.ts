@@ -1,6 +1,4 @@
-/**
- * `switchyard worker` as a person meets it, and the one that a host runs itself: real processes, files and signals.
- */
+/** `switchyard worker` as a person uses it, and the host's local worker: real processes, files and signals. */
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -23,9 +21,9 @@ import { anyPort, command, run, type Served, serve } from '../support/serve.ts'
 import { goodbye, socketServer } from '../support/socket-server.ts'
 
 const HERE = 'http://127.0.0.1:1'
-/** A worker that fails again and again is started, and dials, less and less often. */
+/** A failing worker is restarted, and dials, with growing pauses. */
 const SEEN_MS_MAX = 45_000
-/** Soon, whatever else the machine does. */
+/** A generous limit for a busy machine. */
 const ENDED_MS_MAX = 15_000
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8)
 
@@ -42,7 +40,7 @@ async function tokenFile(host: Served): Promise<string> {
   return path
 }
 
-/** A worker of its own folder; dials where the host listens now. */
+/** Starts a worker with its own folder, which dials the running host. */
 async function workerOf(host: Served, args: readonly string[] = [], dataDir = join(tempFolder(), 'worker')) {
   const { url } = await host.launched()
   return run(['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug', ...args], dataDir)
@@ -51,7 +49,7 @@ async function workerOf(host: Served, args: readonly string[] = [], dataDir = jo
 const fleet = async (host: Served): Promise<readonly WorkerView[]> =>
   ((await host.ask('/api/workers')).body as FleetResponse).workers
 
-/** The only worker that there is, once it is as wanted. */
+/** Waits until the only worker matches. */
 async function theOnly(host: Served, what: string, isSo: (worker: WorkerView) => boolean, ms = SEEN_MS_MAX) {
   let seen: readonly WorkerView[] = []
   const found = async () => {
@@ -84,7 +82,7 @@ const stateOf = (pid: number): string | undefined => {
   }
 }
 
-/** It may be ending by itself. */
+/** Ignores a process that has already ended. */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -93,7 +91,7 @@ function killIfThere(pid: number): void {
   }
 }
 
-describe('wrong use ends with 2, the flag and the cure', () => {
+describe('wrong use ends with 2, the flag and a hint', () => {
   const put = (text: string): string => {
     const path = join(tempFolder(), 'file')
     writeFileSync(path, text, { mode: 0o600 })
@@ -134,7 +132,7 @@ describe('wrong use ends with 2, the flag and the cure', () => {
     expect(ended.err()).toMatch(fault)
   })
 
-  test('a folder that holds other things', async () => {
+  test('a folder with other files', async () => {
     const shared = tempFolder()
     chmodSync(shared, 0o755)
     writeFileSync(join(shared, 'letter.txt'), '')
@@ -146,7 +144,7 @@ describe('wrong use ends with 2, the flag and the cure', () => {
 })
 
 describe('a worker', () => {
-  test('enrolls by a token file, which is then gone; its credential is for its owner alone', async () => {
+  test('enrolls with a token file, which is then deleted; its credential is readable by its owner only', async () => {
     const host = serve(hostFolder(anyPort()), ['--log-level', 'debug'])
     const { worker, view, token } = await enrolled(host, ['--name', 'anvil', '--concurrency', '3'])
     expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
@@ -168,7 +166,7 @@ describe('a worker', () => {
       expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
   })
 
-  test('does not load what only a host needs', async () => {
+  test('does not load modules of the host', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker } = await enrolled(host)
     const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
@@ -204,7 +202,7 @@ describe('a worker', () => {
     expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
   })
 
-  test('finds its host again, whether that stopped or died', async () => {
+  test('reconnects after its host stopped or died', async () => {
     const config = anyPort({ server: { port: await freePort() } })
     let host = serve(hostFolder(config))
     const { view } = await enrolled(host)
@@ -216,7 +214,7 @@ describe('a worker', () => {
     }
   })
 
-  test('waits for a host that is not there yet', async () => {
+  test('waits for a host that is not running yet', async () => {
     const dataDir = hostFolder(anyPort({ server: { port: await freePort() } }))
     const first = serve(dataDir)
     const { worker, view } = await enrolled(first)
@@ -231,7 +229,7 @@ describe('a worker', () => {
     expect((await theOnly(second, 'it is there', online)).id).toBe(view.id)
   })
 
-  test('reaches the fleet listener over TLS, with the authority that is named, and not without', async () => {
+  test('reaches the fleet listener over TLS only with the configured authority', async () => {
     const folder = tempFolder()
     const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
     const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=yard']
@@ -249,7 +247,7 @@ describe('a worker', () => {
     await theOnly(host, 'the worker is online', online)
   })
 
-  test('drained by an operator, it stays, and is enabled again', async () => {
+  test('stays connected while drained by an operator, until enabled again', async () => {
     const host = serve(hostFolder(anyPort()))
     const { view } = await enrolled(host)
     await host.ask(`/api/workers/${view.id}/drain`, { method: 'POST' })
@@ -274,7 +272,7 @@ describe('a worker ends', () => {
     expect(worker.err()).toMatch(/switchyard: .*\w/)
   })
 
-  test('77 when it was revoked while it was away', async () => {
+  test('77 if it was revoked while offline', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker, view } = await enrolled(host)
     worker.process.kill('SIGTERM')
@@ -285,7 +283,7 @@ describe('a worker ends', () => {
     expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
   })
 
-  test('77 with a token that the host does not know; the file stays', async () => {
+  test('77 with an unknown token; the file stays', async () => {
     const host = serve(hostFolder(anyPort()))
     const path = join(tempFolder(), 'token')
     writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
@@ -302,7 +300,7 @@ describe('a worker ends', () => {
     expect(worker.err()).toMatch(/switchyard: .*token/)
   })
 
-  test('not, with a worn-out token beside a good credential', async () => {
+  test('not with a used token beside a valid credential', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker, view } = await enrolled(host)
     worker.process.kill('SIGTERM')
@@ -313,7 +311,7 @@ describe('a worker ends', () => {
     expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
   })
 
-  test('75 where another one works already, which does not notice', async () => {
+  test('75 if another worker uses its folder; the other is not affected', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker, view } = await enrolled(host)
     const second = await workerOf(host, [], worker.dataDir)
@@ -322,7 +320,7 @@ describe('a worker ends', () => {
     expect((await theOnly(host, 'the first is there', online)).connectedAt).toBe(view.connectedAt)
   })
 
-  test('75 when another one uses its credential', async () => {
+  test('75 if another worker uses its credential', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker } = await enrolled(host)
     const stolen = join(tempFolder(), 'worker')
@@ -336,7 +334,7 @@ describe('a worker ends', () => {
   test.each([
     ['protocol', 'this host speaks version 9'],
     ['malformed', 'the first frame was no register'],
-  ])('76 when the host says %s', async (code, reason) => {
+  ])('76 if the host answers %s', async (code, reason) => {
     const { port } = await socketServer(undefined, (peer) => {
       peer.send(JSON.stringify({ type: 'rejected', code, reason }))
       peer.socket.write(goodbye(1008, code))
@@ -349,7 +347,7 @@ describe('a worker ends', () => {
     expect(worker.err()).toContain(reason)
   })
 
-  test('70 where sandboxes can’t lie, with the option that names another place', async () => {
+  test('70 if sandboxes cannot be created, naming the option for another folder', async () => {
     const file = join(tempFolder(), 'file')
     writeFileSync(file, '')
     const args = ['--data-dir', join(tempFolder(), 'worker'), '--sandbox-dir', file]
@@ -359,14 +357,14 @@ describe('a worker ends', () => {
     expect(worker.err()).not.toMatch(/^ +at /m)
   })
 
-  test('77, and nothing worse, as a user whose home is not there', async () => {
+  test('77 without a crash as a user without a home folder', async () => {
     const args = ['--data-dir', join(tempFolder(), 'worker')]
     const worker = run(['worker', '--host', HERE, ...args], '', { HOME: join(tempFolder(), 'none') })
     expect(await worker.exit).toBe(77)
     expect(worker.err()).toContain('this machine is not paired')
   })
 
-  test('70 or 0, but soon, when it is asked a second time', async () => {
+  test('with 70 or 0, but soon, after a second signal', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker } = await enrolled(host)
     worker.process.kill('SIGTERM')
@@ -376,7 +374,7 @@ describe('a worker ends', () => {
   })
 
   const isRoot = process.getuid?.() === 0
-  // Only root may hide a program.
+  // Only root can hide a program.
   ;(isRoot ? test : test.skip)('69 where there is no sandbox, with the reason', async () => {
     const script = `mount --bind /dev/null /usr/bin/bwrap && exec "$@"`
     const args = [
@@ -399,7 +397,7 @@ describe('a worker ends', () => {
   })
 })
 
-describe('the worker that a host runs itself', () => {
+describe('the local worker of a host', () => {
   const alone = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })
   const pids = (host: Served): number[] =>
     [...host.err().matchAll(/"workerPid":(\d+),"msg":"the local worker was started"/g)].map(([, pid]) =>
@@ -412,14 +410,14 @@ describe('the worker that a host runs itself', () => {
     await until('it has its credential', isKept)
     return view
   }
-  /** Never 0, which as something to kill means everybody here. */
+  /** Never returns 0, because `kill 0` signals the whole process group. */
   function lastPid(host: Served): number {
     const pid = pids(host).at(-1)
     if (pid === undefined) throw new Error('the host has not said that it started a worker')
     return pid
   }
 
-  test('is enrolled and online by itself, as local, and is neither renamed nor revoked', async () => {
+  test('is enrolled automatically as local, and can be neither renamed nor revoked', async () => {
     const host = serve(hostFolder(alone()), ['--log-level', 'debug'])
     const view = await theLocal(host)
     expect(view).toMatchObject({ local: true, capabilities: { maxConcurrency: 2 } })
@@ -433,7 +431,7 @@ describe('the worker that a host runs itself', () => {
     expect(host.err()).not.toMatch(/w[pc]-[\w-]{20}/)
   })
 
-  test('has nothing of the host’s open, and is in a group of its own', async () => {
+  test('inherits no descriptors of the host, and has its own process group', async () => {
     const host = serve(hostFolder(alone()))
     await theLocal(host)
     const pid = lastPid(host)
@@ -444,7 +442,7 @@ describe('the worker that a host runs itself', () => {
     expect(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[2]).toBe(String(pid))
   })
 
-  test('killed, comes back as the same one', async () => {
+  test('comes back as the same worker after a kill', async () => {
     const host = serve(hostFolder(alone()))
     const { id } = await theLocal(host)
     const first = lastPid(host)
@@ -484,7 +482,7 @@ describe('the worker that a host runs itself', () => {
     expect((await theOnly(host, 'it is back', online)).id).toBe(id)
   })
 
-  test('whose credential is lost is enrolled anew, and there is still only one', async () => {
+  test('is enrolled again after losing its credential, and stays the only one', async () => {
     const host = serve(hostFolder(alone()))
     const { id } = await theLocal(host)
     host.process.kill('SIGTERM')
@@ -496,7 +494,7 @@ describe('the worker that a host runs itself', () => {
     expect(fresh.local).toBe(true)
   })
 
-  test('that the host knows no more is invited again', async () => {
+  test('is enrolled again if the host forgot it', async () => {
     const host = serve(hostFolder(alone()))
     const { id } = await theLocal(host)
     host.process.kill('SIGTERM')
@@ -511,13 +509,13 @@ describe('the worker that a host runs itself', () => {
   const CYCLES = Number(process.env.KILL_CYCLES ?? 5)
   const seed = drawnSeed()
   test(
-    `is there in the end, and only once, after ${CYCLES} kills of either (SEED=${seed})`,
+    `exists exactly once after ${CYCLES} kills of host or worker (SEED=${seed})`,
     async () => {
       const random = new Random(seed)
       let host = serve(hostFolder(alone()))
       for (let cycle = 0; cycle < CYCLES; cycle++) {
         await until('a local worker was started', () => pids(host).length > 0)
-        // From the first instant of its life to well after it is enrolled.
+        // A random time between its start and well after its enrollment.
         await new Promise((resolve) => setTimeout(resolve, random.below(1_500)))
         const pid = lastPid(host)
         if (random.random(0.5)) {
@@ -535,7 +533,7 @@ describe('the worker that a host runs itself', () => {
   )
 })
 
-/** It opens and closes others meanwhile. */
+/** The process opens and closes other files meanwhile. */
 function openFiles(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
     try {

@@ -1,6 +1,6 @@
 /**
- * Tickets, runs and workers as they meet through the real command: real processes, real files, real sockets, and
- * workers whose agents are scripts. Rows of the specification's tables are named by what they say.
+ * Tickets, runs and workers with the real command: real processes, files and sockets, and scripted workers. Titles of
+ * table rows are those of the specification.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ function put({ tickets }: Place, name: string, fields = 'state: Todo'): void {
 async function get<T>({ host }: Place, path: string): Promise<T> {
   const { status, body } = await host.ask(path)
   if (status !== 200) throw new Error(`${path} was answered with ${status}: ${JSON.stringify(body)}`)
-  // What routes answer is checked against their schemas elsewhere.
+  // Other tests check responses against their schemas.
   return body as T
 }
 
@@ -72,7 +72,7 @@ async function runOf(at: Place, ticket: string, status?: Run['status']): Promise
   return found
 }
 
-/** What a queued run waits for is found out a moment after it has changed. */
+/** The queue reason of a run is updated a moment after a change. */
 async function waitsFor(at: Place, ticket: string, reason: string): Promise<void> {
   let said: string | undefined
   const isSaid = async () => {
@@ -88,7 +88,7 @@ const eventsOf = (at: Place, { id }: Run): Promise<RunEvent[]> => get(at, `/api/
 
 const fleetOf = async (at: Place) => (await get<FleetResponse>(at, '/api/workers')).workers
 
-/** `asks` is `POST /path`; what comes back is its status. */
+/** Sends a request such as `POST /path` and returns its status. */
 async function status({ host }: Place, asks: string, body?: unknown): Promise<number> {
   const [method = 'GET', path = ''] = asks.split(' ')
   const answer = await host.ask(path, { method, ...(body === undefined ? {} : { body }) })
@@ -103,7 +103,7 @@ async function addressOf({ host }: Place, listener: Listener): Promise<string> {
   return listener === 'fleet' ? (fleetUrl ?? '').replace('ws:', 'http:') : url
 }
 
-/** As launch.json has it now; while there is none, nobody answers there. */
+/** The address in launch.json; without the file, an address without a listener. */
 function workerSocket({ dataDir }: Place, via: Listener): string {
   const launch = readLaunch(dataDir)
   const address = via === 'fleet' ? launch?.fleetUrl : launch?.url.replace('http:', 'ws:')
@@ -134,7 +134,7 @@ async function enrol(
   return worker
 }
 
-/** A script that reports nothing between its start and its end until the test says so. */
+/** A script that waits between its start and its end until the test releases it. */
 function held(script: Script = usualScript) {
   let release = () => {}
   const until = new Promise<void>((resolve) => {
@@ -243,7 +243,7 @@ describe('a ticket dropped into the folder', () => {
     }
   }
 
-  test('is told to dashboards in order, each event once, and the end after all that led to it', async () => {
+  test('is broadcast to dashboards in order, each event once, the end last', async () => {
     const at = place()
     const dashboard = await watch(at)
     await enrol(at, 'one')
@@ -270,7 +270,7 @@ describe('a ticket dropped into the folder', () => {
     for (const type of ['tickets', 'workers']) expect(types).toContain(type)
   })
 
-  test('shows in the figures of demand while it waits, runs and is over', async () => {
+  test('is counted by demand while it waits, runs and is finished', async () => {
     const at = place()
     const { script, release } = held()
     const worker = await enrol(at, 'one', { concurrency: 1, script })
@@ -302,7 +302,7 @@ describe('a ticket dropped into the folder', () => {
     expect(await demand(at, worker)).toMatchObject(idle)
   })
 
-  test('gets one run, and another one only after somebody moved it', async () => {
+  test('gets one run, and another one only after it was moved', async () => {
     const at = place()
     await enrol(at, 'one')
     put(at, 'ENG-1')
@@ -340,7 +340,7 @@ describe('a ticket dropped into the folder', () => {
 // ---- both listeners --------------------------------------------------------------------------------------------------
 
 describe('the two listeners', () => {
-  test('workers come in through either', async () => {
+  test('workers may connect to either', async () => {
     const at = place()
     const { script, release } = held()
     const near = await enrol(at, 'near', { via: 'management', concurrency: 1, script })
@@ -386,7 +386,7 @@ describe('the two listeners', () => {
 // ---- workers ---------------------------------------------------------------------------------------------------------
 
 describe('enrolment', () => {
-  test('a pairing token is single use; a worker that is known comes back with its credential', async () => {
+  test('a pairing token is single-use; a known worker reconnects with its credential', async () => {
     const at = place()
     const { token } = (await at.host.ask('/api/workers/pairing-tokens', { method: 'POST' })).body as {
       token: string
@@ -473,7 +473,7 @@ describe('rename, drain, enable, revoke', () => {
     await until('it to hear its name', () => worker.knownAs?.startsWith('big box') === true)
   })
 
-  test('a draining worker finishes what it has and gets nothing new, across reconnects and restarts', async () => {
+  test('a draining worker finishes its runs and gets no new ones, across reconnects and restarts', async () => {
     const at = place()
     const { script, release } = held()
     const worker = await enrol(at, 'one', { concurrency: 2, script })
@@ -499,7 +499,7 @@ describe('rename, drain, enable, revoke', () => {
     expect(worker.refusals).toEqual([])
   })
 
-  test('a revoked worker is told, cut off, and does not come in again', async () => {
+  test('a revoked worker is notified, disconnected, and refused afterwards', async () => {
     const at = place()
     const worker = await enrol(at, 'one')
     const { secret = '', workerId = '' } = worker.credential ?? {}
@@ -525,7 +525,7 @@ describe('rename, drain, enable, revoke', () => {
 })
 
 describe('worker-authenticated routes', () => {
-  test('403 for an unknown worker and for a missing or wrong credential, in the same words on both listeners', async () => {
+  test('403 for an unknown worker and for a missing or wrong credential, with the same message on both listeners', async () => {
     const at = place()
     const one = await enrol(at, 'one')
     const two = await enrol(at, 'two')
@@ -554,7 +554,7 @@ describe('worker-authenticated routes', () => {
     expect((await fleetOf(at)).map(({ state }) => state)).toEqual(['active', 'active'])
   })
 
-  test('a drain by the state route is in force when it is answered; demand answers for an offline worker, too', async () => {
+  test('a drain by the state route is in force before its response; demand also works for an offline worker', async () => {
     const at = place()
     const { script, release } = held()
     const worker = await enrol(at, 'one', { concurrency: 2, script })
@@ -591,7 +591,7 @@ describe('tickets and runs', () => {
     const at = place()
     const { script, release } = held()
     await enrol(at, 'one', { script })
-    // The host lists none that are not to be run; what lay there before one that it has seen, it has seen too.
+    // The host lists only eligible tickets; tickets before a listed one have been read, too.
     put(at, 'ENG-2', 'state: Backlog')
     put(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'running')
@@ -648,7 +648,7 @@ describe('tickets and runs', () => {
     ])
   })
 
-  test('lists: newest first, by status and ticket, and a Link to what comes next', async () => {
+  test('lists: newest first, by status and ticket, with a Link to the next page', async () => {
     const at = place()
     for (const name of ['A', 'B', 'C']) {
       put(at, name)
@@ -667,7 +667,7 @@ describe('tickets and runs', () => {
     expect(await tickets(next.replace('/api/runs', ''))).toEqual(['A'])
   })
 
-  test('cancel: queued at once; active by the worker, which says how it ended; ended unchanged', async () => {
+  test('cancel: queued at once; active by the worker, which reports the end; finished unchanged', async () => {
     const at = place()
     put(at, 'ENG-1')
     const waiting = await runOf(at, 'ENG-1', 'queued')
@@ -688,14 +688,14 @@ describe('tickets and runs', () => {
     await runOf(at, 'ENG-1', 'running')
   })
 
-  test('a worker whose line breaks again and again goes on, and reports what was missed once and in order', async () => {
+  test('a worker with a breaking connection continues, and reports missed events once and in order', async () => {
     const at = place()
     const worker = await enrol(at, 'one', { concurrency: 1 })
     for (const name of ['A', 'B', 'C', 'D', 'E', 'F']) {
       const known = worker.executions.length
       put(at, name)
       await until('its dispatch', () => worker.executions.length > known)
-      // Three breaks within one run: in between a frame waits for its file, another one for its line.
+      // Three breaks within one run: one frame waits for its file, another for the connection.
       for (let breaks = 0; breaks < 3; breaks++) {
         worker.drop()
         await until('it to be back', () => worker.isRegistered)
@@ -708,7 +708,7 @@ describe('tickets and runs', () => {
     }
   })
 
-  test('a run that finishes while the host is away is believed when it is back; what did not fit is named as lost', async () => {
+  test('a run that finishes while the host is down is accepted later; dropped events are named as lost', async () => {
     const at = place()
     const chatty: Script = (job, random) => {
       const [start, ...rest] = usualScript(job, random)
@@ -735,7 +735,7 @@ describe('tickets and runs', () => {
     expect(worker.executions).toHaveLength(1)
   })
 
-  test('a discarded sandbox is deleted by the worker that holds it, even when that is away for a while', async () => {
+  test('a discarded sandbox is deleted by its worker, even if the worker is offline meanwhile', async () => {
     const at = place()
     const worker = await enrol(at, 'one')
     put(at, 'ENG-1')
@@ -754,7 +754,7 @@ describe('tickets and runs', () => {
     const lost = await enrol(at, 'one', { script, concurrency: 1 })
     put(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'running')
-    // The same machine, started anew with nothing but its credential.
+    // The same machine, started again with only its credential.
     const credential = lost.credential
     lost.stop()
     const fresh = new ScriptedWorker({
@@ -775,8 +775,8 @@ describe('tickets and runs', () => {
   })
 })
 
-describe('what is measured', () => {
-  test('frames by kind, dispatches and how leases ended are in /metrics', async () => {
+describe('metrics', () => {
+  test('frames by kind, dispatches and ends of leases are in /metrics', async () => {
     const at = place()
     await enrol(at, 'anvil')
     put(at, 'ENG-1')
