@@ -3,8 +3,9 @@
  *
  * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
  */
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
@@ -12,7 +13,7 @@ import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { HealthResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
-import { type NeighbourAnswers, neighbourDesk } from './fake-provider-api.ts'
+import { createFakeProviderApi, type ProviderAnswers } from './fake-provider-api.ts'
 
 export const WORKER_ID = 'wk-0123456789abcdef'
 export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
@@ -21,7 +22,7 @@ export const LISTED_ORIGIN = 'https://dash.example'
 type Listener = (push: DashboardPush, text?: string) => void
 
 /** One connected worker, as the desk sees it, and everything that its door has told. */
-export interface FakeLine extends WorkerReceiver {
+export interface FakeWorkerReceiver extends WorkerReceiver {
   readonly link: WorkerSender
   readonly frames: string[]
   readonly unreadables: string[]
@@ -31,7 +32,7 @@ export interface FakeLine extends WorkerReceiver {
 }
 
 /** A desk whose answers a test sets, and through which it pushes. */
-export interface FakeDesk extends HostApi, NeighbourAnswers {
+export interface FakeHostApi extends HostApi, ProviderAnswers {
   healthAnswer: HealthResponse
   helloAnswer: HelloFrame
   changed(
@@ -39,7 +40,7 @@ export interface FakeDesk extends HostApi, NeighbourAnswers {
   ): Promise<Result<SettingsUpdateResponse>> | Result<SettingsUpdateResponse>
   push(push: DashboardPush, text?: string): void
   /** What the next connection of a worker is answered instead of a line. */
-  turnAway: string | undefined
+  workerRefusal: string | undefined
   acceptsWork: boolean
   /** Questions about runs, as they came. */
   readonly asked: unknown[]
@@ -50,11 +51,11 @@ export interface FakeDesk extends HostApi, NeighbourAnswers {
   readonly artifacts: Map<string, ArtifactFile>
   readonly memoriesByRepo: Map<string, RepoMemory[]>
   readonly workersById: Map<string, WorkerView>
-  readonly lines: FakeLine[]
+  readonly lines: FakeWorkerReceiver[]
 }
 
-export function fakeDesk(): FakeDesk {
-  const hostApi: FakeDesk = {
+export function createFakeHostApi(): FakeHostApi {
+  const hostApi: FakeHostApi = {
     healthAnswer: {
       ok: true,
       version: '0.1.0',
@@ -70,7 +71,7 @@ export function fakeDesk(): FakeDesk {
       workers: [],
     },
     changed: () => yes({ config: configDefaults, applied: 'live' }),
-    turnAway: undefined,
+    workerRefusal: undefined,
     acceptsWork: true,
     asked: [],
     patches: [],
@@ -107,7 +108,7 @@ export function fakeDesk(): FakeDesk {
     ...runDesk(() => hostApi),
     ...memoryDesk(() => hostApi),
     ...workerDesk(() => hostApi),
-    ...neighbourDesk(() => hostApi),
+    ...createFakeProviderApi(() => hostApi),
   }
   return hostApi
 }
@@ -152,7 +153,7 @@ export function fakeRun(id: string, status: Run['status'] = 'queued', identifier
 
 const TERMINAL = ['completed', 'failed', 'cancelled']
 
-function runDesk(hostApi: () => FakeDesk): Part<RunPart> {
+function runDesk(hostApi: () => FakeHostApi): Part<RunPart> {
   const found = (id: string): Result<Run> => {
     const run = hostApi().runsById.get(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
@@ -235,7 +236,7 @@ export const fakeMemory = (id: string): RepoMemory => ({
   hits: 1,
 })
 
-function memoryDesk(hostApi: () => FakeDesk): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
+function memoryDesk(hostApi: () => FakeHostApi): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
   const memories = () => ({ repos: Object.fromEntries(hostApi().memoriesByRepo) })
   return {
     memories,
@@ -275,7 +276,7 @@ export const fakeWorker = (id: string): WorkerView => ({
   enrolledAt: at,
 })
 
-function workerDesk(hostApi: () => FakeDesk): Part<WorkerPart> {
+function workerDesk(hostApi: () => FakeHostApi): Part<WorkerPart> {
   const fleet = () => ({ workers: [...hostApi().workersById.values()] })
   const change = (id: string, made: (worker: WorkerView) => Result<WorkerView>) => {
     const worker = hostApi().workersById.get(id)
@@ -314,7 +315,7 @@ function workerDesk(hostApi: () => FakeDesk): Part<WorkerPart> {
       return demand(id)
     },
     connectWorker: (link) => {
-      const { turnAway } = hostApi()
+      const { workerRefusal: turnAway } = hostApi()
       if (turnAway !== undefined) return no('unavailable', turnAway)
       const line = fakeLine(link)
       hostApi().lines.push(line)
@@ -323,9 +324,9 @@ function workerDesk(hostApi: () => FakeDesk): Part<WorkerPart> {
   }
 }
 
-function fakeLine(link: WorkerSender): FakeLine {
+function fakeLine(link: WorkerSender): FakeWorkerReceiver {
   let bytesMax = WORKER_UNREGISTERED_FRAME_BYTES_MAX
-  const line: FakeLine = {
+  const line: FakeWorkerReceiver = {
     link,
     frames: [],
     unreadables: [],

@@ -2,7 +2,7 @@
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { no, type Result } from '../../core/result.ts'
 
-export interface NeighbourAnswers {
+export interface ProviderAnswers {
   /** By the name of the question; absent: nothing is connected. */
   readonly answers: Map<string, Result<unknown>>
   readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
@@ -36,7 +36,7 @@ type NeighbourPart =
 
 const NOT_CONNECTED = no('invalid', 'nothing is connected')
 
-export function neighbourDesk(hostApi: () => NeighbourAnswers): Pick<HostApi, NeighbourPart> {
+export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<HostApi, NeighbourPart> {
   const asked =
     (name: NeighbourPart) =>
     async (...args: readonly unknown[]) => {

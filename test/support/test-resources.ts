@@ -8,7 +8,7 @@ import { realClock } from '../../bin/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import { type HostServer, type HostServerOptions, openHostServer } from '../../transport/server.ts'
-import { type FakeDesk, fakeDesk } from './fake-host-api.ts'
+import { createFakeHostApi, type FakeHostApi } from './fake-host-api.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
 
@@ -23,14 +23,14 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
 
-export interface HandClock extends Clock {
+export interface SettableClock extends Clock {
   wind(ms: number): void
   /** How many alarms are set: what the listener has taken in can often be told by them. */
   alarms(): number
 }
 
 /** Time that passes only by `wind`. Replies still come by themselves. */
-export function handClock(): HandClock {
+export function createSettableClock(): SettableClock {
   let now = 0
   const waiting = new Set<{ at: number; run: () => void }>()
   return {
@@ -52,7 +52,7 @@ export function handClock(): HandClock {
 }
 
 /** Everything that was logged, as text. */
-export function listeningLog(): Log & { readonly lines: string[] } {
+export function createRecordingLog(): Log & { readonly lines: string[] } {
   const lines: string[] = []
   const note = (level: string) => (fields: object, message: string) => {
     const err = Reflect.get(fields, 'err')
@@ -61,7 +61,7 @@ export function listeningLog(): Log & { readonly lines: string[] } {
   return { lines, debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') }
 }
 
-export function countingMeters(): Meters & { readonly counts: Map<string, number> } {
+export function createCountingMeters(): Meters & { readonly counts: Map<string, number> } {
   const counts = new Map<string, number>()
   const key = (name: string, labels: object = {}): string => [name, ...Object.values(labels)].join(' ')
   return {
@@ -73,20 +73,20 @@ export function countingMeters(): Meters & { readonly counts: Map<string, number
   }
 }
 
-export interface TestDoors {
-  readonly doors: HostServer
-  readonly hostApi: FakeDesk
-  readonly log: ReturnType<typeof listeningLog>
-  readonly meters: ReturnType<typeof countingMeters>
+export interface TestServer {
+  readonly server: HostServer
+  readonly hostApi: FakeHostApi
+  readonly log: ReturnType<typeof createRecordingLog>
+  readonly meters: ReturnType<typeof createCountingMeters>
   readonly port: number
   readonly fleetPort: number
   readonly url: string
 }
 
 /** On a hand-wound clock nothing ends by itself. */
-export async function closeSoon(doors: HostServer, clock: Clock | undefined): Promise<void> {
+export async function closeServer(server: HostServer, clock: Clock | undefined): Promise<void> {
   let over = false
-  const closing = doors.close('the test is over').then(() => {
+  const closing = server.close('the test is over').then(() => {
     over = true
   })
   while (clock !== undefined && 'wind' in clock && typeof clock.wind === 'function' && !over) {
@@ -96,14 +96,14 @@ export async function closeSoon(doors: HostServer, clock: Clock | undefined): Pr
   await closing
 }
 
-export function partsFor(hostApi: HostApi, given: Partial<HostServerOptions> = {}): HostServerOptions {
+export function serverOptions(hostApi: HostApi, given: Partial<HostServerOptions> = {}): HostServerOptions {
   return {
     hostApi,
     token: TOKEN,
     version: '0.1.0',
     clock: realClock,
-    log: listeningLog(),
-    meters: countingMeters(),
+    log: createRecordingLog(),
+    meters: createCountingMeters(),
     openApi: openApiDocument,
     metricsText: () => 'switchyard_test 1\n',
     management: { host: '127.0.0.1', port: 0 },
@@ -112,22 +112,22 @@ export function partsFor(hostApi: HostApi, given: Partial<HostServerOptions> = {
   }
 }
 
-export async function openTestDoors(given: Partial<HostServerOptions> = {}): Promise<TestDoors> {
-  const hostApi = fakeDesk()
-  const log = listeningLog()
-  const meters = countingMeters()
-  const opened = await openHostServer(partsFor(hostApi, { log, meters, ...given }))
+export async function openTestServer(given: Partial<HostServerOptions> = {}): Promise<TestServer> {
+  const hostApi = createFakeHostApi()
+  const log = createRecordingLog()
+  const meters = createCountingMeters()
+  const opened = await openHostServer(serverOptions(hostApi, { log, meters, ...given }))
   if (!opened.ok) throw new Error(opened.refusal.message)
-  const doors = opened.value
-  afterwards(() => closeSoon(doors, given.clock))
-  const port = doors.managementPort
+  const server = opened.value
+  afterwards(() => closeServer(server, given.clock))
+  const port = server.managementPort
   return {
-    doors,
+    server,
     hostApi,
     log,
     meters,
     port,
-    fleetPort: doors.fleetPort ?? 0,
+    fleetPort: server.fleetPort ?? 0,
     url: `http://127.0.0.1:${port}`,
   }
 }

@@ -16,7 +16,7 @@ import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../.
 import { drawnSeed } from '../../support/random.ts'
 import { until } from '../../support/real-files.ts'
 import { replyOf, terminalHost } from '../../support/terminal-host.ts'
-import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const SEED = drawnSeed()
 const sure = { seed: SEED }
@@ -26,7 +26,7 @@ const NOWHERE = 'http://127.0.0.1:9'
 const LEAVE_MS_MAX = 8_000
 
 /** Cut into pieces of one to three signs, or whatever the numbers say. */
-function cut(text: string, sizes: readonly number[]): string[] {
+function splitText(text: string, sizes: readonly number[]): string[] {
   const signs = [...text]
   const pieces: string[] = []
   for (let at = 0, turn = 0; at < signs.length; turn += 1) {
@@ -140,13 +140,13 @@ describe('what passes to the terminal', () => {
     '\x1b]8;;javascript:\u{202e}evil\x1b\\',
   ]
   const all = (pieces: readonly string[]): string => {
-    const curtain = new LocalTerminalFilter()
-    return pieces.map((piece) => curtain.filter(piece)).join('')
+    const filter = new LocalTerminalFilter()
+    return pieces.map((piece) => filter.filter(piece)).join('')
   }
 
   test.each(DRAWING)('%j draws, and passes as it is, however it is cut', (text) => {
     fc.assert(
-      fc.property(cuts, (sizes) => expect(all(cut(text, sizes))).toBe(text)),
+      fc.property(cuts, (sizes) => expect(all(splitText(text, sizes))).toBe(text)),
       { ...sure, numRuns: 20 },
     )
   })
@@ -154,7 +154,7 @@ describe('what passes to the terminal', () => {
   test.each(REACHING)('%j does not pass, however it is cut', (text) => {
     fc.assert(
       fc.property(cuts, (sizes) => {
-        const shown = all(cut(`<${text}>`, sizes))
+        const shown = all(splitText(`<${text}>`, sizes))
         expect(shown.replace(/6n|0;t|q/g, '')).toBe('<>')
       }),
       { ...sure, numRuns: 20 },
@@ -198,7 +198,7 @@ describe('what passes to the terminal', () => {
       fc.property(fc.array(piece, { maxLength: 12 }), cuts, (pieces, sizes) => {
         const text = pieces.join('')
         const shown = all([text])
-        expect(all(cut(text, sizes))).toBe(shown)
+        expect(all(splitText(text, sizes))).toBe(shown)
         // What has passed once passes again.
         expect(all([shown])).toBe(shown)
         expect(shown).not.toMatch(QUESTION)
@@ -215,7 +215,7 @@ const QUESTION = /\x1b(?:\[[<-?]?[0-9;]*[cnt]|\](?!8;)|[PX^_kZ])|[\x05\x80-\x9f]
 
 describe('what is typed', () => {
   function typing() {
-    const clock = handClock()
+    const clock = createSettableClock()
     const sent: { at: number; frame: AttachInput }[] = []
     const pauses: boolean[] = []
     const line = {
@@ -276,7 +276,7 @@ describe('what is typed', () => {
 
 // ---- leaving and giving up -----------------------------------------------------------------------------------------
 
-function partsAt(
+function attachmentOptions(
   find: AttachmentOptions['findHost'],
   changes: Partial<AttachmentOptions> = {},
 ): AttachmentOptions {
@@ -306,7 +306,7 @@ describe('one can leave', () => {
     [
       'while a host that is there does not answer',
       async () => {
-        const { url, count } = await deafHost()
+        const { url, count } = await silentHost()
         return { find: async () => at(url), isSo: () => count() > 0 }
       },
     ],
@@ -353,7 +353,7 @@ describe('one can leave', () => {
   test.each(scenes)('%s', async (_, scene) => {
     const { find, isSo } = await scene()
     const leave = new AbortController()
-    const attached = stayAttached(partsAt(find, { leave: leave.signal }))
+    const attached = stayAttached(attachmentOptions(find, { leave: leave.signal }))
     await until('it is so', isSo)
     const began = Date.now()
     leave.abort()
@@ -364,14 +364,16 @@ describe('one can leave', () => {
   test('before it has begun, and while a new line is wished for', async () => {
     const host = await terminalHost()
     const find = async () => at(host.url)
-    expect(await stayAttached(partsAt(find, { leave: AbortSignal.abort() }))).toEqual({ is: 'left' })
+    expect(await stayAttached(attachmentOptions(find, { leave: AbortSignal.abort() }))).toEqual({
+      is: 'left',
+    })
     const leave = new AbortController()
     let wish = () => {}
     const onAnew: AttachmentOptions['onRedrawNeeded'] = (one) => {
       wish = one
       return () => {}
     }
-    const attached = stayAttached(partsAt(find, { leave: leave.signal, onRedrawNeeded: onAnew }))
+    const attached = stayAttached(attachmentOptions(find, { leave: leave.signal, onRedrawNeeded: onAnew }))
     await until('the line', () => (host.views.at(-1)?.sizes().length ?? 0) > 0)
     wish()
     leave.abort()
@@ -393,7 +395,7 @@ test('a line that never comes back ends it, after a bounded number of tries', as
   }
   const note = (text: string) => void notes.push(text)
   const message = expect.stringContaining('the connection to the host was lost')
-  const end = await stayAttached(partsAt(() => findHost(host.dataDir, {}), { clock: quick, note }))
+  const end = await stayAttached(attachmentOptions(() => findHost(host.dataDir, {}), { clock: quick, note }))
   expect(end).toEqual({ is: 'unreachable', message })
   expect(host.views).toHaveLength(9)
   expect(notes).toHaveLength(1)
@@ -416,7 +418,7 @@ describe('a line that is refused', () => {
       ...(isNamed === undefined ? {} : { isFromEnvironment: isNamed }),
     })
     const note = (text: string) => void notes.push(text)
-    const end = await stayAttached(partsAt(find, { clock: quick, note, ...changes }))
+    const end = await stayAttached(attachmentOptions(find, { clock: quick, note, ...changes }))
     return { host, end, notes }
   }
 
@@ -446,12 +448,12 @@ describe('a line that is refused', () => {
   })
 
   test('by the real door is told in its words', async () => {
-    const { url } = await openTestDoors()
+    const { url } = await openTestServer()
     const token = TOKEN.replace(/./g, 'x')
-    const wrong = await stayAttached(partsAt(async () => ({ ...at(url), token })))
+    const wrong = await stayAttached(attachmentOptions(async () => ({ ...at(url), token })))
     expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not accept the token') })
     expect(JSON.stringify(wrong)).not.toContain(token)
-    const astray = await stayAttached(partsAt(async () => at(`${url}/elsewhere`)))
+    const astray = await stayAttached(attachmentOptions(async () => at(`${url}/elsewhere`)))
     expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })
   })
 
@@ -478,7 +480,7 @@ describe('a line that is refused', () => {
     const note = () => {
       host.refusal = undefined
     }
-    expect(await stayAttached(partsAt(async () => at(host.url), { clock: quick, note }))).toEqual({
+    expect(await stayAttached(attachmentOptions(async () => at(host.url), { clock: quick, note }))).toEqual({
       is: 'exited',
       code: 4,
     })
@@ -514,7 +516,7 @@ describe('a line that is refused', () => {
       if (host.refused >= 2) host.refusal = undefined
       return { ...at(host.url), ...(isNamed === undefined ? {} : { isFromEnvironment: isNamed }) }
     }
-    expect(await stayAttached(partsAt(find, { clock: quick }))).toMatchObject({ is })
+    expect(await stayAttached(attachmentOptions(find, { clock: quick }))).toMatchObject({ is })
     expect(host.refused).toBe(is === 'exited' ? 2 : 1)
   })
 })
@@ -526,7 +528,9 @@ test('a line that cannot be dialled says why', async () => {
     notes.push(text)
     leave.abort()
   }
-  await stayAttached(partsAt(async () => at(NOWHERE.replace(':9', ':1')), { note, leave: leave.signal }))
+  await stayAttached(
+    attachmentOptions(async () => at(NOWHERE.replace(':9', ':1')), { note, leave: leave.signal }),
+  )
   expect(notes).toEqual([expect.stringMatching(/lost \(.+\); connecting again/)])
   const refusing = createServer().listen(0, '127.0.0.1')
   await until('a port', () => refusing.listening)
@@ -538,12 +542,12 @@ test('a line that cannot be dialled says why', async () => {
     again.abort()
   }
   const find = async () => at(`http://127.0.0.1:${port}`)
-  await stayAttached(partsAt(find, { note: noted, leave: again.signal }))
+  await stayAttached(attachmentOptions(find, { note: noted, leave: again.signal }))
   expect(notes[1]).toContain('ECONNREFUSED')
 })
 
 /** Takes connections, and says nothing on them. */
-async function deafHost(): Promise<{ readonly url: string; readonly count: () => number }> {
+async function silentHost(): Promise<{ readonly url: string; readonly count: () => number }> {
   const sockets: Socket[] = []
   const server = createServer((socket) => void sockets.push(socket))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -16,13 +16,13 @@ import {
   type TerminalHost,
   terminalHost,
 } from '../../support/terminal-host.ts'
-import { openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const DETACH = '\x1dd'
 /** What a full-screen program switches on. */
 const ALL_ON = '\x1b[?1049h\x1b[?1003;1006h\x1b[?2004h\x1b[?1004h\x1b[?25l\x1b[?1h\x1b=\x1b[5;10r\x1b[31m'
 
-const here = (host: TerminalHost, ...args: string[]): string[] => [
+const attachArguments = (host: TerminalHost, ...args: string[]): string[] => [
   'attach',
   'r1',
   '--data-dir',
@@ -31,21 +31,21 @@ const here = (host: TerminalHost, ...args: string[]): string[] => [
 ]
 
 async function attached(host: TerminalHost, ...args: string[]): Promise<{ person: Person; view: HostView }> {
-  const person = personAt(here(host, ...args))
-  const view = await lineOf(host, 1)
+  const person = personAt(attachArguments(host, ...args))
+  const view = await connectedView(host, 1)
   view.print('\x1b[H\x1b[2Jready> ')
   await until('the prompt', () => person.text().includes('ready>'))
   return { person, view }
 }
 
-async function lineOf(host: TerminalHost, count: number): Promise<HostView> {
+async function connectedView(host: TerminalHost, count: number): Promise<HostView> {
   await until(`line ${count}`, () => (host.views[count - 1]?.sizes().length ?? 0) > 0)
   const view = host.views[count - 1]
   if (view === undefined) throw new Error('no line')
   return view
 }
 
-async function expectGivenBack(person: Person, code: number): Promise<void> {
+async function expectRestored(person: Person, code: number): Promise<void> {
   const end = await person.ended()
   expect(end.before).not.toBe('')
   expect(end.after).toBe(end.before)
@@ -126,7 +126,7 @@ describe('the end', () => {
     person.type('x\x1d\x1dy')
     await until('all but the detach keys', () => view.typed() === 'x\x1d\x1dy')
     person.type(DETACH)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(view.typed()).toBe('x\x1d\x1dy')
     expect(host.asked).toEqual(['GET /api/runs/r1', 'POST /api/runs/r1/release'])
     expect(person.text()).toContain('detached; the sandbox is released')
@@ -138,7 +138,7 @@ describe('the end', () => {
     person.type(DETACH)
     await until('what is not it', () => view.typed() === DETACH)
     person.type('\x11')
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(host.asked).toEqual(['GET /api/runs/r1'])
   })
 
@@ -146,7 +146,7 @@ describe('the end', () => {
     const { person } = await attached(await terminalHost())
     person.type('\x1b[93;5u')
     person.type('\x1b[93;5:3ud')
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
   })
 
   test('the session’s exit code is the command’s', async () => {
@@ -154,7 +154,7 @@ describe('the end', () => {
     view.print(ALL_ON)
     view.say({ type: 'exit', code: 7 })
     view.close(1000, 'the session has ended')
-    await expectGivenBack(person, 7)
+    await expectRestored(person, 7)
   })
 
   test.each([
@@ -167,7 +167,7 @@ describe('the end', () => {
     view.print(`${ALL_ON}drawn`)
     await until('it', () => person.text().includes('drawn'))
     process.kill(person.commandPid(), signal)
-    await expectGivenBack(person, code)
+    await expectRestored(person, code)
   })
 
   test('stopped, it leaves the terminal to the shell; continued, it has the picture drawn anew', async () => {
@@ -181,13 +181,13 @@ describe('the end', () => {
     await until('it is stopped', () => / T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')))
     expect(settings()).not.toBe(lent)
     process.kill(pid, 'SIGCONT')
-    const second = await lineOf(host, 2)
+    const second = await connectedView(host, 2)
     second.print('again>')
     await until('the picture', () => person.text().includes('again>'))
     expect(settings()).toBe(lent)
     expect(person.text()).not.toContain('connecting again')
     person.type(DETACH)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
   })
 
   test('a window that is closed ends the command', async () => {
@@ -203,8 +203,8 @@ describe('the end', () => {
       view.say({ type: 'error', message: 'the sandbox was \x1b[31mreclaimed' })
       view.close(1008, 'the sandbox was reclaimed')
     }
-    const person = personAt(here(host))
-    await expectGivenBack(person, 1)
+    const person = personAt(attachArguments(host))
+    await expectRestored(person, 1)
     expect(person.text()).toContain('switchyard: the sandbox was \u{fffd}[31mreclaimed')
     expect(host.views).toHaveLength(1)
   })
@@ -212,8 +212,8 @@ describe('the end', () => {
   test('a line that is refused is one as well, in the host’s words and at once', async () => {
     const host = await terminalHost()
     host.refusal = replyOf(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
-    const person = personAt(here(host))
-    await expectGivenBack(person, 1)
+    const person = personAt(attachArguments(host))
+    await expectRestored(person, 1)
     expect(person.text()).toContain('switchyard: the Host header must name a loopback address')
     expect([person.text().includes('connecting again'), host.refused]).toEqual([false, 1])
   })
@@ -227,12 +227,12 @@ describe('a line that breaks', () => {
     view.cut()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type('meanwhile')
-    const second = await lineOf(host, 2)
+    const second = await connectedView(host, 2)
     second.print('\x1bcagain> ')
     await until('the picture', () => person.text().includes('again>'))
     await until('what was typed', () => second.typed() === 'meanwhile')
     person.type(DETACH)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
   })
 
   test('a host that was started again is found at its new place, and may need a moment', async () => {
@@ -245,10 +245,10 @@ describe('a line that breaks', () => {
       one.close(1008, 'the worker holding the sandbox is away')
     }
     view.close(1001, 'the service is stopping')
-    const third = await lineOf(other, 3)
+    const third = await connectedView(other, 3)
     third.print('back')
     third.say({ type: 'exit', code: 0 })
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(host.views).toHaveLength(1)
   })
 
@@ -259,7 +259,7 @@ describe('a line that breaks', () => {
     view.cut()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type(DETACH)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(person.text()).toContain('could not be released')
   })
 })
@@ -270,7 +270,7 @@ describe('leaving', () => {
     const { person } = await attached(host)
     host.isMute = true
     person.type(DETACH)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(person.text()).toContain('could not be released and closes by itself')
   })
 
@@ -281,7 +281,7 @@ describe('leaving', () => {
     person.type(DETACH)
     await until('the release', () => host.asked.includes('POST /api/runs/r1/release'))
     person.type('\x03')
-    await expectGivenBack(person, 130)
+    await expectRestored(person, 130)
   })
 
   test('is possible behind much that was pasted while there is no line', async () => {
@@ -291,7 +291,7 @@ describe('leaving', () => {
     view.cut()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type(`${'a pasted line\r'.repeat(50_000)}${DETACH}`)
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
     expect(person.text()).toContain('switchyard: detached')
   })
 
@@ -303,7 +303,7 @@ describe('leaving', () => {
     person.type('\x1d')
     await until('some of it', () => person.bytes().length > 5 * piece.length)
     person.type('d')
-    await expectGivenBack(person, 0)
+    await expectRestored(person, 0)
   })
 })
 
@@ -315,7 +315,7 @@ describe('before it begins', () => {
 
   test('without a terminal it says what to do instead', async () => {
     const host = await terminalHost()
-    const { code, err } = await outcome(here(host))
+    const { code, err } = await outcome(attachArguments(host))
     expect([code, err]).toEqual([2, expect.stringContaining('--no-tty')])
     expect(host.asked).toEqual([])
   })
@@ -336,7 +336,10 @@ describe('before it begins', () => {
     expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host answers') })
     const host = await terminalHost()
     host.status = 404
-    expect(await outcome(here(host, '--no-tty'))).toEqual({ code: 1, err: 'switchyard: no such run\n' })
+    expect(await outcome(attachArguments(host, '--no-tty'))).toEqual({
+      code: 1,
+      err: 'switchyard: no such run\n',
+    })
   })
 
   test('the environment may name the host, and no sentence repeats its token', async () => {
@@ -356,7 +359,7 @@ describe('before it begins', () => {
 })
 
 test('through the real door, a long text in one go gets in whole, and much that is drawn gets out', async () => {
-  const { hostApi, url } = await openTestDoors()
+  const { hostApi, url } = await openTestServer()
   const one = fakeRun('run-1', 'completed')
   hostApi.runsById.set(one.id, one)
   hostApi.answers.set('releaseRun', yes(one))
@@ -385,7 +388,7 @@ test('through the real door, a long text in one go gets in whole, and much that 
   await until('what is typed', () => typed.join('').length >= text.length, 45_000, 50)
   expect(typed.join('')).toBe(text)
   person.type(DETACH)
-  await expectGivenBack(person, 0)
+  await expectRestored(person, 0)
   // The door hears of it in its own time.
   await until('the end of the line', () => closed === 1)
   expect(hostApi.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
@@ -402,7 +405,7 @@ test('the real host is found by its data directory, and refuses a run that it do
 test('without a terminal, standard input goes in and what is drawn comes out', async () => {
   const host = await terminalHost()
   host.onLine = (view) => void view.print('hello\r\n')
-  const child = spawn(process.execPath, [command, ...here(host, '--no-tty')], {
+  const child = spawn(process.execPath, [command, ...attachArguments(host, '--no-tty')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   let out = ''
@@ -411,7 +414,7 @@ test('without a terminal, standard input goes in and what is drawn comes out', a
   })
   const ended = new Promise((resolve) => child.on('close', resolve))
   child.stdin.end('exit 5\r')
-  const view = await lineOf(host, 1)
+  const view = await connectedView(host, 1)
   await until('the input', () => view.typed() === 'exit 5\r\x04')
   expect(view.sizes()).toEqual(['80x24'])
   view.print('bye\r\n')
@@ -427,7 +430,7 @@ test('what is drawn last is passed on whole, however slowly it is taken', async 
     for (let times = 0; times < 50; times += 1) view.print(drawn)
     view.say({ type: 'exit', code: 6 })
   }
-  const child = spawn(process.execPath, [command, ...here(host, '--no-tty')], {
+  const child = spawn(process.execPath, [command, ...attachArguments(host, '--no-tty')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await until('the line', () => host.views.length === 1)

@@ -70,7 +70,7 @@ describe('the repository', () => {
 })
 
 /** Carries a ticket out in a clone, as a run does, and leaves its branch in the repository. */
-async function carryOut(code: string, { identifier, text }: ExampleTicket): Promise<void> {
+async function executeTicket(code: string, { identifier, text }: ExampleTicket): Promise<void> {
   const ground = playground()
   git(ground.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
   git(ground.cwd, 'checkout', '--quiet', '-b', identifier)
@@ -96,7 +96,7 @@ describe('the tickets', () => {
           [1, 2, 3].map((n) => `GREET-${3 * round + n}`),
         )
         known.push(...tickets.map(({ identifier }) => `${identifier}.md`))
-        await Promise.all(tickets.map((ticket) => carryOut(code, ticket)))
+        await Promise.all(tickets.map((ticket) => executeTicket(code, ticket)))
         for (const { identifier } of tickets) {
           expect((await diffOfBranch(code, identifier)).startsWith('diff --git')).toBe(true)
           if (isMerged) merge(code, identifier)

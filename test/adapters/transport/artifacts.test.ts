@@ -7,21 +7,21 @@ import type { ArtifactFile } from '../../../actors/api/host-api.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { rawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { afterwards, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const MIB = 1024 * 1024
 const headers = { authorization: `Bearer ${TOKEN}` }
 const AUTH = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
 
 /** What came of one reading. */
-interface Reading {
+interface ReadObservation {
   pieces: number
   ended: boolean
 }
 
 function fileOf(
   given: Partial<ArtifactFile> & { readonly of?: () => AsyncIterable<Uint8Array> },
-  reading?: Reading,
+  reading?: ReadObservation,
 ): ArtifactFile {
   const { of, ...rest } = given
   return {
@@ -44,7 +44,7 @@ function fileOf(
 }
 
 /** So many bytes in pieces of 64 KiB, each byte telling where it is. */
-async function* counting(size: number): AsyncGenerator<Uint8Array> {
+async function* countedBytes(size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < size; at += 65_536) {
     const piece = Buffer.alloc(Math.min(65_536, size - at))
     for (let i = 0; i < piece.length; i += 4096) piece.writeUInt8(((at + i) >> 12) & 0xff, i)
@@ -53,19 +53,19 @@ async function* counting(size: number): AsyncGenerator<Uint8Array> {
 }
 
 /** Ends, but not well, before it has said anything. */
-async function* failing(why: string): AsyncGenerator<Uint8Array> {
+async function* failingRead(why: string): AsyncGenerator<Uint8Array> {
   if (why !== '') throw new Error(why)
   yield Buffer.alloc(0)
 }
 
 async function open() {
-  const doors = await openTestDoors()
-  doors.hostApi.runsById.set('run-1', fakeRun('run-1', 'completed'))
-  const reading: Reading = { pieces: 0, ended: false }
+  const server = await openTestServer()
+  server.hostApi.runsById.set('run-1', fakeRun('run-1', 'completed'))
+  const reading: ReadObservation = { pieces: 0, ended: false }
   const put = (name: string, file: Parameters<typeof fileOf>[0]): void =>
-    void doors.hostApi.artifacts.set(name, fileOf(file, reading))
-  const get = (name: string) => fetch(`${doors.url}/api/runs/run-1/artifacts/${name}`, { headers })
-  return { ...doors, reading, put, get }
+    void server.hostApi.artifacts.set(name, fileOf(file, reading))
+  const get = (name: string) => fetch(`${server.url}/api/runs/run-1/artifacts/${name}`, { headers })
+  return { ...server, reading, put, get }
 }
 
 test('an artifact is sent whole, under its type, and a browser may do nothing with it', async () => {
@@ -95,7 +95,7 @@ test('an artifact is sent whole, under its type, and a browser may do nothing wi
 test('one that is for saving comes as an attachment, under whatever name', async () => {
   const { put, get } = await open()
   const name = `ä "quoted"; *'(x).html`
-  put(name, { size: 1, download: true, contentType: 'application/octet-stream', of: () => counting(1) })
+  put(name, { size: 1, download: true, contentType: 'application/octet-stream', of: () => countedBytes(1) })
   const reply = await get(encodeURIComponent(name))
   expect(reply.headers.get('content-disposition')).toBe(
     "attachment; filename*=UTF-8''%C3%A4%20%22quoted%22%3B%20%2A%27%28x%29.html",
@@ -111,7 +111,7 @@ test('an empty one is empty', async () => {
 
 test('names that lead elsewhere are refused, raw and encoded, and what is not there is not there', async () => {
   const { port, put } = await open()
-  put('..', { size: 1, of: () => counting(1) })
+  put('..', { size: 1, of: () => countedBytes(1) })
   const client = rawClient(port)
   afterwards(() => client.close())
   const statusOf = async (name: string) =>
@@ -131,7 +131,7 @@ test('a file that cannot be opened is our failure, and nothing of it has gone ou
   const { put, get, log } = await open()
   put('gone', {
     size: 5,
-    of: () => failing('replaced meanwhile'),
+    of: () => failingRead('replaced meanwhile'),
   })
   put('short', { size: 5, of: async function* () {} })
   for (const name of ['gone', 'short']) {
@@ -146,11 +146,11 @@ test('one that breaks off half-way is cut off, so that nobody takes a half for t
   put('broken', {
     size: 2 * MIB,
     of: async function* () {
-      yield* counting(MIB)
+      yield* countedBytes(MIB)
       throw new Error('disk trouble')
     },
   })
-  put('shorter', { size: 2 * MIB, of: () => counting(MIB) })
+  put('shorter', { size: 2 * MIB, of: () => countedBytes(MIB) })
   for (const name of ['broken', 'shorter']) {
     const reply = await get(name)
     expect(reply.headers.get('content-length')).toBe(String(2 * MIB))
@@ -163,18 +163,18 @@ test('one that breaks off half-way is cut off, so that nobody takes a half for t
 test('a large one arrives as it is', async () => {
   const { put, get } = await open()
   const size = 9 * MIB + 77
-  put('large', { size, of: () => counting(size) })
+  put('large', { size, of: () => countedBytes(size) })
   const got = Buffer.from(await (await get('large')).arrayBuffer())
   const pieces: Uint8Array[] = []
-  for await (const piece of counting(size)) pieces.push(piece)
+  for await (const piece of countedBytes(size)) pieces.push(piece)
   const expected = Buffer.concat(pieces)
   expect(got.equals(expected)).toBe(true)
 })
 
 test('256 MiB for a client that does not read cost a few pieces, and a client that hangs up ends the reading', async () => {
-  const { put, port, reading, doors } = await open()
+  const { put, port, reading, server } = await open()
   const size = 256 * MIB
-  put('huge', { size, of: () => counting(size) })
+  put('huge', { size, of: () => countedBytes(size) })
   const before = process.memoryUsage().rss
   const slow = connect(port, '127.0.0.1')
   slow.pause()
@@ -197,25 +197,25 @@ test('256 MiB for a client that does not read cost a few pieces, and a client th
   await until('the reading has ended', () => reading.ended)
   expect(reading.pieces).toBeLessThan(4096)
   expect((process.memoryUsage().rss - before) / MIB).toBeLessThan(64)
-  await doors.close('nothing is waited for')
+  await server.close('nothing is waited for')
 })
 
 test('a download under way is given its time when the doors close, and no more', async () => {
-  const { put, port, doors, reading } = await open()
-  put('huge', { size: 256 * MIB, of: () => counting(256 * MIB) })
+  const { put, port, server, reading } = await open()
+  put('huge', { size: 256 * MIB, of: () => countedBytes(256 * MIB) })
   const slow = connect(port, '127.0.0.1')
   afterwards(() => slow.destroy())
   slow.pause()
   slow.on('error', () => {})
   slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
   await until('it has begun', () => reading.pieces > 0)
-  await doors.close('stop')
+  await server.close('stop')
   await until('the reading has ended', () => reading.ended)
 })
 
 test('the next request on the same connection gets its own answer', async () => {
   const { put, port } = await open()
-  put('log.txt', { size: 3 * MIB, of: () => counting(3 * MIB) })
+  put('log.txt', { size: 3 * MIB, of: () => countedBytes(3 * MIB) })
   const client = rawClient(port)
   afterwards(() => client.close())
   for (let round = 0; round < 3; round++) {
@@ -227,7 +227,7 @@ test('the next request on the same connection gets its own answer', async () => 
 
 test('a client that hangs up before the artifact is found leaves no reading open', async () => {
   const { put, port, reading, hostApi } = await open()
-  put('log.txt', { size: MIB, of: () => counting(MIB) })
+  put('log.txt', { size: MIB, of: () => countedBytes(MIB) })
   const find = hostApi.artifact
   let [asked, answered] = [false, false]
   let answer = (): void => {}

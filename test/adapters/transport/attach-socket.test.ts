@@ -11,25 +11,33 @@ import {
 import { rawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
-import { afterwards, handClock, openTestDoors, type TestDoors, TOKEN } from '../../support/test-resources.ts'
+import {
+  afterwards,
+  createSettableClock,
+  openTestServer,
+  type TestServer,
+  TOKEN,
+} from '../../support/test-resources.ts'
 
 const PATH = '/ws/runs/run-1/attach'
 
 /** One view as the desk sees it, and everything that its door has told. */
-interface Seen {
+interface ObservedView {
   readonly runId: string
   readonly link: ViewSender
   readonly told: string[]
   closed: number
 }
 
-type Given = Parameters<typeof openTestDoors>[0]
+type ServerOverrides = Parameters<typeof openTestServer>[0]
 
-async function doorsWithViews(given: Given = {}): Promise<TestDoors & { readonly views: Seen[] }> {
-  const doors = await openTestDoors(given)
-  const views: Seen[] = []
-  doors.hostApi.attachView = (runId, link) => {
-    const view: Seen = { runId, link, told: [], closed: 0 }
+async function openServerWithViews(
+  given: ServerOverrides = {},
+): Promise<TestServer & { readonly views: ObservedView[] }> {
+  const server = await openTestServer(given)
+  const views: ObservedView[] = []
+  server.hostApi.attachView = (runId, link) => {
+    const view: ObservedView = { runId, link, told: [], closed: 0 }
     views.push(view)
     return {
       onInput: (data) => void view.told.push(`input ${data}`),
@@ -39,16 +47,16 @@ async function doorsWithViews(given: Given = {}): Promise<TestDoors & { readonly
       },
     }
   }
-  return { ...doors, views }
+  return { ...server, views }
 }
 
-async function opened(given: Given = {}) {
-  const doors = await doorsWithViews(given)
-  const client = socketClient(doors.port, PATH)
+async function opened(given: ServerOverrides = {}) {
+  const server = await openServerWithViews(given)
+  const client = socketClient(server.port, PATH)
   await client.opened
-  const view = doors.views[0]
+  const view = server.views[0]
   if (view === undefined) throw new Error('nobody was told of the view')
-  return { ...doors, client, view }
+  return { ...server, client, view }
 }
 
 test('frames go back and forth to the letter', async () => {
@@ -80,14 +88,14 @@ test('a view is told to its host once when it goes', async () => {
 })
 
 test('each run has its own terminals, by the id in the path', async () => {
-  const { port, views } = await doorsWithViews()
+  const { port, views } = await openServerWithViews()
   await socketClient(port, '/ws/runs/run-1/attach').opened
   await socketClient(port, '/ws/runs/run%2D2/attach').opened
   expect(views.map(({ runId }) => runId)).toEqual(['run-1', 'run-2'])
 })
 
 test('the query may carry the token, and without one there is no socket', async () => {
-  const { port, views } = await doorsWithViews()
+  const { port, views } = await openServerWithViews()
   const client = rawClient(port)
   afterwards(() => client.close())
   const ask = (path: string) =>
@@ -110,7 +118,7 @@ test('the query may carry the token, and without one there is no socket', async 
 })
 
 test('an ordinary request is told that the path speaks WebSocket', async () => {
-  const { url } = await doorsWithViews()
+  const { url } = await openServerWithViews()
   const reply = await fetch(`${url}${PATH}`, { headers: { authorization: `Bearer ${TOKEN}` } })
   expect(reply.status).toBe(426)
 })
@@ -149,7 +157,7 @@ test('a frame full of characters that JSON escapes is no longer than a frame may
 })
 
 test('whoever types faster than a terminal may is told so, and sent away', async () => {
-  const { client, view } = await opened({ clock: handClock() })
+  const { client, view } = await opened({ clock: createSettableClock() })
   for (let at = 0; at < ATTACH_FRAMES_AT_ONCE * 2; at++) client.send({ type: 'input', data: 'x' })
   expect((await client.closed).code).toBe(1008)
   expect(client.frames).toEqual([{ type: 'error', message: expect.stringMatching(/^too fast/) }])
@@ -157,7 +165,7 @@ test('whoever types faster than a terminal may is told so, and sent away', async
 })
 
 test('a long text may be pasted, but not any length of it', async () => {
-  const { client, view } = await opened({ clock: handClock() })
+  const { client, view } = await opened({ clock: createSettableClock() })
   const data = 'x'.repeat(60_000)
   const atOnce = Math.floor(ATTACH_INPUT_BYTES_AT_ONCE / 61_000)
   for (let at = 0; at < atOnce; at++) client.send({ type: 'input', data })
@@ -167,7 +175,7 @@ test('a long text may be pasted, but not any length of it', async () => {
 })
 
 test('pings are counted too', async () => {
-  const { port, views } = await doorsWithViews({ clock: handClock() })
+  const { port, views } = await openServerWithViews({ clock: createSettableClock() })
   const socket = await rawSocket(port, PATH)
   const ended = new Promise((resolve) => socket.on('close', resolve))
   socket.resume()
@@ -177,7 +185,7 @@ test('pings are counted too', async () => {
 })
 
 test('a view that does not read is cut off, holds little memory, and holds up nobody', async () => {
-  const { port, views, meters } = await doorsWithViews()
+  const { port, views, meters } = await openServerWithViews()
   await rawSocket(port, PATH)
   const quick = socketClient(port, PATH)
   await quick.opened
@@ -203,14 +211,14 @@ test('a view that does not read is cut off, holds little memory, and holds up no
 })
 
 test('a service that stops says goodbye to every terminal', async () => {
-  const { client, doors, view } = await opened()
-  void doors.close('the service is stopping')
+  const { client, server, view } = await opened()
+  void server.close('the service is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the service is stopping' })
   await until('the host is told', () => view.closed === 1)
 })
 
 test('a desk that throws costs a terminal, and not the process', async () => {
-  const { port, hostApi, log } = await openTestDoors()
+  const { port, hostApi, log } = await openTestServer()
   hostApi.attachView = () => {
     throw new Error('a bug')
   }

@@ -6,7 +6,7 @@ import { HTTP_BODY_BYTES_MAX } from '../../../protocol/limits.ts'
 import { type Body, type BodyUse, readBody } from '../../../transport/body.ts'
 import { Exchange } from '../../../transport/exchange.ts'
 import type { RequestHead } from '../../../transport/request-head.ts'
-import { handClock } from '../../support/test-resources.ts'
+import { createSettableClock } from '../../support/test-resources.ts'
 
 const PIECE = 64 * 1024
 
@@ -23,7 +23,9 @@ function reading(use: BodyUse, contentLength = '') {
   const head: RequestHead = Object({ contentLength })
   const bodies: Body[] = []
   let copies = 0
-  readBody(response, head, use, handClock(), new Exchange(response, undefined), (body) => bodies.push(body))
+  readBody(response, head, use, createSettableClock(), new Exchange(response, undefined), (body) =>
+    bodies.push(body),
+  )
   const send = (isLast: boolean): void => {
     const piece = new ArrayBuffer(PIECE)
     piece.slice = (from, to) => {

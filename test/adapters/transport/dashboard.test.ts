@@ -14,7 +14,7 @@ import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { rawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
-import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const event = (runId: string, index: number): DashboardPush => ({
   type: 'run-event',
@@ -33,7 +33,7 @@ const workers: DashboardPush = { type: 'workers', workers: [] }
 const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
 
 test('hello comes first, then every push in order', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   const client = socketClient(port)
   await client.opened
   const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
@@ -42,7 +42,7 @@ test('hello comes first, then every push in order', async () => {
 })
 
 test('a push that is text already is sent as that text', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   const client = socketClient(port)
   await client.first(1)
   hostApi.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
@@ -53,7 +53,7 @@ test('a push that is text already is sent as that text', async () => {
 })
 
 test('nothing is lost or doubled between hello and the first push', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   let pushed = 0
   // Each hello names the last push it already knows, as the real one does by its content.
   Object.defineProperty(hostApi, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
@@ -73,7 +73,7 @@ test('nothing is lost or doubled between hello and the first push', async () => 
 })
 
 test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   const client = socketClient(port)
   await client.first(1)
   const hear = async (): Promise<string[]> => {
@@ -100,7 +100,7 @@ test('without a subscription all run events come; with one, only those; after th
 })
 
 test('the subscriptions of one dashboard are not those of another', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   const [one, two] = [socketClient(port), socketClient(port)]
   await Promise.all([one.first(1), two.first(1)])
   one.send({ type: 'subscribe', runId: 'run-1' })
@@ -115,7 +115,7 @@ test('the subscriptions of one dashboard are not those of another', async () => 
 })
 
 test('a frame that means nothing ends the socket, with a reason that names the field', async () => {
-  const { port } = await openTestDoors()
+  const { port } = await openTestServer()
   const bad: [string, RegExp][] = [
     ['not json', /JSON/],
     ['null', /./],
@@ -138,7 +138,7 @@ test('a frame that means nothing ends the socket, with a reason that names the f
 })
 
 test('binary frames end the socket with 1003, too long ones with 1009', async () => {
-  const { port } = await openTestDoors()
+  const { port } = await openTestServer()
   const binary = socketClient(port)
   await binary.opened
   binary.sendText(new Uint8Array([1, 2, 3]))
@@ -156,7 +156,7 @@ test('binary frames end the socket with 1003, too long ones with 1009', async ()
 })
 
 test('who talks too much is sent away, and pings are talk', async () => {
-  const { port } = await openTestDoors({ clock: handClock() })
+  const { port } = await openTestServer({ clock: createSettableClock() })
   const talker = socketClient(port)
   await talker.opened
   const unsubscribe = JSON.stringify({ type: 'unsubscribe', runId: 'a' })
@@ -174,8 +174,8 @@ test('who talks too much is sent away, and pings are talk', async () => {
 })
 
 test('frames are counted anew after ten seconds', async () => {
-  const clock = handClock()
-  const { port } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { port } = await openTestServer({ clock })
   const client = await rawSocket(port)
   let heard = ''
   let ended = false
@@ -198,8 +198,8 @@ test('frames are counted anew after ten seconds', async () => {
 })
 
 test('there are only so many subscriptions', async () => {
-  const clock = handClock()
-  const { port } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { port } = await openTestServer({ clock })
   const client = socketClient(port)
   await client.opened
   for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) {
@@ -214,8 +214,8 @@ test('there are only so many subscriptions', async () => {
 })
 
 test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
-  const clock = handClock()
-  const { port, hostApi, meters } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { port, hostApi, meters } = await openTestServer({ clock })
   const slow = await rawSocket(port)
   const ended = new Promise((resolve) => slow.on('close', resolve))
   slow.on('error', () => {})
@@ -238,7 +238,7 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
 })
 
 test('a slow reader does not hold up a quick one', async () => {
-  const { port, hostApi } = await openTestDoors()
+  const { port, hostApi } = await openTestServer()
   await rawSocket(port)
   const quick = socketClient(port)
   await quick.first(1)
@@ -251,7 +251,7 @@ test('a slow reader does not hold up a quick one', async () => {
 })
 
 test('a reader that was too slow and catches up is told 1013 and why', async () => {
-  const { port, hostApi, meters } = await openTestDoors({ clock: handClock() })
+  const { port, hostApi, meters } = await openTestServer({ clock: createSettableClock() })
   const slow = await rawSocket(port)
   const chunks: Buffer[] = []
   slow.on('data', (bytes) => chunks.push(bytes))
@@ -273,7 +273,7 @@ test('a reader that was too slow and catches up is told 1013 and why', async () 
 })
 
 test('one dashboard too many is refused before it becomes a socket', async () => {
-  const { port, meters } = await openTestDoors()
+  const { port, meters } = await openTestServer()
   // Not all at once: a listener's queue is shorter than that.
   for (let open = 0; open < DASHBOARD_SOCKETS_MAX; open += 64)
     await Promise.all(Array.from({ length: 64 }, () => rawSocket(port)))
@@ -294,7 +294,7 @@ test('one dashboard too many is refused before it becomes a socket', async () =>
 })
 
 test('no compression is agreed to, and a protocol offered is not chosen', async () => {
-  const { port } = await openTestDoors()
+  const { port } = await openTestServer()
   const client = rawClient(port)
   afterwards(() => client.close())
   const reply = await client.ask(
@@ -314,15 +314,15 @@ test('no compression is agreed to, and a protocol offered is not chosen', async 
 })
 
 test('pushes cost nothing while nobody watches, and the desk is left alone after the end', async () => {
-  const { hostApi, doors } = await openTestDoors()
+  const { hostApi, server } = await openTestServer()
   expect(hostApi.listeners.size).toBe(1)
   hostApi.push(tickets)
-  await doors.close('done')
+  await server.close('done')
   expect(hostApi.listeners.size).toBe(0)
 })
 
 test('when the hello cannot be made, the socket ends with 1011 and the host goes on', async () => {
-  const { hostApi, port, log } = await openTestDoors()
+  const { hostApi, port, log } = await openTestServer()
   const good = hostApi.hello
   hostApi.hello = () => {
     throw new Error('a bug')
@@ -334,7 +334,7 @@ test('when the hello cannot be made, the socket ends with 1011 and the host goes
 })
 
 test('a hello larger than any backlog costs nobody his place: what happens meanwhile comes right after it', async () => {
-  const { hostApi, port, meters } = await openTestDoors()
+  const { hostApi, port, meters } = await openTestServer()
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
   const client = socketClient(port)
@@ -357,8 +357,8 @@ test('a hello larger than any backlog costs nobody his place: what happens meanw
 })
 
 test('but one that lets the hello lie is cut off like any slow reader', async () => {
-  const clock = handClock()
-  const { hostApi, port, meters } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { hostApi, port, meters } = await openTestServer({ clock })
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
   const slow = await rawSocket(port)

@@ -11,7 +11,7 @@ import { type Route, routes } from '../../../protocol/routes.ts'
 import { rawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { clientFrame, rawSocket } from '../../support/socket-client.ts'
-import { afterwards, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
 /** Fixed, so that a change is judged by what it changed; a long run draws another with SEED. */
@@ -25,10 +25,10 @@ const PATIENCE_MS = 30
 /** What is whole is answered, however much the machine has to do. */
 const WHOLE_MS = 60_000
 
-type Dice = () => number
+type RandomFraction = () => number
 
 /** mulberry32 */
-function dice(seed: number): Dice {
+function createRandom(seed: number): RandomFraction {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -38,19 +38,19 @@ function dice(seed: number): Dice {
   }
 }
 
-const below = (roll: Dice, n: number): number => Math.floor(roll() * n)
-const pick = <T>(roll: Dice, from: readonly T[]): T => from[below(roll, from.length)] as T
-const noise = (roll: Dice, max: number): string =>
+const below = (roll: RandomFraction, n: number): number => Math.floor(roll() * n)
+const pick = <T>(roll: RandomFraction, from: readonly T[]): T => from[below(roll, from.length)] as T
+const randomText = (roll: RandomFraction, max: number): string =>
   Array.from({ length: below(roll, max) }, () => String.fromCharCode(below(roll, 256))).join('')
 
 const table: readonly Route[] = Object.values(routes)
 
-function randomJson(roll: Dice, depth = 0): unknown {
+function randomJson(roll: RandomFraction, depth = 0): unknown {
   const kind = below(roll, depth > 5 ? 5 : 8)
   if (kind === 0) return null
   if (kind === 1) return roll() * 1e6 - 5e5
   if (kind === 2) return roll() < 0.5
-  if (kind < 5) return noise(roll, 12)
+  if (kind < 5) return randomText(roll, 12)
   if (kind === 5) return Array.from({ length: below(roll, 5) }, () => randomJson(roll, depth + 1))
   const keys = [
     'patch',
@@ -62,14 +62,14 @@ function randomJson(roll: Dice, depth = 0): unknown {
     'runId',
     '__proto__',
     'constructor',
-    noise(roll, 6),
+    randomText(roll, 6),
   ]
   return Object.fromEntries(
     Array.from({ length: below(roll, 5) }, () => [pick(roll, keys), randomJson(roll, depth + 1)]),
   )
 }
 
-function target(roll: Dice, route: Route): string {
+function target(roll: RandomFraction, route: Route): string {
   const segment = () =>
     pick(roll, [
       'x',
@@ -80,7 +80,7 @@ function target(roll: Dice, route: Route): string {
       '%zz',
       'a%2fb',
       '..',
-      noise(roll, 8).replace(/[\s]/g, ''),
+      randomText(roll, 8).replace(/[\s]/g, ''),
     ])
   const path = roll() < 0.9 ? route.path.replaceAll(/:\w+/g, segment) : `/${segment()}/${segment()}`
   const query = pick(roll, [
@@ -97,39 +97,39 @@ function target(roll: Dice, route: Route): string {
   return path + query
 }
 
-function validRequest(roll: Dice): string {
+function validRequest(roll: RandomFraction): string {
   const route = pick(roll, table)
-  const body = roll() < 0.3 ? '' : roll() < 0.8 ? JSON.stringify(randomJson(roll)) : noise(roll, 64)
+  const body = roll() < 0.3 ? '' : roll() < 0.8 ? JSON.stringify(randomJson(roll)) : randomText(roll, 64)
   const headers = ['Host: localhost', `Authorization: Bearer ${roll() < 0.95 ? TOKEN : 'x'}`]
   if (roll() < 0.9) headers.push('Content-Type: application/json')
-  if (roll() < 0.1) headers.push(`X-Noise: ${noise(roll, 40).replace(/[^\x20-\x7e]/g, '')}`)
+  if (roll() < 0.1) headers.push(`X-Noise: ${randomText(roll, 40).replace(/[^\x20-\x7e]/g, '')}`)
   const method = roll() < 0.9 ? route.method : pick(roll, ['GET', 'POST', 'OPTIONS', 'HEAD', 'TRACE', 'FOO'])
   return requestText(method, target(roll, route), headers, unescape(encodeURIComponent(body)))
 }
 
-function mutated(roll: Dice, text: string): string {
+function mutate(roll: RandomFraction, text: string): string {
   let bytes = text
   for (let times = 1 + below(roll, 3); times > 0; times--) {
     const at = below(roll, bytes.length)
     const what = below(roll, 4)
     if (what === 0) bytes = bytes.slice(0, at) + String.fromCharCode(below(roll, 256)) + bytes.slice(at + 1)
     else if (what === 1) bytes = bytes.slice(0, at) + bytes.slice(at + 1 + below(roll, 8))
-    else if (what === 2) bytes = bytes.slice(0, at) + noise(roll, 8) + bytes.slice(at)
+    else if (what === 2) bytes = bytes.slice(0, at) + randomText(roll, 8) + bytes.slice(at)
     else bytes = bytes.slice(0, at) + bytes.slice(below(roll, bytes.length))
   }
   return bytes
 }
 
-function request(roll: Dice): { text: string; whole: boolean } {
+function request(roll: RandomFraction): { text: string; whole: boolean } {
   const kind = roll()
   if (kind < 0.6) return { text: validRequest(roll), whole: true }
-  if (kind < 0.97) return { text: mutated(roll, validRequest(roll)), whole: false }
-  return { text: noise(roll, 400), whole: false }
+  if (kind < 0.97) return { text: mutate(roll, validRequest(roll)), whole: false }
+  return { text: randomText(roll, 400), whole: false }
 }
 
 test(`requests of nonsense, seed ${SEED}`, async () => {
-  const { port, url, log } = await openTestDoors()
-  const roll = dice(SEED)
+  const { port, url, log } = await openTestServer()
+  const roll = createRandom(SEED)
   const statuses = new Map<number | 'silence', number>()
   const wrong: string[] = []
   let left = ROUNDS
@@ -165,7 +165,7 @@ test(`requests of nonsense, seed ${SEED}`, async () => {
   expect((await fetch(`${url}/api/health`)).status).toBe(200)
 }, 600_000)
 
-function frame(roll: Dice): Buffer {
+function frame(roll: RandomFraction): Buffer {
   const kind = roll()
   if (kind < 0.3)
     return clientFrame(
@@ -174,11 +174,11 @@ function frame(roll: Dice): Buffer {
     )
   if (kind < 0.6) return clientFrame(1, JSON.stringify(randomJson(roll)))
   if (kind < 0.8)
-    return clientFrame(below(roll, 16), Buffer.from(noise(roll, 200), 'latin1'), {
+    return clientFrame(below(roll, 16), Buffer.from(randomText(roll, 200), 'latin1'), {
       masked: roll() < 0.9,
       bits: below(roll, 16) << 4,
     })
-  return Buffer.from(noise(roll, 300), 'latin1')
+  return Buffer.from(randomText(roll, 300), 'latin1')
 }
 
 test.each([
@@ -187,8 +187,8 @@ test.each([
 ])(
   `frames of nonsense at %s, seed ${SEED}`,
   async (path, kind) => {
-    const { port, url, log, hostApi, meters } = await openTestDoors()
-    const roll = dice(SEED + 1)
+    const { port, url, log, hostApi, meters } = await openTestServer()
+    const roll = createRandom(SEED + 1)
     for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
       const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(port, path)))
       for (const socket of sockets) {

@@ -10,13 +10,13 @@ import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../../protocol/li
 import { promisesSettled } from '../../support/manual-clock.ts'
 import { rawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const AUTH = [`Host: localhost`, `Authorization: Bearer ${TOKEN}`]
 const JSON_AUTH = [...AUTH, 'Content-Type: application/json']
 
-async function open(given: Parameters<typeof openTestDoors>[0] = {}) {
-  const opened = await openTestDoors(given)
+async function open(given: Parameters<typeof openTestServer>[0] = {}) {
+  const opened = await openTestServer(given)
   const client = rawClient(opened.port)
   afterwards(() => client.close())
   return { ...opened, client }
@@ -56,7 +56,7 @@ test('a body of exactly the cap is read', async () => {
 })
 
 test('who goes on sending what was refused is hung up on', async () => {
-  const clock = handClock()
+  const clock = createSettableClock()
   const { client } = await open({ clock })
   const asked = client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 99999999']))
   await until('it is refused', () => clock.alarms() === 1)
@@ -65,7 +65,7 @@ test('who goes on sending what was refused is hung up on', async () => {
 })
 
 test('a body that does not come is waited for so long and no longer', async () => {
-  const clock = handClock()
+  const clock = createSettableClock()
   const { client, hostApi } = await open({ clock })
   const asked = client.ask(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 20'])}{"pa`)
   await until('its body is waited for', () => clock.alarms() === 1)
@@ -169,7 +169,7 @@ test('the answer to HEAD has no body, so the next answer on the connection is th
 })
 
 test('a client that hangs up in the middle of a body, or before its answer, is forgotten', async () => {
-  const clock = handClock()
+  const clock = createSettableClock()
   const { port, hostApi, log } = await open({ clock })
   let let_go = (): void => {}
   hostApi.changed = () =>

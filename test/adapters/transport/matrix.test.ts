@@ -6,20 +6,20 @@ import { expect, test } from '@jest/globals'
 import { type Route, routes } from '../../../protocol/routes.ts'
 import { CREDENTIAL, LISTED_ORIGIN, WORKER_ID } from '../../support/fake-host-api.ts'
 import { type RawReply, rawClient } from '../../support/raw-client.ts'
-import { afterwards, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const CLIENTS = 8
 
 // ---- what is asked -------------------------------------------------------------------------------------------------
 
-interface Way {
+interface SecretPresentation {
   readonly name: string
   readonly headers: readonly string[]
   readonly query?: string
   readonly opens?: 'launch' | 'sockets' | 'worker'
 }
 
-const ways: readonly Way[] = [
+const ways: readonly SecretPresentation[] = [
   { name: 'nothing', headers: [] },
   { name: 'the token', headers: [`Authorization: Bearer ${TOKEN}`], opens: 'launch' },
   { name: 'another token', headers: [`Authorization: Bearer ${TOKEN.slice(1)}x`] },
@@ -72,10 +72,10 @@ const origins: readonly { readonly origin?: string; readonly trusted?: boolean; 
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PREFLIGHT', 'UPGRADE', 'PATCH'] as const
 
-interface Asked {
+interface MatrixRequest {
   readonly path: string
   readonly method: string
-  readonly way: Way
+  readonly presentation: SecretPresentation
   readonly host: (typeof hosts)[number]
   readonly origin: (typeof origins)[number]
 }
@@ -87,9 +87,9 @@ const known = [...new Set(table.map((route) => filled(route.path)))]
 const paths = [...known, '/', '/api', '/api/health/', '/api/nothing', '/ws/', '/ws/nothing', '/api/%68ealth']
 const QUERY = `workerId=${WORKER_ID}&state=active&code=c0de`
 
-function textOf({ path, method, way, host, origin }: Asked): string {
+function textOf({ path, method, presentation, host, origin }: MatrixRequest): string {
   const verb = method === 'PREFLIGHT' ? 'OPTIONS' : method === 'UPGRADE' ? 'GET' : method
-  const query = way.query === undefined ? QUERY : `${QUERY}&${way.query}`
+  const query = presentation.query === undefined ? QUERY : `${QUERY}&${presentation.query}`
   const ofOrigin = origin.origin === undefined ? [] : [`Origin: ${origin.origin}`]
   const extra = {
     PREFLIGHT: ['Access-Control-Request-Method: GET'],
@@ -105,7 +105,7 @@ function textOf({ path, method, way, host, origin }: Asked): string {
     ...host.headers,
     ...ofOrigin,
     ...(origin.twice ? ofOrigin : []),
-    ...way.headers,
+    ...presentation.headers,
     ...(extra ?? []),
   ]
   return `${verb} ${path}?${query} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
@@ -160,39 +160,43 @@ const WORKS: Readonly<Record<string, number>> = {
 }
 const SOCKETS = ['/ws', '/ws/worker', '/ws/runs/x/attach']
 
-function statusOf(asked: Asked): number {
-  const { path, method, way, host, origin } = asked
+function statusOf(asked: MatrixRequest): number {
+  const { path, method, presentation, host, origin } = asked
   if (host.status !== undefined) return host.status
   if (origin.trusted !== true) return 403
   if (method === 'PREFLIGHT' && origin.origin !== undefined) return known.includes(path) ? 204 : 404
   const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
-  const closed = fence(route, way)
+  const closed = authenticationStatus(route, presentation)
   if (closed !== undefined) return closed
   if (!known.includes(path)) return 404
-  return route === undefined ? 405 : served(route, path, method)
+  return route === undefined ? 405 : servedStatus(route, path, method)
 }
 
-function fence(route: Route | undefined, way: Way): number | undefined {
+function authenticationStatus(
+  route: Route | undefined,
+  presentation: SecretPresentation,
+): number | undefined {
   if (route?.access === 'anyone' || route?.access === 'first-frame') return undefined
-  if (route?.access === 'worker') return way.opens === 'worker' ? undefined : 403
-  if (way.opens === 'launch' || (way.opens === 'sockets' && route?.socket === true)) return undefined
+  if (route?.access === 'worker') return presentation.opens === 'worker' ? undefined : 403
+  if (presentation.opens === 'launch' || (presentation.opens === 'sockets' && route?.socket === true))
+    return undefined
   return 401
 }
 
-function served(route: Route, path: string, method: string): number {
+function servedStatus(route: Route, path: string, method: string): number {
   if (SOCKETS.includes(path)) return method === 'UPGRADE' ? 101 : 426
   return WORKS[`${route.method} ${path}`] ?? (route.body === undefined ? 501 : 400)
 }
 
-function statusAtFleet({ path, method, way, host, origin }: Asked): number {
+function statusAtFleet({ path, method, presentation, host, origin }: MatrixRequest): number {
   if (host.headers.length === 0) return 400
   if (origin.origin !== undefined) return 403
   const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
   if (route === undefined || !route.listeners.includes('fleet')) return 404
-  return fence(route, way) ?? served(route, path, method)
+  return authenticationStatus(route, presentation) ?? servedStatus(route, path, method)
 }
 
-interface Verdict {
+interface ExpectedReply {
   readonly status: number
   /** The origin that may read the answer. */
   readonly sharedWith: string | undefined
@@ -203,7 +207,7 @@ interface Verdict {
 /** A person's browser is shown a page there, be it of a refusal. */
 const CALLBACK = '/api/connect/tracker/callback'
 
-type Oracle = (asked: Asked) => Verdict
+type Oracle = (asked: MatrixRequest) => ExpectedReply
 
 const expected: Oracle = (asked) => {
   const status = statusOf(asked)
@@ -223,22 +227,26 @@ const expectedAtFleet: Oracle = (asked) => ({
 
 // ---- asking --------------------------------------------------------------------------------------------------------
 
-function* product(methodsOf: (path: string) => readonly string[], few: readonly Way[]): Generator<Asked> {
+function* product(
+  methodsOf: (path: string) => readonly string[],
+  few: readonly SecretPresentation[],
+): Generator<MatrixRequest> {
   for (const path of paths)
     for (const method of methodsOf(path))
-      for (const way of few)
-        for (const host of hosts) for (const origin of origins) yield { path, method, way, host, origin }
+      for (const presentation of few)
+        for (const host of hosts)
+          for (const origin of origins) yield { path, method, presentation, host, origin }
 }
 
-function* methodsTimesWays(): Generator<Asked> {
+function* allMethodsAndPresentations(): Generator<MatrixRequest> {
   const host = { headers: ['Host: localhost'] }
   for (const path of paths)
     for (const method of METHODS)
-      for (const way of ways)
-        for (const origin of origins.slice(0, 2)) yield { path, method, way, host, origin }
+      for (const presentation of ways)
+        for (const origin of origins.slice(0, 2)) yield { path, method, presentation, host, origin }
 }
 
-async function ask(port: number, all: Iterable<Asked>, oracle: Oracle) {
+async function ask(port: number, all: Iterable<MatrixRequest>, oracle: Oracle) {
   const statuses = new Map<number, number>()
   const wrong: string[] = []
   const left = all[Symbol.iterator]()
@@ -249,7 +257,7 @@ async function ask(port: number, all: Iterable<Asked>, oracle: Oracle) {
       for (let next = left.next(); !next.done; next = left.next()) {
         const reply = await client.ask(textOf(next.value))
         statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1)
-        const faults = faultsOf(reply, oracle(next.value))
+        const faults = differences(reply, oracle(next.value))
         if (faults !== '') wrong.push(`${faults}: ${textOf(next.value)}`)
       }
     }),
@@ -257,7 +265,7 @@ async function ask(port: number, all: Iterable<Asked>, oracle: Oracle) {
   return { statuses, wrong: wrong.slice(0, 5) }
 }
 
-function faultsOf(reply: RawReply, { status, sharedWith, ours }: Verdict): string {
+function differences(reply: RawReply, { status, sharedWith, ours }: ExpectedReply): string {
   if (reply.status !== status) return `${reply.status} instead of ${status}`
   const shared = reply.headers.get('access-control-allow-origin')
   if (shared !== sharedWith) return `shared with ${shared} instead of ${sharedWith}`
@@ -265,7 +273,7 @@ function faultsOf(reply: RawReply, { status, sharedWith, ours }: Verdict): strin
   return Object.keys(JSON.parse(reply.body)).join() === 'error' ? '' : `a strange body ${reply.body}`
 }
 
-const told = (statuses: ReadonlyMap<number, number>): string =>
+const describeStatuses = (statuses: ReadonlyMap<number, number>): string =>
   [...statuses]
     .sort(([a], [b]) => a - b)
     .map(([status, count]) => `${status}: ${count}`)
@@ -277,7 +285,7 @@ const MATRIX_MS_MAX = 180_000
 test(
   'the management listener lets in whom it should, and nobody else',
   async () => {
-    const { port } = await openTestDoors()
+    const { port } = await openTestServer()
     const own = (path: string): string[] => [
       ...new Set(table.filter((route) => filled(route.path) === path).map((route) => route.method)),
       ...(path.startsWith('/ws') ? ['UPGRADE'] : []),
@@ -292,8 +300,10 @@ test(
       product((path) => (known.includes(path) ? own(path) : ['GET']), few),
       expected,
     )
-    const places = await ask(port, methodsTimesWays(), expected)
-    process.stdout.write(`fences: ${told(fences.statuses)}\nplaces: ${told(places.statuses)}\n`)
+    const places = await ask(port, allMethodsAndPresentations(), expected)
+    process.stdout.write(
+      `fences: ${describeStatuses(fences.statuses)}\nplaces: ${describeStatuses(places.statuses)}\n`,
+    )
     expect(fences.wrong).toEqual([])
     expect(places.wrong).toEqual([])
   },
@@ -303,14 +313,16 @@ test(
 test(
   'the fleet listener serves its rows, refuses pages, and knows nothing else',
   async () => {
-    const { fleetPort } = await openTestDoors()
+    const { fleetPort } = await openTestServer()
     const all = await ask(
       fleetPort,
       product(() => ['GET', 'POST', 'OPTIONS', 'UPGRADE'], ways.slice(0, 2)),
       expectedAtFleet,
     )
-    const places = await ask(fleetPort, methodsTimesWays(), expectedAtFleet)
-    process.stdout.write(`fleet: ${told(all.statuses)}\nfleet places: ${told(places.statuses)}\n`)
+    const places = await ask(fleetPort, allMethodsAndPresentations(), expectedAtFleet)
+    process.stdout.write(
+      `fleet: ${describeStatuses(all.statuses)}\nfleet places: ${describeStatuses(places.statuses)}\n`,
+    )
     expect(all.wrong).toEqual([])
     expect(places.wrong).toEqual([])
   },
@@ -318,7 +330,7 @@ test(
 )
 
 test('what the fleet listener says of an unknown path points at nothing that it does not serve', async () => {
-  const { fleetPort } = await openTestDoors()
+  const { fleetPort } = await openTestServer()
   for (const path of ['/api/nothing', '/api/openapi.json', '/api/runs']) {
     const reply = await fetch(`http://127.0.0.1:${fleetPort}${path}`)
     expect([path, reply.status, await reply.json()]).toEqual([

@@ -4,9 +4,9 @@ import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
 import { demandText } from '../../../transport/routes/workers.ts'
 import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
-import { openTestDoors, type TestDoors, TOKEN } from '../../support/test-resources.ts'
+import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
 
-interface Said {
+interface RouteReply {
   readonly status: number
   readonly link: string | null
   // What came back is compared whole, or by its parts.
@@ -14,8 +14,8 @@ interface Said {
 }
 
 async function open() {
-  const doors = await openTestDoors()
-  const ask = async (line: string, body?: unknown, token = TOKEN, base = doors.url): Promise<Said> => {
+  const server = await openTestServer()
+  const ask = async (line: string, body?: unknown, token = TOKEN, base = server.url): Promise<RouteReply> => {
     const [method = 'GET', path = ''] = line.split(' ')
     const reply = await fetch(base + path, {
       method,
@@ -24,7 +24,7 @@ async function open() {
     })
     return { status: reply.status, link: reply.headers.get('link'), body: await reply.json() }
   }
-  return { ...doors, ask }
+  return { ...server, ask }
 }
 
 type Ask = Awaited<ReturnType<typeof open>>['ask']
@@ -41,7 +41,7 @@ async function statuses(ask: Ask, lines: readonly (readonly [string, unknown?])[
   return said
 }
 
-function withRuns({ hostApi }: TestDoors, count = 5): void {
+function withRuns({ hostApi }: TestServer, count = 5): void {
   for (let i = 1; i <= count; i++)
     hostApi.runsById.set(`run-${i}`, fakeRun(`run-${i}`, i % 2 === 0 ? 'completed' : 'queued', `ENG-${i}`))
 }
@@ -65,29 +65,29 @@ test('a ticket is run once at a time', async () => {
 })
 
 test('runs come newest first, all of them without a limit', async () => {
-  const doors = await open()
-  withRuns(doors)
-  const all = await doors.ask('GET /api/runs')
+  const server = await open()
+  withRuns(server)
+  const all = await server.ask('GET /api/runs')
   expect(idsOf(all.body)).toEqual(['run-5', 'run-4', 'run-3', 'run-2', 'run-1'])
   expect(all.link).toBeNull()
-  expect(doors.hostApi.asked).toEqual([{}])
+  expect(server.hostApi.asked).toEqual([{}])
 })
 
 test('with more to come a Link leads on, and keeps what else was asked for', async () => {
-  const doors = await open()
-  withRuns(doors, 9)
+  const server = await open()
+  withRuns(server, 9)
   const path = '/api/runs?status=queued&limit=2&status=completed&cache=1'
-  const first = await doors.ask(`GET ${path}`)
+  const first = await server.ask(`GET ${path}`)
   expect(first.link).toBe('</api/runs?limit=2&status=queued&status=completed&before=run-8>; rel="next"')
   const seen = idsOf(first.body)
   let link = first.link
   while (link !== null) {
-    const next = await doors.ask(`GET ${link.slice(1, link.indexOf('>'))}`)
+    const next = await server.ask(`GET ${link.slice(1, link.indexOf('>'))}`)
     seen.push(...idsOf(next.body))
     link = next.link
   }
   expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `run-${9 - i}`))
-  expect(doors.hostApi.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
+  expect(server.hostApi.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
 })
 
 test('a ticket in the Link is encoded, whatever it is called', async () => {
@@ -120,10 +120,10 @@ test('a list is refused with the field that is wrong', async () => {
 })
 
 test('one run, its events and why it waits', async () => {
-  const doors = await open()
-  withRuns(doors)
+  const server = await open()
+  withRuns(server)
   const at = '2026-03-01T08:30:00.000Z'
-  doors.hostApi.eventsById.set(
+  server.hostApi.eventsById.set(
     'run-1',
     [0, 1, 2].map((index) => ({
       runId: 'run-1',
@@ -134,20 +134,20 @@ test('one run, its events and why it waits', async () => {
       text: `${index}`,
     })),
   )
-  expect(await doors.ask('GET /api/runs/run-1')).toMatchObject({ status: 200, body: { id: 'run-1' } })
+  expect(await server.ask('GET /api/runs/run-1')).toMatchObject({ status: 200, body: { id: 'run-1' } })
   const indexes = async (query: string) => {
-    const { body } = await doors.ask(`GET /api/runs/run-1/events${query}`)
+    const { body } = await server.ask(`GET /api/runs/run-1/events${query}`)
     return Array.isArray(body) ? body.map(({ index }) => index) : body
   }
   expect(await indexes('')).toEqual([0, 1, 2])
   expect(await indexes('?after=0')).toEqual([1, 2])
   expect(await indexes('?after=-1&limit=1')).toEqual([0])
-  expect(await doors.ask('GET /api/runs/run-1/placement')).toMatchObject({
+  expect(await server.ask('GET /api/runs/run-1/placement')).toMatchObject({
     status: 200,
     body: { runId: 'run-1', workers: [{ reason: 'busy' }] },
   })
   expect(
-    await statuses(doors.ask, [
+    await statuses(server.ask, [
       ['GET /api/runs/run-9'],
       ['GET /api/runs/run-9/events'],
       ['GET /api/runs/run-9/placement'],
@@ -160,13 +160,13 @@ test('one run, its events and why it waits', async () => {
 })
 
 test('cancel, retry and discard say what became of the run, or why not', async () => {
-  const doors = await open()
-  withRuns(doors)
-  expect(await doors.ask('POST /api/runs/run-1/cancel')).toMatchObject({ body: { status: 'cancelled' } })
-  expect(await doors.ask('POST /api/runs/run-2/cancel')).toMatchObject({ body: { status: 'completed' } })
-  expect(await doors.ask('POST /api/runs/run-1/retry')).toMatchObject({ body: { status: 'queued' } })
+  const server = await open()
+  withRuns(server)
+  expect(await server.ask('POST /api/runs/run-1/cancel')).toMatchObject({ body: { status: 'cancelled' } })
+  expect(await server.ask('POST /api/runs/run-2/cancel')).toMatchObject({ body: { status: 'completed' } })
+  expect(await server.ask('POST /api/runs/run-1/retry')).toMatchObject({ body: { status: 'queued' } })
   expect(
-    await statuses(doors.ask, [
+    await statuses(server.ask, [
       ['POST /api/runs/run-1/retry'],
       ['POST /api/runs/run-1/discard'],
       ['POST /api/runs/run-2/discard'],

@@ -2,12 +2,12 @@
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no } from '../../../core/result.ts'
-import { openTestDoors, TOKEN } from '../../support/test-resources.ts'
+import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const authorization = `Bearer ${TOKEN}`
 
 test('health is answered to anybody on this machine', async () => {
-  const { url, hostApi } = await openTestDoors()
+  const { url, hostApi } = await openTestServer()
   const reply = await fetch(`${url}/api/health`)
   expect(reply.status).toBe(200)
   expect(await reply.json()).toEqual(hostApi.healthAnswer)
@@ -18,7 +18,7 @@ test('health is answered to anybody on this machine', async () => {
 })
 
 test('a kept text goes as soon as its value does', async () => {
-  const { url, hostApi } = await openTestDoors()
+  const { url, hostApi } = await openTestServer()
   await fetch(`${url}/api/health`)
   hostApi.healthAnswer = { ...hostApi.healthAnswer, version: '9.9.9' }
   const reply = await fetch(`${url}/api/health`)
@@ -26,14 +26,14 @@ test('a kept text goes as soon as its value does', async () => {
 })
 
 test('the configuration is answered to who holds the token', async () => {
-  const { url, hostApi } = await openTestDoors()
+  const { url, hostApi } = await openTestServer()
   const reply = await fetch(`${url}/api/config`, { headers: { authorization } })
   expect(await reply.json()).toEqual(hostApi.config())
   expect((await fetch(`${url}/api/config`)).status).toBe(401)
 })
 
 test('a settings patch reaches the desk as it came, and the answer comes back', async () => {
-  const { url, hostApi } = await openTestDoors()
+  const { url, hostApi } = await openTestServer()
   const body = JSON.stringify({ patch: { sandbox: { concurrency: 3 } } })
   const headers = { authorization, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body })
@@ -43,7 +43,7 @@ test('a settings patch reaches the desk as it came, and the answer comes back', 
 })
 
 test('a refusal becomes its status and one sentence', async () => {
-  const { url, hostApi } = await openTestDoors()
+  const { url, hostApi } = await openTestServer()
   hostApi.changed = () => no('invalid', '/sandbox/concurrency: must be at most 64')
   const headers = { authorization, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body: '{"patch":{}}' })
@@ -52,13 +52,13 @@ test('a refusal becomes its status and one sentence', async () => {
 })
 
 test('the interface describes itself', async () => {
-  const { url } = await openTestDoors()
+  const { url } = await openTestServer()
   const reply = await fetch(`${url}/api/openapi.json`, { headers: { authorization } })
   expect(await reply.json()).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } })
 })
 
 test('metrics are Prometheus text, and count requests and actors before they are printed', async () => {
-  const { url, meters } = await openTestDoors()
+  const { url, meters } = await openTestServer()
   await fetch(`${url}/api/health`)
   await fetch(`${url}/api/no-such-thing`, { headers: { authorization } })
   const reply = await fetch(`${url}/metrics`, { headers: { authorization } })

@@ -11,33 +11,33 @@ import { Agent, fetch } from 'undici'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openHostServer } from '../../../transport/server.ts'
-import { CREDENTIAL, fakeDesk, WORKER_ID } from '../../support/fake-host-api.ts'
+import { CREDENTIAL, createFakeHostApi, WORKER_ID } from '../../support/fake-host-api.ts'
 import { freePort } from '../../support/free-ports.ts'
 import { rawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { socketClient } from '../../support/socket-client.ts'
 import {
   afterwards,
-  closeSoon,
-  handClock,
-  openTestDoors,
-  partsFor,
+  closeServer,
+  createSettableClock,
+  openTestServer,
+  serverOptions,
   TOKEN,
 } from '../../support/test-resources.ts'
 
 test('sockets are told 1001 and why, and nothing listens any more', async () => {
-  const { doors, port, fleetPort } = await openTestDoors()
+  const { server, port, fleetPort } = await openTestServer()
   const client = socketClient(port)
   await client.first(1)
-  await doors.close('the host is stopping')
+  await server.close('the host is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the host is stopping' })
   for (const one of [port, fleetPort])
     await expect(fetch(`http://127.0.0.1:${one}/api/health`)).rejects.toThrow()
 })
 
 test('a reply under way is finished, and a new request on an open connection refused', async () => {
-  const clock = handClock()
-  const { doors, port, hostApi } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { server, port, hostApi } = await openTestServer({ clock })
   let finish = (): void => {}
   hostApi.changed = () =>
     new Promise((resolve) => (finish = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
@@ -47,27 +47,27 @@ test('a reply under way is finished, and a new request on an open connection ref
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const underWay = busy.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
   await until('it is under way', () => hostApi.patches.length === 1)
-  void doors.close('stop')
+  void server.close('stop')
   expect((await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(503)
   finish()
   expect((await underWay).status).toBe(200)
-  await closeSoon(doors, clock)
+  await closeServer(server, clock)
 })
 
 test('a reply that never comes is not waited for without end', async () => {
-  const { doors, port, hostApi } = await openTestDoors()
+  const { server, port, hostApi } = await openTestServer()
   hostApi.changed = () => new Promise(() => {})
   const client = rawClient(port)
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const asked = client.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
   await until('it is under way', () => hostApi.patches.length === 1)
-  await doors.close('stop')
+  await server.close('stop')
   expect(await asked).toMatchObject({ status: 0, closed: true })
 })
 
 test('an upgrade on an open connection is refused once the doors are closing', async () => {
-  const clock = handClock()
-  const { doors, port, hostApi } = await openTestDoors({ clock })
+  const clock = createSettableClock()
+  const { server, port, hostApi } = await openTestServer({ clock })
   hostApi.changed = () => new Promise(() => {})
   const [busy, late] = [rawClient(port), rawClient(port)]
   afterwards(() => [busy.close(), late.close()])
@@ -77,27 +77,29 @@ test('an upgrade on an open connection is refused once the doors are closing', a
   )
   await late.ask(requestText('GET', '/api/config', headers))
   await until('the other is under way', () => hostApi.patches.length === 1)
-  void doors.close('stop')
+  void server.close('stop')
   const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
   expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)
-  await closeSoon(doors, clock)
+  await closeServer(server, clock)
 })
 
 test('closing twice is closing once', async () => {
-  const { doors } = await openTestDoors()
-  await Promise.all([doors.close('one'), doors.close('two')])
-  doors.stopAccepting()
+  const { server } = await openTestServer()
+  await Promise.all([server.close('one'), server.close('two')])
+  server.stopAccepting()
 })
 
 test('a port in use is a refusal that names it, whoever has it', async () => {
-  const { port } = await openTestDoors()
+  const { port } = await openTestServer()
   const other = createServer().listen(0, '127.0.0.1')
   afterwards(() => other.close())
   await new Promise((resolve) => other.once('listening', resolve))
   const address = other.address()
   const taken = [port, typeof address === 'object' && address !== null ? address.port : 0]
   for (const one of taken) {
-    const again = await openHostServer(partsFor(fakeDesk(), { management: { host: '127.0.0.1', port: one } }))
+    const again = await openHostServer(
+      serverOptions(createFakeHostApi(), { management: { host: '127.0.0.1', port: one } }),
+    )
     expect(again).toMatchObject({
       ok: false,
       refusal: { message: expect.stringContaining(`127.0.0.1:${one}`) },
@@ -106,9 +108,11 @@ test('a port in use is a refusal that names it, whoever has it', async () => {
 })
 
 test('when the fleet port is taken, the management port is let go again, and the desk too', async () => {
-  const { fleetPort, port } = await openTestDoors()
-  const hostApi = fakeDesk()
-  const refused = await openHostServer(partsFor(hostApi, { fleet: { host: '127.0.0.1', port: fleetPort } }))
+  const { fleetPort, port } = await openTestServer()
+  const hostApi = createFakeHostApi()
+  const refused = await openHostServer(
+    serverOptions(hostApi, { fleet: { host: '127.0.0.1', port: fleetPort } }),
+  )
   expect(refused.ok).toBe(false)
   expect(hostApi.listeners.size).toBe(0)
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
@@ -118,9 +122,9 @@ test('a configured port can be opened again at once after a stop', async () => {
   // A port that the system picked is another matter: the library lets only ports with a number be taken up again.
   const management = { host: '127.0.0.1', port: await freePort() }
   for (let round = 0; round < 3; round++) {
-    const { doors, url } = await openTestDoors({ management })
+    const { server, url } = await openTestServer({ management })
     expect((await fetch(`${url}/api/health`)).status).toBe(200)
-    await doors.close('restart')
+    await server.close('restart')
   }
 })
 
@@ -130,11 +134,13 @@ test('localhost, ::1 and [::1] can be listened on; what is not loopback cannot',
     ['::1', '[::1]'],
     ['[::1]', '[::1]'],
   ] as const) {
-    const { port } = await openTestDoors({ management: { host, port: 0 } })
+    const { port } = await openTestServer({ management: { host, port: 0 } })
     expect((await fetch(`http://${url}:${port}/api/health`)).status).toBe(200)
   }
   for (const host of ['0.0.0.0', '::', '192.168.0.1', 'example.org', '']) {
-    const refused = await openHostServer(partsFor(fakeDesk(), { management: { host, port: 0 } }))
+    const refused = await openHostServer(
+      serverOptions(createFakeHostApi(), { management: { host, port: 0 } }),
+    )
     expect(refused).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   }
 })
@@ -144,7 +150,7 @@ test('with a certificate the fleet listener speaks TLS', async () => {
   const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
   const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost']
   execFileSync('openssl', [...made, '-keyout', tls.keyFile, '-out', tls.certFile], { stdio: 'ignore' })
-  const { fleetPort } = await openTestDoors({ fleet: { host: '127.0.0.1', port: 0, tls } })
+  const { fleetPort } = await openTestServer({ fleet: { host: '127.0.0.1', port: 0, tls } })
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } })
   afterwards(() => dispatcher.close())
   const target = `https://127.0.0.1:${fleetPort}/api/worker/demand?workerId=${WORKER_ID}`
@@ -158,7 +164,9 @@ test('fleet TLS with files that are no certificate is refused with their names',
   const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
   const open = () =>
     openHostServer(
-      partsFor(fakeDesk(), { fleet: { host: '127.0.0.1', port: 0, tls: { certFile, keyFile } } }),
+      serverOptions(createFakeHostApi(), {
+        fleet: { host: '127.0.0.1', port: 0, tls: { certFile, keyFile } },
+      }),
     )
   expect(await open()).toMatchObject({ ok: false, refusal: { message: expect.stringContaining(certFile) } })
   writeFileSync(certFile, 'nonsense')

@@ -10,28 +10,33 @@ import {
 } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
-import type { FakeLine } from '../../support/fake-host-api.ts'
+import type { FakeWorkerReceiver } from '../../support/fake-host-api.ts'
 import { type RawReply, rawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { clientFrame, rawSocket, type SocketClient, socketClient } from '../../support/socket-client.ts'
-import { afterwards, handClock, openTestDoors, type TestDoors } from '../../support/test-resources.ts'
+import {
+  afterwards,
+  createSettableClock,
+  openTestServer,
+  type TestServer,
+} from '../../support/test-resources.ts'
 
 const PATH = '/ws/worker'
 
 const dial = (port: number): SocketClient => socketClient(port, PATH, { authorization: '' })
 
-async function lineOf({ hostApi }: TestDoors, nth = 0): Promise<FakeLine> {
+async function connectedReceiver({ hostApi }: TestServer, nth = 0): Promise<FakeWorkerReceiver> {
   await until('the desk has been told of the connection', () => hostApi.lines[nth] !== undefined)
   const line = hostApi.lines[nth]
   if (line === undefined) throw new Error('no line')
   return line
 }
 
-async function joined(given: Parameters<typeof openTestDoors>[0] = {}) {
-  const doors = await openTestDoors(given)
-  const client = dial(doors.fleetPort)
+async function connectWorker(given: Parameters<typeof openTestServer>[0] = {}) {
+  const server = await openTestServer(given)
+  const client = dial(server.fleetPort)
   await client.opened
-  return { ...doors, client, line: await lineOf(doors) }
+  return { ...server, client, line: await connectedReceiver(server) }
 }
 
 const UPGRADE = [
@@ -48,11 +53,11 @@ async function upgrade(port: number, headers: readonly string[] = [], path = PAT
 }
 
 test('both listeners open it to anybody, and carry frames as they are', async () => {
-  const doors = await openTestDoors()
-  for (const [nth, port] of [doors.port, doors.fleetPort].entries()) {
+  const server = await openTestServer()
+  for (const [nth, port] of [server.port, server.fleetPort].entries()) {
     const client = dial(port)
     await client.opened
-    const line = await lineOf(doors, nth)
+    const line = await connectedReceiver(server, nth)
     client.sendText('{"type":"x","ü":"💡"}')
     client.sendText('not even JSON')
     await until('both have come', () => line.frames.length === 2)
@@ -61,11 +66,11 @@ test('both listeners open it to anybody, and carry frames as they are', async ()
     expect(line.link.send('{"type":"hello","ü":"💡"}')).toBe(true)
     expect(await client.first(1)).toEqual([{ type: 'hello', ü: '💡' }])
   }
-  expect(doors.meters.counts.get('sockets worker')).toBe(2)
+  expect(server.meters.counts.get('sockets worker')).toBe(2)
 })
 
 test('the desk is told when the wire is gone, once, and nothing is sent after', async () => {
-  const { client, line, meters } = await joined()
+  const { client, line, meters } = await connectWorker()
   client.close()
   await until('the desk has been told', () => line.isClosed)
   expect(line.link.send('x')).toBe(false)
@@ -74,7 +79,7 @@ test('the desk is told when the wire is gone, once, and nothing is sent after', 
 })
 
 test('the desk closes with a code and a reason, once what was sent before has left', async () => {
-  const { client, line } = await joined({ clock: handClock() })
+  const { client, line } = await connectWorker({ clock: createSettableClock() })
   for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
   line.link.close(1008, 'replaced by a newer connection')
   expect(line.link.send('{"type":"late"}')).toBe(false)
@@ -83,7 +88,7 @@ test('the desk closes with a code and a reason, once what was sent before has le
 })
 
 test('until it has registered a frame is short; a longer one is told of, and the line is rejected', async () => {
-  const { client, line } = await joined()
+  const { client, line } = await connectWorker()
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX))
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX + 1))
   expect(await client.closed).toEqual({ code: 1008, reason: 'a frame has at most 65536 bytes' })
@@ -94,7 +99,7 @@ test('until it has registered a frame is short; a longer one is told of, and the
 })
 
 test('afterwards it may be long, counted in bytes', async () => {
-  const { client, line } = await joined()
+  const { client, line } = await connectWorker()
   line.register()
   client.sendText('ä'.repeat(WORKER_FRAME_BYTES_MAX / 2))
   await until('it has come', () => line.frames.length === 1)
@@ -104,7 +109,7 @@ test('afterwards it may be long, counted in bytes', async () => {
 })
 
 test('a frame far beyond every limit is not even read', async () => {
-  const { client, line } = await joined()
+  const { client, line } = await connectWorker()
   line.register()
   client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
   expect((await client.closed).code).toBe(1006)
@@ -113,16 +118,16 @@ test('a frame far beyond every limit is not even read', async () => {
 })
 
 test('a binary frame is no frame', async () => {
-  const { client, line } = await joined()
+  const { client, line } = await connectWorker()
   client.sendText(new Uint8Array([123, 125]))
   expect(await client.closed).toMatchObject({ code: 1008, reason: 'frames are JSON text, not binary' })
   expect(line.unreadables).toEqual(['frames are JSON text, not binary'])
 })
 
 test('text that is not UTF-8 never arrives: the listener hangs up on it', async () => {
-  const doors = await openTestDoors()
-  const socket = await rawSocket(doors.port, PATH)
-  const line = await lineOf(doors)
+  const server = await openTestServer()
+  const socket = await rawSocket(server.port, PATH)
+  const line = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
   socket.write(clientFrame(1, '{}'))
@@ -132,9 +137,9 @@ test('text that is not UTF-8 never arrives: the listener hangs up on it', async 
 })
 
 test('a message in pieces is one frame, and its length is that of all pieces', async () => {
-  const doors = await openTestDoors()
-  const socket = await rawSocket(doors.port, PATH)
-  const line = await lineOf(doors)
+  const server = await openTestServer()
+  const socket = await rawSocket(server.port, PATH)
+  const line = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
   socket.write(clientFrame(1, '{"a":', { bits: 0 }))
@@ -147,14 +152,16 @@ test('a message in pieces is one frame, and its length is that of all pieces', a
 })
 
 /** Reads nothing, so that what is sent to it piles up. */
-async function deaf(doors: TestDoors): Promise<{ socket: Socket; line: FakeLine }> {
-  const socket = await rawSocket(doors.fleetPort, PATH)
+async function connectUnreadSocket(
+  server: TestServer,
+): Promise<{ socket: Socket; line: FakeWorkerReceiver }> {
+  const socket = await rawSocket(server.fleetPort, PATH)
   socket.removeAllListeners('error')
   socket.on('error', () => {})
-  return { socket, line: await lineOf(doors) }
+  return { socket, line: await connectedReceiver(server) }
 }
 
-function fill(line: FakeLine): number {
+function fillBacklog(line: FakeWorkerReceiver): number {
   const text = 'x'.repeat(64 * 1024)
   let sent = 0
   while (line.link.send(text)) sent += text.length
@@ -162,27 +169,27 @@ function fill(line: FakeLine): number {
 }
 
 test('a worker that does not read is held up to a limit, then its line is cut', async () => {
-  const clock = handClock()
-  const doors = await openTestDoors({ clock })
-  const { line } = await deaf(doors)
-  const sent = fill(line)
+  const clock = createSettableClock()
+  const server = await openTestServer({ clock })
+  const { line } = await connectUnreadSocket(server)
+  const sent = fillBacklog(line)
   expect(sent).toBeGreaterThan(WORKER_BACKLOG_BYTES_MAX)
   expect(sent).toBeLessThan(3 * WORKER_BACKLOG_BYTES_MAX)
   expect(line.link.send('x')).toBe(false)
-  expect(doors.meters.counts.get('sockets_cut_off_total worker')).toBe(1)
+  expect(server.meters.counts.get('sockets_cut_off_total worker')).toBe(1)
   expect(line.isClosed).toBe(false)
   clock.wind(DRAIN_MS_MAX)
   await until('the line is gone', () => line.isClosed)
 })
 
 test('one that was too slow and catches up is told 1013 and why', async () => {
-  const doors = await openTestDoors({ clock: handClock() })
-  const { socket, line } = await deaf(doors)
+  const server = await openTestServer({ clock: createSettableClock() })
+  const { socket, line } = await connectUnreadSocket(server)
   const chunks: Buffer[] = []
   socket.on('data', (bytes) => chunks.push(bytes))
   socket.pause()
   const ended = new Promise((resolve) => socket.on('close', resolve))
-  fill(line)
+  fillBacklog(line)
   socket.resume()
   await ended
   const tail = Buffer.concat(chunks).subarray(-125)
@@ -192,43 +199,43 @@ test('one that was too slow and catches up is told 1013 and why', async () => {
 })
 
 test('what comes from a line that is on its way out is not handed on', async () => {
-  const clock = handClock()
-  const doors = await openTestDoors({ clock })
-  const { socket, line } = await deaf(doors)
-  fill(line)
+  const clock = createSettableClock()
+  const server = await openTestServer({ clock })
+  const { socket, line } = await connectUnreadSocket(server)
+  fillBacklog(line)
   socket.write(clientFrame(1, '{}'))
   await sleep(50)
   expect(line.frames).toEqual([])
 })
 
 test('so many strangers and no more, for each listener; who has registered is none', async () => {
-  const doors = await openTestDoors()
-  await Promise.all(Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => rawSocket(doors.fleetPort, PATH)))
-  expect(doors.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
-  expect(await upgrade(doors.fleetPort)).toMatchObject({
+  const server = await openTestServer()
+  await Promise.all(Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => rawSocket(server.fleetPort, PATH)))
+  expect(server.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
+  expect(await upgrade(server.fleetPort)).toMatchObject({
     status: 503,
     body: expect.stringMatching(/have not registered yet/),
   })
-  expect((await upgrade(doors.port)).status).toBe(101)
-  doors.hostApi.lines[7]?.register()
-  expect((await upgrade(doors.fleetPort)).status).toBe(101)
+  expect((await upgrade(server.port)).status).toBe(101)
+  server.hostApi.lines[7]?.register()
+  expect((await upgrade(server.fleetPort)).status).toBe(101)
 })
 
 test('while the host is stopping nobody comes in', async () => {
-  const { hostApi, port } = await openTestDoors()
+  const { hostApi, port } = await openTestServer()
   hostApi.acceptsWork = false
   expect((await upgrade(port)).status).toBe(503)
   expect(hostApi.lines).toEqual([])
 })
 
 test('whom the desk turns away is told so', async () => {
-  const { hostApi, port } = await openTestDoors()
-  hostApi.turnAway = 'too many connections have not registered yet'
-  expect(await dial(port).closed).toEqual({ code: 1013, reason: hostApi.turnAway })
+  const { hostApi, port } = await openTestServer()
+  hostApi.workerRefusal = 'too many connections have not registered yet'
+  expect(await dial(port).closed).toEqual({ code: 1013, reason: hostApi.workerRefusal })
 })
 
 test('a failure behind the desk ends one line, and not the host', async () => {
-  const { client, line, log, url } = await joined()
+  const { client, line, log, url } = await connectWorker()
   line.onText = () => {
     throw new Error('a bug')
   }
@@ -242,16 +249,16 @@ test('a failure behind the desk ends one line, and not the host', async () => {
 })
 
 test('when the doors close, workers are told 1001 and why, on both listeners', async () => {
-  const { doors, port, fleetPort } = await openTestDoors()
+  const { server, port, fleetPort } = await openTestServer()
   const clients = [dial(port), dial(fleetPort)]
   await Promise.all(clients.map(({ opened }) => opened))
-  await doors.close('the host is stopping')
+  await server.close('the host is stopping')
   for (const { closed } of clients)
     expect(await closed).toEqual({ code: 1001, reason: 'the host is stopping' })
 })
 
 test('pages get no socket: not from elsewhere, and on the fleet listener not at all', async () => {
-  const { port, fleetPort, hostApi } = await openTestDoors()
+  const { port, fleetPort, hostApi } = await openTestServer()
   expect((await upgrade(port, ['Origin: https://evil.example'])).status).toBe(403)
   expect((await upgrade(port, ['Origin: null'])).status).toBe(403)
   expect((await upgrade(fleetPort, ['Origin: http://localhost'])).status).toBe(403)
@@ -260,26 +267,26 @@ test('pages get no socket: not from elsewhere, and on the fleet listener not at 
 })
 
 test('the fleet listener has this one socket', async () => {
-  const { fleetPort } = await openTestDoors()
+  const { fleetPort } = await openTestServer()
   for (const path of ['/ws', '/ws/', '/ws/worker/', '/ws/workers', '/ws/runs/x/attach', '/'])
     expect([path, (await upgrade(fleetPort, [], path)).status]).toEqual([path, 404])
   expect((await upgrade(fleetPort)).status).toBe(101)
 })
 
 test('an ordinary request is told that the path speaks WebSocket', async () => {
-  const { fleetPort, url } = await openTestDoors()
+  const { fleetPort, url } = await openTestServer()
   for (const base of [url, `http://127.0.0.1:${fleetPort}`])
     expect((await fetch(`${base}${PATH}`)).status).toBe(426)
 })
 
 test('pings are answered, and are no frames', async () => {
-  const doors = await openTestDoors()
-  const socket = await rawSocket(doors.port, PATH)
+  const server = await openTestServer()
+  const socket = await rawSocket(server.port, PATH)
   const got = new Promise<Buffer>((resolve) => socket.once('data', resolve))
   socket.resume()
   socket.write(clientFrame(9, 'beat'))
   expect((await got).subarray(-4).toString()).toBe('beat')
-  expect((await lineOf(doors)).frames).toEqual([])
+  expect((await connectedReceiver(server)).frames).toEqual([])
 })
 
 test('an address is written as people write it', () => {
@@ -292,14 +299,14 @@ test('an address is written as people write it', () => {
 })
 
 test('a silent worker costs little', async () => {
-  const doors = await openTestDoors()
+  const server = await openTestServer()
   const many = 1_500
   let connected = 0
   const grow = async (count: number): Promise<void> => {
     for (let left = count; left > 0; left -= 50) {
-      await Promise.all(Array.from({ length: Math.min(left, 50) }, () => rawSocket(doors.fleetPort, PATH)))
-      for (const line of doors.hostApi.lines.slice(connected)) line.register()
-      connected = doors.hostApi.lines.length
+      await Promise.all(Array.from({ length: Math.min(left, 50) }, () => rawSocket(server.fleetPort, PATH)))
+      for (const line of server.hostApi.lines.slice(connected)) line.register()
+      connected = server.hostApi.lines.length
     }
   }
   await grow(200)
@@ -308,5 +315,5 @@ test('a silent worker costs little', async () => {
   const each = (process.memoryUsage().heapUsed - before) / many
   // Both ends live in this process, and nothing was collected: an upper bound, far above what a wire costs alone.
   process.stdout.write(`worker sockets: ${(each / 1024).toFixed(1)} KiB of heap each, both ends\n`)
-  expect(doors.meters.counts.get('sockets worker')).toBe(many + 200)
+  expect(server.meters.counts.get('sockets worker')).toBe(many + 200)
 })

@@ -11,7 +11,7 @@ import { createDialer, type DialerOptions } from '../../../worker/dialer.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
 import { goodbye, type Peer, socketServer } from '../../support/socket-server.ts'
-import { afterwards, openTestDoors } from '../../support/test-resources.ts'
+import { afterwards, openTestServer } from '../../support/test-resources.ts'
 
 interface Dialled {
   readonly line: DialledConnection
@@ -57,12 +57,12 @@ async function listener(answer: (socket: Socket) => void): Promise<number> {
 
 describe('a connection', () => {
   test('to a real host carries frames both ways and sends no Origin header', async () => {
-    const doors = await openTestDoors()
-    for (const port of [doors.port, doors.fleetPort]) {
+    const server = await openTestServer()
+    for (const port of [server.port, server.fleetPort]) {
       const { line, story } = dial(plain(port))
       await until('the line is open', () => story.includes('opened'))
       line.send('{"type":"x"}')
-      const at = () => doors.hostApi.lines.at(-1)
+      const at = () => server.hostApi.lines.at(-1)
       await until('the frame is there', () => at()?.frames.length === 1)
       expect(at()?.frames).toEqual(['{"type":"x"}'])
       at()?.link.send('{"type":"y"}')

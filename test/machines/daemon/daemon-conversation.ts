@@ -39,7 +39,7 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 export const SECRET = 'codehost-secret-of-the-run'
 export const CREDENTIAL: WorkerCredential = { workerId: 'wk-1', secret: 'wc-1' }
-const LATER = '2026-01-01T00:03:00.000Z'
+const LEASE_EXPIRES_AT = '2026-01-01T00:03:00.000Z'
 
 export function jobOf(runId: string, more: Partial<Job> = {}): Job {
   return {
@@ -59,23 +59,23 @@ export function jobOf(runId: string, more: Partial<Job> = {}): Job {
 // ---- hands ---------------------------------------------------------------------------------------------------------
 
 /** A promise that a test settles. */
-export class Later<T> {
-  settle: (value: T) => void = () => {}
+export class ManualPromise<T> {
+  resolve: (value: T) => void = () => {}
   readonly promise = new Promise<T>((resolve) => {
-    this.settle = resolve
+    this.resolve = resolve
   })
 }
 
-export class HandExecution implements Execution {
-  readonly order: ExecutionRequest
+export class ManualExecution implements Execution {
+  readonly request: ExecutionRequest
   readonly reporter: ExecutionReporter
-  readonly progressed: (progress: Progress) => void
-  readonly prepared = new Later<Result<Progress>>()
-  readonly worked = new Later<AgentOutcome>()
-  readonly finished = new Later<RunOutcome>()
-  readonly went = new Later<void>()
+  readonly reportProgress: (progress: Progress) => void
+  readonly prepared = new ManualPromise<Result<Progress>>()
+  readonly agentEnded = new ManualPromise<AgentOutcome>()
+  readonly finished = new ManualPromise<RunOutcome>()
+  readonly exited = new ManualPromise<void>()
   /** Ends by itself when it is stopped. */
-  obedient = true
+  endsWhenStopped = true
   readonly #note: (line: string) => void
 
   constructor(
@@ -84,59 +84,59 @@ export class HandExecution implements Execution {
     progressed: (progress: Progress) => void,
     note: (line: string) => void,
   ) {
-    this.order = order
+    this.request = order
     this.reporter = reporter
-    this.progressed = progressed
+    this.reportProgress = progressed
     this.#note = note
   }
 
   prepare() {
-    this.#note(`prepare ${this.order.leaseId}`)
+    this.#note(`prepare ${this.request.leaseId}`)
     return this.prepared.promise
   }
   runAgent() {
-    this.#note(`work ${this.order.leaseId}`)
-    return this.worked.promise
+    this.#note(`work ${this.request.leaseId}`)
+    return this.agentEnded.promise
   }
   finish(worked: AgentOutcome) {
     this.#note(
-      `finish ${this.order.leaseId} (${worked.verdict}${worked.reason === undefined ? '' : `: ${worked.reason}`})`,
+      `finish ${this.request.leaseId} (${worked.verdict}${worked.reason === undefined ? '' : `: ${worked.reason}`})`,
     )
-    if (worked.verdict === 'stopped' && this.obedient)
-      this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
+    if (worked.verdict === 'stopped' && this.endsWhenStopped)
+      this.finished.resolve({ status: 'failed', error: 'stopped', costs: [] })
     return this.finished.promise
   }
   stop({ how, reason }: StopRequest) {
-    this.#note(`${how} ${this.order.leaseId} (${reason})`)
-    if (!this.obedient) return
-    this.prepared.settle(no('failed', 'stopped'))
-    this.worked.settle({ verdict: 'stopped' })
-    this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
-    this.went.settle()
+    this.#note(`${how} ${this.request.leaseId} (${reason})`)
+    if (!this.endsWhenStopped) return
+    this.prepared.resolve(no('failed', 'stopped'))
+    this.agentEnded.resolve({ verdict: 'stopped' })
+    this.finished.resolve({ status: 'failed', error: 'stopped', costs: [] })
+    this.exited.resolve()
   }
   whenExited() {
-    return this.went.promise
+    return this.exited.promise
   }
 }
 
 /** A booted sandbox with its session, in a test's hand. */
-export class HandSandbox implements BootedSandbox {
-  readonly order: BootRequest
-  ear: TerminalSessionListener | undefined
+export class ManualSandbox implements BootedSandbox {
+  readonly request: BootRequest
+  listener: TerminalSessionListener | undefined
   usage: readonly UsageSnapshot[] = []
-  readonly closed = new Later<void>()
+  readonly closed = new ManualPromise<void>()
   /** Closes by itself when it is asked to. */
-  obedient = true
+  closesWhenAsked = true
   readonly #note: (line: string) => void
 
   constructor(order: BootRequest, note: (line: string) => void) {
-    this.order = order
+    this.request = order
     this.#note = note
   }
 
   open({ cols, rows }: TerminalSize, ear: TerminalSessionListener): TerminalSession {
-    this.ear = ear
-    const { runId } = this.order
+    this.listener = ear
+    const { runId } = this.request
     this.#note(`session of ${runId} opened, ${cols}x${rows}`)
     return {
       input: (data) => this.#note(`typed ${JSON.stringify(data)}`),
@@ -146,19 +146,19 @@ export class HandSandbox implements BootedSandbox {
     }
   }
   async close(): Promise<readonly UsageSnapshot[]> {
-    this.#note(`close ${this.order.runId}`)
-    if (this.obedient) this.closed.settle()
+    this.#note(`close ${this.request.runId}`)
+    if (this.closesWhenAsked) this.closed.resolve()
     await this.closed.promise
     return this.usage
   }
 }
 
-export class Hands implements Executor {
-  readonly executions = new Map<string, HandExecution>()
-  objects: string | undefined
-  obedient = true
+export class ManualExecutor implements Executor {
+  readonly executions = new Map<string, ManualExecution>()
+  refusal: string | undefined
+  endsWhenStopped = true
   /** Each time that disk was taken back, those of these runs whose disk was to stay. */
-  spared: string[][] = []
+  protectedRuns: string[][] = []
   readonly #note: (line: string) => void
 
   constructor(note: (line: string) => void) {
@@ -166,31 +166,31 @@ export class Hands implements Executor {
   }
 
   async refusalOf() {
-    return this.objects as Awaited<ReturnType<Executor['refusalOf']>>
+    return this.refusal as Awaited<ReturnType<Executor['refusalOf']>>
   }
   start(order: ExecutionRequest, reporter: ExecutionReporter, progressed: (progress: Progress) => void) {
-    const execution = new HandExecution(order, reporter, progressed, this.#note)
-    execution.obedient = this.obedient
+    const execution = new ManualExecution(order, reporter, progressed, this.#note)
+    execution.endsWhenStopped = this.endsWhenStopped
     this.executions.set(order.leaseId, execution)
     return execution
   }
   /** What is found besides the disk itself. */
-  bill: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
+  recoveredCosts: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
 
   async recover(runId: string): Promise<RecoveredOutputs> {
     this.#note(`salvage ${runId}`)
-    return { ...this.bill, sandbox: { id: `sb-${runId}` } }
+    return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }
   }
   /** By run, the newest. */
-  readonly sandboxes = new Map<string, HandSandbox>()
+  readonly sandboxes = new Map<string, ManualSandbox>()
   /** Without it they boot by themselves. */
-  boots: Later<Result<void>> | undefined
+  pendingBoot: ManualPromise<Result<void>> | undefined
 
   async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
     this.#note(`boot ${order.runId}`)
-    const answer = await (this.boots?.promise ?? yes(undefined))
+    const answer = await (this.pendingBoot?.promise ?? yes(undefined))
     if (!answer.ok) return answer
-    const sandbox = new HandSandbox(order, this.#note)
+    const sandbox = new ManualSandbox(order, this.#note)
     this.sandboxes.set(order.runId, sandbox)
     return yes(sandbox)
   }
@@ -198,10 +198,10 @@ export class Hands implements Executor {
     this.#note(`discard ${runId}`)
   }
   async reclaim(isClaimed: (runId: string) => boolean) {
-    this.spared = [...this.spared, ['run-1', 'run-2'].filter(isClaimed)]
+    this.protectedRuns = [...this.protectedRuns, ['run-1', 'run-2'].filter(isClaimed)]
   }
 
-  of(leaseId: string): HandExecution {
+  execution(leaseId: string): ManualExecution {
     const execution = this.executions.get(leaseId)
     if (execution === undefined) throw new Error(`nothing executes ${leaseId}`)
     return execution
@@ -210,8 +210,8 @@ export class Hands implements Executor {
 
 // ---- one daemon after another on one disk --------------------------------------------------------------------------
 
-class Leash implements Clock {
-  alive = true
+class ProcessClock implements Clock {
+  isAlive = true
   readonly #clock: ManualClock
 
   constructor(clock: ManualClock) {
@@ -219,17 +219,17 @@ class Leash implements Clock {
   }
   now = () => this.#clock.now()
   monotonic = () => this.#clock.monotonic()
-  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.alive && run())
-  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.alive && run())
+  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.isAlive && run())
+  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.isAlive && run())
 }
 
-interface WireInHand {
+interface ManualConnection {
   readonly number: number
-  readonly ear: ConnectionListener
-  open: boolean
+  readonly listener: ConnectionListener
+  isOpen: boolean
 }
 
-export class Talk {
+export class DaemonConversation {
   readonly clock = new ManualClock()
   readonly log = keptLog()
   readonly disk: MemoryControlDatabase
@@ -239,20 +239,20 @@ export class Talk {
   credential: WorkerCredential | undefined = CREDENTIAL
   backlog = 0
   /** Frames that the worker says on its own are left out. */
-  quiet: readonly string[] = ['heartbeat']
+  hiddenFrames: readonly string[] = ['heartbeat']
   daemon: Daemon
-  hands: Hands
-  wire: WireInHand | undefined
-  #leash: Leash
-  #lines: string[] = []
-  #wires = 0
+  executor: ManualExecutor
+  connection: ManualConnection | undefined
+  #clock: ProcessClock
+  #transcript: string[] = []
+  #connectionCount = 0
   readonly #parts: Partial<DaemonDependencies>
 
   constructor(parts: Partial<DaemonDependencies> = {}) {
     this.#parts = parts
     this.disk = new MemoryControlDatabase(this.clock)
-    this.#leash = new Leash(this.clock)
-    this.hands = new Hands((line) => this.note(line))
+    this.#clock = new ProcessClock(this.clock)
+    this.executor = new ManualExecutor((line) => this.note(line))
     this.daemon = this.#build()
   }
 
@@ -260,13 +260,13 @@ export class Talk {
   transcript(): string[] {
     const complaints = this.log.lines.splice(0).filter(({ level }) => level === 'error')
     return [
-      ...this.#lines.splice(0),
+      ...this.#transcript.splice(0),
       ...complaints.map(({ message, fields }) => `error: ${message} ${JSON.stringify(fields)}`),
     ]
   }
 
   note(line: string): void {
-    this.#lines.push(line)
+    this.#transcript.push(line)
   }
 
   // ---- the daemon's life -------------------------------------------------------------------------------------------
@@ -280,17 +280,17 @@ export class Talk {
   /** As after `kill -9`, and started again. */
   async restart(): Promise<void> {
     this.kill()
-    this.#leash = new Leash(this.clock)
-    const { bill } = this.hands
-    this.hands = new Hands((line) => this.note(line))
-    this.hands.bill = bill
+    this.#clock = new ProcessClock(this.clock)
+    const { recoveredCosts: bill } = this.executor
+    this.executor = new ManualExecutor((line) => this.note(line))
+    this.executor.recoveredCosts = bill
     this.daemon = this.#build()
     await this.start()
   }
 
   kill(): void {
-    this.#leash.alive = false
-    this.wire = undefined
+    this.#clock.isAlive = false
+    this.connection = undefined
     this.note('the daemon is killed')
   }
 
@@ -313,14 +313,14 @@ export class Talk {
       },
     }
     return createDaemon({
-      clock: this.#leash,
+      clock: this.#clock,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: this.log,
       meters: noMeters,
       database: this.disk,
       dialer: { dial: (ear) => this.#dial(ear) },
       identity,
-      executor: this.hands,
+      executor: this.executor,
       makeScreen: plainScreen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
@@ -337,54 +337,54 @@ export class Talk {
   // ---- the line ----------------------------------------------------------------------------------------------------
 
   #dial(ear: ConnectionListener): DialledConnection {
-    const wire: WireInHand = { number: ++this.#wires, ear, open: true }
-    this.wire = wire
-    const leash = this.#leash
-    if (!this.quiet.includes('dial')) this.note('dials')
+    const wire: ManualConnection = { number: ++this.#connectionCount, listener: ear, isOpen: true }
+    this.connection = wire
+    const leash = this.#clock
+    if (!this.hiddenFrames.includes('dial')) this.note('dials')
     return {
       send: (text) => {
-        if (leash.alive && wire.open) this.#said(text)
+        if (leash.isAlive && wire.isOpen) this.#onWorkerText(text)
       },
       backlogBytes: () => this.backlog,
       close: () => {
-        if (!wire.open) return
-        wire.open = false
-        if (!this.quiet.includes('dial')) this.note('hangs up')
+        if (!wire.isOpen) return
+        wire.isOpen = false
+        if (!this.hiddenFrames.includes('dial')) this.note('hangs up')
       },
     }
   }
 
-  #said(text: string): void {
+  #onWorkerText(text: string): void {
     const read = readWorkerFrame(text, !text.startsWith('{"type":"register"'))
     if (!read.ok) throw new Error(`${read.error}: ${text.slice(0, 200)}`)
     this.frames.push(read.value)
-    if (!this.quiet.includes(read.value.type)) this.note(`→ ${wordsFor(read.value)}`)
+    if (!this.hiddenFrames.includes(read.value.type)) this.note(`→ ${describeFrame(read.value)}`)
   }
 
-  async say(frame: HostFrame): Promise<void> {
-    if (!this.quiet.includes(frame.type))
+  async hostSends(frame: HostFrame): Promise<void> {
+    if (!this.hiddenFrames.includes(frame.type))
       this.note(`← ${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`)
-    this.wire?.ear.onText(JSON.stringify(frame))
+    this.connection?.listener.onText(JSON.stringify(frame))
     await this.clock.turn()
   }
 
-  async open(): Promise<void> {
-    this.wire?.ear.onOpen()
+  async openConnection(): Promise<void> {
+    this.connection?.listener.onOpen()
     await this.clock.turn()
   }
 
-  async drop(reason = 'the network is gone'): Promise<void> {
-    const { wire } = this
-    this.wire = undefined
-    if (wire !== undefined) wire.open = false
-    wire?.ear.onClose(reason)
+  async loseConnection(reason = 'the network is gone'): Promise<void> {
+    const { connection: wire } = this
+    this.connection = undefined
+    if (wire !== undefined) wire.isOpen = false
+    wire?.listener.onClose(reason)
     await this.clock.turn()
   }
 
   /** From the dialling to the first acknowledgement. */
-  async welcome(acked: Readonly<Record<string, number>> = {}, more: object = {}): Promise<void> {
-    await this.open()
-    await this.say({
+  async register(acked: Readonly<Record<string, number>> = {}, more: object = {}): Promise<void> {
+    await this.openConnection()
+    await this.hostSends({
       type: 'registered',
       protocolVersion: 1,
       heartbeatIntervalMs: 15_000,
@@ -394,20 +394,20 @@ export class Talk {
       state: 'active',
       ...more,
     })
-    await this.ack(acked)
+    await this.acknowledge(acked)
   }
 
-  async ack(
+  async acknowledge(
     acked: Readonly<Record<string, number>>,
     more: { echo?: number; remainingMs?: number } = {},
   ): Promise<void> {
     const { echo, remainingMs = 165_000 } = more
-    await this.say({
+    await this.hostSends({
       type: 'lease-ack',
       leases: Object.entries(acked).map(([leaseId, seq]) => ({
         leaseId,
         seq,
-        expiresAt: LATER,
+        expiresAt: LEASE_EXPIRES_AT,
         remainingMs,
       })),
       ...(echo === undefined ? {} : { echo }),
@@ -415,71 +415,71 @@ export class Talk {
   }
 
   async dispatch(leaseId: string, runId = leaseId.replace('ls', 'run'), job = jobOf(runId)): Promise<void> {
-    await this.say({
+    await this.hostSends({
       type: 'dispatch',
-      lease: { id: leaseId, runId, expiresAt: LATER, remainingMs: 165_000 },
+      lease: { id: leaseId, runId, expiresAt: LEASE_EXPIRES_AT, remainingMs: 165_000 },
       job,
     })
   }
 
   // ---- hands -------------------------------------------------------------------------------------------------------
 
-  async prepared(leaseId: string, progress: Progress = {}): Promise<void> {
-    this.hands.of(leaseId).prepared.settle(yes(progress))
+  async endPreparation(leaseId: string, progress: Progress = {}): Promise<void> {
+    this.executor.execution(leaseId).prepared.resolve(yes(progress))
     await this.clock.turn()
   }
 
-  async worked(leaseId: string, worked: AgentOutcome = { verdict: 'done' }): Promise<void> {
-    this.hands.of(leaseId).worked.settle(worked)
+  async endAgent(leaseId: string, worked: AgentOutcome = { verdict: 'done' }): Promise<void> {
+    this.executor.execution(leaseId).agentEnded.resolve(worked)
     await this.clock.turn()
   }
 
-  async finished(leaseId: string, outcome: RunOutcome = { status: 'completed', costs: [] }): Promise<void> {
-    const execution = this.hands.of(leaseId)
-    execution.finished.settle(outcome)
-    execution.went.settle()
+  async endFinish(leaseId: string, outcome: RunOutcome = { status: 'completed', costs: [] }): Promise<void> {
+    const execution = this.executor.execution(leaseId)
+    execution.finished.resolve(outcome)
+    execution.exited.resolve()
     await this.clock.turn()
   }
 
   /** Booted, with these views. */
-  async boot(runId: string, ...views: string[]): Promise<HandSandbox> {
-    await this.wish('rq-1', runId)
-    for (const sessionId of views) await this.attach(sessionId, runId)
+  async boot(runId: string, ...views: string[]): Promise<ManualSandbox> {
+    await this.requestBoot('rq-1', runId)
+    for (const sessionId of views) await this.openView(sessionId, runId)
     return this.sandbox(runId)
   }
 
-  async wish(requestId: string, runId: string): Promise<void> {
-    await this.say({ type: 'sandbox-boot', requestId, runId, credentials: { codehost: SECRET } })
+  async requestBoot(requestId: string, runId: string): Promise<void> {
+    await this.hostSends({ type: 'sandbox-boot', requestId, runId, credentials: { codehost: SECRET } })
   }
 
-  sandbox(runId: string): HandSandbox {
-    const sandbox = this.hands.sandboxes.get(runId)
+  sandbox(runId: string): ManualSandbox {
+    const sandbox = this.executor.sandboxes.get(runId)
     if (sandbox === undefined) throw new Error(`${runId} is not booted`)
     return sandbox
   }
 
-  async attach(sessionId: string, runId: string, cols = 80, rows = 24): Promise<void> {
-    await this.say({ type: 'attach-open', sessionId, runId, cols, rows })
+  async openView(sessionId: string, runId: string, cols = 80, rows = 24): Promise<void> {
+    await this.hostSends({ type: 'attach-open', sessionId, runId, cols, rows })
   }
 
-  async shows(runId: string, data: string): Promise<void> {
-    this.sandbox(runId).ear?.onOutput(data)
+  async printOnTerminal(runId: string, data: string): Promise<void> {
+    this.sandbox(runId).listener?.onOutput(data)
     await this.clock.turn()
   }
 
   async endSession(runId: string, code: number): Promise<void> {
-    this.sandbox(runId).ear?.onExit(code)
+    this.sandbox(runId).listener?.onExit(code)
     await this.clock.turn()
   }
 
-  async print(leaseId: string, text: string): Promise<void> {
+  async printLog(leaseId: string, text: string): Promise<void> {
     const event = { type: 'log', at: T0, stream: 'stdout', text } as const
-    this.hands.of(leaseId).reporter.report({ is: 'event', event })
+    this.executor.execution(leaseId).reporter.report({ is: 'event', event })
     await this.clock.turn()
   }
 
   /** Everything that the disk holds, as text. */
-  spooled(): string {
+  storedText(): string {
     const kinds = this.disk.snapshots.kinds().map((kind) => [...this.disk.snapshots.all(kind)])
     return JSON.stringify([
       kinds,
@@ -489,7 +489,7 @@ export class Talk {
   }
 }
 
-function wordsFor(frame: WorkerFrame): string {
+function describeFrame(frame: WorkerFrame): string {
   switch (frame.type) {
     case 'register':
       return `register (${frame.auth.kind})${frame.activeLeases.map(({ id, lastSeq }) => ` ${id}:${lastSeq}`).join('')}`

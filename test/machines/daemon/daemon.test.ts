@@ -12,12 +12,12 @@ const late: DaemonEvent = { type: 'timed out' }
 const flushed: DaemonEvent = { type: 'flushed' }
 const nothing: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 0 }
 const unacknowledged: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 1 }
-const linkEnded = (is: DaemonEnd['is']): DaemonEvent => ({
+const connectionEnded = (is: DaemonEnd['is']): DaemonEvent => ({
   type: 'host connection ended',
   end: { is, detail: `it is ${is}` },
 })
-const revoked = linkEnded('revoked')
-const misunderstood = linkEnded('protocol')
+const revoked = connectionEnded('revoked')
+const misunderstood = connectionEnded('protocol')
 
 const places: readonly (readonly [name: string, way: readonly DaemonEvent[]])[] = [
   ['serving', []],
@@ -69,7 +69,7 @@ const stories: readonly Story<DaemonEvent>[] = [
   {
     title: 'replaced by another',
     input: {},
-    events: [linkEnded('replaced'), nothing, flushed],
+    events: [connectionEnded('replaced'), nothing, flushed],
   },
   ...places.flatMap(([name, way]): Story<DaemonEvent>[] => [
     {

@@ -6,44 +6,44 @@ import { describe, expect, test } from '@jest/globals'
 import type { Clock } from '../../../core/ports.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
-import { jobOf, Talk } from './daemon-conversation.ts'
+import { DaemonConversation, jobOf } from './daemon-conversation.ts'
 
 /** A worker whose hands take their time to look at a run: `look` lets them answer, oldest first. */
-async function looking(
-  parts: ConstructorParameters<typeof Talk>[0] = {},
-): Promise<{ readonly talk: Talk; readonly look: () => Promise<void> }> {
-  const talk = new Talk(parts)
+async function withSlowExecutor(
+  parts: ConstructorParameters<typeof DaemonConversation>[0] = {},
+): Promise<{ readonly conversation: DaemonConversation; readonly answer: () => Promise<void> }> {
+  const conversation = new DaemonConversation(parts)
   const waiting: (() => void)[] = []
-  talk.hands.refusalOf = () =>
+  conversation.executor.refusalOf = () =>
     new Promise((resolve) => {
       waiting.push(() => resolve(undefined))
     })
-  await talk.start()
-  await talk.welcome()
-  talk.transcript()
-  const look = async () => {
+  await conversation.start()
+  await conversation.register()
+  conversation.transcript()
+  const answer = async () => {
     waiting.shift()?.()
-    await talk.clock.turn()
+    await conversation.clock.turn()
   }
-  return { talk, look }
+  return { conversation, answer }
 }
 
 describe('an offer that is still being looked at', () => {
   test('is forgotten when the host takes it back: nothing is begun under a lost lease', async () => {
-    const { talk, look } = await looking()
-    await talk.dispatch('ls-1')
-    await talk.say({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
-    await look()
-    expect(talk.transcript()).toEqual(['← dispatch', '← lease-lost ls-1'])
-    expect(talk.daemon.status().executions).toEqual([])
+    const { conversation, answer } = await withSlowExecutor()
+    await conversation.dispatch('ls-1')
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
+    await answer()
+    expect(conversation.transcript()).toEqual(['← dispatch', '← lease-lost ls-1'])
+    expect(conversation.daemon.status().executions).toEqual([])
   })
 
   test('is taken and told as cancelled when its run is cancelled', async () => {
-    const { talk, look } = await looking()
-    await talk.dispatch('ls-1')
-    await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'nobody wants it' })
-    await look()
-    expectRecorded(talk.transcript())
+    const { conversation, answer } = await withSlowExecutor()
+    await conversation.dispatch('ls-1')
+    await conversation.hostSends({ type: 'cancel', leaseId: 'ls-1', reason: 'nobody wants it' })
+    await answer()
+    expectRecorded(conversation.transcript())
   })
 
   test('is forgotten when this process was stopped for longer than the host waits: the run is somebody else’s', async () => {
@@ -55,68 +55,72 @@ describe('an offer that is still being looked at', () => {
       after: (ms, run) => hand.after(ms, run),
       endOfTick: (run) => hand.endOfTick(run),
     }
-    const { talk, look } = await looking({ clock })
+    const { conversation, answer } = await withSlowExecutor({ clock })
     // The disk keeps a clock of its own.
     const turn = async () => {
-      for (let n = 0; n < 3; n++) await hand.turn().then(() => talk.clock.turn())
+      for (let n = 0; n < 3; n++) await hand.turn().then(() => conversation.clock.turn())
     }
     await turn()
-    await talk.open()
+    await conversation.openConnection()
     await turn()
-    await talk.welcome()
+    await conversation.register()
     await turn()
-    talk.transcript()
-    await talk.dispatch('ls-1')
+    conversation.transcript()
+    await conversation.dispatch('ls-1')
     stoppedMs = 30_000
-    await look()
+    await answer()
     await turn()
-    expect(talk.transcript()).toEqual(['← dispatch'])
-    await talk.dispatch('ls-2')
-    await look()
+    expect(conversation.transcript()).toEqual(['← dispatch'])
+    await conversation.dispatch('ls-2')
+    await answer()
     await turn()
-    expectRecorded(talk.transcript())
+    expectRecorded(conversation.transcript())
   })
 
   test('makes room for a newer offer of its run, however late it is answered', async () => {
-    const { talk, look } = await looking()
-    await talk.dispatch('ls-1', 'run-1')
-    await talk.dispatch('ls-2', 'run-1', jobOf('run-1'))
-    await look()
-    await look()
-    expectRecorded(talk.transcript())
+    const { conversation, answer } = await withSlowExecutor()
+    await conversation.dispatch('ls-1', 'run-1')
+    await conversation.dispatch('ls-2', 'run-1', jobOf('run-1'))
+    await answer()
+    await answer()
+    expectRecorded(conversation.transcript())
   })
 })
 
 test('an offer that comes twice is accepted only when it is on disk', async () => {
-  const talk = new Talk()
-  await talk.start()
-  await talk.welcome()
-  const commit = talk.disk.commit.bind(talk.disk)
+  const conversation = new DaemonConversation()
+  await conversation.start()
+  await conversation.register()
+  const commit = conversation.disk.commit.bind(conversation.disk)
   const waiting: (() => void)[] = []
   // The disk is slow: what is written is there when the test says so.
-  talk.disk.commit = (writes) =>
+  conversation.disk.commit = (writes) =>
     new Promise((resolve) => {
       waiting.push(() => resolve(commit(writes)))
     })
-  talk.transcript()
-  await talk.dispatch('ls-1')
-  await talk.dispatch('ls-1')
-  expect(talk.transcript()).toEqual(['← dispatch', '← dispatch'])
+  conversation.transcript()
+  await conversation.dispatch('ls-1')
+  await conversation.dispatch('ls-1')
+  expect(conversation.transcript()).toEqual(['← dispatch', '← dispatch'])
   waiting.shift()?.()
-  await talk.clock.turn()
-  expect(talk.transcript()).toEqual(['→ dispatch-accepted ls-1'])
-  await talk.dispatch('ls-1')
-  expectRecorded(talk.transcript())
+  await conversation.clock.turn()
+  expect(conversation.transcript()).toEqual(['→ dispatch-accepted ls-1'])
+  await conversation.dispatch('ls-1')
+  expectRecorded(conversation.transcript())
 })
 
 test('a greeting that is long on its way makes nobody end who was late with the answer', async () => {
-  const talk = new Talk()
-  await talk.start()
+  const conversation = new DaemonConversation()
+  await conversation.start()
   // The host has taken the call at once, and waited ten seconds for a register.
-  await talk.clock.advance(12_000)
-  await talk.open()
-  await talk.say({ type: 'rejected', code: 'malformed', reason: 'no register within 10 seconds' })
-  await talk.clock.advance(1_000)
-  expectRecorded(talk.transcript())
-  expect(talk.ends).toEqual([])
+  await conversation.clock.advance(12_000)
+  await conversation.openConnection()
+  await conversation.hostSends({
+    type: 'rejected',
+    code: 'malformed',
+    reason: 'no register within 10 seconds',
+  })
+  await conversation.clock.advance(1_000)
+  expectRecorded(conversation.transcript())
+  expect(conversation.ends).toEqual([])
 })

@@ -3,12 +3,12 @@ import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
 import { TerminalOutputFilter } from '../../../actors/daemon/terminal-output-filter.ts'
 
-const only = (...pieces: readonly string[]): string => {
+const filterAll = (...pieces: readonly string[]): string => {
   const outputFilter = new TerminalOutputFilter()
   return pieces.map((piece) => outputFilter.filter(piece)).join('')
 }
 
-const drawn = [
+const passing = [
   'text, 漢字 and 🙂\r\n\t\b\x07',
   '\x1b[31;1mred\x1b[0m',
   '\x1b[4:3mcurly',
@@ -20,7 +20,7 @@ const drawn = [
   '\x1b[S\x1b[1000T\x1b[3b\x1b[32766;32766H',
 ]
 
-const kept: readonly (readonly [what: string, said: string, left: string])[] = [
+const removed: readonly (readonly [what: string, said: string, left: string])[] = [
   ['a title', '\x1b]0;you are root\x07', ''],
   ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
   ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
@@ -39,17 +39,17 @@ const kept: readonly (readonly [what: string, said: string, left: string])[] = [
 ]
 
 describe('a view', () => {
-  test.each(drawn)('gets %j as it is', (said) => {
-    expect(only(said)).toBe(said)
+  test.each(passing)('gets %j as it is', (said) => {
+    expect(filterAll(said)).toBe(said)
   })
 
-  test.each(kept)('gets nothing of %s', (_what, said, left) => {
-    expect(only(`a${said}b`)).toBe(`a${left}b`)
+  test.each(removed)('gets nothing of %s', (_what, said, left) => {
+    expect(filterAll(`a${said}b`)).toBe(`a${left}b`)
   })
 
   test('gets the same wherever a piece ends', () => {
     const said = fc.array(
-      fc.constantFrom(...drawn, ...kept.map(([, text]) => text), '\x1b', '\x18', '\x1b\\'),
+      fc.constantFrom(...passing, ...removed.map(([, text]) => text), '\x1b', '\x18', '\x1b\\'),
     )
     fc.assert(
       fc.property(said, fc.array(fc.nat(200)), (parts, cuts) => {
@@ -57,7 +57,7 @@ describe('a view', () => {
         const at = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length]
         const pieces = at.slice(1).map((end, n) => whole.slice(at[n], end))
         // An end that is not there yet is what a single piece leaves open, too.
-        expect(only(...pieces, 'x')).toBe(only(whole, 'x'))
+        expect(filterAll(...pieces, 'x')).toBe(filterAll(whole, 'x'))
       }),
     )
   })
@@ -87,7 +87,7 @@ describe('a view', () => {
     fc.assert(
       fc.property(fc.array(fc.array(bits).map((some) => some.join(''))), (pieces) => {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
-        expect(only(...pieces)).not.toMatch(/\x1b\[[0-?]*[ -/]*[nctpu]|\x1b[\]PX^_Z]|[\x05\x80-\x9f]/)
+        expect(filterAll(...pieces)).not.toMatch(/\x1b\[[0-?]*[ -/]*[nctpu]|\x1b[\]PX^_Z]|[\x05\x80-\x9f]/)
       }),
       { numRuns: 2_000 },
     )

@@ -4,9 +4,9 @@
  * what is told arrives once and in order, and no worker's disk keeps anything.
  */
 import { expect, test } from '@jest/globals'
-import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -36,44 +36,44 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 const AT = '2026-03-01T08:00:00.000Z'
 
-class Leash implements Clock {
-  alive = true
+class RestartableClock implements Clock {
+  isAlive = true
   readonly #clock: ManualClock
-  readonly #bornAt: number
+  readonly #startedAt: number
 
   constructor(clock: ManualClock) {
     this.#clock = clock
-    this.#bornAt = clock.monotonic()
+    this.#startedAt = clock.monotonic()
   }
   now = () => this.#clock.now()
   /** Each process counts from its own beginning. */
-  monotonic = () => this.#clock.monotonic() - this.#bornAt
-  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.alive && run())
-  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.alive && run())
+  monotonic = () => this.#clock.monotonic() - this.#startedAt
+  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.isAlive && run())
+  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.isAlive && run())
 }
 
 /** Which runs are executed, over all machines. */
-class Crowd {
-  readonly now = new Map<string, string>()
-  readonly complaints: string[] = []
-  readonly done = new Map<string, string[]>()
+class ExecutionObserver {
+  readonly running = new Map<string, string>()
+  readonly violations: string[] = []
+  readonly printedLines = new Map<string, string[]>()
 
-  begins({ leaseId, job }: ExecutionRequest): void {
-    const other = this.now.get(job.run.id)
-    if (other !== undefined) this.complaints.push(`${job.run.id} is executed under ${other} and ${leaseId}`)
-    this.now.set(job.run.id, leaseId)
+  onBegin({ leaseId, job }: ExecutionRequest): void {
+    const other = this.running.get(job.run.id)
+    if (other !== undefined) this.violations.push(`${job.run.id} is executed under ${other} and ${leaseId}`)
+    this.running.set(job.run.id, leaseId)
   }
-  ends({ leaseId, job }: ExecutionRequest): void {
-    if (this.now.get(job.run.id) === leaseId) this.now.delete(job.run.id)
+  onEnd({ leaseId, job }: ExecutionRequest): void {
+    if (this.running.get(job.run.id) === leaseId) this.running.delete(job.run.id)
   }
 }
 
-class ScriptedExecution implements Execution {
+class RandomExecution implements Execution {
   readonly #order: ExecutionRequest
   readonly #reporter: ExecutionReporter
   readonly #clock: Clock
   readonly #random: Random
-  readonly #crowd: Crowd
+  readonly #observer: ExecutionObserver
   #stopped = false
   #wake: () => void = () => {}
   readonly #over: Promise<void>
@@ -84,17 +84,17 @@ class ScriptedExecution implements Execution {
     reporter: ExecutionReporter,
     clock: Clock,
     random: Random,
-    crowd: Crowd,
+    observer: ExecutionObserver,
   ) {
     this.#order = order
     this.#reporter = reporter
     this.#clock = clock
     this.#random = random
-    this.#crowd = crowd
+    this.#observer = observer
     this.#over = new Promise((resolve) => {
       this.#end = resolve
     })
-    crowd.begins(order)
+    observer.onBegin(order)
   }
 
   #pause(msMax: number): Promise<void> {
@@ -112,7 +112,7 @@ class ScriptedExecution implements Execution {
   }
   async runAgent() {
     const said: string[] = []
-    this.#crowd.done.set(this.#order.leaseId, said)
+    this.#observer.printedLines.set(this.#order.leaseId, said)
     for (let n = this.#random.below(30); n > 0 && !this.#stopped; n--) {
       await this.#reporter.waitForCapacity()
       const text = `${this.#order.leaseId} ${said.length}`
@@ -136,7 +136,7 @@ class ScriptedExecution implements Execution {
   /** Processes take a moment to go, also after a kill. */
   #goSoon(): void {
     this.#clock.after(this.#random.below(3_000), () => {
-      this.#crowd.ends(this.#order)
+      this.#observer.onEnd(this.#order)
       this.#end()
     })
   }
@@ -145,46 +145,46 @@ class ScriptedExecution implements Execution {
   }
 }
 
-interface Wire {
-  readonly ear: ConnectionListener
-  line: WorkerReceiver | undefined
-  open: boolean
-  mute: boolean
-  leaks: boolean
+interface SimulatedConnection {
+  readonly listener: ConnectionListener
+  receiver: WorkerReceiver | undefined
+  isOpen: boolean
+  isSilent: boolean
+  losesFrames: boolean
 }
 
 /** A machine with its disk, and one daemon after another on it. */
-class Machine {
+class SimulatedMachine {
   readonly disk: MemoryControlDatabase
   readonly ends: DaemonEnd[] = []
   readonly log = keptLog()
   daemon: Daemon | undefined
   #credential: WorkerCredential | undefined
   #token: string | undefined
-  #leash: Leash | undefined
-  #wire: Wire | undefined
-  readonly #orders: ExecutionRequest[] = []
+  #clock: RestartableClock | undefined
+  #wire: SimulatedConnection | undefined
+  readonly #requests: ExecutionRequest[] = []
   readonly #host: HostConversation
   readonly #random: Random
-  readonly #crowd: Crowd
+  readonly #observer: ExecutionObserver
   #cutOffUntil = 0
 
-  constructor(host: HostConversation, random: Random, crowd: Crowd, pairingToken: string) {
+  constructor(host: HostConversation, random: Random, observer: ExecutionObserver, pairingToken: string) {
     this.#host = host
     this.#random = random
-    this.#crowd = crowd
+    this.#observer = observer
     this.#token = pairingToken
     this.disk = new MemoryControlDatabase(host.clock)
   }
 
   start(): void {
-    const leash = new Leash(this.#host.clock)
-    this.#leash = leash
+    const leash = new RestartableClock(this.#host.clock)
+    this.#clock = leash
     const executor: Executor = {
       refusalOf: async () => undefined,
       start: (order, reporter) => {
-        this.#orders.push(order)
-        return new ScriptedExecution(order, reporter, leash, this.#random, this.#crowd)
+        this.#requests.push(order)
+        return new RandomExecution(order, reporter, leash, this.#random, this.#observer)
       },
       recover: async () => ({}),
       boot: async () => no('unbuilt', 'nobody boots anything here'),
@@ -225,85 +225,91 @@ class Machine {
   }
 
   kill(): void {
-    if (this.#leash === undefined) return
-    this.#leash.alive = false
-    this.#leash = undefined
-    for (const order of this.#orders.splice(0)) this.#crowd.ends(order)
+    if (this.#clock === undefined) return
+    this.#clock.isAlive = false
+    this.#clock = undefined
+    for (const order of this.#requests.splice(0)) this.#observer.onEnd(order)
     this.drop()
   }
 
   get isOn(): boolean {
-    return this.#leash !== undefined
+    return this.#clock !== undefined
   }
 
   drop(): void {
     const wire = this.#wire
     this.#wire = undefined
-    if (wire === undefined || !wire.open) return
-    wire.open = false
-    wire.line?.onClosed()
-    wire.ear.onClose('the line broke')
+    if (wire === undefined || !wire.isOpen) return
+    wire.isOpen = false
+    wire.receiver?.onClosed()
+    wire.listener.onClose('the line broke')
   }
 
   /** Nothing gets through any more, and nobody is told. */
-  mute(): void {
-    if (this.#wire !== undefined) this.#wire.mute = true
+  silence(): void {
+    if (this.#wire !== undefined) this.#wire.isSilent = true
   }
 
   /** It reaches nobody for a while, and a line that stands says nothing any more. */
-  cutOff(ms: number): void {
+  cutOffNetwork(ms: number): void {
     this.#cutOffUntil = this.#host.clock.monotonic() + ms
-    this.mute()
+    this.silence()
   }
 
   /** Some of what it says never arrives. */
-  leak(): void {
-    if (this.#wire !== undefined) this.#wire.leaks = true
+  loseFrames(): void {
+    if (this.#wire !== undefined) this.#wire.losesFrames = true
   }
 
-  #dial(ear: ConnectionListener, leash: Leash): DialledConnection {
+  #dial(ear: ConnectionListener, leash: RestartableClock): DialledConnection {
     const { clock } = this.#host
-    const wire: Wire = { ear, line: undefined, open: true, mute: false, leaks: false }
+    const wire: SimulatedConnection = {
+      listener: ear,
+      receiver: undefined,
+      isOpen: true,
+      isSilent: false,
+      losesFrames: false,
+    }
     this.#wire = wire
     const close = () => {
-      if (!wire.open) return
-      wire.open = false
-      wire.line?.onClosed()
+      if (!wire.isOpen) return
+      wire.isOpen = false
+      wire.receiver?.onClosed()
     }
-    const deliver = (run: () => void) => clock.after(5, () => wire.open && !wire.mute && run())
+    const deliver = (run: () => void) => clock.after(5, () => wire.isOpen && !wire.isSilent && run())
     clock.after(5, () => {
       const connected = clock.monotonic() >= this.#cutOffUntil && this.#connect(wire, deliver, close)
-      if (!leash.alive || !wire.open) return
+      if (!leash.isAlive || !wire.isOpen) return
       if (connected) ear.onOpen()
       else {
-        wire.open = false
+        wire.isOpen = false
         ear.onClose('the host is down')
       }
     })
     const send = (text: string) => {
-      if (wire.leaks && text.includes('"seq":') && this.#random.random(0.3)) return
-      deliver(() => wire.line?.onText(text))
+      if (wire.losesFrames && text.includes('"seq":') && this.#random.random(0.3)) return
+      deliver(() => wire.receiver?.onText(text))
     }
     return { send, backlogBytes: () => 0, close }
   }
 
-  #connect(wire: Wire, deliver: (run: () => void) => void, close: () => void): boolean {
+  #connect(wire: SimulatedConnection, deliver: (run: () => void) => void, close: () => void): boolean {
     try {
       const connected = this.#host.hostApi.connectWorker({
         address: 'here',
         send: (text) => {
-          deliver(() => wire.ear.onText(text))
+          deliver(() => wire.listener.onText(text))
           return true
         },
         close: () => {
           this.#host.clock.after(5, () => {
-            if (!wire.open) return
+            if (!wire.isOpen) return
             close()
-            wire.ear.onClose('the host closed the line')
+            wire.listener.onClose('the host closed the line')
           })
         },
       })
-      if (connected.ok) wire.line = connected.value
+      if (connected.ok) wire.receiver = connected.value
       return connected.ok
     } catch {
       return false
@@ -313,11 +319,11 @@ class Machine {
 
 const FAULTS = ['drop', 'drop', 'leak', 'mute', 'cut off', 'kill', 'host', 'cancel'] as const
 
-async function told(seed: number): Promise<void> {
+async function runScenario(seed: number): Promise<void> {
   const random = new Random(seed)
   const world = await startHost(config)
-  const crowd = new Crowd()
-  const machines = [0, 1].map(() => new Machine(world, random, crowd, pairingToken(world)))
+  const observer = new ExecutionObserver()
+  const machines = [0, 1].map(() => new SimulatedMachine(world, random, observer, pairingToken(world)))
   for (const machine of machines) machine.start()
   await world.clock.advance(2_000)
   world.tracker.put(...[1, 2, 3, 4, 5].map((n) => ticket(`ENG-${n}`)))
@@ -326,9 +332,9 @@ async function told(seed: number): Promise<void> {
     const machine = random.pick(machines)
     const fault = random.pick(FAULTS)
     if (fault === 'drop') machine.drop()
-    else if (fault === 'leak') machine.leak()
-    else if (fault === 'mute') machine.mute()
-    else if (fault === 'cut off') machine.cutOff(random.below(400_000))
+    else if (fault === 'leak') machine.loseFrames()
+    else if (fault === 'mute') machine.silence()
+    else if (fault === 'cut off') machine.cutOffNetwork(random.below(400_000))
     else if (fault === 'kill') {
       machine.kill()
       world.clock.after(random.below(300_000), () => machine.isOn || machine.start())
@@ -341,7 +347,7 @@ async function told(seed: number): Promise<void> {
     }
   }
   await world.clock.advance(3_600_000)
-  expect(crowd.complaints).toEqual([])
+  expect(observer.violations).toEqual([])
   expect(world.transcript.filter((line) => line.startsWith('!!'))).toEqual([])
   for (const machine of machines) {
     expect(machine.ends).toEqual([])
@@ -358,7 +364,7 @@ async function told(seed: number): Promise<void> {
       .map((line) => line.slice(7))
     expect(new Set(said).size).toBe(said.length)
     const leaseId = run.result?.summary ?? ''
-    expect(said.filter((line) => line.startsWith(leaseId))).toEqual(crowd.done.get(leaseId))
+    expect(said.filter((line) => line.startsWith(leaseId))).toEqual(observer.printedLines.get(leaseId))
   }
 }
 
@@ -367,7 +373,7 @@ test('whatever breaks, every run ends, nothing is told twice, and no disk keeps 
   const count = Number(process.env.SEEDS ?? 20)
   for (let seed = first; seed < first + count; seed++) {
     try {
-      await told(seed)
+      await runScenario(seed)
     } catch (error) {
       throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}`)
     }

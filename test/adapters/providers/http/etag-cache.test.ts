@@ -8,7 +8,7 @@ import { EtagCache } from '../../../../providers/http/etag-cache.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { keptLog } from '../../../support/recording-log.ts'
-import { handClock } from '../../../support/test-resources.ts'
+import { createSettableClock } from '../../../support/test-resources.ts'
 import {
   createClientBench,
   ORIGIN,
@@ -212,7 +212,7 @@ describe('over real connections', () => {
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const http = createHttp({ clock: realClock, random: realRandom })
     // Keeps the requests within the stated second, however long they take.
-    const clock = handClock()
+    const clock = createSettableClock()
     const pool = createClientPool({ http, clock, random: realRandom, log: keptLog() })
     open.push(pool, http, server)
     const client = pool.clientFor(TEST_RULES, origin, 's3cret')

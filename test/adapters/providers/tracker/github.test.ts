@@ -8,7 +8,7 @@ import { createGithubTracker } from '../../../../providers/tracker/github.ts'
 import { resolveGithubAccount } from '../../../../providers/tracker/github-account.ts'
 import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { keptLog } from '../../../support/recording-log.ts'
-import { handClock } from '../../../support/test-resources.ts'
+import { createSettableClock } from '../../../support/test-resources.ts'
 import {
   fastClock,
   type GithubBench,
@@ -79,8 +79,8 @@ function granted<T>(answer: Result<T>): T {
   return answer.value
 }
 
-describe('looking', () => {
-  test('every open issue is a ticket, and no pull request is', async () => {
+describe('polling', () => {
+  test('every open issue is a ticket, and pull requests are not', async () => {
     const { github, listTickets } = await bench()
     github.addIssue(REMOTE, {
       title: 'Mend the lamp',
@@ -116,7 +116,7 @@ describe('looking', () => {
     expect(tickets.length).toBe(2)
   })
 
-  test('while nothing changes, a day of polls costs next to nothing', async () => {
+  test('a day of polls without changes costs almost nothing', async () => {
     const { github, listTickets } = await bench()
     for (const title of ['One', 'Two', 'Three']) github.addIssue(REMOTE, { title, author: SOMEBODY })
     await listTickets()
@@ -127,7 +127,7 @@ describe('looking', () => {
     expect(github.counters.charged).toBeLessThanOrEqual(2)
   })
 
-  test('what changes is seen at the next look: new ones, labels, closing, reopening', async () => {
+  test('the next poll sees new issues, labels, closing and reopening', async () => {
     const { github, states, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
     github.addIssue(REMOTE, { title: 'Two', author: SOMEBODY, labels: ['Todo'] })
@@ -145,7 +145,7 @@ describe('looking', () => {
     expect((await states())[1]).toBe('ada/lamps#2 Todo')
   })
 
-  test('one that was deleted is known to be gone after the next whole look, and is asked for before', async () => {
+  test('a deleted issue counts as gone after the next full read, once it was read by itself', async () => {
     const { github, states, clock } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.addIssue(REMOTE, { title: 'Two', author: SOMEBODY })
@@ -156,7 +156,7 @@ describe('looking', () => {
     expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Closed closed'])
   })
 
-  test('tickets that are cared about are told of whatever has become of them', async () => {
+  test('requested tickets are listed in any state', async () => {
     const { github, states, tracker } = await bench()
     for (const title of ['One', 'Two']) github.addIssue(REMOTE, { title, author: SOMEBODY })
     await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
@@ -169,7 +169,7 @@ describe('looking', () => {
     expect(await states(...wished)).toEqual(expected)
   })
 
-  test('a repository that can’t be read is named, what was known of it stands, and the others are right', async () => {
+  test('an unreadable repository is reported, its known issues stay, and others are unaffected', async () => {
     const repos = { web: { remote: REMOTE }, wires: { remote: 'ada/wires' }, none: { remote: 'no/where' } }
     const { github, listTickets, states } = await bench(repos)
     await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
@@ -187,7 +187,7 @@ describe('looking', () => {
     expect((await listTickets()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: /))
   })
 
-  test('a token that is not taken shuts us out; what else stops everything passes', async () => {
+  test('a refused token is permanent, any other failure of all repositories is temporary', async () => {
     const { github, tracker, config, clock } = await bench()
     const wish = { rules: config.tracker.eligible, tickets: [] }
     github.faults.down.add(REMOTE)
@@ -209,13 +209,13 @@ describe('looking', () => {
     expect(await states()).toEqual(['ada/lamps#1 In Review'])
   })
 
-  test('with many repositories each is asked less often', async () => {
+  test('with many repositories each is read less often', async () => {
     const repos = Object.fromEntries(
       Array.from({ length: 300 }, (_, index) => [`r${index}`, { remote: `ada/r${index}` }]),
     )
     const manual = createManualGithub(() => ({ json: [] }))
     // On a real clock a slow poll would count as a pause.
-    const clock = handClock()
+    const clock = createSettableClock()
     const { listTickets } = driverOn(
       { clients: { ...manual.clients, close: () => {} }, clock: { ...clock, jump: clock.wind } },
       configFor(undefined, repos),
@@ -248,7 +248,7 @@ describe('looking', () => {
     },
   )
 
-  test('without a repository, and without a token, it says what to do', async () => {
+  test('a missing repository or token is reported with advice', async () => {
     const { listTickets, clients, clock, config } = await bench({})
     expect((await listTickets()).problems).toEqual([expect.stringMatching(/add one under repos/)])
     const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
@@ -266,14 +266,14 @@ describe('repositories', () => {
     return (await listTickets()).tickets[0]?.ticket.repo
   }
 
-  test('an issue belongs to its own repository, and of several mappings to the one that fits', async () => {
+  test('an issue belongs to its own repository, and to the matching one of several mappings', async () => {
     const two = { web: { remote: REMOTE, label: 'web' }, api: { remote: 'Ada/Lamps', label: 'api' } }
     expect(await repoOf({ web: { remote: REMOTE, label: 'other' } })).toBe('web')
     expect(await repoOf(two, 'API')).toBe('api')
     expect(await repoOf(two)).toBeUndefined()
   })
 
-  test('repositories of the same name are told apart by their owners', async () => {
+  test('repositories of the same name are distinguished by their owners', async () => {
     const { github, listTickets, tracker } = await bench({
       a: { remote: REMOTE },
       b: { remote: 'eve/lamps' },
@@ -292,7 +292,7 @@ describe('repositories', () => {
 })
 
 describe('moving', () => {
-  test('other rules are followed at once, and so is a state that is new', async () => {
+  test('new rules and new states apply at once', async () => {
     const { github, tracker, states, config, clock } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Next'] })
     expect(await states()).toEqual(['ada/lamps#1 Open'])
@@ -306,7 +306,7 @@ describe('moving', () => {
     expect(await states()).toEqual(['ada/lamps#1 Waiting'])
   })
 
-  test('leaves an issue alone that somebody has put elsewhere', async () => {
+  test('an issue that somebody moved elsewhere stays there', async () => {
     const { github, tracker } = await bench()
     const issue = github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['bug'] })
     expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
@@ -336,7 +336,7 @@ describe('moving', () => {
     expect([answer, issue.labels, issue.state]).toEqual([{ ok: true, value: undefined }, expected, 'open'])
   })
 
-  test('where it is already, nothing is written', async () => {
+  test('a move to the current state writes nothing', async () => {
     const { answer, github } = await moved(['In Progress'], 'in progress')
     expect([answer.ok, github.counters.requests]).toEqual([true, 1])
   })
@@ -344,7 +344,7 @@ describe('moving', () => {
   test.each([
     ['Done', 'completed'],
     ['Cancelled', 'not_planned'],
-  ])('%s closes it', async (state, reason) => {
+  ])('the state %s closes the issue', async (state, reason) => {
     const { issue, answer, tracker } = await moved(['In Progress', 'bug'], state, { reviewState: state })
     expect(answer.ok).toBe(true)
     expect(issue).toMatchObject({ state: 'closed', stateReason: reason, labels: ['bug'] })
@@ -355,7 +355,7 @@ describe('moving', () => {
     expect(issue.state).toBe('closed')
   })
 
-  test('a label that somebody else takes off meanwhile is off', async () => {
+  test('a label that somebody removed meanwhile counts as removed', async () => {
     const { github, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
     const issue = github.issue(REMOTE, 1)
@@ -376,7 +376,7 @@ describe('moving', () => {
     expect(await tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind } })
   })
 
-  test('what the token may not do is not tried for ever', async () => {
+  test('a forbidden move is not retried', async () => {
     const { github, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.repo(REMOTE).members.set(ME, 'pull')
@@ -385,14 +385,14 @@ describe('moving', () => {
     })
   })
 
-  test('a pull request of that number is not moved', async () => {
+  test('a pull request with that number is not moved', async () => {
     const { github, tracker } = await bench()
     await github.openPulls(REMOTE, 1, SOMEBODY)
     expect(await tracker.moveTicket('ada/lamps#1', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 })
 
-describe('what GitHub itself knows an issue to wait for', () => {
+describe('blockers recorded by GitHub', () => {
   const issue = (more: object = {}) => ({
     number: 1,
     title: 'One',
@@ -421,7 +421,7 @@ describe('what GitHub itself knows an issue to wait for', () => {
     return { manual, ...driver }
   }
 
-  test('is asked for once, and again when the issue changes', async () => {
+  test('are read once, and again when the issue changes', async () => {
     const { manual, listTickets } = await waiting({ json: [two, { number: 3 }, null] })
     for (let poll = 0; poll < 3; poll++) {
       const [first] = (await listTickets()).tickets.filter(({ ticket }) => ticket.id === 'ada/lamps#1')
@@ -430,7 +430,7 @@ describe('what GitHub itself knows an issue to wait for', () => {
     expect(manual.targets().filter((target) => target.includes('/dependencies/')).length).toBe(1)
   })
 
-  test('a token that may not see it leaves it to the text; an outage lets nothing begin', async () => {
+  test('without access only the text counts, and an outage refuses the poll', async () => {
     const forbidden = await waiting({ status: 403, json: { message: 'Resource not accessible' } })
     expect((await forbidden.listTickets()).tickets.length).toBe(2)
     const down = await waiting({ status: 502, text: '' })
