@@ -6,7 +6,7 @@
  * thing does not exist, `conflict` means it is not possible in this state. No result and no refusal contains a
  * credential that it does not need.
  */
-import type { AgentProvider, ServiceConfig } from '../protocol/config.ts'
+import type { AgentCredentialField, AgentProvider, ServiceConfig } from '../protocol/config.ts'
 import type { ConnectProvider } from '../protocol/connect.ts'
 import type {
   CodehostRepo,
@@ -133,14 +133,7 @@ export interface CredentialChange {
     readonly tokenExpiresAt?: string | null
   }
   readonly codehost?: { readonly token?: string | null }
-  readonly agent?: Readonly<
-    Partial<
-      Record<
-        'agentAApiKey' | 'agentAOauthToken' | 'agentBApiKey' | 'agentBLogin' | 'agentCApiKey' | 'agentCLogin',
-        string | null
-      >
-    >
-  >
+  readonly agent?: Readonly<Partial<Record<AgentCredentialField, string | null>>>
 }
 
 /** An agent login that was found on this machine. */

@@ -140,11 +140,21 @@ const sandbox = {
   exposeCodehostToken: Type.Boolean(),
 }
 
-const commands = {
-  agentA: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
-  agentB: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
-  agentC: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX)),
+const AgentCommand = Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX))
+const commands = Object.fromEntries(AGENT_PROVIDERS.map((name) => [name, AgentCommand])) as Record<
+  AgentProvider,
+  typeof AgentCommand
+>
+
+const agentCredentials = {
+  agentAApiKey: Type.Optional(Secret),
+  agentAOauthToken: Type.Optional(Secret),
+  agentBApiKey: Type.Optional(Secret),
+  agentBLogin: Type.Optional(Login),
+  agentCApiKey: Type.Optional(Secret),
+  agentCLogin: Type.Optional(Login),
 }
+export type AgentCredentialField = keyof typeof agentCredentials
 
 const agent = {
   provider: AgentProvider,
@@ -153,12 +163,7 @@ const agent = {
   maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
   maxTurns: Type.Optional(whole(1, RUN_TURNS_MAX)),
   commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),
-  agentAApiKey: Type.Optional(Secret),
-  agentAOauthToken: Type.Optional(Secret),
-  agentBApiKey: Type.Optional(Secret),
-  agentBLogin: Type.Optional(Login),
-  agentCApiKey: Type.Optional(Secret),
-  agentCLogin: Type.Optional(Login),
+  ...agentCredentials,
 }
 
 const eligible = { states: strings(), labels: strings(), projects: strings(), assignees: strings() }
@@ -295,16 +300,11 @@ export const CREDENTIAL_PATHS = [
   '/tracker/refreshToken',
   '/tracker/tokenExpiresAt',
   '/codehost/token',
-  '/agent/agentAApiKey',
-  '/agent/agentAOauthToken',
-  '/agent/agentBApiKey',
-  '/agent/agentBLogin',
-  '/agent/agentCApiKey',
-  '/agent/agentCLogin',
-] as const
+  ...Object.keys(agentCredentials).map((field) => `/agent/${field}`),
+]
 
 /** Keys that read as the mask wherever a configuration leaves the service. */
-export const SECRET_PATHS = [...CREDENTIAL_PATHS, '/connect/trackerClientSecret'] as const
+export const SECRET_PATHS = [...CREDENTIAL_PATHS, '/connect/trackerClientSecret']
 
 /** Settings that are bound once, when the listeners open. */
 export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/fleet/port'] as const

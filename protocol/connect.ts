@@ -4,11 +4,11 @@
  * `r2` is a historical name that existing clients depend on. Every configuration in a response is masked.
  */
 import Type, { type Static } from 'typebox'
-import { ServiceConfig } from './config.ts'
+import { AGENT_PROVIDERS, ServiceConfig } from './config.ts'
 import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
 import { Name, nonEmptyText, record, stringEnum, Text, text, Url } from './schema-helpers.ts'
 
-export const CONNECT_PROVIDERS = ['tracker', 'codehost', 'agentA', 'agentB', 'agentC'] as const
+export const CONNECT_PROVIDERS = ['tracker', 'codehost', ...AGENT_PROVIDERS] as const
 export const ConnectProvider = stringEnum(CONNECT_PROVIDERS)
 export type ConnectProvider = Static<typeof ConnectProvider>
 
@@ -80,6 +80,14 @@ export const StorageConnectResponse = Type.Union(
 export type StorageConnectResponse = Static<typeof StorageConnectResponse>
 
 // ---- credentials -----------------------------------------------------------------------------------------------
+
+/** The credentials that a person may give by hand, and the provider of each. */
+export const CREDENTIAL_PROVIDERS = {
+  trackerApiKey: 'tracker',
+  codehostToken: 'codehost',
+  agentAApiKey: 'agentA',
+  agentCApiKey: 'agentC',
+} as const satisfies Readonly<Record<string, ConnectProvider>>
 
 /** The provider checks the credential, so any text is accepted here; an empty one disconnects. */
 const Credential = Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })

@@ -5,6 +5,8 @@
  * refused. So a consent page left open in another window cannot undo a later disconnect. An attempt is also refused
  * when the provider's settings changed since it began: a token must not reach another provider.
  */
+import type { CredentialDefinition } from '../../core/agents/agent-definition.ts'
+import { AGENTS } from '../../core/agents/registry.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { mergePatch } from '../../core/settings/merge.ts'
@@ -133,29 +135,38 @@ export function withChange(config: ServiceConfig, change: CredentialChange): Ser
 }
 
 export function secretsIn(change: CredentialChange): string[] {
-  const { agentBLogin, agentCLogin } = change.agent ?? {}
-  return [...headerSecretsIn(change), ...texts([agentBLogin, agentCLogin])]
+  return [...headerSecretsIn(change), ...agentSecretsIn(change, ({ kind }) => kind === 'login')]
 }
 
 /** Returns the credentials that are sent as a header value. Agent logins are whole files and are left out. */
-function headerSecretsIn({ tracker, codehost, agent = {} }: CredentialChange): string[] {
-  const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = agent
-  const agentSecrets = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey]
+function headerSecretsIn(change: CredentialChange): string[] {
+  const { tracker, codehost } = change
+  const agentSecrets = agentSecretsIn(change, ({ kind }) => kind !== 'login')
   return texts([tracker?.apiKey, tracker?.refreshToken, codehost?.token, ...agentSecrets])
+}
+
+function agentSecretsIn(
+  { agent = {} }: CredentialChange,
+  isWanted: (credential: CredentialDefinition) => boolean,
+): string[] {
+  const credentials = Object.values(AGENTS).flatMap((definition) => definition.credentials)
+  return texts(credentials.filter(isWanted).map(({ field }) => agent[field]))
 }
 
 const texts = (values: readonly (string | null | undefined)[]): string[] =>
   values.filter((value) => typeof value === 'string')
 
-function isConnected({ tracker, codehost, agent }: ServiceConfig, provider: ConnectProvider): boolean {
-  const credentials = {
-    tracker: [tracker.apiKey],
-    codehost: [codehost.token],
-    agentA: [agent.agentAApiKey, agent.agentAOauthToken],
-    agentB: [agent.agentBApiKey, agent.agentBLogin],
-    agentC: [agent.agentCApiKey, agent.agentCLogin],
-  }
-  return credentials[provider].some((credential) => credential !== undefined && credential !== '')
+function isConnected(config: ServiceConfig, provider: ConnectProvider): boolean {
+  return credentialsOf(config, provider).some((credential) => credential !== undefined && credential !== '')
+}
+
+function credentialsOf(
+  { tracker, codehost, agent }: ServiceConfig,
+  provider: ConnectProvider,
+): readonly (string | undefined)[] {
+  if (provider === 'tracker') return [tracker.apiKey]
+  if (provider === 'codehost') return [codehost.token]
+  return AGENTS[provider].credentials.map(({ field }) => agent[field])
 }
 
 function providerSettingsOf(

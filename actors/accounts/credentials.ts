@@ -9,11 +9,11 @@ import type { Log } from '../../core/ports.ts'
 import type { Accounts, CredentialChange } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type {
-  ConnectProvider,
-  CredentialResult,
-  CredentialsRequest,
-  CredentialsResponse,
+import {
+  CREDENTIAL_PROVIDERS,
+  type CredentialResult,
+  type CredentialsRequest,
+  type CredentialsResponse,
 } from '../../protocol/connect.ts'
 import { changeForField, credentialProblem } from './credential-rules.ts'
 import { type ConnectAttempt, type CredentialWriter, withChange } from './credential-writer.ts'
@@ -23,13 +23,6 @@ import { safeText } from './safe-text.ts'
 
 type CredentialField = keyof CredentialsRequest
 type CredentialResults = CredentialsResponse['results']
-
-const PROVIDERS = {
-  trackerApiKey: 'tracker',
-  codehostToken: 'codehost',
-  agentAApiKey: 'agentA',
-  agentCApiKey: 'agentC',
-} as const satisfies Readonly<Record<CredentialField, ConnectProvider>>
 
 /** The prefix of the tracker's OAuth tokens, which expire after a day. */
 const TRACKER_OAUTH_TOKEN = /^lin_oauth_/
@@ -64,7 +57,7 @@ export class Credentials {
 
   async change(request: CredentialsRequest): Promise<Result<CredentialsResponse>> {
     const results: CredentialResults = {}
-    const sent = Object.keys(PROVIDERS).filter((name): name is CredentialField =>
+    const sent = Object.keys(CREDENTIAL_PROVIDERS).filter((name): name is CredentialField =>
       Object.hasOwn(request, name),
     )
     const checked = await Promise.all(
@@ -83,8 +76,8 @@ export class Credentials {
     value: string,
     results: CredentialResults,
   ): Promise<CheckedCredential | undefined> {
-    const provider = PROVIDERS[field]
-    const change = changeForField[field](value)
+    const provider = CREDENTIAL_PROVIDERS[field]
+    const change = changeForField(field, value)
     if (value === '')
       return { field, change, attempt: this.#writer.beginDisconnect(provider), detail: 'disconnected' }
     const attempt = this.#writer.beginConnect(provider)
@@ -107,7 +100,7 @@ export class Credentials {
     const { accounts } = this.#ports
     if (field === 'trackerApiKey') return accounts.checkTracker(config)
     if (field === 'codehostToken') return accounts.checkCodehost(config)
-    return accounts.checkAgent(config, PROVIDERS[field])
+    return accounts.checkAgent(config, CREDENTIAL_PROVIDERS[field])
   }
 
   /** Saves all credentials in one change. Superseded credentials are left out, and the rest are tried again. */
@@ -123,8 +116,11 @@ export class Credentials {
       change,
     )
     if (saved.ok) {
-      for (const { field, detail } of current) results[PROVIDERS[field]] = { ok: true, detail }
-      this.#ports.log.info({ providers: current.map(({ field }) => PROVIDERS[field]) }, 'credentials changed')
+      for (const { field, detail } of current) results[CREDENTIAL_PROVIDERS[field]] = { ok: true, detail }
+      this.#ports.log.info(
+        { providers: current.map(({ field }) => CREDENTIAL_PROVIDERS[field]) },
+        'credentials changed',
+      )
       return
     }
     const { message } = saved.refusal
@@ -142,8 +138,11 @@ export class Credentials {
 
   #refuse(field: CredentialField, detail: string, results: CredentialResults): void {
     const result: CredentialResult = { ok: false, detail }
-    results[PROVIDERS[field]] = result
-    this.#ports.log.warn({ provider: PROVIDERS[field], reason: detail }, 'a credential was refused')
+    results[CREDENTIAL_PROVIDERS[field]] = result
+    this.#ports.log.warn(
+      { provider: CREDENTIAL_PROVIDERS[field], reason: detail },
+      'a credential was refused',
+    )
   }
 }
 

@@ -1,5 +1,7 @@
 /** Texts and replies that people see while they connect an account. */
+import { AGENTS } from '../../core/agents/registry.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
+import type { AgentProvider } from '../../protocol/config.ts'
 import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { safeText } from './safe-text.ts'
@@ -7,9 +9,12 @@ import { safeText } from './safe-text.ts'
 export const PROVIDER_NAMES: Readonly<Record<ConnectProvider, string>> = {
   tracker: 'the tracker',
   codehost: 'the code host',
-  agentA: 'agentA',
-  agentB: 'agentB',
-  agentC: 'agentC',
+  ...agentNames(),
+}
+
+function agentNames(): Readonly<Record<AgentProvider, string>> {
+  const names = Object.values(AGENTS).map(({ provider, displayName }) => [provider, displayName])
+  return Object.fromEntries(names)
 }
 
 /** Makes the dashboard show a form in which the person gives a key. */

@@ -1,5 +1,5 @@
 /** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
-import { agentCredential } from '../../core/run/job.ts'
+import { agentCredential, RESUMABLE_AGENT } from '../../core/agents/registry.ts'
 import { defineHostModule } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
 import { effectHandlers } from '../runtime/module.ts'
@@ -32,8 +32,7 @@ export const terminalsModule = defineHostModule({
       workers: workers.registry,
       connections: workers.connections,
       credentials() {
-        // Only agentA's sessions can be continued.
-        const agent = agentCredential('agentA', config().agent)
+        const agent = agentCredential(RESUMABLE_AGENT, config().agent)
         return agent === undefined ? {} : { agent }
       },
     })

@@ -25,6 +25,7 @@ import {
   JOB_MEMORIES_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
+import { agentCredential } from '../agents/registry.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { branchFor } from './branch.ts'
 import { type PullDiscussion, trimDiscussion } from './follow-up.ts'
@@ -195,21 +196,6 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
     ...(agent === undefined ? {} : { agent }),
     ...(tracker === '' ? {} : { tracker }),
   }
-}
-
-/** Prefers a key to a login, because a person set it on purpose and it does not expire during a run. */
-export function agentCredential(
-  provider: AgentProvider,
-  agent: ServiceConfig['agent'],
-): RunCredentials['agent'] {
-  const key = { agentA: agent.agentAApiKey, agentB: agent.agentBApiKey, agentC: agent.agentCApiKey }[provider]
-  if (key !== undefined && key !== '') return { kind: 'api-key', value: key }
-  const own = {
-    agentA: { kind: 'oauth-token', value: agent.agentAOauthToken ?? '' },
-    agentB: { kind: 'login', value: agent.agentBLogin ?? '' },
-    agentC: { kind: 'login', value: agent.agentCLogin ?? '' },
-  } as const
-  return own[provider].value === '' ? undefined : own[provider]
 }
 
 // ---- the rest of the configuration -------------------------------------------------------------------------------

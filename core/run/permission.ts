@@ -6,6 +6,7 @@
 
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { AGENTS, RESUMABLE_AGENT } from '../agents/registry.ts'
 import type { PullReference } from '../provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'
@@ -67,7 +68,10 @@ export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessi
   if (sandbox.id !== undefined && facts.worker === undefined)
     return no('gone', `the sandbox of ${id} is gone: the worker that held it is enrolled no more`)
   if (agentSessionId === undefined)
-    return no('invalid', `${id} has no session to go on with: its agent began none, or is not agentA`)
+    return no(
+      'invalid',
+      `${id} has no session to go on with: its agent began none, or is not ${AGENTS[RESUMABLE_AGENT].displayName}`,
+    )
   if (facts.worker === undefined) return no('gone', `${id} has left no sandbox`)
   if (!facts.worker.online)
     return no(

@@ -9,6 +9,7 @@ import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
+import { RESUMABLE_AGENT } from '../agents/registry.ts'
 import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
 import { costUsdOf, type PriceTable } from './price.ts'
 
@@ -36,7 +37,7 @@ export function sessionCost(parts: readonly SessionCostPart[], number: number): 
   const breakdown = byModel(parts.flat())
   if (breakdown.length === 0) return undefined
   const nothing = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
-  const entry: CostEntry = { label: '', provider: 'agentA', ...nothing, estimated: true, breakdown }
+  const entry: CostEntry = { label: '', provider: RESUMABLE_AGENT, ...nothing, estimated: true, breakdown }
   return labelled([entry], sessionLabel(number))[0]
 }
 

@@ -7,6 +7,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { AGENTS } from '../../core/agents/registry.ts'
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
@@ -202,7 +203,7 @@ export class FollowUpPlan implements WorkPlan {
     const record = this.#hasRetainedSandbox ? this.#sandboxes.get(this.#job.run.id) : undefined
     const { provider } = this.#job.agent
     const sessionId = record?.sessionId ?? record?.agent?.session
-    if (sessionId === undefined || provider !== 'agentA' || record?.agent?.provider !== provider)
+    if (sessionId === undefined || !AGENTS[provider].isResumable || record?.agent?.provider !== provider)
       return undefined
     try {
       const usage = await this.#dependencies.drivers[provider].readUsage(

@@ -1,0 +1,13 @@
+/** The definition of agentA, Claude Code. */
+import type { AgentDefinition } from './agent-definition.ts'
+
+export const agentA: AgentDefinition = {
+  provider: 'agentA',
+  displayName: 'agentA',
+  credentials: [
+    { field: 'agentAApiKey', kind: 'api-key' },
+    // `claude setup-token` prints such a token. The vendor refuses it as an API key.
+    { field: 'agentAOauthToken', kind: 'oauth-token', prefix: 'sk-ant-oat' },
+  ],
+  isResumable: true,
+}

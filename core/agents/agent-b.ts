@@ -1,0 +1,12 @@
+/** The definition of agentB, Codex. */
+import type { AgentDefinition } from './agent-definition.ts'
+
+export const agentB: AgentDefinition = {
+  provider: 'agentB',
+  displayName: 'agentB',
+  credentials: [
+    { field: 'agentBApiKey', kind: 'api-key' },
+    { field: 'agentBLogin', kind: 'login' },
+  ],
+  isResumable: false,
+}
