@@ -13,8 +13,8 @@ import type { ClientPool } from '../http/client-types.ts'
 import { resolveGithubAccount } from '../tracker/github-account.ts'
 import { parseLinearEndpoint } from '../tracker/linear/endpoint.ts'
 import { LINEAR_RATE_LIMITS } from '../tracker/linear/rate-limits.ts'
-import { type AgentLoginSearchPorts, findAgentLogin } from './agent-logins.ts'
-import { checkAgent } from './agents.ts'
+import type { AgentLoginSearchPorts } from './agents/agent-account.ts'
+import { AGENT_ACCOUNTS } from './agents/registry.ts'
 import { pollOwnDevice, startOwnDevice } from './device.ts'
 import { checkGithub } from './github.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from './linear-oauth.ts'
@@ -150,7 +150,7 @@ const hasOwnCodehostClient = ({ connect }: ServiceConfig): boolean => (connect.c
 
 function agentAccounts(ports: AccountsPorts): AgentAccounts {
   return {
-    checkAgent: (config, provider) => checkAgent(config, provider, ports),
-    findAgentLogin: (provider) => findAgentLogin(provider, ports),
+    checkAgent: ({ agent }, provider) => AGENT_ACCOUNTS[provider].check(agent, ports),
+    findAgentLogin: (provider) => AGENT_ACCOUNTS[provider].findLogin(ports),
   }
 }

@@ -6,7 +6,6 @@ import { realClock } from '../../../../bin/clock.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
 import { LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../../../protocol/limits.ts'
 import type { AccountsPorts } from '../../../../providers/accounts/accounts.ts'
-import { agentAField } from '../../../../providers/accounts/agents.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { startUpstream } from '../../oauth-helper/helper-fixture.ts'
 import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
@@ -76,11 +75,6 @@ describe('a key', () => {
     for (const provider of ['agentA', 'agentB', 'agentC'] as const)
       expect(await check({}, provider)).toMatchObject(refusedAs('invalid'))
     expect(upstream.asked).toEqual([])
-  })
-
-  test('a setup token given as a key belongs to another field', () => {
-    expect(agentAField(SETUP_TOKEN)).toBe('agentAOauthToken')
-    expect(agentAField('sk-ant-api03-x')).toBe('agentAApiKey')
   })
 
   test('copied logins are checked by their form, without a request', async () => {
