@@ -1,9 +1,10 @@
 /**
  * The interface between the worker and a coding agent: a command to run in a sandbox, and a parser of its output.
  *
- * Each agent implements `AgentDriver` in files beside this one. Drivers are pure except for locating the program: they
+ * Each agent implements `AgentDriver` in a folder of its own. Drivers are pure except for locating the program: they
  * start no process, read no clock, and read the agent's files only through `AgentFiles`.
  */
+import type { AgentProvider } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
@@ -104,7 +105,7 @@ export type LocatedAgent =
   | { readonly is: 'missing'; readonly reason: string }
 
 export interface AgentDriver {
-  readonly provider: 'agentA' | 'agentB' | 'agentC'
+  readonly provider: AgentProvider
   /** Locates the program on this machine. Not called when the job overrides the command. */
   locate(): Promise<LocatedAgent>
   buildCommand(task: AgentTask, found: LocatedAgent): AgentCommand

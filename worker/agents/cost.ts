@@ -6,17 +6,17 @@
  */
 import { OTHER_MODELS, UNKNOWN_MODEL } from '../../core/run/cost.ts'
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
+import type { AgentProvider } from '../../protocol/config.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { COST_MODELS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { AgentExitReport } from './agent.ts'
-import type { AgentProviderName } from './events.ts'
 import { toSentence } from './printable-output.ts'
 
 /** Builds the entry; rows of the same model are added up. */
 export function costEntryOf(
-  provider: AgentProviderName,
+  provider: AgentProvider,
   rows: readonly CostModelUsage[],
   estimated: boolean,
 ): CostEntry {
@@ -48,7 +48,7 @@ export function priceRow(model: string, use: TokenUse, prices: PriceTable): Cost
  * transcripts have no entries.
  */
 export function costFromUsage(
-  provider: AgentProviderName,
+  provider: AgentProvider,
   snapshots: readonly UsageSnapshot[],
   prices: PriceTable,
   since = '',

@@ -2,22 +2,21 @@
  * Builds the events that listeners report: an agent's JSON objects made safe, texts made printable and split to size.
  */
 
+import type { AgentProvider } from '../../protocol/config.ts'
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import { sanitizeObject } from '../../protocol/safe-json.ts'
 import { splitLog, truncateToChars } from '../../protocol/text-budget.ts'
-import type { AgentDriver, AgentExit, AgentObservation } from './agent.ts'
+import type { AgentExit, AgentObservation } from './agent.ts'
 import { isBlank, type JsonObject } from './json-lines.ts'
 import { toPrintable, toSentence } from './printable-output.ts'
-
-export type AgentProviderName = AgentDriver['provider']
 
 /** A reason is stored with the run and shown to people; details are in the log. */
 const REASON_CHARS_MAX = 1_000
 /** The summary becomes the text of a pull request. */
 const SUMMARY_CHARS_MAX = PROSE_CHARS_MAX / 4
 
-export function toAgentEvent(provider: AgentProviderName, message: JsonObject, at: string): AgentObservation {
+export function toAgentEvent(provider: AgentProvider, message: JsonObject, at: string): AgentObservation {
   return { is: 'event', event: { type: 'agent', at, provider, message: sanitizeObject(message) } }
 }
 
@@ -31,7 +30,7 @@ export function toLogEvents(stream: 'stdout' | 'stderr', line: string, at: strin
 }
 
 export function toLimitEvent(
-  provider: AgentProviderName,
+  provider: AgentProvider,
   message: string,
   at: string,
   resetsAt: string | undefined,
