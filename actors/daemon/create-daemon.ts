@@ -26,6 +26,7 @@ import type {
 } from './host-connection.machine.ts'
 import { HOST_CONNECTION_TIMER, HostConnection } from './host-connection.ts'
 import { HostFrameRouter } from './host-frame-router.ts'
+import { HostSender } from './host-sender.ts'
 import { Reports } from './reports.ts'
 import type { ResumedSandboxEffect } from './resumed-sandbox.machine.ts'
 import { RESUMED_SANDBOX_TIMER, ResumedSandboxes } from './resumed-sandboxes.ts'
@@ -100,12 +101,13 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     else if (key.startsWith(RESUMED_SANDBOX_TIMER)) resumedSandboxes.onTimer(key, name)
     else if (key.startsWith(LEASE_TIMER)) executions.onTimer(key, name)
   })
+  const hostSender = new HostSender({ timers, identity: dependencies.identity })
   const outbox = new FrameOutbox({
     keyValues: database.keyValues,
     storeState: () => database.state(),
     log,
     timers,
-    hostConnection: () => hostConnection,
+    hostSender,
     requestCommit: () => system.requestCommit(),
   })
   const hostConnection: HostConnection = new HostConnection({
@@ -114,6 +116,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     log,
     dialer: dependencies.dialer,
     identity: dependencies.identity,
+    hostSender,
     name: dependencies.name,
     capabilities: {
       ...dependencies.capabilities,
@@ -169,7 +172,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const executions: Executions = new Executions({
     system,
     timers,
-    hostConnection,
+    hostSender,
     lookup,
     outbox,
     reports,
@@ -179,7 +182,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const resumedSandboxes: ResumedSandboxes = new ResumedSandboxes({
     log,
     timers,
-    hostConnection,
+    hostSender,
     system,
     executor,
     makeScreen: dependencies.makeScreen,
@@ -195,7 +198,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const dispatchAdmission = new DispatchAdmission({
     clock,
     log,
-    hostConnection,
+    hostSender,
     executions,
     resumedSandboxes,
     executor,
@@ -206,7 +209,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const frameRouter = new HostFrameRouter({
     log,
     timers,
-    hostConnection,
+    hostSender,
     outbox,
     executions,
     dispatchAdmission,
@@ -262,7 +265,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
       const connection = system.peek(HOST_CONNECTION, HOST_CONNECTION)?.context as
         | HostConnectionContext
         | undefined
-      const { workerId } = hostConnection
+      const { workerId, isUp } = hostSender
       const state = stateOf(DAEMON)
       return {
         state: ended
@@ -270,9 +273,9 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
           : state === undefined
             ? 'starting'
             : (STATUS_STATES[String(state)] ?? 'stopping'),
-        online: hostConnection.isUp,
+        online: isUp,
         ...(workerId === undefined ? {} : { workerId }),
-        ...(connection?.trouble == null || hostConnection.isUp ? {} : { trouble: connection.trouble }),
+        ...(connection?.trouble == null || isUp ? {} : { trouble: connection.trouble }),
         executions: executions.status(),
       }
     },

@@ -13,13 +13,13 @@ import { truncate } from '../../core/safe-text.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Executions } from './executions.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 
 export interface DispatchAdmissionPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly hostConnection: HostConnection
+  readonly hostSender: HostSender
   readonly executions: Executions
   readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
   readonly executor: Pick<Executor, 'refusalOf'>
@@ -51,24 +51,24 @@ export class DispatchAdmission {
   }
 
   async answerOffer({ lease, job }: HostFrameOf<'dispatch'>): Promise<void> {
-    const { clock, hostConnection, executions } = this.#ports
+    const { clock, hostSender, executions } = this.#ports
     const { id, runId } = lease
     const standing = executions.leaseStanding(id)
     if (standing === 'held') return executions.repeatAcceptance(id)
     if (standing === 'over') return this.reject(id, 'busy: this lease is over')
     if (this.#pending.has(id)) return
     const arrivedAt = clock.monotonic()
-    const connectionKey = hostConnection.connectionKey
+    const connectionKey = hostSender.connectionKey
     const pending = this.#addPending(id, runId)
     const refusal = this.#findRefusal(lease, job) ?? (await this.#findObjection(job))
     this.#pending.delete(id)
-    if (connectionKey === undefined || hostConnection.connectionKey !== connectionKey || pending.isWithdrawn)
+    if (connectionKey === undefined || hostSender.connectionKey !== connectionKey || pending.isWithdrawn)
       return
     if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
     // The conditions may have changed while the executor was asked.
     const finalRefusal = refusal ?? this.#findRefusal(lease, job)
     if (finalRefusal !== undefined) this.reject(id, finalRefusal)
-    else if (!executions.begin(lease, job, hostConnection.workerId ?? '', arrivedAt))
+    else if (!executions.begin(lease, job, hostSender.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
     else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
   }
@@ -94,7 +94,7 @@ export class DispatchAdmission {
 
   reject(leaseId: string, reason: string): void {
     this.#ports.log.info({ lease: leaseId, reason }, 'rejected a dispatch')
-    this.#ports.hostConnection.send({
+    this.#ports.hostSender.send({
       type: 'dispatch-rejected',
       leaseId,
       reason: truncate(reason, REJECTION_CHARS_MAX),
@@ -102,10 +102,10 @@ export class DispatchAdmission {
   }
 
   #findRefusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
-    const { resumedSandboxes, concurrency, executions, isStopping, hostConnection, storeState } = this.#ports
+    const { resumedSandboxes, concurrency, executions, isStopping, hostSender, storeState } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
     if (isStopping()) return 'draining: the worker is being stopped'
-    if (hostConnection.workerState === 'draining') return 'draining: the worker is draining'
+    if (hostSender.workerState === 'draining') return 'draining: the worker is draining'
     if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = storeState()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`

@@ -16,14 +16,14 @@ import type { ExecutionContext, ExecutionEffect, ExecutionInput } from './execut
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type { Reports } from './reports.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface ExecutionPorts {
   readonly system: ActorSystem
   readonly timers: SleepAwareTimers
-  readonly hostConnection: HostConnection
+  readonly hostSender: HostSender
   readonly lookup: ExecutionLookup
   readonly outbox: FrameOutbox
   readonly reports: Reports
@@ -170,9 +170,9 @@ export class Executions {
 
   /** Answers a repeated dispatch. If the execution is not on disk yet, the pending commit sends the answer. */
   repeatAcceptance(leaseId: string): void {
-    const { system, hostConnection } = this.#ports
+    const { system, hostSender } = this.#ports
     if (system.peekDurable(EXECUTION, leaseId) !== undefined)
-      hostConnection.send({ type: 'dispatch-accepted', leaseId })
+      hostSender.send({ type: 'dispatch-accepted', leaseId })
   }
 
   /** @param since when this worker sent the heartbeat or `register` that the host has answered */
@@ -302,9 +302,9 @@ export class Executions {
   }
 
   #sendAcceptance(leaseId: string): void {
-    const { hostConnection, lookup, timers, runner } = this.#ports
+    const { hostSender, lookup, timers, runner } = this.#ports
     if (lookup.stateOf(leaseId) !== 'accepted') return
-    hostConnection.send({ type: 'dispatch-accepted', leaseId })
+    hostSender.send({ type: 'dispatch-accepted', leaseId })
     timers.in(timerKey(leaseId), 'older', OLDER_GONE_MS_MAX)
     runner.enqueue(leaseId)
   }

@@ -25,7 +25,7 @@ import {
 } from '../../protocol/frames.ts'
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface FrameOutboxPorts {
@@ -33,7 +33,7 @@ export interface FrameOutboxPorts {
   readonly storeState: () => StoreState
   readonly log: Log
   readonly timers: SleepAwareTimers
-  readonly hostConnection: () => HostConnection
+  readonly hostSender: HostSender
   readonly requestCommit: () => void
 }
 
@@ -113,7 +113,7 @@ export class FrameOutbox implements CommitParticipant {
   /** Starts at number 1 for a lease that the host has just dispatched on this connection. */
   startSending(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
-    if (lease !== undefined && this.#ports.hostConnection().isUp) lease.sentSeq = 0
+    if (lease !== undefined && this.#ports.hostSender.isUp) lease.sentSeq = 0
   }
 
   /** The lease has ended: its frames are deleted from disk together with its actor. */
@@ -177,7 +177,7 @@ export class FrameOutbox implements CommitParticipant {
   /** Without a connection a worker continues and keeps what fits. With one it goes no faster than the host. */
   #hasCapacity({ outbox, sentSeq }: LeaseSendState): boolean {
     if (outbox.unsavedBytes > UNSAVED_BYTES_MAX) return false
-    if (sentSeq === undefined || !this.#ports.hostConnection().isUp) return true
+    if (sentSeq === undefined || !this.#ports.hostSender.isUp) return true
     return outbox.bytes <= UNACKNOWLEDGED_BYTES_MAX && outbox.frames <= UNACKNOWLEDGED_FRAMES_MAX
   }
 
@@ -283,16 +283,16 @@ export class FrameOutbox implements CommitParticipant {
   // ---- sending -----------------------------------------------------------------------------------------------------
 
   flush(): void {
-    const hostConnection = this.#ports.hostConnection()
+    const { hostSender } = this.#ports
     let bytesLeft = FLUSH_BYTES_MAX
     for (let hasSent = true; hasSent; ) {
       hasSent = false
       for (const lease of this.#leases.values()) {
-        if (bytesLeft <= 0 || hostConnection.backlog() >= BACKLOG_BYTES_MAX) {
+        if (bytesLeft <= 0 || hostSender.backlog() >= BACKLOG_BYTES_MAX) {
           this.#scheduleFlush()
           return
         }
-        const bytes = this.#sendShare(hostConnection, lease, Math.min(SHARE_BYTES, bytesLeft))
+        const bytes = this.#sendShare(hostSender, lease, Math.min(SHARE_BYTES, bytesLeft))
         bytesLeft -= bytes
         hasSent ||= bytes > 0
       }
@@ -300,9 +300,9 @@ export class FrameOutbox implements CommitParticipant {
   }
 
   /** Sends frames of one lease. Returns the number of characters sent. */
-  #sendShare(hostConnection: HostConnection, lease: LeaseSendState, bytesMax: number): number {
+  #sendShare(hostSender: HostSender, lease: LeaseSendState, bytesMax: number): number {
     let bytes = 0
-    while (bytes < bytesMax && hostConnection.isUp && lease.sentSeq !== undefined) {
+    while (bytes < bytesMax && hostSender.isUp && lease.sentSeq !== undefined) {
       const next = this.#nextToSend(lease.outbox, lease.sentSeq)
       if (next === undefined) return bytes
       const { leaseId } = lease
@@ -313,7 +313,7 @@ export class FrameOutbox implements CommitParticipant {
       lease.sentSeq = next.seq
       lease.unacknowledgedSince ??= this.#ports.timers.now()
       bytes += text.length
-      hostConnection.sendText(text)
+      hostSender.sendText(text)
     }
     return bytes
   }

@@ -6,7 +6,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
+import type { Dialer, WorkerIdentity } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
@@ -16,12 +16,12 @@ import {
   type RunLease,
   readHostFrame,
   type WorkerAuth,
-  type WorkerFrame,
 } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
-import type { WorkerCapabilities, WorkerState } from '../../protocol/worker.ts'
+import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
+import type { HostSender, HostSession } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface HostConnectionPorts {
@@ -30,6 +30,7 @@ export interface HostConnectionPorts {
   readonly log: Log
   readonly dialer: Dialer
   readonly identity: WorkerIdentity
+  readonly hostSender: HostSender
   readonly name: string
   readonly capabilities: WorkerCapabilities
   readonly sendConnectionEvent: (event: HostConnectionEvent) => void
@@ -61,31 +62,17 @@ const GIVEN_UP_MS_MAX = 60_000
 /** This many leases fit into the `register` frame, however long their ids are. */
 const REGISTER_CLAIMS_MAX = 256
 
-interface HostSession {
-  transport: DialledConnection | undefined
-  readonly auth: WorkerAuth
-  isRegistered: boolean
-  readonly dialledAt: number
-  /** When `register` was sent; before that, when the connection was dialled. */
-  registerSentAt: number
-  receivedAt: number
-  heartbeatMs: number
-}
-
 export class HostConnection {
   readonly #ports: HostConnectionPorts
-  #session: HostSession | undefined
   #hasEverRegistered = false
   #gaveUpAt = Number.NEGATIVE_INFINITY
-  #workerId: string | undefined
-  workerState: WorkerState = 'active'
 
   constructor(ports: HostConnectionPorts) {
     this.#ports = ports
   }
 
   runEffect(effect: HostConnectionEffect): void {
-    const { timers, random } = this.#ports
+    const { timers, random, hostSender } = this.#ports
     switch (effect.type) {
       case 'connection.dial':
         this.#dial()
@@ -94,7 +81,7 @@ export class HostConnection {
         this.#register()
         return
       case 'connection.start heartbeats':
-        timers.in(HOST_CONNECTION_TIMER, 'beat', this.#session?.heartbeatMs ?? WORKER_HEARTBEAT_MS)
+        timers.in(HOST_CONNECTION_TIMER, 'beat', hostSender.session?.heartbeatMs ?? WORKER_HEARTBEAT_MS)
         return
       case 'connection.wait':
         timers.in(
@@ -112,48 +99,15 @@ export class HostConnection {
     }
   }
 
-  // ---- state and sending -----------------------------------------------------------------------------------------
-
-  get isUp(): boolean {
-    return this.#session?.isRegistered === true
-  }
-
-  /** The id that the host has assigned; undefined before the first registration. */
-  get workerId(): string | undefined {
-    return this.#workerId ?? this.#ports.identity.credential()?.workerId
-  }
-
-  /** When `register` was sent: the starting point for acknowledgements that carry no `echo`. */
-  get registeredAt(): number {
-    return this.#session?.registerSentAt ?? this.#ports.timers.now()
-  }
-
-  /** An object unique to the current connection, to detect a reconnect. undefined: not registered. */
-  get connectionKey(): object | undefined {
-    return this.isUp ? this.#session : undefined
-  }
-
-  backlog(): number {
-    return this.#session?.transport?.backlogBytes() ?? 0
-  }
-
-  /** Sends a frame that is not kept for later: without a connection the frame is dropped. */
-  send(frame: WorkerFrame): void {
-    if (this.isUp) this.sendText(encodeFrame(frame))
-  }
-
-  sendText(text: string): void {
-    this.#session?.transport?.send(text)
-  }
-
   /** Sends a heartbeat with the leases that this worker claims now. */
   sendHeartbeat(): void {
-    if (!this.isUp) return
-    this.send({
+    const { hostSender, claims, viewCount, timers } = this.#ports
+    if (!hostSender.isUp) return
+    hostSender.send({
       type: 'heartbeat',
-      leases: this.#ports.claims(),
-      attachSessions: this.#ports.viewCount(),
-      sentAt: Math.floor(this.#ports.timers.now()),
+      leases: claims(),
+      attachSessions: viewCount(),
+      sentAt: Math.floor(timers.now()),
     })
   }
 
@@ -168,7 +122,7 @@ export class HostConnection {
   // ---- opening -----------------------------------------------------------------------------------------------------
 
   #dial(): void {
-    const { dialer, sendConnectionEvent, timers } = this.#ports
+    const { dialer, hostSender, sendConnectionEvent, timers } = this.#ports
     const auth = this.#chooseAuth()
     if (auth === undefined) {
       sendConnectionEvent({ type: 'refused for good', end: NOT_PAIRED })
@@ -184,8 +138,8 @@ export class HostConnection {
       receivedAt: now,
       heartbeatMs: WORKER_HEARTBEAT_MS,
     }
-    this.#session = session
-    const isCurrent = () => this.#session === session
+    hostSender.openSession(session)
+    const isCurrent = () => hostSender.session === session
     const transport = dialer.dial({
       onOpen: () => isCurrent() && sendConnectionEvent({ type: 'opened' }),
       onText: (text) => isCurrent() && this.#onText(session, text),
@@ -205,9 +159,9 @@ export class HostConnection {
   }
 
   #register(): void {
-    const session = this.#session
+    const { hostSender, name, capabilities, claims, timers } = this.#ports
+    const { session } = hostSender
     if (session === undefined) return
-    const { name, capabilities, claims, timers } = this.#ports
     session.registerSentAt = timers.now()
     session.transport?.send(
       encodeFrame({
@@ -223,12 +177,10 @@ export class HostConnection {
 
   #onRegistered(session: HostSession, frame: HostFrameOf<'registered'>): void {
     if (session.isRegistered) return
-    const { log, timers, sendConnectionEvent } = this.#ports
-    session.isRegistered = true
+    const { hostSender, log, timers, sendConnectionEvent } = this.#ports
+    hostSender.registerSession(session, frame)
     session.heartbeatMs = Math.min(HEARTBEAT_MS_MAX, Math.max(HEARTBEAT_MS_MIN, frame.heartbeatIntervalMs))
     this.#hasEverRegistered = true
-    this.#workerId = frame.workerId
-    this.workerState = frame.state
     timers.cancel(HOST_CONNECTION_TIMER, 'register')
     timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + SILENCE_MS)
     if (frame.credential !== undefined) void this.#storeCredential(frame.workerId, frame.credential)
@@ -312,37 +264,39 @@ export class HostConnection {
   // ---- heartbeats, silence, the end -------------------------------------------------------------------------------------------
 
   #heartbeatAndRepeat(): void {
-    const session = this.#session
+    const { session } = this.#ports.hostSender
     if (session === undefined || !session.isRegistered) return
     this.sendHeartbeat()
     this.#ports.timers.in(HOST_CONNECTION_TIMER, 'beat', session.heartbeatMs)
   }
 
   #checkSilence(): void {
-    const until = (this.#session?.receivedAt ?? 0) + SILENCE_MS
+    const until = (this.#ports.hostSender.session?.receivedAt ?? 0) + SILENCE_MS
     if (this.#ports.timers.now() > until) this.#giveUp(HOST_SILENT)
     else this.#ports.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
   }
 
   #giveUp(reason: string): void {
-    this.#gaveUpAt = this.#ports.timers.now()
-    const transport = this.#session?.transport
+    const { timers, hostSender } = this.#ports
+    this.#gaveUpAt = timers.now()
+    const transport = hostSender.session?.transport
     this.#onLost(reason)
     transport?.close()
   }
 
   #onLost(reason: string): void {
+    const { hostSender, timers, sendConnectionEvent } = this.#ports
     // The host may notice the loss later, and process the old connection's `register` after the new one's.
-    if (this.#session !== undefined && !this.#session.isRegistered) this.#gaveUpAt = this.#ports.timers.now()
+    if (hostSender.session?.isRegistered === false) this.#gaveUpAt = timers.now()
     this.#release()
-    this.#ports.sendConnectionEvent({ type: 'lost', reason })
+    sendConnectionEvent({ type: 'lost', reason })
   }
 
   #release(): HostSession | undefined {
-    const session = this.#session
-    this.#session = undefined
-    this.#ports.timers.cancelAll(HOST_CONNECTION_TIMER)
-    if (session?.isRegistered === true) this.#ports.onDown()
+    const { hostSender, timers, onDown } = this.#ports
+    const session = hostSender.releaseSession()
+    timers.cancelAll(HOST_CONNECTION_TIMER)
+    if (session?.isRegistered === true) onDown()
     return session
   }
 }

@@ -6,14 +6,14 @@ import type { DispatchAdmission } from './dispatch-admission.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { Executions } from './executions.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface HostFrameRouterPorts {
   readonly log: Log
   readonly timers: SleepAwareTimers
-  readonly hostConnection: HostConnection
+  readonly hostSender: HostSender
   readonly outbox: FrameOutbox
   readonly executions: Executions
   readonly dispatchAdmission: DispatchAdmission
@@ -29,11 +29,11 @@ export class HostFrameRouter {
   }
 
   route(frame: HostFrame): void {
-    const { resumedSandboxes, executions, hostConnection } = this.#ports
+    const { resumedSandboxes, executions, hostSender } = this.#ports
     switch (frame.type) {
       case 'heartbeat-ack':
       case 'worker-state':
-        hostConnection.workerState = frame.state
+        hostSender.workerState = frame.state
         return
       case 'dispatch':
         void this.#ports.dispatchAdmission.answerOffer(frame)
@@ -102,8 +102,8 @@ export class HostFrameRouter {
   }
 
   #applyLeaseAck({ leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const { executions, hostConnection, outbox, timers } = this.#ports
-    const since = echo === undefined ? hostConnection.registeredAt : Math.min(echo, timers.now())
+    const { executions, hostSender, outbox, timers } = this.#ports
+    const since = echo === undefined ? hostSender.registeredAt : Math.min(echo, timers.now())
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       executions.renew(leaseId, expiresAt, since, remainingMs)
       // An abandoned execution sends no frames any more.

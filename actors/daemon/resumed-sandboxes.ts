@@ -17,7 +17,7 @@ import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { RESUMED_SANDBOX } from './daemon.names.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type {
   ResumedSandboxEffect,
   ResumedSandboxEvent,
@@ -29,7 +29,7 @@ import { type SessionEnding, TerminalBroadcast } from './terminal-broadcast.ts'
 export interface ResumedSandboxesPorts {
   readonly log: Log
   readonly timers: SleepAwareTimers
-  readonly hostConnection: HostConnection
+  readonly hostSender: HostSender
   readonly system: ActorSystem
   readonly executor: Pick<Executor, 'boot'>
   readonly makeScreen: CreateScreen
@@ -129,7 +129,7 @@ export class ResumedSandboxes {
       this.#join(this.#requestsAfterClosing, runId, requestId, credentials)
     else {
       this.#send(runId, { type: 'boot requested again' })
-      this.#ports.hostConnection.send({ type: 'sandbox-ready', requestId })
+      this.#ports.hostSender.send({ type: 'sandbox-ready', requestId })
     }
   }
 
@@ -189,7 +189,7 @@ export class ResumedSandboxes {
     const requests = this.#bootRequests.get(runId)
     this.#bootRequests.delete(runId)
     for (const requestId of requests?.requestIds ?? [])
-      this.#ports.hostConnection.send({ type: 'sandbox-ready', requestId })
+      this.#ports.hostSender.send({ type: 'sandbox-ready', requestId })
   }
 
   #failRequests(runId: string, message: string): void {
@@ -200,7 +200,7 @@ export class ResumedSandboxes {
 
   #sendFailed(requestIds: readonly string[], message: string): void {
     for (const requestId of requestIds)
-      this.#ports.hostConnection.send({
+      this.#ports.hostSender.send({
         type: 'sandbox-failed',
         requestId,
         message: truncate(message, TEXT_CHARS_MAX),
@@ -280,7 +280,7 @@ export class ResumedSandboxes {
   openView({ sessionId, runId, cols, rows }: HostFrameOf<'attach-open'>): void {
     const refusal = this.#tryOpenView(sessionId, runId, { cols, rows })
     if (refusal !== undefined)
-      this.#ports.hostConnection.send({
+      this.#ports.hostSender.send({
         type: 'attach-error',
         sessionId,
         message: truncate(refusal, TEXT_CHARS_MAX),
@@ -315,12 +315,12 @@ export class ResumedSandboxes {
 
   /** Shows the final screen of a session that ended while its views were disconnected. */
   #replayEnding(sessionId: string, { code, serializedScreen = [] }: SessionEnding): undefined {
-    const { hostConnection } = this.#ports
+    const { hostSender } = this.#ports
     const framePrefix = attachDataPrefix(sessionId)
     // With a full socket the view receives only the exit code.
-    const chunks = hostConnection.backlog() < ENDINGS_BYTES_MAX ? serializedScreen : []
-    for (const chunk of chunks) hostConnection.sendText(attachDataText(framePrefix, chunk))
-    hostConnection.send({ type: 'attach-exit', sessionId, code })
+    const chunks = hostSender.backlog() < ENDINGS_BYTES_MAX ? serializedScreen : []
+    for (const chunk of chunks) hostSender.sendText(attachDataText(framePrefix, chunk))
+    hostSender.send({ type: 'attach-exit', sessionId, code })
   }
 
   #openTerminal(runId: string, sandbox: BootedSandbox, size: TerminalSize): TerminalBroadcast | undefined {
@@ -361,7 +361,7 @@ export class ResumedSandboxes {
   sendInputCount(sessionId: string): void {
     let inputs = 0
     for (const terminal of this.#terminals.values()) inputs += terminal.inputCount(sessionId)
-    this.#ports.hostConnection.send({ type: 'attach-taken', sessionId, inputs })
+    this.#ports.hostSender.send({ type: 'attach-taken', sessionId, inputs })
   }
 
   closeView(sessionId: string): void {
@@ -389,8 +389,8 @@ export class ResumedSandboxes {
   }
 
   #sendUsage(snapshots: readonly UsageSnapshot[]): void {
-    const { hostConnection } = this.#ports
-    if (!hostConnection.isUp) {
+    const { hostSender } = this.#ports
+    if (!hostSender.isUp) {
       // When there is too much, the usage of subagents is dropped first.
       const all = [...this.#unsentUsage, ...snapshots]
       const [ofMainAgent, ofSubagents] = [
@@ -400,7 +400,7 @@ export class ResumedSandboxes {
       this.#unsentUsage = [...ofSubagents, ...ofMainAgent].slice(-UNSENT_USAGE_MAX)
       return
     }
-    for (const snapshot of snapshots) hostConnection.send({ type: 'run-usage-snapshot', snapshot })
+    for (const snapshot of snapshots) hostSender.send({ type: 'run-usage-snapshot', snapshot })
   }
 
   onTimer(key: string, name: string): void {

@@ -16,7 +16,7 @@ import type {
 import type { Log } from '../../core/ports.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import type { HostConnection } from './host-connection.ts'
+import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 import { type EncodedChunk, encodeChunks } from './terminal-frames.ts'
 import { TerminalOutputFilter } from './terminal-output-filter.ts'
@@ -26,7 +26,7 @@ export interface TerminalBroadcastPorts {
   /** The timer key of this terminal. */
   readonly key: string
   readonly timers: SleepAwareTimers
-  readonly hostConnection: HostConnection
+  readonly hostSender: HostSender
   readonly log: Log
   readonly makeScreen: CreateScreen
   /** Called when the session's process has ended and every view has been informed. */
@@ -152,7 +152,7 @@ export class TerminalBroadcast {
   /** Sends the reason to all views, and ends the broadcast. */
   dismiss(message: string): void {
     for (const { sessionId } of this.#views.values())
-      this.#ports.hostConnection.send({ type: 'attach-error', sessionId, message })
+      this.#ports.hostSender.send({ type: 'attach-error', sessionId, message })
     this.#end()
   }
 
@@ -196,7 +196,7 @@ export class TerminalBroadcast {
   #sendBell({ framePrefix, isLive }: TerminalView): void {
     if (isLive)
       for (const chunk of encodeChunks(BELL))
-        this.#ports.hostConnection.sendText(attachDataText(framePrefix, chunk))
+        this.#ports.hostSender.sendText(attachDataText(framePrefix, chunk))
   }
 
   resize(sessionId: string, size: TerminalSize): void {
@@ -287,18 +287,18 @@ export class TerminalBroadcast {
     return newViews.some((view) => {
       if (!this.#hasCapacity()) return true
       view.isLive = true
-      for (const chunk of screen) this.#ports.hostConnection.sendText(attachDataText(view.framePrefix, chunk))
+      for (const chunk of screen) this.#ports.hostSender.sendText(attachDataText(view.framePrefix, chunk))
       return false
     })
   }
 
   #hasCapacity(): boolean {
-    return this.#views.size === 0 || this.#ports.hostConnection.backlog() < BACKLOG_BYTES_MAX
+    return this.#views.size === 0 || this.#ports.hostSender.backlog() < BACKLOG_BYTES_MAX
   }
 
   #mayForward(): boolean {
     if (this.#hasCapacity()) return true
-    if (this.#ports.hostConnection.backlog() >= ECHO_BACKLOG_BYTES_MAX) return false
+    if (this.#ports.hostSender.backlog() >= ECHO_BACKLOG_BYTES_MAX) return false
     return this.#echoBucket.take(this.#pendingChars * this.#views.size)
   }
 
@@ -308,7 +308,7 @@ export class TerminalBroadcast {
     this.#pendingChars = 0
     for (const chunk of encodeChunks(this.#filter.filter(output)))
       for (const { framePrefix } of this.#views.values())
-        this.#ports.hostConnection.sendText(attachDataText(framePrefix, chunk))
+        this.#ports.hostSender.sendText(attachDataText(framePrefix, chunk))
     void this.#drawOnScreen(output)
   }
 
@@ -345,7 +345,7 @@ export class TerminalBroadcast {
 
   #finish(code: number): void {
     for (const { sessionId } of this.#views.values())
-      this.#ports.hostConnection.send({ type: 'attach-exit', sessionId, code })
+      this.#ports.hostSender.send({ type: 'attach-exit', sessionId, code })
     const hasViews = this.#views.size > 0
     const ending: SessionEnding = hasViews
       ? { code }

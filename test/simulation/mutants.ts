@@ -337,19 +337,19 @@ const executions: readonly Mutant[] = [
     name: 'a dispatch is accepted before that is on disk',
     file: DISPATCHES,
     find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
-    replace: "else hostConnection.send({ type: 'dispatch-accepted', leaseId: id })",
+    replace: "else hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
     name: 'an offer that was taken back is begun all the same',
     file: DISPATCHES,
-    find: 'hostConnection.connectionKey !== connectionKey || pending.isWithdrawn)',
-    replace: 'hostConnection.connectionKey !== connectionKey)',
+    find: 'hostSender.connectionKey !== connectionKey || pending.isWithdrawn)',
+    replace: 'hostSender.connectionKey !== connectionKey)',
   },
   {
     name: 'a lease runs out counted from the acknowledgement',
     file: EAR,
-    find: 'const since = echo === undefined ? hostConnection.registeredAt : Math.min(echo, timers.now())',
+    find: 'const since = echo === undefined ? hostSender.registeredAt : Math.min(echo, timers.now())',
     replace: 'const since = timers.now()',
   },
   {
