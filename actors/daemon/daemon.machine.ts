@@ -11,7 +11,7 @@ import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
-export interface DaemonContext {
+export interface DaemonMachineContext {
   readonly end: DaemonEnd
 }
 
@@ -44,7 +44,7 @@ export type DaemonEffect =
   | { readonly type: 'daemon.flush' }
   | { readonly type: 'daemon.finish'; readonly end: DaemonEnd }
 
-const { recordEffect } = defineActions<DaemonContext, DaemonEvent, DaemonEffect>()
+const { recordEffect } = defineActions<DaemonMachineContext, DaemonEvent, DaemonEffect>()
 
 /** After these ends the leases belong to another worker or to none, so the results are of no use to the host. */
 const ENDS_WITHOUT_LEASES: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
@@ -59,7 +59,7 @@ const endTransitions = {
 } as const
 
 export const daemonMachine = setup({
-  types: {} as { context: DaemonContext; events: DaemonEvent },
+  types: {} as { context: DaemonMachineContext; events: DaemonEvent },
   guards: {
     areLeasesLost: ({ event }) =>
       event.type === 'host connection ended' && ENDS_WITHOUT_LEASES.includes(event.end.is),
