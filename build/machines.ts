@@ -3,7 +3,7 @@
  * the file is out of step.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
+import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
 import { drawMachines } from './draw-machines.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
-import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
+import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
 import { readMachineTable } from '../actors/runtime/machine-table.ts'
 import { drawMachines } from '../build/draw-machines.ts'

@@ -172,6 +172,7 @@ export const daemonMachine = setup({
 
 export const daemonKind: ActorKind = {
   name: DAEMON,
+  singleton: true,
   logic: daemonMachine,
   supervision: fatalOnCrash,
   diskless: true,

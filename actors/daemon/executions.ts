@@ -311,5 +311,5 @@ export class Executions {
 }
 
 /** The prefix of this class's timer keys; the lease id follows. */
-export const LEASE_TIMER = 'lease '
+const LEASE_TIMER = 'lease '
 const timerKey = (leaseId: string): string => `${LEASE_TIMER}${leaseId}`

@@ -124,6 +124,7 @@ export const hostConnectionMachine = setup({
 
 export const hostConnectionKind: ActorKind = {
   name: HOST_CONNECTION,
+  singleton: true,
   logic: hostConnectionMachine,
   supervision: restartOrFatal,
   diskless: true,

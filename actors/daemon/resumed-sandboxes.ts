@@ -425,7 +425,7 @@ export class ResumedSandboxes {
 const isOfMainAgent = ({ subagentId }: UsageSnapshot): boolean => subagentId === undefined
 
 /** The prefix of this class's timer keys. */
-export const RESUMED_SANDBOX_TIMER = 'booted '
+const RESUMED_SANDBOX_TIMER = 'booted '
 const WAIT_TIMER = `${RESUMED_SANDBOX_TIMER}wait `
 const ENDING_TIMER = `${RESUMED_SANDBOX_TIMER}ending `
 const TERMINAL_TIMER = `${RESUMED_SANDBOX_TIMER}shown `

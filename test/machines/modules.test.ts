@@ -1,9 +1,12 @@
-/** The modules of the host as a graph: which module is created with whose view. */
+/** The modules of the host and of a worker as a graph: which module is created with whose view. */
 import { expect, test } from '@jest/globals'
+import { createDaemonContext } from '../../actors/daemon/create-daemon-context.ts'
+import { daemonModules } from '../../actors/daemon/modules.ts'
 import { createHostContext } from '../../actors/root/create-host-context.ts'
 import { hostModules } from '../../actors/root/modules.ts'
 import { assembleSystem } from '../../actors/runtime/assemble-system.ts'
 import type { ViewNeed } from '../../actors/runtime/module.ts'
+import { daemonDependenciesInMemory } from '../support/daemon-in-memory.ts'
 import { dependenciesInMemory } from '../support/host-in-memory.ts'
 
 /** The largest set of modules that all reach each other. */
@@ -27,6 +30,17 @@ test('no modules of the host depend on each other in a circle', () => {
     (system, modules) => createHostContext(dependencies, system, modules),
   )
   expect(modules.needs.length).toBeGreaterThan(20)
+  expect(largestCycle(modules.needs)).toEqual([])
+})
+
+test('no modules of a worker depend on each other in a circle', () => {
+  const dependencies = daemonDependenciesInMemory()
+  const { modules } = assembleSystem(
+    { ...dependencies, onFatal: () => {} },
+    daemonModules,
+    (system, modules) => createDaemonContext(dependencies, () => {}, system, modules),
+  )
+  expect(modules.needs.length).toBeGreaterThan(8)
   expect(largestCycle(modules.needs)).toEqual([])
 })
 

@@ -415,7 +415,6 @@ const executions: readonly Mutant[] = [
 ]
 
 const BOOTED = 'actors/daemon/resumed-sandbox.machine.ts'
-const BUILD = 'actors/daemon/create-daemon.ts'
 const ATTACH_ROOM = 'actors/terminals/terminal-sessions.ts'
 const COSTS = 'actors/terminals/session-costs.ts'
 
@@ -495,15 +494,15 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'what is booted may be taken back',
-    file: BUILD,
+    file: 'actors/daemon/daemon.module.ts',
     find: ' || resumedSandboxes.has(runId)',
     replace: '',
     quick: true,
   },
   {
     name: 'disk is taken back once',
-    file: BUILD,
-    find: "if (!ended) timers.in(RECLAIM_TIMER, 'again', RECLAIM_MS)",
+    file: 'actors/daemon/disk-reclaim.ts',
+    find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",
     replace: '',
   },
   {
@@ -520,7 +519,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'views are not counted',
-    file: BUILD,
+    file: 'actors/daemon/host-connection.module.ts',
     find: 'viewCount: () => resumedSandboxes.viewCount,',
     replace: 'viewCount: () => 0,',
   },

@@ -1,0 +1,30 @@
+/** Creates the context that every module of the worker daemon receives. */
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { ModuleList } from '../runtime/module.ts'
+import { DAEMON } from './daemon.names.ts'
+import type { DaemonContext } from './daemon-context.ts'
+import type { DaemonDependencies } from './daemon-dependencies.ts'
+import { HostSender } from './host-sender.ts'
+import { SleepAwareTimers } from './sleep-aware-timers.ts'
+
+export function createDaemonContext(
+  dependencies: DaemonDependencies,
+  finish: DaemonContext['finish'],
+  system: ActorSystem,
+  modules: () => ModuleList,
+): DaemonContext {
+  const { clock, database, identity, capabilities, concurrency, version } = dependencies
+  const timers = new SleepAwareTimers(clock, (key, name) => modules().onTimer(key, name))
+  return {
+    ...dependencies,
+    system,
+    timers,
+    hostSender: new HostSender({ timers, identity }),
+    capabilities: { ...capabilities, maxConcurrency: concurrency, version },
+    storeState: () => database.state(),
+    requestCommit: () => system.requestCommit(),
+    publish: (change) => modules().onViewChange(change),
+    isServing: () => system.peek(DAEMON, DAEMON)?.value === 'serving',
+    finish,
+  }
+}

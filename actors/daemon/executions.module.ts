@@ -1,0 +1,60 @@
+/** The modules about executions: the frames that they send to the host, and the executions themselves. */
+import { effectHandlers } from '../runtime/module.ts'
+import { EXECUTION } from './daemon.names.ts'
+import { defineDaemonModule } from './daemon-context.ts'
+import { type ExecutionEffect, executionKind } from './execution.machine.ts'
+import { ExecutionLookup } from './execution-lookup.ts'
+import { ExecutionRunner } from './execution-runner.ts'
+import { Executions } from './executions.ts'
+import { FRAME_OUTBOX_TIMER, FrameOutbox } from './frame-outbox.ts'
+import { Reports } from './reports.ts'
+
+export interface ExecutionsView {
+  readonly executions: Executions
+  readonly runner: ExecutionRunner
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly frameOutbox: FrameOutbox
+    readonly executions: ExecutionsView
+  }
+}
+
+/** The frameOutbox module keeps the frames of executions until the host acknowledges them. */
+export const frameOutboxModule = defineDaemonModule({
+  name: 'frameOutbox',
+  create(context) {
+    const outbox = new FrameOutbox({ ...context, keyValues: context.database.keyValues })
+    return {
+      view: outbox,
+      participants: [outbox],
+      onTimer: { [FRAME_OUTBOX_TIMER]: (_, name) => outbox.onTimer(name) },
+      onViewChange({ view }) {
+        if (view === 'host connection') outbox.onConnectionChange()
+      },
+    }
+  },
+})
+
+/** The executions module runs one execution for each lease, after the outbox has restored the frames of that lease. */
+export const executionsModule = defineDaemonModule({
+  name: 'executions',
+  kinds: [executionKind],
+  create(context, { frameOutbox: outbox }) {
+    const { log, system, publish } = context
+    const onChange = () => publish({ view: 'executions' })
+    const lookup = new ExecutionLookup(system)
+    const reports = new Reports({ log, lookup, outbox })
+    const runner = new ExecutionRunner({ ...context, lookup, reports, outbox, onChange })
+    const executions = new Executions({ ...context, lookup, outbox, reports, runner, onChange })
+    return {
+      view: { executions, runner },
+      effects: effectHandlers<ExecutionEffect>({ execution: (effect) => executions.runEffect(effect) }),
+      onStateChange: { [EXECUTION]: (change) => executions.onStateChange(change) },
+      onTimer: { lease: (key, name) => executions.onTimer(key, name) },
+      // Every restored execution has opened its lease in the outbox by now.
+      onRestored: () => outbox.eraseUnownedFrames(),
+    }
+  },
+})
