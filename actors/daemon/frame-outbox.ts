@@ -388,7 +388,7 @@ export class FrameOutbox implements CommitParticipant {
 }
 
 /** The timer key of this class. */
-export const FRAME_OUTBOX_TIMER = 'post'
+export const FRAME_OUTBOX_TIMER = 'outbox'
 
 const frameKey = (leaseId: string, seq: number): string =>
   `${leaseId}/${String(seq).padStart(SEQ_DIGITS, '0')}`

@@ -302,7 +302,7 @@ export class HostConnection {
 }
 
 /** The timer key of this class. */
-export const HOST_CONNECTION_TIMER = 'line'
+export const HOST_CONNECTION_TIMER = 'host-connection'
 
 const NOT_PAIRED: DaemonEnd = {
   is: 'no-credential',
