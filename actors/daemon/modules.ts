@@ -1,6 +1,6 @@
 /**
  * The modules of the worker daemon, in the order in which they are created, started, asked for their part of a commit,
- * and told of changes. Each may use the views of those above it.
+ * and notified of changes. Each may use the views of those above it.
  */
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import type { ModuleDefinition } from '../runtime/module.ts'
