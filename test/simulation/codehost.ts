@@ -12,13 +12,13 @@ import type { Process, Timeline } from './timeline.ts'
 
 const REMOTE = 'o/web'
 const SITE = `https://code.example/${REMOTE}/pull/`
-const OURS = 'switchyard'
+const SERVICE_AUTHOR = 'switchyard'
 const EPOCH = Date.UTC(2026, 0, 1)
 
 /** As the specification has it. */
 const followUpMarker = (id: string): string => `<!-- switchyard:follow-up ${id} -->`
 
-interface Pull {
+interface SimPull {
   readonly number: number
   state: PullState
   /** Each push by the follow-up that it was for; the last is what the branch is at. */
@@ -29,7 +29,7 @@ interface Pull {
 export class SimCodehost {
   readonly #time: Timeline
   readonly #random: Random
-  readonly #pulls = new Map<string, Pull>()
+  readonly #pulls = new Map<string, SimPull>()
   readonly #byRun = new Map<string, string>()
 
   constructor(time: Timeline, random: Random) {
@@ -47,7 +47,7 @@ export class SimCodehost {
   }
 
   /** A person closes it, merges it, or opens it again. */
-  turn(url: string, merges: boolean): void {
+  togglePull(url: string, merges: boolean): void {
     const pull = this.#pulls.get(url)
     if (pull === undefined || pull.state === 'merged') return
     pull.state = pull.state === 'closed' ? 'open' : merges ? 'merged' : 'closed'
@@ -55,7 +55,7 @@ export class SimCodehost {
 
   // ---- as a worker sees it -----------------------------------------------------------------------------------------
 
-  headOf(url: string): number {
+  headIndex(url: string): number {
     return this.#pulls.get(url)?.pushes.length ?? 0
   }
 
@@ -71,41 +71,41 @@ export class SimCodehost {
     return true
   }
 
-  sum(url: string, followUpId: string): void {
-    this.say(url, `Done.\n\n${followUpMarker(followUpId)}`, OURS)
+  addSummary(url: string, followUpId: string): void {
+    this.comment(url, `Done.\n\n${followUpMarker(followUpId)}`, SERVICE_AUTHOR)
   }
 
-  say(url: string, body: string, author = 'bo'): void {
+  comment(url: string, body: string, author = 'bo'): void {
     this.#pulls.get(url)?.comments.push({ author, body, at: this.#time.now })
   }
 
   // ---- for those who look at what has become of it -----------------------------------------------------------------
 
-  summaries(url: string, followUpId: string): number {
+  countSummaries(url: string, followUpId: string): number {
     const marker = followUpMarker(followUpId)
     return this.#pulls.get(url)?.comments.filter(({ body }) => body.includes(marker)).length ?? 0
   }
 
-  pushes(url: string, followUpId: string): number {
-    return this.#pulls.get(url)?.pushes.filter((one) => one === followUpId).length ?? 0
+  countPushes(url: string, followUpId: string): number {
+    return this.#pulls.get(url)?.pushes.filter((id) => id === followUpId).length ?? 0
   }
 
   // ---- as one life of the host sees it -----------------------------------------------------------------------------
 
-  seenBy(host: Process): PullRequestApi {
-    const nobody = async () => no('invalid', 'nobody does that here')
-    const later = <T>(answer: () => Result<T>) => this.#later(host, answer)
+  viewFor(host: Process): PullRequestApi {
+    const unsupported = async () => no('invalid', 'nobody does that here')
+    const later = <T>(answer: () => Result<T>) => this.#answerLater(host, answer)
     return {
-      repos: nobody,
-      list: nobody,
-      merge: nobody,
-      close: nobody,
-      reopen: nobody,
-      markReady: nobody,
-      comment: nobody,
-      review: nobody,
-      reply: nobody,
-      resolveThread: nobody,
+      repos: unsupported,
+      list: unsupported,
+      merge: unsupported,
+      close: unsupported,
+      reopen: unsupported,
+      markReady: unsupported,
+      comment: unsupported,
+      review: unsupported,
+      reply: unsupported,
+      resolveThread: unsupported,
       parseUrl: (url) =>
         url.startsWith(SITE) ? { remote: REMOTE, number: Number(url.slice(SITE.length)) } : undefined,
       states: (_remote, numbers) => later(() => yes(this.#states(numbers))),
@@ -117,13 +117,13 @@ export class SimCodehost {
     }
   }
 
-  #later<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
+  #answerLater<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
     return new Promise((resolve) => {
       const ms = 20 + this.#random.fraction() * 800
-      const fails = this.#random.random(0.03)
+      const fails = this.#random.chance(0.03)
       if (host.dead) return
-      const give = () => resolve(fails ? no('unavailable', 'the code host did not answer') : answer())
-      this.#time.in(ms, give, host)
+      const settle = () => resolve(fails ? no('unavailable', 'the code host did not answer') : answer())
+      this.#time.in(ms, settle, host)
     })
   }
 
@@ -160,13 +160,13 @@ export class SimCodehost {
 
 const instantOf = (at: number): string => new Date(EPOCH + at).toISOString()
 
-function factsOf({ number, state }: Pull): PullFacts {
+function factsOf({ number, state }: SimPull): PullFacts {
   return {
     number,
     url: `${SITE}${number}`,
     title: `Pull request ${number}`,
     state,
-    author: OURS,
+    author: SERVICE_AUTHOR,
     baseBranch: 'main',
     headBranch: `branch-${number}`,
     createdAt: instantOf(0),

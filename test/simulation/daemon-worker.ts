@@ -15,26 +15,26 @@ import type {
 import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
-import { plainScreen } from '../support/plain-screen.ts'
-import { type Batch, Disk } from './disk.ts'
-import { Hands } from './executor.ts'
-import { bytesOf, FAULTY, HURT } from './host.ts'
+import { createPlainScreen } from '../support/plain-screen.ts'
+import { type DiskBatch, SimDisk } from './disk.ts'
+import { SimExecutor } from './executor.ts'
+import { BUG_LOG_MESSAGES, BUG_METRICS, randomBytes } from './host.ts'
 import { fieldsOf } from './laws/law.ts'
-import type { Wire, WorkerEar } from './network.ts'
+import type { SimWire, WireListener } from './network.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import { type Boot, Shelf } from './sandboxes.ts'
-import { type Drive, newDrive, SimStore } from './store.ts'
+import { type SandboxBoot, SandboxDisk } from './sandboxes.ts'
+import { createDrive, type Drive, SimStore } from './store.ts'
 import { type Process, ProcessClock } from './timeline.ts'
 import {
   type DaemonExecution,
-  type DaemonWatch,
-  type Foreign,
-  meddling,
+  type DaemonObserver,
+  type ForeignLease,
+  foreignLeaseFrames,
   type SimWorker,
-  type WorkerParts,
+  type SimWorkerOptions,
 } from './worker.ts'
 
-export interface DaemonWorkerParts extends WorkerParts<DaemonWatch> {
+export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
   /** The true time at which a lease runs out for its worker, as the wires say. */
   readonly stopAt: (leaseId: string) => number
   /** Which of the agent's sessions a run has, as far as the host knows. */
@@ -44,53 +44,53 @@ export interface DaemonWorkerParts extends WorkerParts<DaemonWatch> {
 /** After an end that nobody asked for. */
 const RESTART_MS = 20_000
 /** A token that has not come by then will not come. */
-const TOKEN_MS_MAX = 60_000
+const TOKEN_WAIT_MS_MAX = 60_000
 /** How long whoever has copied the credential stays on the line. */
-const ROGUE_MS_MAX = 20_000
+const IMPOSTOR_MS_MAX = 20_000
 const VERSION = '0.1.0'
 const CAPABILITIES = { os: 'linux', arch: 'x64', provider: 'bwrap' } as const
-const ABANDONED = 'l'
+const ABANDONED_STATE = 'l'
 
-interface Life {
+interface DaemonProcess {
   readonly process: Process
   readonly clock: ProcessClock
   readonly store: SimStore
   readonly daemon: Daemon
   readonly executions: Set<DaemonExecution>
-  readonly boots: Set<Boot>
-  wire: Wire | undefined
+  readonly boots: Set<SandboxBoot>
+  wire: SimWire | undefined
 }
 
 export class DaemonWorker implements SimWorker {
   readonly plan: WorkerPlan
-  readonly #parts: DaemonWorkerParts
-  readonly #disk = new Disk(undefined)
-  readonly #drive: Drive = newDrive()
-  readonly #shelf = new Shelf()
+  readonly #options: DaemonWorkerOptions
+  readonly #disk = new SimDisk(undefined)
+  readonly #drive: Drive = createDrive()
+  readonly #sandboxes = new SandboxDisk()
   #credential: WorkerCredential | undefined
   #token: string | undefined
-  #life: Life | undefined
-  #batches = 0
-  #armed: { readonly at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
+  #current: DaemonProcess | undefined
+  #batchCount = 0
+  #crashTrigger: { readonly at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
   /** Revoked and gone home: only a person brings it back. */
-  #retired = false
-  #content = false
-  #asking: object | undefined
-  #downMs = RESTART_MS
+  #isRevoked = false
+  #acceptsAll = false
+  #tokenRequest: object | undefined
+  #downtimeMs = RESTART_MS
 
-  constructor(parts: DaemonWorkerParts) {
-    this.plan = parts.plan
-    this.#parts = parts
+  constructor(options: DaemonWorkerOptions) {
+    this.plan = options.plan
+    this.#options = options
   }
 
   // ---- what others may know and do ---------------------------------------------------------------------------------
 
   get process(): Process | undefined {
-    return this.#life?.process
+    return this.#current?.process
   }
 
   get isOn(): boolean {
-    return this.#life !== undefined
+    return this.#current !== undefined
   }
 
   get workerId(): string | undefined {
@@ -101,26 +101,26 @@ export class DaemonWorker implements SimWorker {
     return this.#credential?.secret
   }
 
-  get wire(): Wire | undefined {
-    return this.#life?.wire
+  get wire(): SimWire | undefined {
+    return this.#current?.wire
   }
 
   get isRegistered(): boolean {
-    return this.#life?.daemon.status().online === true
+    return this.#current?.daemon.status().online === true
   }
 
-  get overdue(): readonly string[] {
-    const life = this.#life
-    if (life === undefined) return []
-    const busy = new Set([...life.executions, ...life.boots].map(({ runId }) => runId))
-    const over = [...this.#shelf.kept.values()].filter(
-      ({ runId, until }) => until !== undefined && until <= life.clock.now() && !busy.has(runId),
+  get reclaimableRunIds(): readonly string[] {
+    const current = this.#current
+    if (current === undefined) return []
+    const busy = new Set([...current.executions, ...current.boots].map(({ runId }) => runId))
+    const over = [...this.#sandboxes.records.values()].filter(
+      ({ runId, until }) => until !== undefined && until <= current.clock.now() && !busy.has(runId),
     )
     return over.map(({ runId }) => runId)
   }
 
-  usedIn(runId: string): number {
-    return this.#shelf.used.get(runId) ?? 0
+  countUsageOf(runId: string): number {
+    return this.#sandboxes.usageCounts.get(runId) ?? 0
   }
 
   takeToken(token: string): void {
@@ -128,218 +128,228 @@ export class DaemonWorker implements SimWorker {
   }
 
   switchOn(): void {
-    if (this.#life !== undefined || this.#retired) return
-    if (this.#credential === undefined && this.#token === undefined) this.#ask()
-    else this.#boot()
+    if (this.#current !== undefined || this.#isRevoked) return
+    if (this.#credential === undefined && this.#token === undefined) this.#requestToken()
+    else this.#startDaemon()
   }
 
   crash(quiet: boolean): void {
-    const life = this.#life
-    if (life === undefined) return
-    if (quiet) life.wire?.break(0.5, 1, undefined, undefined)
-    else life.wire?.workerCloses()
-    this.#over(life)
-    life.store.crash()
-    this.#parts.watch.crashed(this)
+    const current = this.#current
+    if (current === undefined) return
+    if (quiet) current.wire?.break(0.5, 1, undefined, undefined)
+    else current.wire?.workerCloses()
+    this.#endProcess(current)
+    current.store.crash()
+    this.#options.observer.onDaemonCrashed(this)
   }
 
   crashAtCommit(count: number, point: CommitPoint, then: () => void): boolean {
-    if (this.#life === undefined) return false
-    this.#armed = { at: this.#batches + count, point, then }
+    if (this.#current === undefined) return false
+    this.#crashTrigger = { at: this.#batchCount + count, point, then }
     return true
   }
 
   stop(patienceMs: number, downMs: number): boolean {
-    const life = this.#life
-    if (life === undefined) return false
-    this.#downMs = downMs
-    const { time, watch } = this.#parts
-    watch.said(this, 'is asked to end')
-    time.in(0, () => life.daemon.drain(), life.process)
-    time.in(patienceMs, () => life.daemon.stopNow(), life.process)
+    const current = this.#current
+    if (current === undefined) return false
+    this.#downtimeMs = downMs
+    const { time, observer } = this.#options
+    observer.onLog(this, 'is asked to end')
+    time.in(0, () => current.daemon.drain(), current.process)
+    time.in(patienceMs, () => current.daemon.stopNow(), current.process)
     return true
   }
 
-  spoil(how: 'full' | 'slow' | 'broken', ms: number): boolean {
+  impairDisk(how: 'full' | 'slow' | 'broken', ms: number): boolean {
     const { full, broken } = this.#drive
-    if (this.#life === undefined || full || broken) return false
+    if (this.#current === undefined || full || broken) return false
     if (how === 'slow') this.#drive.flushMsMax = 100 + ms / 20
     else this.#drive[how] = true
-    this.#life.store.look()
-    this.#parts.time.in(ms, () => this.#mend())
+    this.#current.store.onDriveChanged()
+    this.#options.time.in(ms, () => this.#repairDisk())
     return true
   }
 
   /** Somebody has copied its credential: what is said to him, it does not hear. */
-  connectAgain(): void {
-    const life = this.#life
+  connectWithCopiedCredential(): void {
+    const current = this.#current
     const credential = this.#credential
-    if (life === undefined || credential === undefined) return
-    const { dial, time, random } = this.#parts
+    if (current === undefined || credential === undefined) return
+    const { dial, time, random } = this.#options
     const opened = () =>
-      wire.sendUp({
+      wire.sendToHost({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,
         auth: { kind: 'credential', ...credential },
         name: this.plan.id,
         capabilities: { ...CAPABILITIES, maxConcurrency: this.plan.concurrency, version: VERSION },
-        activeLeases: this.#claims(life),
+        activeLeases: this.#claimedLeases(current),
       })
-    const wire = dial(life.process, { opened, heard: () => {}, closed: () => {} }, true)
+    const wire = dial(current.process, { onOpen: opened, onFrame: () => {}, onClose: () => {} }, true)
     wire.dial()
-    time.in(random.fraction() * ROGUE_MS_MAX, () => wire.workerCloses())
+    time.in(random.fraction() * IMPOSTOR_MS_MAX, () => wire.workerCloses())
   }
 
-  meddle(foreign: readonly Foreign[]): void {
-    const life = this.#life
-    if (life?.wire === undefined) return
-    const at = new Date(life.clock.now()).toISOString()
-    for (const frame of meddling(foreign, this.#claims(life), at, life.clock.monotonic()))
-      life.wire.sendUp(frame)
+  reportForeignLeases(foreign: readonly ForeignLease[]): void {
+    const current = this.#current
+    if (current?.wire === undefined) return
+    const at = new Date(current.clock.now()).toISOString()
+    for (const frame of foreignLeaseFrames(
+      foreign,
+      this.#claimedLeases(current),
+      at,
+      current.clock.monotonic(),
+    ))
+      current.wire.sendToHost(frame)
   }
 
-  settleDown(): void {
-    this.#content = true
-    this.#armed = undefined
-    this.#mend()
+  endFaults(): void {
+    this.#acceptsAll = true
+    this.#crashTrigger = undefined
+    this.#repairDisk()
     // The host took offence at what it never said; whoever finds it waiting starts it anew.
-    if (this.#life?.daemon.status().trouble?.includes('(malformed)') === true) this.crash(false)
+    if (this.#current?.daemon.status().trouble?.includes('(malformed)') === true) this.crash(false)
   }
 
-  jump(ms: number): void {
-    this.#parts.machine.wallOffset += ms
+  jumpWallClock(ms: number): void {
+    this.#options.machine.wallOffset += ms
   }
 
-  comeBack(): void {
-    this.#retired = false
+  enrollAgain(): void {
+    this.#isRevoked = false
     this.switchOn()
   }
 
   // ---- one process after another -----------------------------------------------------------------------------------
 
-  #boot(): void {
-    const { time, plan, machine, watch } = this.#parts
+  #startDaemon(): void {
+    const { time, plan, machine, observer } = this.#options
     const process: Process = {
       name: `${plan.id} at ${Math.floor(time.now)}`,
       dead: false,
       pausedUntil: 0,
-      ends: [],
+      endOfTickCallbacks: [],
     }
     const clock = new ProcessClock(time, process, machine)
     const store = this.#store(process)
-    const life: Life = {
+    const current: DaemonProcess = {
       process,
       clock,
       store,
       executions: new Set(),
       boots: new Set(),
       wire: undefined,
-      daemon: createDaemon(this.#daemonParts(process, clock, store, () => life)),
+      daemon: createDaemon(this.#daemonDependencies(process, clock, store, () => current)),
     }
-    this.#life = life
-    this.#downMs = RESTART_MS
-    watch.booted(this, this.#disk)
+    this.#current = current
+    this.#downtimeMs = RESTART_MS
+    observer.onDaemonStarted(this, this.#disk)
     time.in(
       0,
       () => {
-        const started = life.daemon.start()
-        if (!started.ok) watch.complained(this, started.refusal.message, {})
+        const started = current.daemon.start()
+        if (!started.ok) observer.onBugReported(this, started.refusal.message, {})
       },
       process,
     )
   }
 
-  #daemonParts(process: Process, clock: ProcessClock, store: SimStore, life: () => Life): DaemonDependencies {
-    const { codehost, random, plan, sessionOf, stopAt, time } = this.#parts
-    const hands = new Hands({
+  #daemonDependencies(
+    process: Process,
+    clock: ProcessClock,
+    store: SimStore,
+    current: () => DaemonProcess,
+  ): DaemonDependencies {
+    const { codehost, random, plan, sessionOf, stopAt, time } = this.#options
+    const executor = new SimExecutor({
       plan,
       clock,
       process,
       random,
       codehost,
       sessionOf,
-      shelf: this.#shelf,
+      sandboxes: this.#sandboxes,
       now: () => time.now,
-      isExecuted: (runId) => [...life().executions].some((one) => one.runId === runId),
+      isExecuted: (runId) => [...current().executions].some((each) => each.runId === runId),
       stopAt,
-      watch: this.#handsWatch(life),
-      isContent: () => this.#content,
+      observer: this.#executorObserver(current),
+      acceptsAll: () => this.#acceptsAll,
     })
     return {
       clock,
-      random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
+      random: { bytes: (count) => randomBytes(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),
       database: store.database,
-      dialer: { dial: (ear) => this.#dial(life(), ear) },
+      dialer: { dial: (listener) => this.#dial(current(), listener) },
       identity: this.#identity(process),
-      executor: hands,
-      makeScreen: plainScreen,
+      executor,
+      makeScreen: createPlainScreen,
       capabilities: CAPABILITIES,
       name: plan.id,
       concurrency: plan.concurrency,
       version: VERSION,
       ...(plan.drainMsMax === undefined ? {} : { drainMsMax: plan.drainMsMax }),
-      onEnd: (end) => this.#ended(life(), end),
+      onEnd: (end) => this.#onDaemonEnded(current(), end),
     }
   }
 
-  #ended(life: Life, end: DaemonEnd): void {
-    const { watch, time } = this.#parts
-    watch.ended(this, end)
+  #onDaemonEnded(current: DaemonProcess, end: DaemonEnd): void {
+    const { observer, time } = this.#options
+    observer.onDaemonEnded(this, end)
     time.in(
       1,
       () => {
-        void life.store.close()
-        life.wire?.workerCloses()
-        this.#over(life)
-        if (end.is === 'revoked') this.#retired = true
-        else time.in(this.#downMs, () => this.switchOn())
+        void current.store.close()
+        current.wire?.workerCloses()
+        this.#endProcess(current)
+        if (end.is === 'revoked') this.#isRevoked = true
+        else time.in(this.#downtimeMs, () => this.switchOn())
       },
-      life.process,
+      current.process,
     )
   }
 
   /** Its processes go with it. */
-  #over(life: Life): void {
-    life.process.dead = true
-    for (const execution of life.executions) this.#parts.watch.stopped(execution)
-    for (const boot of life.boots) this.#parts.watch.gone(boot)
-    this.#parts.watch.lineDown(this)
-    life.executions.clear()
-    life.boots.clear()
-    this.#life = undefined
-    this.#armed = undefined
+  #endProcess(current: DaemonProcess): void {
+    current.process.dead = true
+    for (const execution of current.executions) this.#options.observer.onExecutionStopped(execution)
+    for (const boot of current.boots) this.#options.observer.onBootGone(boot)
+    this.#options.observer.onDisconnected(this)
+    current.executions.clear()
+    current.boots.clear()
+    this.#current = undefined
+    this.#crashTrigger = undefined
   }
 
-  #ask(): void {
-    const { askForToken, time } = this.#parts
-    if (this.#asking !== undefined) return
-    const asking = {}
-    this.#asking = asking
-    const isMine = () => this.#asking === asking
+  #requestToken(): void {
+    const { requestToken: askForToken, time } = this.#options
+    if (this.#tokenRequest !== undefined) return
+    const request = {}
+    this.#tokenRequest = request
+    const isMine = () => this.#tokenRequest === request
     askForToken((token) => {
       if (!isMine()) return
-      this.#asking = undefined
+      this.#tokenRequest = undefined
       this.#token = token
       this.switchOn()
     })
-    time.in(TOKEN_MS_MAX, () => {
+    time.in(TOKEN_WAIT_MS_MAX, () => {
       if (!isMine()) return
-      this.#asking = undefined
+      this.#tokenRequest = undefined
       this.switchOn()
     })
   }
 
-  #mend(): void {
-    Object.assign(this.#drive, newDrive())
-    this.#life?.store.look()
+  #repairDisk(): void {
+    Object.assign(this.#drive, createDrive())
+    this.#current?.store.onDriveChanged()
   }
 
   // ---- what it is given --------------------------------------------------------------------------------------------
 
   #store(process: Process): SimStore {
-    const { time, random, watch } = this.#parts
+    const { time, random, observer } = this.#options
     return new SimStore({
       time,
       process,
@@ -347,53 +357,58 @@ export class DaemonWorker implements SimWorker {
       drive: this.#drive,
       random,
       nextNumber: () => {
-        this.#batches += 1
-        return this.#batches
+        this.#batchCount += 1
+        return this.#batchCount
       },
-      watch: {
-        asked: (batch) => this.#reached(batch, 'before flush'),
-        landing: (batch) => watch.spooling(this, batch),
-        landed: (batch) => {
-          watch.spooled(this, batch)
-          this.#reached(batch, 'after flush')
+      observer: {
+        onCommitRequested: (batch) => this.#runCrashTrigger(batch, 'before flush'),
+        onBeforeCommit: (batch) => observer.onBeforeCommit(this, batch),
+        onCommitted: (batch) => {
+          observer.onCommitted(this, batch)
+          this.#runCrashTrigger(batch, 'after flush')
         },
       },
     })
   }
 
-  #reached({ number }: Batch, point: CommitPoint): void {
-    if (this.#armed === undefined || this.#armed.point !== point || number < this.#armed.at) return
-    const { then } = this.#armed
-    this.#armed = undefined
+  #runCrashTrigger({ number }: DiskBatch, point: CommitPoint): void {
+    if (
+      this.#crashTrigger === undefined ||
+      this.#crashTrigger.point !== point ||
+      number < this.#crashTrigger.at
+    )
+      return
+    const { then } = this.#crashTrigger
+    this.#crashTrigger = undefined
     then()
   }
 
-  #dial(life: Life, ear: ConnectionListener): DialledConnection {
-    const { dial, watch, time } = this.#parts
-    const heard: WorkerEar = {
-      opened: () => ear.onOpen(),
-      heard: (_frame, text) => ear.onText(text),
-      closed: () => {
-        watch.lineDown(this)
-        ear.onClose('the line is gone')
+  #dial(current: DaemonProcess, listener: ConnectionListener): DialledConnection {
+    const { dial, observer, time } = this.#options
+    const wireListener: WireListener = {
+      onOpen: () => listener.onOpen(),
+      onFrame: (_frame, text) => listener.onText(text),
+      onClose: () => {
+        observer.onDisconnected(this)
+        listener.onClose('the line is gone')
       },
     }
-    const wire = dial(life.process, heard, false)
-    life.wire = wire
+    const wire = dial(current.process, wireListener, false)
+    current.wire = wire
     wire.dial()
     return {
       send: (text) => {
-        if (life.process.dead) return
+        if (current.process.dead) return
         // What it sends is what the laws say it is: they check it against the protocol.
         const frame = JSON.parse(text) as WorkerFrame
-        watch.sends(this, wire, frame, text)
-        wire.sendUp(frame, text)
+        observer.onSend(this, wire, frame, text)
+        wire.sendToHost(frame, text)
       },
       backlogBytes: () => 0,
       close: () => {
         wire.workerCloses()
-        watch.lineDown(this)
-        time.in(0, () => ear.onClose('it was closed'), life.process)
+        observer.onDisconnected(this)
+        time.in(0, () => listener.onClose('it was closed'), current.process)
       },
     }
   }
@@ -405,7 +420,7 @@ export class DaemonWorker implements SimWorker {
           change()
           resolve()
         }
-        this.#parts.time.in(this.#parts.random.fraction() * 10, done, process)
+        this.#options.time.in(this.#options.random.fraction() * 10, done, process)
       })
     return {
       credential: () => this.#credential,
@@ -422,62 +437,64 @@ export class DaemonWorker implements SimWorker {
       deleteCredential: () =>
         soon(() => {
           if (this.#credential !== undefined)
-            this.#parts.watch.deletedCredential(this, this.#credential.workerId)
+            this.#options.observer.onCredentialDeleted(this, this.#credential.workerId)
           this.#credential = undefined
         }),
     }
   }
 
-  #handsWatch(life: () => Life): ConstructorParameters<typeof Hands>[0]['watch'] {
-    const { watch } = this.#parts
+  #executorObserver(current: () => DaemonProcess): ConstructorParameters<typeof SimExecutor>[0]['observer'] {
+    const { observer } = this.#options
     return {
-      started: (execution) => {
-        life().executions.add(execution)
-        watch.started(execution)
+      onExecutionStarted: (execution) => {
+        current().executions.add(execution)
+        observer.onExecutionStarted(execution)
       },
-      stopped: (execution) => {
-        if (life().executions.delete(execution)) watch.stopped(execution)
+      onExecutionStopped: (execution) => {
+        if (current().executions.delete(execution)) observer.onExecutionStopped(execution)
       },
-      told: (execution, told) => watch.told(execution, told),
-      ordered: (execution, order) => watch.ordered(execution, order),
-      published: (execution) => watch.published(execution),
-      followedUp: (execution, followUpId) => watch.followedUp(execution, followUpId),
-      boots: (boot) => {
-        life().boots.add(boot)
-        watch.boots(boot)
+      onReport: (execution, report) => observer.onReport(execution, report),
+      onStopRequested: (execution, order) => observer.onStopRequested(execution, order),
+      onPublished: (execution) => observer.onPublished(execution),
+      onFollowUpStep: (execution, followUpId) => observer.onFollowUpStep(execution, followUpId),
+      onBootStarted: (boot) => {
+        current().boots.add(boot)
+        observer.onBootStarted(boot)
       },
-      moved: (boot) => watch.moved(boot),
-      gone: (boot) => {
-        if (life().boots.delete(boot)) watch.gone(boot)
+      onBootStageChanged: (boot) => observer.onBootStageChanged(boot),
+      onBootGone: (boot) => {
+        if (current().boots.delete(boot)) observer.onBootGone(boot)
       },
-      reclaims: (isClaimed) => watch.reclaims(this, isClaimed),
-      tookBack: (runId) => watch.tookBack(this, runId),
-      discarded: (runId) => watch.discarded(this, runId),
+      onReclaim: (isClaimed) => observer.onReclaim(this, isClaimed),
+      onSandboxReclaimed: (runId) => observer.onSandboxReclaimed(this, runId),
+      onSandboxDiscarded: (runId) => observer.onSandboxDiscarded(this, runId),
     }
   }
 
   /** What its disk says that it has. */
-  #claims({ clock }: Life): RunLease[] {
+  #claimedLeases({ clock }: DaemonProcess): RunLease[] {
     const expiresAt = new Date(clock.now()).toISOString()
-    return [...(this.#disk.lives.get('execution') ?? [])].flatMap(([id, { value }]) => {
+    return [...(this.#disk.snapshots.get('execution') ?? [])].flatMap(([id, { value }]) => {
       const { runId } = fieldsOf(value)
-      return value.s === ABANDONED ? [] : [{ id, runId: String(runId), expiresAt, lastSeq: 0 }]
+      return value.s === ABANDONED_STATE ? [] : [{ id, runId: String(runId), expiresAt, lastSeq: 0 }]
     })
   }
 
   #log(process: Process): Log {
-    const say = (level: string) => (fields: object, message: string) => {
+    const logAt = (level: string) => (fields: object, message: string) => {
       if (process.dead) return
-      this.#parts.watch.said(this, `says (${level}) ${message} ${JSON.stringify(fields)}`)
-      if (level === 'error' && FAULTY.has(message)) this.#parts.watch.complained(this, message, fields)
+      this.#options.observer.onLog(this, `says (${level}) ${message} ${JSON.stringify(fields)}`)
+      if (level === 'error' && BUG_LOG_MESSAGES.has(message))
+        this.#options.observer.onBugReported(this, message, fields)
     }
-    return { debug: () => {}, info: say('info'), warn: say('warn'), error: say('error') }
+    return { debug: () => {}, info: logAt('info'), warn: logAt('warn'), error: logAt('error') }
   }
 
   #meters(process: Process): Meters {
     return {
       count: (name, labels) => {
-        if (HURT.has(name) && !process.dead) this.#parts.watch.complained(this, name, labels ?? {})
+        if (BUG_METRICS.has(name) && !process.dead)
+          this.#options.observer.onBugReported(this, name, labels ?? {})
       },
       gauge: () => {},
       observe: () => {},

@@ -24,7 +24,7 @@ export class Row<T> {
 }
 
 /** A write as the disk gets it. */
-export type Change =
+export type DiskChange =
   | {
       readonly is: 'snapshot'
       readonly kind: string
@@ -41,30 +41,30 @@ export type Change =
     }
   | {
       readonly is: 'key-value'
-      readonly shelf: string
+      readonly collection: string
       readonly key: string
       readonly row: Row<object> | null
     }
 
 /** What one call wrote: all of it or nothing. */
-export interface Batch {
+export interface DiskBatch {
   readonly number: number
-  readonly changes: readonly Change[]
+  readonly changes: readonly DiskChange[]
 }
 
-export interface ArtifactFile {
+export interface StoredArtifact {
   /** Parts 0, 1, … so far; whole once `final` came. */
   parts: string[]
-  whole: string | undefined
+  complete: string | undefined
 }
 
-export class Disk {
-  readonly lives = new Map<string, Map<string, Row<ActorSnapshot>>>()
+export class SimDisk {
+  readonly snapshots = new Map<string, Map<string, Row<ActorSnapshot>>>()
   readonly runs = new Map<string, Row<Run>>()
-  readonly facts = new Map<string, Map<string, Row<object>>>()
+  readonly keyValues = new Map<string, Map<string, Row<object>>>()
   readonly events = new Map<string, string[]>()
   /** By run, then by name. */
-  readonly artifacts = new Map<string, Map<string, ArtifactFile>>()
+  readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   config: string | undefined
   #newestFirst: string[] | undefined
@@ -73,17 +73,17 @@ export class Disk {
     this.config = config
   }
 
-  apply({ changes }: Batch): void {
+  apply({ changes }: DiskBatch): void {
     for (const change of changes) this.#apply(change)
   }
 
-  #apply(change: Change): void {
+  #apply(change: DiskChange): void {
     switch (change.is) {
       case 'snapshot':
-        put(shelf(this.lives, change.kind), change.key, change.row)
+        put(collectionIn(this.snapshots, change.kind), change.key, change.row)
         return
       case 'key-value':
-        put(shelf(this.facts, change.shelf), change.key, change.row)
+        put(collectionIn(this.keyValues, change.collection), change.key, change.row)
         return
       case 'run': {
         if ((change.row === null) === this.runs.has(change.key)) this.#newestFirst = undefined
@@ -98,12 +98,12 @@ export class Disk {
     }
   }
 
-  life(kind: string, key: string): ActorSnapshot | undefined {
-    return this.lives.get(kind)?.get(key)?.value
+  snapshot(kind: string, key: string): ActorSnapshot | undefined {
+    return this.snapshots.get(kind)?.get(key)?.value
   }
 
-  fact(name: string, key: string): object | undefined {
-    return this.facts.get(name)?.get(key)?.value
+  keyValue(name: string, key: string): object | undefined {
+    return this.keyValues.get(name)?.get(key)?.value
   }
 
   run(id: string): Run | undefined {
@@ -122,14 +122,14 @@ export class Disk {
 }
 
 /** From what somebody wants written to what is written. */
-export function changeOf(write: Write): Change {
+export function changeOf(write: Write): DiskChange {
   switch (write.table) {
     case 'snapshot':
       return { is: 'snapshot', kind: write.kind, key: write.key, row: rowOf(write.record) }
     case 'run':
       return { is: 'run', key: write.id, row: rowOf(write.run) }
     case 'key-value':
-      return { is: 'key-value', shelf: write.collection, key: write.key, row: rowOf(write.value) }
+      return { is: 'key-value', collection: write.collection, key: write.key, row: rowOf(write.value) }
     case 'events': {
       const lines = write.lines.split('\n')
       lines.pop()
@@ -139,14 +139,14 @@ export function changeOf(write: Write): Change {
 }
 
 /** One line of it, for the trace. */
-export function textOf(change: Change): string {
+export function describeChange(change: DiskChange): string {
   switch (change.is) {
     case 'snapshot':
       return `${change.kind} ${change.key} = ${change.row?.text ?? 'gone'}`
     case 'run':
       return `record of ${change.key} = ${change.row?.text ?? 'gone'}`
     case 'key-value':
-      return `${change.shelf} of ${change.key} = ${change.row?.text ?? 'gone'}`
+      return `${change.collection} of ${change.key} = ${change.row?.text ?? 'gone'}`
     case 'events':
       return `events of ${change.key} from ${change.first}: ${change.lines.join(' ')}`
   }
@@ -154,14 +154,14 @@ export function textOf(change: Change): string {
 
 const rowOf = <T>(value: T | null): Row<T> | null => (value === null ? null : new Row(JSON.stringify(value)))
 
-export const usageName = (key: UsageKey): string =>
+export const usageFileName = (key: UsageKey): string =>
   `${key.projectKey}/${key.sessionId}${key.subagentId === undefined ? '' : `/${key.subagentId}`}`
 
-function shelf<T>(shelves: Map<string, Map<string, T>>, name: string): Map<string, T> {
-  const found = shelves.get(name)
+function collectionIn<T>(collections: Map<string, Map<string, T>>, name: string): Map<string, T> {
+  const found = collections.get(name)
   if (found !== undefined) return found
   const made = new Map<string, T>()
-  shelves.set(name, made)
+  collections.set(name, made)
   return made
 }
 

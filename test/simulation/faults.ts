@@ -7,26 +7,32 @@
 
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { LiveLease } from './laws/law.ts'
-import { CALM, type CommitPoint, diceOf, type Fault, type FaultKind } from './plan.ts'
+import {
+  type CommitPoint,
+  FAULTS_END_MS,
+  type PlannedFault,
+  type PlannedFaultKind,
+  randomFor,
+} from './plan.ts'
 import type { SimWorker } from './worker.ts'
 import { stateOf, type World } from './world.ts'
 
 /** What happens within this of a lease's coming into a state finds it there, mostly. */
-const SOON_MS = 40
+const REACTION_MS = 40
 /** The same for states in which the worker is away, and perhaps on its way back. */
-const SOON_AWAY_MS = 4_000
+const REACTION_MS_AWAY = 4_000
 /** Of a slow or hostile time, how much a machine is out of reach. */
-const AWAY_SHARE = 0.7
+const SILENT_SHARE = 0.7
 /** While the host puts on disk what has just arrived. */
-const FILING_MS = 4
+const FILE_WRITE_MS = 4
 /** Who has cancelled a run may want it gone altogether, while its processes are still dying. */
-const RELENTLESS_MS = 20_000
+const DISCARD_DELAY_MS_MAX = 20_000
 /** Beyond this nobody would have waited for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
-interface Strike {
+interface FaultContext {
   readonly world: World
-  readonly fault: Fault
+  readonly fault: PlannedFault
   /** Whom it strikes; undefined when there is nobody. */
   readonly worker: SimWorker | undefined
   /** The lease that was waited for. */
@@ -35,73 +41,75 @@ interface Strike {
   readonly ms: number
 }
 
-export function inject(world: World): void {
+export function scheduleFaults(world: World): void {
   for (const fault of world.plan.faults) {
     world.time.at(fault.at, () => {
-      if (fault.met === undefined) strike(world, fault, undefined)
-      else lurk(world, fault)
+      if (fault.leaseState === undefined) applyFault(world, fault, undefined)
+      else awaitLeaseState(world, fault)
     })
   }
 }
 
 /** Everything is mended, and everybody is there. */
-export function calm(world: World): void {
-  world.onLeaseMoved = () => {}
-  world.onHostHears = () => {}
-  for (const line of world.lines.values()) {
-    line.silentUpUntil = 0
-    line.silentDownUntil = 0
-    line.slowUntil = 0
-    line.hostileUntil = 0
+export function endFaults(world: World): void {
+  world.onLeaseStateChanged = () => {}
+  world.onHostReceives = () => {}
+  for (const link of world.links.values()) {
+    link.silentToHostUntil = 0
+    link.silentToWorkerUntil = 0
+    link.slowUntil = 0
+    link.hostileUntil = 0
   }
   Object.assign(world.drive, { full: false, broken: false, flushMsMax: world.plan.flushMs })
-  world.host.disarm()
-  world.host.driveChanged()
+  world.host.cancelCrashTrigger()
+  world.host.onDriveChanged()
   world.host.boot()
   for (const worker of world.workers.values()) {
-    worker.settleDown()
+    worker.endFaults()
     worker.switchOn()
   }
 }
 
-function lurk(world: World, fault: Fault): void {
-  const before = world.onLeaseMoved
+function awaitLeaseState(world: World, fault: PlannedFault): void {
+  const before = world.onLeaseStateChanged
   let done = false
-  const away = fault.met === 'unconfirmed' || fault.met === 'adrift'
-  const delay = diceOf(world.plan.seed, fault.id).fraction() * (away ? SOON_AWAY_MS : SOON_MS)
-  world.onLeaseMoved = (lease) => {
+  const away = fault.leaseState === 'unconfirmed' || fault.leaseState === 'adrift'
+  const delay = randomFor(world.plan.seed, fault.id).fraction() * (away ? REACTION_MS_AWAY : REACTION_MS)
+  world.onLeaseStateChanged = (lease) => {
     before(lease)
-    if (done || stateOf(lease) !== fault.met) return
+    if (done || stateOf(lease) !== fault.leaseState) return
     done = true
     // The shortest-lived state is over in a few round trips, so half of them strike at once.
-    world.time.in(fault.size < 0.5 ? 0 : delay, () => strike(world, fault, lease))
+    world.time.in(fault.size < 0.5 ? 0 : delay, () => applyFault(world, fault, lease))
   }
 }
 
-function strike(world: World, fault: Fault, lease: LiveLease | undefined): void {
-  if (world.time.now >= CALM) return
-  const met = lease === undefined ? undefined : world.workerOf(lease)
+function applyFault(world: World, fault: PlannedFault, lease: LiveLease | undefined): void {
+  if (world.time.now >= FAULTS_END_MS) return
+  const leaseWorker = lease === undefined ? undefined : world.workerOf(lease)
   const all = [...world.workers.values()]
-  const worker = met ?? all[Math.floor(fault.target * all.length)]
-  const ms = Math.max(0, Math.min(fault.ms, CALM - 1_000 - world.time.now))
-  const found = ABOUT_WORKERS.has(fault.kind) ? world.leases(worker?.workerId ?? 'nobody') : world.leases()
-  if (worker !== undefined) world.struck(worker, fault.kind)
-  const struck = STRIKES[fault.kind]({ world, fault, worker, lease, ms })
-  world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${struck ? '' : ' (in vain)'}`)
-  if (struck) world.meet(fault.kind, found)
+  const worker = leaseWorker ?? all[Math.floor(fault.target * all.length)]
+  const ms = Math.max(0, Math.min(fault.ms, FAULTS_END_MS - 1_000 - world.time.now))
+  const found = WORKER_TARGETED.has(fault.kind)
+    ? world.leasesOf(worker?.workerId ?? 'nobody')
+    : world.leasesOf()
+  if (worker !== undefined) world.reportFault(worker, fault.kind)
+  const hadEffect = FAULT_HANDLERS[fault.kind]({ world, fault, worker, lease, ms })
+  world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${hadEffect ? '' : ' (in vain)'}`)
+  if (hadEffect) world.countEncounter(fault.kind, found)
 }
 
 /** Each answers whether it could do anything. */
-const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
+const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) => boolean>> = {
   'host crash': ({ world, fault, ms }) => {
     if (world.host.process === undefined) return false
     const quiet = fault.size > 0.8
-    world.view.disturbed ||= quiet
+    world.view.isDisturbed ||= quiet
     world.host.crash(Math.min(ms, 300_000), quiet ? 'power' : 'crash')
     return true
   },
-  'host crash before flush': (strike) => crashAtCommit(strike, 'before flush'),
-  'host crash after flush': (strike) => crashAtCommit(strike, 'after flush'),
+  'host crash before flush': (context) => crashAtCommit(context, 'before flush'),
+  'host crash after flush': (context) => crashAtCommit(context, 'after flush'),
   'host stop': ({ world, ms }) => {
     if (world.host.hostApi === undefined) return false
     world.host.stop(ms)
@@ -110,28 +118,28 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   'host pause': ({ world, ms }) => {
     const { process } = world.host
     if (process === undefined) return false
-    world.view.disturbed = true
+    world.view.isDisturbed = true
     process.pausedUntil = Math.max(process.pausedUntil, world.time.now + ms)
     return true
   },
   'host wall jump': ({ world, fault }) => {
-    world.host.jump((fault.size - 0.5) * 2 * 1_200_000)
+    world.host.jumpWallClock((fault.size - 0.5) * 2 * 1_200_000)
     return true
   },
   'disk full': ({ world, ms }) => {
     if (world.drive.full || world.drive.broken) return false
     world.drive.full = true
-    world.view.disturbed = true
-    world.host.driveChanged()
+    world.view.isDisturbed = true
+    world.host.onDriveChanged()
     world.time.in(ms, () => {
       world.drive.full = false
-      world.host.driveChanged()
+      world.host.onDriveChanged()
     })
     return true
   },
   'disk slow': ({ world, fault, ms }) => {
     world.drive.flushMsMax = 100 + fault.size * 6_000
-    world.view.disturbed = true
+    world.view.isDisturbed = true
     world.time.in(ms, () => {
       world.drive.flushMsMax = world.plan.flushMs
     })
@@ -140,7 +148,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   'disk broken': ({ world, ms }) => {
     if (world.drive.broken || world.host.process === undefined) return false
     world.drive.broken = true
-    world.host.driveChanged()
+    world.host.onDriveChanged()
     world.time.in(Math.min(ms, 60_000), () => {
       world.drive.broken = false
       world.host.boot()
@@ -153,159 +161,165 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     world.time.in(ms, () => worker.switchOn())
     return true
   },
-  'worker crash before flush': (strike) => workerCrashAtCommit(strike, 'before flush'),
-  'worker crash after flush': (strike) => workerCrashAtCommit(strike, 'after flush'),
+  'worker crash before flush': (context) => workerCrashAtCommit(context, 'before flush'),
+  'worker crash after flush': (context) => workerCrashAtCommit(context, 'after flush'),
   'worker stop': ({ fault, worker, ms }) =>
     worker?.stop(fault.size < 0.5 ? fault.size * 20_000 : fault.size * 600_000, ms) === true,
   'worker disk full': ({ world, worker, ms }) => {
-    world.view.disturbed = true
-    return worker?.spoil('full', ms) === true
+    world.view.isDisturbed = true
+    return worker?.impairDisk('full', ms) === true
   },
   'worker disk slow': ({ world, fault, worker, ms }) => {
-    world.view.disturbed = true
-    const line = lineOf(world, worker)
+    world.view.isDisturbed = true
+    const link = linkOf(world, worker)
     // A machine that swaps: it comes back with much to tell, and a disk that is still slow.
-    if (fault.size > 0.5 && line !== undefined) {
-      line.silentUpUntil = Math.max(line.silentUpUntil, world.time.now + ms * AWAY_SHARE)
-      line.silentDownUntil = line.silentUpUntil
+    if (fault.size > 0.5 && link !== undefined) {
+      link.silentToHostUntil = Math.max(link.silentToHostUntil, world.time.now + ms * SILENT_SHARE)
+      link.silentToWorkerUntil = link.silentToHostUntil
     }
-    return worker?.spoil('slow', ms) === true
+    return worker?.impairDisk('slow', ms) === true
   },
-  'worker disk broken': ({ worker, ms }) => worker?.spoil('broken', Math.min(ms, 60_000)) === true,
+  'worker disk broken': ({ worker, ms }) => worker?.impairDisk('broken', Math.min(ms, 60_000)) === true,
   'worker pause': ({ world, worker, ms }) => {
     if (worker?.process === undefined) return false
-    world.view.disturbed = true
+    world.view.isDisturbed = true
     worker.process.pausedUntil = Math.max(worker.process.pausedUntil, world.time.now + ms)
     return true
   },
   'worker wall jump': ({ world, worker, fault }) => {
     if (worker === undefined) return false
-    world.view.hasJumped = true
-    worker.jump((fault.size - 0.5) * 2 * 1_200_000)
+    world.view.hasWallClockJumped = true
+    worker.jumpWallClock((fault.size - 0.5) * 2 * 1_200_000)
     return true
   },
   break: ({ world, fault, worker }) => {
-    const dice = diceOf(world.plan.seed, `break ${fault.id}`)
-    const ends = () => (dice.random(0.3) ? undefined : dice.random(0.7) ? 20 : dice.fraction() * 20_000)
-    const [hostMs, workerMs] = [ends(), ends()]
+    const random = randomFor(world.plan.seed, `break ${fault.id}`)
+    const drawDelay = () =>
+      random.chance(0.3) ? undefined : random.chance(0.7) ? 20 : random.fraction() * 20_000
+    const [hostMs, workerMs] = [drawDelay(), drawDelay()]
     if (worker?.wire === undefined) return false
-    if ([hostMs, workerMs].some((ms) => ms === undefined || ms > NOTICEABLE_MS)) world.view.disturbed = true
-    worker.wire.break(dice.fraction(), dice.fraction(), hostMs, workerMs)
+    if ([hostMs, workerMs].some((ms) => ms === undefined || ms > NOTICEABLE_MS)) world.view.isDisturbed = true
+    worker.wire.break(random.fraction(), random.fraction(), hostMs, workerMs)
     return true
   },
   silence: ({ world, fault, worker, ms }) => {
-    const line = lineOf(world, worker)
-    if (line === undefined) return false
-    world.view.disturbed ||= ms > NOTICEABLE_MS
-    if (fault.size < 0.7) line.silentUpUntil = world.time.now + ms
-    if (fault.size > 0.3) line.silentDownUntil = world.time.now + ms
+    const link = linkOf(world, worker)
+    if (link === undefined) return false
+    world.view.isDisturbed ||= ms > NOTICEABLE_MS
+    if (fault.size < 0.7) link.silentToHostUntil = world.time.now + ms
+    if (fault.size > 0.3) link.silentToWorkerUntil = world.time.now + ms
     return true
   },
   'slow line': ({ world, fault, worker, ms }) => {
-    const line = lineOf(world, worker)
-    if (line === undefined) return false
-    world.view.disturbed = true
-    line.slowUntil = world.time.now + ms
-    line.slowMs = 200 + fault.size * 20_000
+    const link = linkOf(world, worker)
+    if (link === undefined) return false
+    world.view.isDisturbed = true
+    link.slowUntil = world.time.now + ms
+    link.slowMsMax = 200 + fault.size * 20_000
     return true
   },
   'second socket': ({ world, worker }) => {
     if (worker?.isOn !== true || worker.wire === undefined) return false
-    world.view.disturbed = true
-    worker.connectAgain()
+    world.view.isDisturbed = true
+    worker.connectWithCopiedCredential()
     return true
   },
   'hostile line': ({ world, fault, worker, ms }) => {
-    const line = lineOf(world, worker)
-    if (line === undefined) return false
-    world.view.hostile = true
-    line.hostileUntil = world.time.now + ms
+    const link = linkOf(world, worker)
+    if (link === undefined) return false
+    world.view.hasHostileLink = true
+    link.hostileUntil = world.time.now + ms
     // At first nothing gets through, so that there are gaps to be told of, too.
-    if (fault.size > 0.5) line.silentUpUntil = Math.max(line.silentUpUntil, world.time.now + ms * AWAY_SHARE)
-    line.hostility = fault.size * 0.3
-    line.invents = fault.target > 0.7
+    if (fault.size > 0.5)
+      link.silentToHostUntil = Math.max(link.silentToHostUntil, world.time.now + ms * SILENT_SHARE)
+    link.hostileShare = fault.size * 0.3
+    link.inventsFrames = fault.target > 0.7
     return true
   },
   'foreign claim': ({ world, worker: owner, lease }) => {
-    const others = [...world.workers.values()].filter(
-      (one) => one.isRegistered && (lease === undefined || one !== owner),
+    const candidates = [...world.workers.values()].filter(
+      (each) => each.isRegistered && (lease === undefined || each !== owner),
     )
-    const worker = others[0]
+    const worker = candidates[0]
     if (worker === undefined) return false
     const foreign = world
-      .leases()
+      .leasesOf()
       .filter(({ workerId }) => workerId !== worker.workerId)
-      .map(({ id, runId }) => ({ id, runId, next: world.view.markOf(id).mark + 1 }))
-    world.struck(worker, 'foreign claim')
-    worker.meddle(foreign)
+      .map(({ id, runId }) => ({ id, runId, nextSeq: world.view.watermarkOf(id).mark + 1 }))
+    world.reportFault(worker, 'foreign claim')
+    worker.reportForeignLeases(foreign)
     return foreign.length > 0
   },
-  cancel: (strike) => {
-    const { world, fault } = strike
-    const runId = runFor(strike, ['queued', 'preparing', 'running', 'finalizing'])
+  cancel: (context) => {
+    const { world, fault } = context
+    const runId = runFor(context, ['queued', 'preparing', 'running', 'finalizing'])
     if (runId === undefined) return false
-    world.ask({ what: 'cancel', runId }, (hostApi) => hostApi.cancelRun(runId))
-    const soonMs = CANCEL_ANSWER_MS + fault.target * RELENTLESS_MS
+    world.callHost({ operation: 'cancel', runId }, (hostApi) => hostApi.cancelRun(runId))
+    const soonMs = CANCEL_ANSWER_MS + fault.target * DISCARD_DELAY_MS_MAX
     if (fault.size > 0.3) world.time.in(soonMs, () => discardCancelled(world, runId))
     return true
   },
-  retry: (strike) => {
-    const { world } = strike
-    const runId = runFor(strike, ['completed', 'failed', 'cancelled'])
+  retry: (context) => {
+    const { world } = context
+    const runId = runFor(context, ['completed', 'failed', 'cancelled'])
     if (runId === undefined) return false
-    world.ask({ what: 'retry', runId }, (hostApi) => hostApi.retryRun(runId))
+    world.callHost({ operation: 'retry', runId }, (hostApi) => hostApi.retryRun(runId))
     return true
   },
-  discard: (strike) => {
-    const { world } = strike
-    const runId = runFor(strike, ['completed', 'failed', 'cancelled', 'running'])
+  discard: (context) => {
+    const { world } = context
+    const runId = runFor(context, ['completed', 'failed', 'cancelled', 'running'])
     if (runId === undefined) return false
-    world.ask({ what: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
+    world.callHost({ operation: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
     return true
   },
   drain: ({ world, worker }) =>
-    about(worker, (workerId) => {
-      world.ask({ what: 'drain', workerId }, (hostApi) => hostApi.drainWorker(workerId))
+    withWorkerId(worker, (workerId) => {
+      world.callHost({ operation: 'drain', workerId }, (hostApi) => hostApi.drainWorker(workerId))
     }),
   enable: ({ world, worker }) =>
-    about(worker, (workerId) => {
-      world.ask({ what: 'enable', workerId }, (hostApi) => hostApi.enableWorker(workerId))
+    withWorkerId(worker, (workerId) => {
+      world.callHost({ operation: 'enable', workerId }, (hostApi) => hostApi.enableWorker(workerId))
     }),
   revoke: ({ world, fault, worker, ms }) =>
-    about(worker, (workerId) => {
+    withWorkerId(worker, (workerId) => {
       const revoke = () => {
-        world.ask({ what: 'revoke', workerId }, (hostApi) => hostApi.revokeWorker(workerId))
-        world.time.in(ms, () => worker?.comeBack())
+        world.callHost({ operation: 'revoke', workerId }, (hostApi) => hostApi.revokeWorker(workerId))
+        world.time.in(ms, () => worker?.enrollAgain())
       }
-      if (fault.met !== undefined || fault.size < 0.3) revoke()
-      else whenFiling(world, worker, () => world.time.in(fault.size * FILING_MS, revoke))
+      if (fault.leaseState !== undefined || fault.size < 0.3) revoke()
+      else onNextFileWrite(world, worker, () => world.time.in(fault.size * FILE_WRITE_MS, revoke))
     }),
   'own drain': ({ world, worker }) =>
-    about(worker, (workerId) => {
+    withWorkerId(worker, (workerId) => {
       const secret = worker?.secret ?? ''
-      world.ask({ what: 'admit', workerId, genuine: true }, (hostApi) =>
+      world.callHost({ operation: 'admit', workerId, genuine: true }, (hostApi) =>
         hostApi.admitWorker(workerId, secret),
       )
-      world.ask({ what: 'admit', workerId, genuine: false }, (hostApi) =>
+      world.callHost({ operation: 'admit', workerId, genuine: false }, (hostApi) =>
         hostApi.admitWorker(workerId, 'wc-wrong'),
       )
-      world.ask({ what: 'own drain', workerId }, (hostApi) => hostApi.changeWorkerState(workerId, 'draining'))
+      world.callHost({ operation: 'own drain', workerId }, (hostApi) =>
+        hostApi.changeWorkerState(workerId, 'draining'),
+      )
     }),
   'own enable': ({ world, worker }) =>
-    about(worker, (workerId) => {
-      world.ask({ what: 'own enable', workerId }, (hostApi) => hostApi.changeWorkerState(workerId, 'active'))
+    withWorkerId(worker, (workerId) => {
+      world.callHost({ operation: 'own enable', workerId }, (hostApi) =>
+        hostApi.changeWorkerState(workerId, 'active'),
+      )
     }),
   'token race': ({ world, fault }) => {
-    const dice = diceOf(world.plan.seed, `race ${fault.id}`)
+    const random = randomFor(world.plan.seed, `race ${fault.id}`)
     const model = world.plan.workers[0]
     if (model === undefined || world.host.hostApi === undefined) return false
-    const racers = ['a', 'b'].map((letter) =>
-      world.addWorker({ ...model, id: `${fault.id}${letter}`, at: Number.POSITIVE_INFINITY }),
+    const racers = ['a', 'b'].map((suffix) =>
+      world.addWorker({ ...model, id: `${fault.id}${suffix}`, at: Number.POSITIVE_INFINITY }),
     )
-    world.ask({ what: 'token' }, (hostApi) => {
+    world.callHost({ operation: 'token' }, (hostApi) => {
       const minted = hostApi.mintPairingToken()
       for (const racer of minted.ok ? racers : []) {
-        world.time.in(dice.fraction() * 30, () => {
+        world.time.in(random.fraction() * 30, () => {
           racer.takeToken(minted.ok ? minted.value.token : '')
           racer.switchOn()
         })
@@ -316,7 +330,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   },
 }
 
-const ABOUT_WORKERS: ReadonlySet<FaultKind> = new Set([
+const WORKER_TARGETED: ReadonlySet<PlannedFaultKind> = new Set([
   'worker crash',
   'worker crash before flush',
   'worker crash after flush',
@@ -338,7 +352,7 @@ const ABOUT_WORKERS: ReadonlySet<FaultKind> = new Set([
   'own enable',
 ])
 
-function crashAtCommit({ world, fault, ms }: Strike, point: CommitPoint): boolean {
+function crashAtCommit({ world, fault, ms }: FaultContext, point: CommitPoint): boolean {
   if (world.host.process === undefined) return false
   const count = 1 + Math.floor(fault.size * fault.size * 12)
   world.host.crashAtCommit(count, point, () => {
@@ -348,7 +362,7 @@ function crashAtCommit({ world, fault, ms }: Strike, point: CommitPoint): boolea
   return true
 }
 
-function workerCrashAtCommit({ world, fault, worker, ms }: Strike, point: CommitPoint): boolean {
+function workerCrashAtCommit({ world, fault, worker, ms }: FaultContext, point: CommitPoint): boolean {
   if (worker === undefined) return false
   const count = 1 + Math.floor(fault.size * fault.size * 12)
   return worker.crashAtCommit(count, point, () => {
@@ -359,33 +373,33 @@ function workerCrashAtCommit({ world, fault, worker, ms }: Strike, point: Commit
 }
 
 /** What is written to a file of its own is not applied at once: something may come between. */
-function whenFiling(world: World, worker: SimWorker | undefined, then: () => void): void {
-  const before = world.onHostHears
+function onNextFileWrite(world: World, worker: SimWorker | undefined, then: () => void): void {
+  const before = world.onHostReceives
   let done = false
-  world.onHostHears = (from, frame) => {
+  world.onHostReceives = (from, frame) => {
     before(from, frame)
     const isFiled = frame?.type === 'run-artifact' || frame?.type === 'run-usage-snapshot'
-    if (done || !isFiled || from !== worker?.plan.id || world.time.now >= CALM) return
+    if (done || !isFiled || from !== worker?.plan.id || world.time.now >= FAULTS_END_MS) return
     done = true
     then()
   }
 }
 
 function discardCancelled(world: World, runId: string): void {
-  if (world.time.now < CALM && world.disk.run(runId)?.status === 'cancelled')
-    world.ask({ what: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
+  if (world.time.now < FAULTS_END_MS && world.disk.run(runId)?.status === 'cancelled')
+    world.callHost({ operation: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
 }
 
-const lineOf = (world: World, worker: SimWorker | undefined) => world.lines.get(worker?.plan.id ?? '')
+const linkOf = (world: World, worker: SimWorker | undefined) => world.links.get(worker?.plan.id ?? '')
 
 /** The run of the lease that was waited for, or one of those that are in such a status. */
-function runFor({ world, fault, lease }: Strike, statuses: readonly string[]): string | undefined {
+function runFor({ world, fault, lease }: FaultContext, statuses: readonly string[]): string | undefined {
   if (lease !== undefined) return lease.runId
   const able = [...world.disk.runs.values()].filter(({ value }) => statuses.includes(value.status))
   return able[Math.floor(fault.target * able.length)]?.value.id
 }
 
-function about(worker: SimWorker | undefined, run: (workerId: string) => void): boolean {
+function withWorkerId(worker: SimWorker | undefined, run: (workerId: string) => void): boolean {
   const workerId = worker?.workerId
   if (workerId === undefined) return false
   run(workerId)

@@ -3,27 +3,27 @@
  * product's own builder out of this world's clock, disk, tracker and door.
  */
 
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
 import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
-import { noNeighbours } from '../support/no-providers.ts'
+import { noProviders } from '../support/no-providers.ts'
 import type { Random } from '../support/random.ts'
-import type { Batch, Disk } from './disk.ts'
+import type { DiskBatch, SimDisk } from './disk.ts'
 import type { CommitPoint } from './plan.ts'
 import { BROKEN_DISK, type Drive, SimStore } from './store.ts'
-import { type Machine, type Process, ProcessClock, type Timeline } from './timeline.ts'
+import { type Process, ProcessClock, type SimMachine, type Timeline } from './timeline.ts'
 import { REVIEW, STARTED } from './tracker.ts'
 
 /** Nobody but a sandbox ever gets it. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
 
-export const CONFIG = renderConfig({
+export const CONFIG_TEXT = renderConfig({
   tracker: {
     driver: 'local',
     path: '/tickets',
@@ -37,31 +37,31 @@ export const CONFIG = renderConfig({
   worker: { local: false },
 })
 
-export interface HostWatch {
-  booted(process: Process): void
+export interface HostObserver {
+  onStarting(process: Process): void
   /** The doors are open. */
-  serving(process: Process): void
-  ended(process: Process, how: string): void
-  asked(batch: Batch): void
-  landing(batch: Batch): void
-  landed(batch: Batch): void
+  onServing(process: Process): void
+  onEnded(process: Process, how: string): void
+  onCommitRequested(batch: DiskBatch): void
+  onBeforeCommit(batch: DiskBatch): void
+  onCommitted(batch: DiskBatch): void
   /** Something that the product itself takes for a bug. */
-  complained(what: string, fields: object): void
-  said(level: string, fields: object, message: string): void
+  onBugReported(what: string, fields: object): void
+  onLog(level: string, fields: object, message: string): void
 }
 
-export interface HostMachineParts {
+export interface HostMachineOptions {
   readonly time: Timeline
-  readonly machine: Machine
-  readonly disk: Disk
+  readonly machine: SimMachine
+  readonly disk: SimDisk
   readonly drive: Drive
   readonly random: Random
   readonly trackerFor: (process: Process) => Tracker
   readonly pullsFor: (process: Process) => PullRequestApi
-  readonly watch: HostWatch
+  readonly observer: HostObserver
 }
 
-interface Life {
+interface HostProcess {
   readonly process: Process
   readonly store: SimStore
   readonly host: Host
@@ -69,50 +69,55 @@ interface Life {
 }
 
 /** Figures that only a bug raises. */
-export const HURT = new Set(['actor_crashes_total', 'invariant_violations_total'])
-const { completed, text } = configured()
+export const BUG_METRICS = new Set(['actor_crashes_total', 'invariant_violations_total'])
+const { completed, configText } = readTestConfig()
 
 export class HostMachine {
   /** When its wall clock did last. */
-  jumpedAt = Number.NEGATIVE_INFINITY
-  readonly #parts: HostMachineParts
-  #life: Life | undefined
-  #batches = 0
-  #lives = 0
-  #armed: { at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
+  wallClockJumpedAt = Number.NEGATIVE_INFINITY
+  readonly #options: HostMachineOptions
+  #current: HostProcess | undefined
+  #batchCount = 0
+  #startCount = 0
+  #crashTrigger: { at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
   #restartAt: number | undefined
 
-  constructor(parts: HostMachineParts) {
-    this.#parts = parts
+  constructor(options: HostMachineOptions) {
+    this.#options = options
   }
 
   get process(): Process | undefined {
-    return this.#life?.process
+    return this.#current?.process
   }
 
   /** How much of each kind it holds in memory. */
-  get census(): Readonly<Record<string, number>> {
-    return this.#life?.host.countInMemory() ?? {}
+  get inMemoryCounts(): Readonly<Record<string, number>> {
+    return this.#current?.host.countInMemory() ?? {}
   }
 
   /** While the doors are open. */
   get hostApi(): HostApi | undefined {
-    return this.#life?.hostApi
+    return this.#current?.hostApi
   }
 
   boot(): void {
-    if (this.#life !== undefined) return
-    this.#lives += 1
-    const { time, watch } = this.#parts
-    const process: Process = { name: `host ${this.#lives}`, dead: false, pausedUntil: 0, ends: [] }
+    if (this.#current !== undefined) return
+    this.#startCount += 1
+    const { time, observer } = this.#options
+    const process: Process = {
+      name: `host ${this.#startCount}`,
+      dead: false,
+      pausedUntil: 0,
+      endOfTickCallbacks: [],
+    }
     time.in(
       0,
       () => {
-        if (this.#life !== undefined) return
-        watch.booted(process)
-        const life = this.#live(process)
-        this.#life = life
-        life.host.start()
+        if (this.#current !== undefined) return
+        observer.onStarting(process)
+        const current = this.#createProcess(process)
+        this.#current = current
+        current.host.start()
       },
       process,
     )
@@ -120,64 +125,65 @@ export class HostMachine {
 
   /** It is gone at once, between two instructions. */
   crash(downMs: number, how = 'crash'): void {
-    const life = this.#life
-    if (life === undefined) return
-    this.#life = undefined
-    life.process.dead = true
-    this.#armed = undefined
-    life.store.crash()
-    this.#parts.watch.ended(life.process, how)
+    const current = this.#current
+    if (current === undefined) return
+    this.#current = undefined
+    current.process.dead = true
+    this.#crashTrigger = undefined
+    current.store.crash()
+    this.#options.observer.onEnded(current.process, how)
     this.#bootIn(downMs)
   }
 
   /** As a signal would. */
   stop(downMs: number): void {
-    const life = this.#life
-    if (life === undefined) return
+    const current = this.#current
+    if (current === undefined) return
     this.#restartAt = downMs
-    this.#parts.time.in(0, () => life.host.stop('asked to'), life.process)
+    this.#options.time.in(0, () => current.host.stop('asked to'), current.process)
   }
 
   /** At the `count`th commit from now. */
   crashAtCommit(count: number, point: CommitPoint, then: () => void): void {
-    if (this.#life !== undefined) this.#armed = { at: this.#batches + count, point, then }
+    if (this.#current !== undefined) this.#crashTrigger = { at: this.#batchCount + count, point, then }
   }
 
-  disarm(): void {
-    this.#armed = undefined
+  cancelCrashTrigger(): void {
+    this.#crashTrigger = undefined
   }
 
   /** Its wall clock jumps. */
-  jump(ms: number): void {
-    this.jumpedAt = this.#parts.time.now
-    this.#parts.machine.wallOffset += ms
+  jumpWallClock(ms: number): void {
+    this.wallClockJumpedAt = this.#options.time.now
+    this.#options.machine.wallOffset += ms
   }
 
-  driveChanged(): void {
-    this.#life?.store.look()
+  onDriveChanged(): void {
+    this.#current?.store.onDriveChanged()
   }
 
   /** Does something in the host's own time, as a door does. */
-  visit(run: (hostApi: HostApi) => void): void {
-    const life = this.#life
-    if (life === undefined) return
-    this.#parts.time.in(0, () => life.hostApi !== undefined && run(life.hostApi), life.process)
+  callApi(run: (hostApi: HostApi) => void): void {
+    const current = this.#current
+    if (current === undefined) return
+    this.#options.time.in(0, () => current.hostApi !== undefined && run(current.hostApi), current.process)
   }
 
   /** Somebody calls: answers with the process that took the call, and the line if it is let in. */
-  call(link: WorkerSender): { host: Process; end: WorkerReceiver | undefined } | undefined {
-    const life = this.#life
-    if (life?.hostApi === undefined || life.process.pausedUntil > this.#parts.time.now) return undefined
-    const answer = life.hostApi.connectWorker(link)
-    return { host: life.process, end: answer.ok ? answer.value : undefined }
+  connectWorker(sender: WorkerSender): { host: Process; end: WorkerReceiver | undefined } | undefined {
+    const current = this.#current
+    if (current?.hostApi === undefined || current.process.pausedUntil > this.#options.time.now)
+      return undefined
+    const answer = current.hostApi.connectWorker(sender)
+    return { host: current.process, end: answer.ok ? answer.value : undefined }
   }
 
   #bootIn(ms: number): void {
-    this.#parts.time.in(ms, () => this.boot())
+    this.#options.time.in(ms, () => this.boot())
   }
 
-  #live(process: Process): Life {
-    const { time, machine, disk, drive, random, watch, trackerFor, pullsFor } = this.#parts
+  #createProcess(process: Process): HostProcess {
+    const { time, machine, disk, drive, random, observer, trackerFor, pullsFor } = this.#options
     const clock = new ProcessClock(time, process, machine)
     const store = new SimStore({
       time,
@@ -186,91 +192,97 @@ export class HostMachine {
       drive,
       random,
       nextNumber: () => {
-        this.#batches += 1
-        return this.#batches
+        this.#batchCount += 1
+        return this.#batchCount
       },
-      watch: {
-        asked: (batch) => {
-          watch.asked(batch)
-          this.#reached(batch, 'before flush')
+      observer: {
+        onCommitRequested: (batch) => {
+          observer.onCommitRequested(batch)
+          this.#runCrashTrigger(batch, 'before flush')
         },
-        landing: (batch) => watch.landing(batch),
-        landed: (batch) => {
-          watch.landed(batch)
-          this.#reached(batch, 'after flush')
+        onBeforeCommit: (batch) => observer.onBeforeCommit(batch),
+        onCommitted: (batch) => {
+          observer.onCommitted(batch)
+          this.#runCrashTrigger(batch, 'after flush')
         },
       },
     })
     const pulls = pullsFor(process)
-    const parts: HostDependencies & { tracker: () => Tracker } = {
+    const dependencies: HostDependencies & { tracker: () => Tracker } = {
       clock,
-      random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
+      random: { bytes: (count) => randomBytes(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),
       store,
       configuration: completed,
-      configText: text,
+      configText,
       health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
       tracker: () => trackerFor(process),
-      ...noNeighbours,
+      ...noProviders,
       pulls: () => yes(pulls),
       openListeners: async (hostApi) => {
         if (process.dead) return new Promise(() => {})
-        life.hostApi = hostApi
-        watch.serving(process)
+        current.hostApi = hostApi
+        observer.onServing(process)
         return yes({
           close: async () => {
-            life.hostApi = undefined
+            current.hostApi = undefined
           },
         })
       },
-      finish: (exitCode, reason) => this.#finished(life, exitCode, reason),
+      finish: (exitCode, reason) => this.#onFinish(current, exitCode, reason),
     }
-    const life: Life = { process, store, host: createHost(parts), hostApi: undefined }
-    return life
+    const current: HostProcess = { process, store, host: createHost(dependencies), hostApi: undefined }
+    return current
   }
 
-  #finished(life: Life, exitCode: number, reason: string): void {
-    if (life.process.dead) return
-    const { time, watch } = this.#parts
-    watch.said('info', { exitCode }, `the host ends: ${reason}`)
+  #onFinish(current: HostProcess, exitCode: number, reason: string): void {
+    if (current.process.dead) return
+    const { time, observer } = this.#options
+    observer.onLog('info', { exitCode }, `the host ends: ${reason}`)
     if (exitCode !== 0 && !reason.includes(BROKEN_DISK))
-      watch.complained(`the host ended with ${exitCode}: ${reason}`, {})
-    void life.store.close()
+      observer.onBugReported(`the host ended with ${exitCode}: ${reason}`, {})
+    void current.store.close()
     time.in(
       1,
       () => {
-        if (life.process.dead) return
-        life.process.dead = true
-        if (this.#life === life) this.#life = undefined
-        watch.ended(life.process, `exit ${exitCode}`)
+        if (current.process.dead) return
+        current.process.dead = true
+        if (this.#current === current) this.#current = undefined
+        observer.onEnded(current.process, `exit ${exitCode}`)
         this.#bootIn(this.#restartAt ?? 1_000)
         this.#restartAt = undefined
       },
-      life.process,
+      current.process,
     )
   }
 
-  #reached({ number }: Batch, point: CommitPoint): void {
-    if (this.#armed === undefined || this.#armed.point !== point || number < this.#armed.at) return
-    const { then } = this.#armed
-    this.#armed = undefined
+  #runCrashTrigger({ number }: DiskBatch, point: CommitPoint): void {
+    if (
+      this.#crashTrigger === undefined ||
+      this.#crashTrigger.point !== point ||
+      number < this.#crashTrigger.at
+    )
+      return
+    const { then } = this.#crashTrigger
+    this.#crashTrigger = undefined
     then()
   }
 
   #log(process: Process): Log {
-    const say = (level: string) => (fields: object, message: string) => {
+    const logAt = (level: string) => (fields: object, message: string) => {
       if (process.dead) return
-      this.#parts.watch.said(level, fields, message)
-      if (level === 'error' && FAULTY.has(message)) this.#parts.watch.complained(message, fields)
+      this.#options.observer.onLog(level, fields, message)
+      if (level === 'error' && BUG_LOG_MESSAGES.has(message))
+        this.#options.observer.onBugReported(message, fields)
     }
-    return { debug: () => {}, info: say('info'), warn: say('warn'), error: say('error') }
+    return { debug: () => {}, info: logAt('info'), warn: logAt('warn'), error: logAt('error') }
   }
 
   #meters(process: Process): Meters {
     return {
       count: (name, labels) => {
-        if (HURT.has(name) && !process.dead) this.#parts.watch.complained(name, labels ?? {})
+        if (BUG_METRICS.has(name) && !process.dead) this.#options.observer.onBugReported(name, labels ?? {})
       },
       gauge: () => {},
       observe: () => {},
@@ -279,7 +291,7 @@ export class HostMachine {
 }
 
 /** What the kit says when something is wrong with the product and not with the world. */
-export const FAULTY = new Set([
+export const BUG_LOG_MESSAGES = new Set([
   'an effect failed',
   'an actor threw while it was spawned',
   'actor not spawned: one of this kind and key exists',
@@ -290,12 +302,12 @@ export const FAULTY = new Set([
   'a push could not be delivered',
 ])
 
-export function bytesOf(random: Random, count: number): Uint8Array {
+export function randomBytes(random: Random, count: number): Uint8Array {
   return Uint8Array.from({ length: count }, () => random.below(256))
 }
 
-function configured(): { readonly completed: CompletedConfig; readonly text: string } {
-  const read = readConfig(CONFIG)
+function readTestConfig(): { readonly completed: CompletedConfig; readonly configText: string } {
+  const read = readConfig(CONFIG_TEXT)
   if (!read.ok) throw new Error(read.refusal.message)
-  return { completed: read.value, text: CONFIG }
+  return { completed: read.value, configText: CONFIG_TEXT }
 }

@@ -6,43 +6,44 @@
  * that may be a little fast or slow.
  */
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
-import type { Wire } from './network.ts'
+import type { SimWire } from './network.ts'
 
 const OWN_SHARE = 0.9
 
-interface Said {
+interface SentFrames {
   registeredAt: number
   /** By the stamp that is echoed. */
-  readonly beats: Map<number, number>
+  readonly heartbeatsAt: Map<number, number>
 }
 
-export class Terms {
-  readonly #said = new WeakMap<Wire, Said>()
-  readonly #until = new Map<string, number>()
+export class LeaseTerms {
+  readonly #sentOn = new WeakMap<SimWire, SentFrames>()
+  readonly #endsAt = new Map<string, number>()
 
   /** @param now true time */
-  sent(wire: Wire, frame: WorkerFrame, now: number): void {
-    if (frame.type === 'register') this.#said.set(wire, { registeredAt: now, beats: new Map() })
+  onWorkerSends(wire: SimWire, frame: WorkerFrame, now: number): void {
+    if (frame.type === 'register') this.#sentOn.set(wire, { registeredAt: now, heartbeatsAt: new Map() })
     if (frame.type !== 'heartbeat') return
-    const beats = this.#said.get(wire)?.beats
-    if (beats?.has(frame.sentAt) === false) beats.set(frame.sentAt, now)
+    const heartbeatsAt = this.#sentOn.get(wire)?.heartbeatsAt
+    if (heartbeatsAt?.has(frame.sentAt) === false) heartbeatsAt.set(frame.sentAt, now)
   }
 
   /** @param rate of the worker's clock */
-  heard(wire: Wire, frame: HostFrame, now: number, rate: number): void {
-    if (frame.type === 'dispatch' && !this.#until.has(frame.lease.id))
-      this.#until.set(frame.lease.id, now + (frame.lease.remainingMs * OWN_SHARE) / rate)
+  onWorkerReceives(wire: SimWire, frame: HostFrame, now: number, rate: number): void {
+    if (frame.type === 'dispatch' && !this.#endsAt.has(frame.lease.id))
+      this.#endsAt.set(frame.lease.id, now + (frame.lease.remainingMs * OWN_SHARE) / rate)
     if (frame.type !== 'lease-ack') return
-    const said = this.#said.get(wire)
-    if (said === undefined) return
-    const since = (frame.echo === undefined ? undefined : said.beats.get(frame.echo)) ?? said.registeredAt
+    const frames = this.#sentOn.get(wire)
+    if (frames === undefined) return
+    const since =
+      (frame.echo === undefined ? undefined : frames.heartbeatsAt.get(frame.echo)) ?? frames.registeredAt
     for (const { leaseId, remainingMs } of frame.leases) {
       const until = since + (remainingMs * OWN_SHARE) / rate
-      this.#until.set(leaseId, Math.max(until, this.until(leaseId)))
+      this.#endsAt.set(leaseId, Math.max(until, this.endOf(leaseId)))
     }
   }
 
-  until(leaseId: string): number {
-    return this.#until.get(leaseId) ?? 0
+  endOf(leaseId: string): number {
+    return this.#endsAt.get(leaseId) ?? 0
   }
 }

@@ -6,8 +6,8 @@
  */
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
-import { drawPlan, FAULTS, LEASE_STATES, only, type Plan } from './plan.ts'
-import { type Outcome, report, shrink, tellPlan } from './run-seed.ts'
+import { drawPlan, FAULT_KINDS, keepOnly, LEASE_STATES, type Plan } from './plan.ts'
+import { report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
 
 const TWICE_EVERY = 100
 const PROGRESS_MS = 3_000
@@ -16,10 +16,10 @@ export interface Tally {
   seeds: number
   runs: number
   finished: number
-  happenings: number
-  readonly met: Record<string, number>
+  steps: number
+  readonly encounters: Record<string, number>
   /** What came to pass between people and sandboxes. */
-  readonly deeds: Record<string, number>
+  readonly outcomes: Record<string, number>
 }
 
 const { values } = parseArgs({
@@ -39,25 +39,25 @@ const seeds = Number(values.seeds)
 const from = Number(values.from)
 const jobs = Math.min(Number(values.jobs), seeds)
 const chosen = values.only === undefined ? undefined : new Set(values.only.split(','))
-const tally: Tally = { seeds: 0, runs: 0, finished: 0, happenings: 0, met: {}, deeds: {} }
-const began = performance.now()
-let shownAt = began
+const tally: Tally = { seeds: 0, runs: 0, finished: 0, steps: 0, encounters: {}, outcomes: {} }
+const startedAt = performance.now()
+let progressShownAt = startedAt
 
 process.on('unhandledRejection', (error) => {
   console.error('a promise was rejected and nobody heard:', error)
   process.exit(1)
 })
 
-if (jobs > 1) await share()
-else await tellAll()
+if (jobs > 1) await runInParallel()
+else await runSeeds()
 
-async function tellAll(): Promise<void> {
+async function runSeeds(): Promise<void> {
   for (let seed = from; seed < from + seeds; seed++) {
-    const outcome = await tellPlan(planOf(seed))
-    if (outcome.is === 'broken') return fail(seed, outcome)
-    if (seed % TWICE_EVERY === 0) await compare(seed, outcome.told.digest)
-    count(outcome)
-    if (values.story) console.log(outcome.told.trace.story().join('\n'))
+    const outcome = await runPlan(planOf(seed))
+    if (outcome.is === 'violated') return fail(seed, outcome)
+    if (seed % TWICE_EVERY === 0) await compareSecondRun(seed, outcome.result.digest)
+    addResult(outcome)
+    if (values.story) console.log(outcome.result.trace.recent().join('\n'))
     progress()
     // Lets signals and messages in.
     await new Promise((resolve) => setImmediate(resolve))
@@ -67,21 +67,21 @@ async function tellAll(): Promise<void> {
 
 function planOf(seed: number): Plan {
   const plan = drawPlan(seed)
-  return chosen === undefined ? plan : only(plan, chosen)
+  return chosen === undefined ? plan : keepOnly(plan, chosen)
 }
 
-async function compare(seed: number, digest: string): Promise<void> {
-  const again = await tellPlan(planOf(seed))
-  const other = again.is === 'told' ? again.told.digest : `law ${again.broken.law} broken`
+async function compareSecondRun(seed: number, digest: string): Promise<void> {
+  const again = await runPlan(planOf(seed))
+  const other = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} broken`
   if (other === digest) return
   console.log(`seed ${seed} was told twice and was not the same: ${digest}, then ${other}`)
   process.exit(1)
 }
 
-async function fail(seed: number, outcome: Extract<Outcome, { is: 'broken' }>): Promise<void> {
-  console.log(`seed ${seed} breaks law ${outcome.broken.law}: ${outcome.broken.what}`)
+async function fail(seed: number, outcome: Extract<SeedOutcome, { is: 'violated' }>): Promise<void> {
+  console.log(`seed ${seed} breaks law ${outcome.violation.law}: ${outcome.violation.what}`)
   if (values.json) {
-    console.log(JSON.stringify({ seed, law: outcome.broken.law, seeds: tally.seeds }))
+    console.log(JSON.stringify({ seed, law: outcome.violation.law, seeds: tally.seeds }))
     process.exit(1)
   }
   const whole = chosen !== undefined || values['no-shrink']
@@ -90,25 +90,25 @@ async function fail(seed: number, outcome: Extract<Outcome, { is: 'broken' }>): 
   process.exit(1)
 }
 
-function count({ told }: Extract<Outcome, { is: 'told' }>): void {
+function addResult({ result }: Extract<SeedOutcome, { is: 'passed' }>): void {
   tally.seeds += 1
-  tally.runs += told.runs
-  tally.finished += told.finished
-  tally.happenings += told.happenings
-  for (const [key, times] of told.met) tally.met[key] = (tally.met[key] ?? 0) + times
-  for (const [key, times] of told.deeds) tally.deeds[key] = (tally.deeds[key] ?? 0) + times
+  tally.runs += result.runs
+  tally.finished += result.completed
+  tally.steps += result.steps
+  for (const [key, times] of result.encounters) tally.encounters[key] = (tally.encounters[key] ?? 0) + times
+  for (const [key, times] of result.outcomes) tally.outcomes[key] = (tally.outcomes[key] ?? 0) + times
 }
 
 function progress(): void {
   const now = performance.now()
-  if (values.json || now - shownAt < PROGRESS_MS) return
-  shownAt = now
+  if (values.json || now - progressShownAt < PROGRESS_MS) return
+  progressShownAt = now
   console.log(`${tally.seeds} of ${seeds} seeds, ${speed()}`)
 }
 
 function speed(): string {
-  const seconds = (performance.now() - began) / 1000
-  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.happenings / seconds / 1000)} thousand happenings/s`
+  const seconds = (performance.now() - startedAt) / 1000
+  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.steps / seconds / 1000)} thousand happenings/s`
 }
 
 function finish(): void {
@@ -128,32 +128,32 @@ function finish(): void {
 
 /** Every fault should have met every lease state. */
 function table(): string {
-  const width = Math.max(...FAULTS.map(({ length }) => length))
+  const width = Math.max(...FAULT_KINDS.map(({ length }) => length))
   const head = [''.padEnd(width), ...LEASE_STATES.map((state) => state.padStart(10))].join(' ')
-  const rows = FAULTS.map((fault) =>
+  const rows = FAULT_KINDS.map((fault) =>
     [
       fault.padEnd(width),
-      ...LEASE_STATES.map((state) => String(tally.met[`${fault} × ${state}`] ?? 0).padStart(10)),
+      ...LEASE_STATES.map((state) => String(tally.encounters[`${fault} × ${state}`] ?? 0).padStart(10)),
     ].join(' '),
   )
-  const deeds = Object.entries(tally.deeds).sort(([a], [b]) => (a < b ? -1 : 1))
-  const people = deeds.map(([what, times]) => `${what.padEnd(width)} ${String(times).padStart(10)}`)
+  const outcomes = Object.entries(tally.outcomes).sort(([a], [b]) => (a < b ? -1 : 1))
+  const people = outcomes.map(([what, times]) => `${what.padEnd(width)} ${String(times).padStart(10)}`)
   return [head, ...rows, ...people].join('\n')
 }
 
 /** The first that breaks a law ends the others: one story at a time. */
-async function share(): Promise<void> {
+async function runInParallel(): Promise<void> {
   const each = Math.ceil(seeds / jobs)
   const starts = Array.from({ length: jobs }, (_, job) => from + job * each).filter((at) => at < from + seeds)
   const children = starts.map((start) =>
-    fork(bundle(), partArgs(start, Math.min(each, from + seeds - start))),
+    fork(bundlePath(), childArgs(start, Math.min(each, from + seeds - start))),
   )
   const ends = children.map(
     (child) =>
       new Promise<boolean>((resolve) => {
         // Its exit may be known before its figures are here.
         child.on('message', (part) => {
-          add(part as Tally)
+          addTally(part as Tally)
           resolve(true)
         })
         child.on('exit', (code) => {
@@ -168,20 +168,22 @@ async function share(): Promise<void> {
   finish()
 }
 
-function bundle(): string {
+function bundlePath(): string {
   return process.env.SIMULATION_BUNDLE ?? process.argv[1] ?? ''
 }
 
-function partArgs(start: number, count: number): string[] {
+function childArgs(start: number, count: number): string[] {
   const flags = (['no-shrink', 'story'] as const).filter((name) => values[name]).map((name) => `--${name}`)
   return ['--from', String(start), '--seeds', String(count), '--lines', values.lines, ...flags]
 }
 
-function add(part: Tally): void {
+function addTally(part: Tally): void {
   tally.seeds += part.seeds
   tally.runs += part.runs
   tally.finished += part.finished
-  tally.happenings += part.happenings
-  for (const [key, times] of Object.entries(part.met)) tally.met[key] = (tally.met[key] ?? 0) + times
-  for (const [key, times] of Object.entries(part.deeds)) tally.deeds[key] = (tally.deeds[key] ?? 0) + times
+  tally.steps += part.steps
+  for (const [key, times] of Object.entries(part.encounters))
+    tally.encounters[key] = (tally.encounters[key] ?? 0) + times
+  for (const [key, times] of Object.entries(part.outcomes))
+    tally.outcomes[key] = (tally.outcomes[key] ?? 0) + times
 }

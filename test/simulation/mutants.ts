@@ -12,43 +12,43 @@ export interface Mutant {
   readonly quick?: true
 }
 
-const COMMIT = 'actors/runtime/commit-loop.ts'
-const HOST = 'actors/runtime/actor-system.ts'
-const BOOK = 'actors/leases/frame-receiver.ts'
-const LEASE = 'actors/leases/lease.machine.ts'
-const ROOM = 'actors/leases/lease-manager.ts'
-const RUN = 'actors/runs/run.machine.ts'
-const LEDGER = 'core/lease/watermark.ts'
+const COMMIT_LOOP = 'actors/runtime/commit-loop.ts'
+const ACTOR_SYSTEM = 'actors/runtime/actor-system.ts'
+const FRAME_RECEIVER = 'actors/leases/frame-receiver.ts'
+const LEASE_MACHINE = 'actors/leases/lease.machine.ts'
+const LEASE_MANAGER = 'actors/leases/lease-manager.ts'
+const RUN_MACHINE = 'actors/runs/run.machine.ts'
+const WATERMARK = 'core/lease/watermark.ts'
 
 const commit: readonly Mutant[] = [
   {
     name: 'effects run before the flush',
-    file: COMMIT,
+    file: COMMIT_LOOP,
     find: 'if (writes.length > 0) await this.#ports.database.commit(writes)',
     replace: 'if (writes.length > 0) void this.#ports.database.commit(writes).catch(() => {})',
     quick: true,
   },
   {
     name: 'lives that end are not erased',
-    file: COMMIT,
+    file: COMMIT_LOOP,
     find: 'if (!erase || durable !== undefined) {',
     replace: 'if (!erase) {',
   },
   {
     name: 'two cuts in flight',
-    file: COMMIT,
+    file: COMMIT_LOOP,
     find: 'this.#committing = true\n    this.#ports.beforeCommit()',
     replace: 'this.#ports.beforeCommit()\n    this.#committing = true',
   },
   {
     name: 'what guests write is a commit of its own',
-    file: COMMIT,
+    file: COMMIT_LOOP,
     find: 'for (const write of contribution.writes) writes.push(write)',
     replace: 'void this.#ports.database.commit(contribution.writes)',
   },
   {
     name: 'restored lives do not do what their state implies',
-    file: HOST,
+    file: ACTOR_SYSTEM,
     find: 'for (const actor of restored)\n      this.#deliverOutputs(actor.kind.impliedOutputs?.(actor.key, actor.lastGood) ?? [])',
     replace: '',
   },
@@ -57,74 +57,74 @@ const commit: readonly Mutant[] = [
 const frames: readonly Mutant[] = [
   {
     name: 'the mark in memory is acknowledged',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'return progress.durable.mark',
     replace: 'return progress.applied.mark',
   },
   {
     name: 'early frames are applied',
-    file: LEDGER,
+    file: WATERMARK,
     find: "return seq === mark + 1 ? 'next' : 'early'",
     replace: "return 'next'",
   },
   {
     name: 'repeated frames are applied',
-    file: LEDGER,
+    file: WATERMARK,
     find: "if (seq <= mark) return 'repeat'",
     replace: "if (seq <= mark) return 'next'",
   },
   {
     name: 'a gap that comes again moves the mark back',
-    file: LEDGER,
+    file: WATERMARK,
     find: "if (to <= mark) return 'repeat'",
     replace: '',
   },
   {
     name: 'a gap swallows what was not applied',
-    file: LEDGER,
+    file: WATERMARK,
     find: "return from > mark + 1 ? 'early' : [mark + 1, to]",
     replace: 'return [mark + 1, to]',
   },
   {
     name: 'anybody may report on any lease',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'if (progress === undefined || progress.workerId !== workerId) return false',
     replace: 'if (progress === undefined) return false',
   },
   {
     name: 'a revoked worker is heard out',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'ignoreWorker(workerId: string): void {',
     replace: 'ignoreWorker(workerId: string): void {\n    if (workerId !== "") return',
   },
   {
     name: 'an artifact counts before it is on disk',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))\n        return',
     replace: 'void this.#writeArtifact(progress, frame)\n        break',
     quick: true,
   },
   {
     name: 'a usage snapshot counts before it is on disk',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))\n        return',
     replace: 'void this.#writeUsage(frame)\n        break',
   },
   {
     name: 'memories are dropped',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'recordMemories(progress.runId, frame.repo, frame.facts)',
     replace: '',
   },
   {
     name: 'patches are dropped',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: 'patchRun(progress.runId, progress.workerId, frame.patch)',
     replace: '',
   },
   {
     name: 'a restart forgets the marks',
-    file: BOOK,
+    file: FRAME_RECEIVER,
     find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)\n      : undefined",
     replace: 'const stored = undefined as LeaseWatermark | undefined',
   },
@@ -151,49 +151,49 @@ const frames: readonly Mutant[] = [
 const leases: readonly Mutant[] = [
   {
     name: 'a lost offer is given to the next at once',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "'worker lost': 'unconfirmed',",
     replace: "'worker lost': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
   },
   {
     name: 'who comes back is not believed',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "'worker claimed lease': 'held',",
     replace: "'worker claimed lease': 'adrift',",
   },
   {
     name: 'a refused run is forgotten',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "rejected: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },",
     replace: "rejected: { target: 'closed', actions: ['endDeclined'] },",
   },
   {
     name: 'a cancelled run is not told that its time is over',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced', 'fence'] },",
     replace: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'fence'] },",
   },
   {
     name: 'an expired lease takes its run along',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "'lease expired': { target: 'closed', actions: ['endExpired', 'reportLost', 'fence'] },",
     replace: "'lease expired': { target: 'closed', actions: ['endExpired', 'fence'] },",
   },
   {
     name: 'restored leases wait for ever',
-    file: LEASE,
+    file: LEASE_MACHINE,
     find: "return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]",
     replace: 'return [accepted]',
   },
   {
     name: 'the grace is a third of what was promised',
-    file: ROOM,
+    file: LEASE_MANAGER,
     find: 'if (arrived) return leaseDeadline(heardAt, termMs)',
     replace: 'if (arrived) return leaseDeadline(heardAt, termMs / 3)',
   },
   {
     name: 'a restart is patient for a second',
-    file: ROOM,
+    file: LEASE_MANAGER,
     find: '? leaseDeadline(this.#startedAt, termMs)',
     replace: '? leaseDeadline(this.#startedAt, 1_000)',
   },
@@ -205,13 +205,13 @@ const leases: readonly Mutant[] = [
   },
   {
     name: 'an offer is waited for without end',
-    file: ROOM,
+    file: LEASE_MANAGER,
     find: "timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
     replace: '',
   },
   {
     name: 'a cancel is waited for without end',
-    file: ROOM,
+    file: LEASE_MANAGER,
     find: "timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
     replace: '',
   },
@@ -220,34 +220,34 @@ const leases: readonly Mutant[] = [
 const runs: readonly Mutant[] = [
   {
     name: 'a declined run keeps its lease',
-    file: RUN,
+    file: RUN_MACHINE,
     find: 'release: assign({ lease: null }),',
     replace: 'release: assign({}),',
   },
   {
     name: 'an interrupted run keeps its lease',
-    file: RUN,
+    file: RUN_MACHINE,
     find: 'lease: null,\n      interruptions: context.interruptions + 1,',
     replace: 'interruptions: context.interruptions + 1,',
   },
   {
     name: 'a cancelled offer stays an offer',
-    file: RUN,
+    file: RUN_MACHINE,
     find: "{ target: 'cancelled', actions: ['requestCancel', 'cancel'] },",
     replace: "{ target: 'cancelled', actions: ['cancel'] },",
   },
   {
     name: 'a run is interrupted for ever',
-    file: RUN,
+    file: RUN_MACHINE,
     find: "    { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },\n",
     replace: "    { target: 'running' },\n",
   },
 ]
 
-const fleet: readonly Mutant[] = [
+const workers: readonly Mutant[] = [
   {
     name: 'a drained worker is not asked again before the dispatch',
-    file: ROOM,
+    file: LEASE_MANAGER,
     find: "if (member.state !== 'active' || durable === undefined || durable.value === 'draining')",
     replace: 'if (durable === undefined)',
   },
@@ -271,13 +271,13 @@ const fleet: readonly Mutant[] = [
   },
 ]
 
-const POST = 'actors/daemon/frame-outbox.ts'
+const FRAME_OUTBOX = 'actors/daemon/frame-outbox.ts'
 const OUTBOX = 'core/lease/outbox.ts'
-const EAR = 'actors/daemon/host-frame-router.ts'
+const HOST_FRAME_ROUTER = 'actors/daemon/host-frame-router.ts'
 const EXECUTIONS = 'actors/daemon/executions.ts'
-const EXECUTION = 'actors/daemon/execution.machine.ts'
-const DISPATCHES = 'actors/daemon/dispatch-admission.ts'
-const WORKSHOP = 'actors/daemon/execution-runner.ts'
+const EXECUTION_MACHINE = 'actors/daemon/execution.machine.ts'
+const DISPATCH_ADMISSION = 'actors/daemon/dispatch-admission.ts'
+const EXECUTION_RUNNER = 'actors/daemon/execution-runner.ts'
 
 const reports: readonly Mutant[] = [
   {
@@ -289,7 +289,7 @@ const reports: readonly Mutant[] = [
   },
   {
     name: 'what was sent counts as acknowledged',
-    file: POST,
+    file: FRAME_OUTBOX,
     find: 'const isNew = lease.outbox.acknowledge(seq)',
     replace: 'const isNew = lease.outbox.acknowledge(Math.max(seq, lease.sentSeq ?? 0))',
     quick: true,
@@ -302,7 +302,7 @@ const reports: readonly Mutant[] = [
   },
   {
     name: 'everything is sent again after each acknowledgement',
-    file: POST,
+    file: FRAME_OUTBOX,
     find: 'if (lease.sentSeq === undefined || lease.sentSeq <= seq || isRepeated) {',
     replace: 'if (lease.sentSeq !== null) {',
   },
@@ -335,20 +335,20 @@ const reports: readonly Mutant[] = [
 const executions: readonly Mutant[] = [
   {
     name: 'a dispatch is accepted before that is on disk',
-    file: DISPATCHES,
+    file: DISPATCH_ADMISSION,
     find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
     replace: "else hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
     name: 'an offer that was taken back is begun all the same',
-    file: DISPATCHES,
+    file: DISPATCH_ADMISSION,
     find: 'hostSender.connectionKey !== connectionKey || pending.isWithdrawn)',
     replace: 'hostSender.connectionKey !== connectionKey)',
   },
   {
     name: 'a lease runs out counted from the acknowledgement',
-    file: EAR,
+    file: HOST_FRAME_ROUTER,
     find: 'const since = echo === undefined ? hostSender.registeredAt : Math.min(echo, timers.now())',
     replace: 'const since = timers.now()',
   },
@@ -366,7 +366,7 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'a lost lease is worked on',
-    file: EAR,
+    file: HOST_FRAME_ROUTER,
     find: '        executions.loseLease(frame.leaseId,',
     replace: '        void (frame.leaseId,',
   },
@@ -378,7 +378,7 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'what a crash interrupted is forgotten',
-    file: EXECUTION,
+    file: EXECUTION_MACHINE,
     find: "return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]",
     replace: 'return restarted.type.length > 0 ? [] : []',
   },
@@ -402,87 +402,87 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'a sandbox is discarded while something runs in it',
-    file: WORKSHOP,
+    file: EXECUTION_RUNNER,
     find: 'else if (this.isOccupied(runId)) this.#discards.add(runId)',
     replace: '',
   },
   {
     name: 'a run is begun beside its older execution',
-    file: WORKSHOP,
+    file: EXECUTION_RUNNER,
     find: 'if (runId !== undefined && this.isOccupied(runId)) continue',
     replace: '',
   },
 ]
 
-const BOOTED = 'actors/daemon/resumed-sandbox.machine.ts'
-const ATTACH_ROOM = 'actors/terminals/terminal-sessions.ts'
-const COSTS = 'actors/terminals/session-costs.ts'
+const RESUMED_SANDBOX_MACHINE = 'actors/daemon/resumed-sandbox.machine.ts'
+const TERMINAL_SESSIONS = 'actors/terminals/terminal-sessions.ts'
+const SESSION_COSTS = 'actors/terminals/session-costs.ts'
 
 const sessions: readonly Mutant[] = [
   {
     name: 'a page may be loaded anew for ever',
-    file: BOOTED,
+    file: RESUMED_SANDBOX_MACHINE,
     find: "      entry: 'awaitReturn',\n",
     replace: '',
   },
   {
     name: 'a session outlives its host',
-    file: BOOTED,
+    file: RESUMED_SANDBOX_MACHINE,
     find: "      entry: 'awaitConnection',\n",
     replace: '',
   },
   {
     name: 'the host never lets go of what nobody looks at',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: "if (state === 'unwatched') return ATTACH_GRACE_MS",
     replace: '',
     quick: true,
   },
   {
     name: 'a boot is waited for without end',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: "if (state === 'booting') return ATTACH_BOOT_MS_MAX",
     replace: '',
   },
   {
     name: 'a worker that is away is waited for without end',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: "return state === 'disconnected' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined",
     replace: 'return undefined',
   },
   {
     name: 'what was released while its worker was away stays',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: 'this.#unsentReleases.set(workerId, unsent.add(runId))',
     replace: '',
   },
   {
     name: 'whoever has left is still there',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: '    this.#views.delete(view.sessionId)\n    const session',
     replace: '    const session',
   },
   {
     name: 'a release is not obeyed',
-    file: EAR,
+    file: HOST_FRAME_ROUTER,
     find: '        resumedSandboxes.release(frame.runId)\n',
     replace: '',
   },
   {
     name: 'what is released while it is booted is booted',
-    file: BOOTED,
+    file: RESUMED_SANDBOX_MACHINE,
     find: ", 'release requested': 'releasedEarly' },",
     replace: ' },',
   },
   {
     name: 'a sandbox is discarded while somebody is in it',
-    file: EAR,
+    file: HOST_FRAME_ROUTER,
     find: "resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')",
     replace: 'void resumedSandboxes\n    runner.discard(runId)',
   },
   {
     name: 'a run is executed where somebody is in its sandbox',
-    file: DISPATCHES,
+    file: DISPATCH_ADMISSION,
     find: "if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'",
     replace: 'void resumedSandboxes',
   },
@@ -507,7 +507,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'views are not opened again after a break',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: 'else for (const view of [...session.views]) view.open()',
     replace: '',
   },
@@ -532,14 +532,14 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'a credential is logged',
-    file: ATTACH_ROOM,
+    file: TERMINAL_SESSIONS,
     find: "log.info({ run: runId, worker: workerId }, 'a sandbox is being resumed for a person')",
     replace:
       "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is being resumed for a person')",
   },
   {
     name: 'each session costs what all of them have',
-    file: COSTS,
+    file: SESSION_COSTS,
     find: 'session.sinces?.[project] ?? session.since ?? (await this.#accountedUntil(session, key))',
     replace: "session.sinces?.[project] ?? ''",
   },
@@ -561,13 +561,13 @@ const followUps: readonly Mutant[] = [
   },
   {
     name: 'a follow-up costs as an attempt',
-    file: RUN,
+    file: RUN_MACHINE,
     find: 'labelFor(job, followUp?.number ?? attempts)',
     replace: "labelFor('run', followUp === null ? 1 : job.length + attempts)",
   },
   {
     name: 'a follow-up that failed fails its run',
-    file: RUN,
+    file: RUN_MACHINE,
     find: 'finishFollowUp: assign(afterFollowUpFailed)',
     replace: 'finishFollowUp: assign(afterEnd)',
   },
@@ -584,7 +584,7 @@ export const mutants: readonly Mutant[] = [
   ...frames,
   ...leases,
   ...runs,
-  ...fleet,
+  ...workers,
   ...reports,
   ...executions,
   ...sessions,

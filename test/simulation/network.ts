@@ -9,101 +9,101 @@
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
-import type { Happening, Process, Timeline } from './timeline.ts'
+import type { Process, ScheduledStep, Timeline } from './timeline.ts'
 
 /** What a slow reader may be behind before the host cuts the line: scaled down, so that it happens. */
 const BACKLOG_FRAMES_MAX = 200
 
 /** The way between one worker's machine and the host; it outlives connections. */
-export interface Line {
+export interface NetworkLink {
   readonly worker: string
   readonly latencyMs: number
-  silentUpUntil: number
-  silentDownUntil: number
+  silentToHostUntil: number
+  silentToWorkerUntil: number
   slowUntil: number
-  slowMs: number
+  slowMsMax: number
   hostileUntil: number
   /** How often a frame meets hostility. */
-  hostility: number
+  hostileShare: number
   /** When a connection over it was taken up or ended, as the host sees it. */
   changedAt: number
   /** Whether frames are invented, too: the host then hangs up again and again. */
-  invents: boolean
+  inventsFrames: boolean
 }
 
-export const newLine = (worker: string, latencyMs: number): Line => ({
+export const createLink = (worker: string, latencyMs: number): NetworkLink => ({
   worker,
   latencyMs,
-  silentUpUntil: 0,
-  silentDownUntil: 0,
+  silentToHostUntil: 0,
+  silentToWorkerUntil: 0,
   slowUntil: 0,
-  slowMs: 0,
+  slowMsMax: 0,
   hostileUntil: 0,
-  hostility: 0,
+  hostileShare: 0,
   changedAt: 0,
-  invents: false,
+  inventsFrames: false,
 })
 
 /** What the worker hears. */
-export interface WorkerEar {
-  opened(): void
-  heard(frame: HostFrame, text: string): void
-  closed(): void
+export interface WireListener {
+  onOpen(): void
+  onFrame(frame: HostFrame, text: string): void
+  onClose(): void
 }
 
-export interface WireWatch {
-  hostSends(wire: Wire, frame: HostFrame, text: string): void
-  hostHears(wire: Wire, frame: WorkerFrame | undefined, text: string): void
-  workerHears(wire: Wire, frame: HostFrame): void
+export interface WireObserver {
+  onHostSends(wire: SimWire, frame: HostFrame, text: string): void
+  onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void
+  onWorkerReceives(wire: SimWire, frame: HostFrame): void
   /** The host rejects or hangs up, or hears that the wire is gone. */
-  hostEnds(wire: Wire): void
+  onHostClosed(wire: SimWire): void
 }
 
-export interface WireParts {
+export interface WireOptions {
   readonly number: number
   readonly time: Timeline
-  readonly line: Line
+  readonly link: NetworkLink
   readonly random: Random
-  readonly watch: WireWatch
+  readonly observer: WireObserver
   readonly worker: Process
-  readonly ear: WorkerEar
+  readonly listener: WireListener
   /** Whoever calls is not the worker itself: it only has its credential. */
-  readonly rogue: boolean
+  readonly isImpostor: boolean
   /** What the host makes of somebody calling; undefined when nobody answers. */
-  readonly call: (
+  readonly accept: (
     link: WorkerSender,
   ) => { readonly host: Process; readonly end: WorkerReceiver | undefined } | undefined
 }
 
-interface UnderWay {
-  readonly happening: Happening
+interface FrameInFlight {
+  readonly delivery: ScheduledStep
 }
 
-export class Wire {
+export class SimWire {
   readonly number: number
-  readonly #parts: WireParts
+  readonly #options: WireOptions
   #host: Process | undefined
-  #end: WorkerReceiver | undefined
+  #receiver: WorkerReceiver | undefined
   #hostOpen = false
   #workerOpen = true
   #broken = false
-  #lastUp = 0
-  #lastDown = 0
-  #up: UnderWay[] = []
-  #down: UnderWay[] = []
+  #lastToHostAt = 0
+  #lastToWorkerAt = 0
+  #toHost: FrameInFlight[] = []
+  #toWorker: FrameInFlight[] = []
 
-  constructor(parts: WireParts) {
-    this.number = parts.number
-    this.#parts = parts
+  constructor(options: WireOptions) {
+    this.number = options.number
+    this.#options = options
   }
 
   get worker(): string {
-    return this.#parts.line.worker
+    return this.#options.link.worker
   }
 
   /** Which process calls: a worker's crash makes a new one. */
   get caller(): Process {
-    return this.#parts.worker
+    return this.#options.worker
   }
 
   /** As the host sees it. */
@@ -117,99 +117,99 @@ export class Wire {
 
   /** Nothing is heard of the call until the host has answered it, or refused. */
   dial(): void {
-    const { time } = this.#parts
-    time.at(this.#arrival('up'), () => this.#ring())
+    const { time } = this.#options
+    time.at(this.#arrivalTime('to host'), () => this.#reachHost())
   }
 
-  #ring(): void {
-    const { call, time, ear, worker } = this.#parts
+  #reachHost(): void {
+    const { accept, time, listener, worker } = this.#options
     if (worker.dead || !this.#workerOpen || this.#broken) return
-    const answered = call({
+    const accepted = accept({
       address: `10.0.0.${this.number % 250}`,
-      send: (text) => this.#sendDown(text),
+      send: (text) => this.#sendToWorker(text),
       close: () => this.#hostCloses(),
     })
-    if (answered?.end === undefined) {
-      time.at(this.#arrival('down'), () => this.#workerLoses(), worker)
+    if (accepted?.end === undefined) {
+      time.at(this.#arrivalTime('to worker'), () => this.#closeAtWorker(), worker)
       return
     }
-    this.#host = answered.host
-    this.#end = answered.end
+    this.#host = accepted.host
+    this.#receiver = accepted.end
     this.#hostOpen = true
-    time.at(this.#arrival('down'), () => this.#workerOpen && ear.opened(), worker)
+    time.at(this.#arrivalTime('to worker'), () => this.#workerOpen && listener.onOpen(), worker)
   }
 
   // ---- worker to host --------------------------------------------------------------------------------------------
 
-  sendUp(frame: WorkerFrame, text = JSON.stringify(frame)): void {
-    this.#flyUp(frame, text)
+  sendToHost(frame: WorkerFrame, text = JSON.stringify(frame)): void {
+    this.#transmitToHost(frame, text)
     if (!this.#isHostile()) return
-    const { random, line } = this.#parts
-    if (random.random(0.4)) this.#flyUp(frame, text)
-    else if (line.invents && random.random(0.3)) this.#flyUp(undefined, random.pick(GARBAGE))
+    const { random, link } = this.#options
+    if (random.chance(0.4)) this.#transmitToHost(frame, text)
+    else if (link.inventsFrames && random.chance(0.3)) this.#transmitToHost(undefined, random.pick(GARBAGE))
   }
 
-  #flyUp(frame: WorkerFrame | undefined, text: string): void {
-    const { time, random, watch } = this.#parts
+  #transmitToHost(frame: WorkerFrame | undefined, text: string): void {
+    const { time, random, observer } = this.#options
     if (!this.#workerOpen || this.#broken || this.#host === undefined) return
     const hostile = this.#isHostile()
-    if (hostile && random.random(0.5)) return
-    const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrival('up')
+    if (hostile && random.chance(0.5)) return
+    const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrivalTime('to host')
     const deliver = () => {
-      settled(this.#up, flight)
+      removeFrame(this.#toHost, inFlight)
       if (!this.#hostOpen) return
-      watch.hostHears(this, frame, text)
-      this.#end?.onText(text)
+      observer.onHostReceives(this, frame, text)
+      this.#receiver?.onText(text)
     }
-    const flight = { happening: time.at(at, deliver, this.#host) }
-    this.#up.push(flight)
+    const inFlight = { delivery: time.at(at, deliver, this.#host) }
+    this.#toHost.push(inFlight)
   }
 
   /** The worker hangs up, or dies and its machine does so for it. */
   workerCloses(): void {
     if (!this.#workerOpen) return
     this.#workerOpen = false
-    if (!this.#broken) this.#hostHearsEnd(this.#arrival('up'))
+    if (!this.#broken) this.#scheduleHostClose(this.#arrivalTime('to host'))
   }
 
   // ---- host to worker --------------------------------------------------------------------------------------------
 
-  #sendDown(text: string): boolean {
-    const { watch } = this.#parts
+  #sendToWorker(text: string): boolean {
+    const { observer } = this.#options
     if (this.#host?.dead !== false || !this.#hostOpen) return false
     // What the host sends is what the laws say it is: they check it against the protocol.
     const frame = JSON.parse(text) as HostFrame
-    if (this.#down.length >= BACKLOG_FRAMES_MAX) {
+    if (this.#toWorker.length >= BACKLOG_FRAMES_MAX) {
       this.break(0, 0, 0, 0)
       return false
     }
-    watch.hostSends(this, frame, text)
-    this.#flyDown(frame, text)
-    if (this.#isHostile() && this.#parts.random.random(0.4)) this.#flyDown(frame, text)
+    observer.onHostSends(this, frame, text)
+    this.#transmitToWorker(frame, text)
+    if (this.#isHostile() && this.#options.random.chance(0.4)) this.#transmitToWorker(frame, text)
     return true
   }
 
-  #flyDown(frame: HostFrame, text: string): void {
-    const { time, random, watch, worker, ear, rogue } = this.#parts
+  #transmitToWorker(frame: HostFrame, text: string): void {
+    const { time, random, observer, worker, listener, isImpostor } = this.#options
     if (this.#broken) return
     const hostile = this.#isHostile()
-    if (hostile && random.random(0.5)) return
-    const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrival('down')
+    if (hostile && random.chance(0.5)) return
+    const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrivalTime('to worker')
     const deliver = () => {
-      settled(this.#down, flight)
+      removeFrame(this.#toWorker, inFlight)
       if (!this.#workerOpen) return
-      if (!rogue) watch.workerHears(this, frame)
-      ear.heard(frame, text)
+      if (!isImpostor) observer.onWorkerReceives(this, frame)
+      listener.onFrame(frame, text)
     }
-    const flight = { happening: time.at(at, deliver, worker) }
-    this.#down.push(flight)
+    const inFlight = { delivery: time.at(at, deliver, worker) }
+    this.#toWorker.push(inFlight)
   }
 
   #hostCloses(): void {
     if (this.#host?.dead !== false || !this.#hostOpen) return
-    const { time, worker } = this.#parts
-    this.#endHost()
-    if (!this.#broken) time.at(this.#arrival('down'), () => this.#workerLoses(), worker)
+    const { time, worker } = this.#options
+    this.#closeAtHost()
+    if (!this.#broken) time.at(this.#arrivalTime('to worker'), () => this.#closeAtWorker(), worker)
   }
 
   // ---- the end of it ---------------------------------------------------------------------------------------------
@@ -221,72 +221,72 @@ export class Wire {
   break(lostUp: number, lostDown: number, hostMs: number | undefined, workerMs: number | undefined): void {
     if (this.#broken) return
     this.#broken = true
-    const { time, worker } = this.#parts
-    const hostAt = lose(this.#up, lostUp, time.now)
-    const workerAt = lose(this.#down, lostDown, time.now)
-    if (hostMs !== undefined) this.#hostHearsEnd(Math.max(hostAt, time.now + hostMs))
+    const { time, worker } = this.#options
+    const hostAt = loseLast(this.#toHost, lostUp, time.now)
+    const workerAt = loseLast(this.#toWorker, lostDown, time.now)
+    if (hostMs !== undefined) this.#scheduleHostClose(Math.max(hostAt, time.now + hostMs))
     if (workerMs !== undefined) {
-      time.at(Math.max(workerAt, time.now + workerMs), () => this.#workerLoses(), worker)
+      time.at(Math.max(workerAt, time.now + workerMs), () => this.#closeAtWorker(), worker)
     }
   }
 
-  #hostHearsEnd(at: number): void {
+  #scheduleHostClose(at: number): void {
     if (this.#host === undefined) return
-    this.#parts.time.at(
+    this.#options.time.at(
       at,
       () => {
-        if (this.#hostOpen) this.#endHost()
+        if (this.#hostOpen) this.#closeAtHost()
       },
       this.#host,
     )
   }
 
   /** The door tells the host that the wire is gone, also when the host has closed it itself. */
-  #endHost(): void {
+  #closeAtHost(): void {
     this.#hostOpen = false
-    this.#parts.watch.hostEnds(this)
-    this.#parts.time.in(0, () => this.#end?.onClosed(), this.#host)
+    this.#options.observer.onHostClosed(this)
+    this.#options.time.in(0, () => this.#receiver?.onClosed(), this.#host)
   }
 
-  #workerLoses(): void {
+  #closeAtWorker(): void {
     if (!this.#workerOpen) return
     this.#workerOpen = false
-    this.#parts.ear.closed()
+    this.#options.listener.onClose()
   }
 
   // ---- weather ---------------------------------------------------------------------------------------------------
 
   #isHostile(): boolean {
-    const { line, time, random } = this.#parts
-    return line.hostileUntil > time.now && random.random(line.hostility)
+    const { link, time, random } = this.#options
+    return link.hostileUntil > time.now && random.chance(link.hostileShare)
   }
 
   /** When what is sent now arrives: never before what was sent earlier in the same direction. */
-  #arrival(way: 'up' | 'down'): number {
-    const { line, time, random } = this.#parts
-    const slow = line.slowUntil > time.now ? line.slowMs * random.fraction() : 0
-    const silentUntil = way === 'up' ? line.silentUpUntil : line.silentDownUntil
-    const last = way === 'up' ? this.#lastUp : this.#lastDown
+  #arrivalTime(direction: 'to host' | 'to worker'): number {
+    const { link, time, random } = this.#options
+    const slow = link.slowUntil > time.now ? link.slowMsMax * random.fraction() : 0
+    const silentUntil = direction === 'to host' ? link.silentToHostUntil : link.silentToWorkerUntil
+    const last = direction === 'to host' ? this.#lastToHostAt : this.#lastToWorkerAt
     const at = Math.max(
-      Math.max(time.now, silentUntil) + line.latencyMs * (0.5 + random.fraction()) + slow,
+      Math.max(time.now, silentUntil) + link.latencyMs * (0.5 + random.fraction()) + slow,
       last,
     )
-    if (way === 'up') this.#lastUp = at
-    else this.#lastDown = at
+    if (direction === 'to host') this.#lastToHostAt = at
+    else this.#lastToWorkerAt = at
     return at
   }
 }
 
-function settled(flights: UnderWay[], flight: UnderWay): void {
-  const at = flights.indexOf(flight)
-  if (at >= 0) flights.splice(at, 1)
+function removeFrame(frames: FrameInFlight[], inFlight: FrameInFlight): void {
+  const at = frames.indexOf(inFlight)
+  if (at >= 0) frames.splice(at, 1)
 }
 
 /** Cancels the end of what is under way; answers when the last of the rest arrives. */
-function lose(flights: readonly UnderWay[], lost: number, now: number): number {
-  const kept = Math.floor(flights.length * (1 - lost))
-  for (const { happening } of flights.slice(kept)) happening.run = undefined
-  return flights.slice(0, kept).reduce((last, { happening }) => Math.max(last, happening.at), now)
+function loseLast(frames: readonly FrameInFlight[], lost: number, now: number): number {
+  const kept = Math.floor(frames.length * (1 - lost))
+  for (const { delivery } of frames.slice(kept)) delivery.run = undefined
+  return frames.slice(0, kept).reduce((last, { delivery }) => Math.max(last, delivery.at), now)
 }
 
 const GARBAGE = [

@@ -17,36 +17,36 @@ export type NumberedFrame = WorkerFrameOf<NumberedType>
 
 export const isDroppable = (type: string): boolean => type === 'run-event' || type === 'run-artifact'
 
-interface Kept {
+interface OutboxEntry {
   readonly seq: number
   readonly frame: NumberedFrame
 }
-interface Gap {
+interface LostRange {
   readonly from: number
   to: number
 }
 
-export class Outbox {
+export class ReferenceOutbox {
   readonly leaseId: string
   readonly #max: number
   lastSeq = 0
   /** What the host has acknowledged. */
-  acked = 0
+  acknowledgedSeq = 0
   /** On the worker's own disk: only those frames are ever sent. */
   savedSeq = 0
-  #kept: Kept[] = []
-  #gaps: Gap[] = []
+  #entries: OutboxEntry[] = []
+  #lostRanges: LostRange[] = []
 
   constructor(leaseId: string, max: number) {
     this.leaseId = leaseId
     this.#max = max
   }
 
-  stamp(make: (seq: number) => NumberedFrame): NumberedFrame {
+  append(make: (seq: number) => NumberedFrame): NumberedFrame {
     this.lastSeq += 1
     const frame = make(this.lastSeq)
-    this.#kept.push({ seq: this.lastSeq, frame })
-    if (this.#kept.length > this.#max) this.#drop()
+    this.#entries.push({ seq: this.lastSeq, frame })
+    if (this.#entries.length > this.#max) this.#dropOldest()
     return frame
   }
 
@@ -56,24 +56,24 @@ export class Outbox {
 
   /** The daemon died: what was not saved never was, and was never sent. */
   crash(): void {
-    this.#kept = this.#kept.filter(({ seq }) => seq <= this.savedSeq)
-    this.#gaps = this.#gaps.flatMap(({ from, to }) =>
+    this.#entries = this.#entries.filter(({ seq }) => seq <= this.savedSeq)
+    this.#lostRanges = this.#lostRanges.flatMap(({ from, to }) =>
       from > this.savedSeq ? [] : [{ from, to: Math.min(to, this.savedSeq) }],
     )
     this.lastSeq = this.savedSeq
   }
 
   trim(upTo: number): void {
-    if (upTo <= this.acked) return
-    this.acked = upTo
-    this.#kept = this.#kept.filter(({ seq }) => seq > upTo)
-    this.#gaps = this.#gaps.filter(({ to }) => to > upTo)
+    if (upTo <= this.acknowledgedSeq) return
+    this.acknowledgedSeq = upTo
+    this.#entries = this.#entries.filter(({ seq }) => seq > upTo)
+    this.#lostRanges = this.#lostRanges.filter(({ to }) => to > upTo)
   }
 
   /** What is saved and above `after`, in order. */
-  above(after: number): { readonly seq: number; readonly frame: WorkerFrame }[] {
-    const frames = this.#kept.filter(({ seq }) => seq > after && seq <= this.savedSeq)
-    const gaps = this.#gaps
+  framesAfter(after: number): { readonly seq: number; readonly frame: WorkerFrame }[] {
+    const frames = this.#entries.filter(({ seq }) => seq > after && seq <= this.savedSeq)
+    const gaps = this.#lostRanges
       .filter(({ to }) => to > after && to <= this.savedSeq)
       .map(({ from, to }) => ({
         seq: to,
@@ -84,25 +84,26 @@ export class Outbox {
   }
 
   get completion(): NumberedFrame | undefined {
-    return this.#kept.find(({ frame, seq }) => frame.type === 'run-complete' && seq <= this.savedSeq)?.frame
+    return this.#entries.find(({ frame, seq }) => frame.type === 'run-complete' && seq <= this.savedSeq)
+      ?.frame
   }
 
   get isEmpty(): boolean {
-    return this.#kept.length === 0 && this.#gaps.length === 0
+    return this.#entries.length === 0 && this.#lostRanges.length === 0
   }
 
   /** A quarter at once, or each frame beyond the bound would make a gap of its own. */
-  #drop(): void {
-    const droppable = this.#kept.filter(({ frame }) => isDroppable(frame.type))
-    const gone = new Set(droppable.slice(0, Math.ceil(this.#max / 4)).map(({ seq }) => seq))
-    this.#kept = this.#kept.filter(({ seq }) => !gone.has(seq))
-    const lost = [...this.#gaps, ...[...gone].map((seq) => ({ from: seq, to: seq }))]
-    lost.sort((a, b) => a.from - b.from)
-    this.#gaps = []
-    for (const gap of lost) {
-      const last = this.#gaps.at(-1)
+  #dropOldest(): void {
+    const droppable = this.#entries.filter(({ frame }) => isDroppable(frame.type))
+    const dropped = new Set(droppable.slice(0, Math.ceil(this.#max / 4)).map(({ seq }) => seq))
+    this.#entries = this.#entries.filter(({ seq }) => !dropped.has(seq))
+    const ranges = [...this.#lostRanges, ...[...dropped].map((seq) => ({ from: seq, to: seq }))]
+    ranges.sort((a, b) => a.from - b.from)
+    this.#lostRanges = []
+    for (const gap of ranges) {
+      const last = this.#lostRanges.at(-1)
       if (last !== undefined && last.to + 1 === gap.from) last.to = gap.to
-      else this.#gaps.push({ ...gap })
+      else this.#lostRanges.push({ ...gap })
     }
   }
 }

@@ -10,12 +10,12 @@
 import { Random } from '../support/random.ts'
 import { drawVisits, type Visit } from './planned-visits.ts'
 
-export const HOURS = 3_600_000
+export const HOUR_MS = 3_600_000
 /** Two simulated hours, of which the first part has faults. */
-export const END = 2 * HOURS
-export const CALM = 0.6 * END
+export const END_MS = 2 * HOUR_MS
+export const FAULTS_END_MS = 0.6 * END_MS
 /** Time for restarts, forgotten sockets and the longest backoff, once nothing disturbs. */
-export const SETTLING = 150_000
+export const SETTLING_MS = 150_000
 /** The longest an execution takes by itself. */
 export const RUN_MS_MAX = 15 * 60_000
 
@@ -61,17 +61,17 @@ export const OPERATOR_FAULTS = [
   'own enable',
   'token race',
 ] as const
-export const FAULTS = [...HOST_FAULTS, ...WORKER_FAULTS, ...OPERATOR_FAULTS] as const
-export type FaultKind = (typeof FAULTS)[number]
+export const FAULT_KINDS = [...HOST_FAULTS, ...WORKER_FAULTS, ...OPERATOR_FAULTS] as const
+export type PlannedFaultKind = (typeof FAULT_KINDS)[number]
 
-export interface Fault {
+export interface PlannedFault {
   /** `f1`, `f2`, … in the order of their times. */
   readonly id: string
-  readonly kind: FaultKind
+  readonly kind: PlannedFaultKind
   /** From then on. */
   readonly at: number
   /** It waits, from `at` on, for a lease to come into this state. */
-  readonly met: LeaseState | undefined
+  readonly leaseState: LeaseState | undefined
   /** Which worker or run, as a fraction of those there are. */
   readonly target: number
   /** How long, in milliseconds: downtime, pause, silence, time after which … */
@@ -81,7 +81,7 @@ export interface Fault {
 }
 
 /** What only the product's daemon knows: a script has neither signals nor a disk that fails. */
-const DAEMON_FAULTS: ReadonlySet<FaultKind> = new Set([
+const DAEMON_FAULTS: ReadonlySet<PlannedFaultKind> = new Set([
   'worker stop',
   'worker disk full',
   'worker disk slow',
@@ -94,21 +94,21 @@ export interface WorkerPlan {
   /** `w1`, `w2`, … */
   readonly id: string
   /** The product's daemon, or a script that was written from the specification alone. */
-  readonly is: 'daemon' | 'script'
+  readonly implementation: 'daemon' | 'script'
   /** When its machine is switched on. */
   readonly at: number
   readonly concurrency: number
   /** Frames a script keeps unacknowledged for one lease. */
   readonly bufferMax: number
   /** How often it declines a dispatch for each reason it may have. */
-  readonly declines: number
+  readonly declineShare: number
   /** What a script does with an execution that its own crash ended. */
   readonly afterCrash: 'forgets' | 'reports failure'
   /** How long it takes to stop when asked to; beyond fifteen seconds nobody waits for it. */
   readonly cancelMsMax: number
   readonly runMsMax: number
   /** Log lines an execution prints. */
-  readonly chatter: number
+  readonly logLinesMax: number
   /** How long processes need to go once they are killed. */
   readonly dyingMsMax: number
   /** How long a daemon that is asked to end waits for its executions; undefined: as long as they take. */
@@ -123,14 +123,14 @@ export interface TicketPlan {
   readonly blockedBy: string | undefined
   readonly priority: 0 | 1 | 2 | 3 | 4
   /** When somebody moves it out of the eligible state, and back again. */
-  readonly moves: readonly number[]
+  readonly toggledAt: readonly number[]
 }
 
 export interface Plan {
   readonly seed: number
   readonly workers: readonly WorkerPlan[]
   readonly tickets: readonly TicketPlan[]
-  readonly faults: readonly Fault[]
+  readonly faults: readonly PlannedFault[]
   readonly visits: readonly Visit[]
   /** How quick the disk and the lines are on a good day. */
   readonly latencyMs: number
@@ -138,137 +138,145 @@ export interface Plan {
 }
 
 /** There is nothing to look at before. */
-const VISITS_FROM = 8 * 60_000
+const VISITS_START_MS = 8 * 60_000
 
 /** A generator for one concern of one seed. */
-export function diceOf(seed: number, concern: string): Random {
+export function randomFor(seed: number, concern: string): Random {
   let mixed = seed | 0
   for (let at = 0; at < concern.length; at++) mixed = Math.imul(mixed ^ concern.charCodeAt(at), 0x01000193)
   return new Random(mixed)
 }
 
 export function drawPlan(seed: number): Plan {
-  const dice = diceOf(seed, 'plan')
-  const many = dice.random(0.1)
-  const scripts = DAEMON_FAULTS.has(encountered(seed).kind) ? 0 : 0.3
-  const workers = list(1 + (many ? dice.below(20) : dice.below(5)), (at) =>
-    drawWorker(dice, `w${at + 1}`, scripts),
+  const random = randomFor(seed, 'plan')
+  const many = random.chance(0.1)
+  const scripts = DAEMON_FAULTS.has(encounterOf(seed).kind) ? 0 : 0.3
+  const workers = times(1 + (many ? random.below(20) : random.below(5)), (at) =>
+    drawWorker(random, `w${at + 1}`, scripts),
   )
-  const count = 2 + (many ? dice.below(30) : dice.below(10))
+  const count = 2 + (many ? random.below(30) : random.below(10))
   const tickets: TicketPlan[] = []
-  for (let at = 0; at < count; at++) tickets.push(drawTicket(dice, tickets))
+  for (let at = 0; at < count; at++) tickets.push(drawTicket(random, tickets))
   return {
     seed,
     workers,
     tickets,
     faults: drawFaults(seed),
-    visits: drawVisits(diceOf(seed, 'visits'), VISITS_FROM, [CALM + SETTLING, END]),
-    latencyMs: 1 + dice.fraction() * 40,
-    flushMs: dice.random(0.8) ? 4 : 60,
+    visits: drawVisits(randomFor(seed, 'visits'), VISITS_START_MS, [FAULTS_END_MS + SETTLING_MS, END_MS]),
+    latencyMs: 1 + random.fraction() * 40,
+    flushMs: random.chance(0.8) ? 4 : 60,
   }
 }
 
 /** @param scripts how likely it is a script */
-function drawWorker(dice: Random, id: string, scripts: number): WorkerPlan {
+function drawWorker(random: Random, id: string, scripts: number): WorkerPlan {
   return {
     id,
-    is: dice.random(scripts) ? 'script' : 'daemon',
-    at: dice.random(0.7) ? dice.fraction() * 30_000 : dice.fraction() * CALM,
-    concurrency: 1 + dice.below(4),
-    bufferMax: dice.random(0.5) ? 12 + dice.below(20) : 1_000,
-    declines: dice.random(0.8) ? 0 : dice.fraction() * 0.4,
-    afterCrash: dice.random(0.5) ? 'forgets' : 'reports failure',
-    cancelMsMax: dice.random(0.8) ? 3_000 : 30_000,
-    runMsMax: dice.random(0.7) ? 4 * 60_000 : RUN_MS_MAX,
-    chatter: dice.random(0.8) ? 15 : 60,
-    dyingMsMax: dice.random(0.7) ? 500 : dice.random(0.5) ? 10_000 : 50_000,
-    drainMsMax: dice.random(0.5) ? undefined : dice.fraction() * 180_000,
+    implementation: random.chance(scripts) ? 'script' : 'daemon',
+    at: random.chance(0.7) ? random.fraction() * 30_000 : random.fraction() * FAULTS_END_MS,
+    concurrency: 1 + random.below(4),
+    bufferMax: random.chance(0.5) ? 12 + random.below(20) : 1_000,
+    declineShare: random.chance(0.8) ? 0 : random.fraction() * 0.4,
+    afterCrash: random.chance(0.5) ? 'forgets' : 'reports failure',
+    cancelMsMax: random.chance(0.8) ? 3_000 : 30_000,
+    runMsMax: random.chance(0.7) ? 4 * 60_000 : RUN_MS_MAX,
+    logLinesMax: random.chance(0.8) ? 15 : 60,
+    dyingMsMax: random.chance(0.7) ? 500 : random.chance(0.5) ? 10_000 : 50_000,
+    drainMsMax: random.chance(0.5) ? undefined : random.fraction() * 180_000,
   }
 }
 
-function drawTicket(dice: Random, earlier: readonly TicketPlan[]): TicketPlan {
-  const at = dice.fraction() * CALM * 0.9
-  const blocker = dice.random(0.15) && earlier.length > 0 ? dice.pick(earlier).id : undefined
-  const moves = dice.random(0.2) ? list(1 + dice.below(3), () => at + dice.fraction() * (CALM - at)) : []
+function drawTicket(random: Random, earlier: readonly TicketPlan[]): TicketPlan {
+  const at = random.fraction() * FAULTS_END_MS * 0.9
+  const blocker = random.chance(0.15) && earlier.length > 0 ? random.pick(earlier).id : undefined
+  const moves = random.chance(0.2)
+    ? times(1 + random.below(3), () => at + random.fraction() * (FAULTS_END_MS - at))
+    : []
   return {
     id: `t${earlier.length + 1}`,
     at,
     blockedBy: blocker,
-    priority: dice.pick([0, 1, 2, 3, 4] as const),
-    moves: moves.sort((a, b) => a - b),
+    priority: random.pick([0, 1, 2, 3, 4] as const),
+    toggledAt: moves.sort((a, b) => a - b),
   }
 }
 
-function drawFaults(seed: number): Fault[] {
-  const drawn = [...FAULTS.flatMap((kind) => drawKind(diceOf(seed, kind), kind)), ...encounter(seed)]
+function drawFaults(seed: number): PlannedFault[] {
+  const drawn = [
+    ...FAULT_KINDS.flatMap((kind) => drawFaultsOfKind(randomFor(seed, kind), kind)),
+    ...drawEncounter(seed),
+  ]
   drawn.sort((a, b) => a.at - b.at)
   return drawn.map((fault, at) => ({ ...fault, id: `f${at + 1}` }))
 }
 
 /** What brings a lease into a state that does not come about by itself. */
-const WAYS: Readonly<Partial<Record<LeaseState, readonly [FaultKind, LeaseState]>>> = {
+const PRELUDES: Readonly<Partial<Record<LeaseState, readonly [PlannedFaultKind, LeaseState]>>> = {
   unconfirmed: ['worker crash', 'offered'],
   adrift: ['worker crash', 'held'],
   cancelling: ['cancel', 'held'],
 }
 
 /** Each seed, in turn, arranges for one fault to meet one state: chance alone leaves some of them out for long. */
-function encounter(seed: number): Fault[] {
-  const dice = diceOf(seed, 'encounter')
-  const { kind, state } = encountered(seed)
-  const at = 5_000 + dice.fraction() * CALM * 0.5
-  const way = WAYS[state]
-  const led = way === undefined ? [] : [0, 1, 2].map((step) => step * 5 * 60_000)
+function drawEncounter(seed: number): PlannedFault[] {
+  const random = randomFor(seed, 'encounter')
+  const { kind, state } = encounterOf(seed)
+  const at = 5_000 + random.fraction() * FAULTS_END_MS * 0.5
+  const prelude = PRELUDES[state]
+  const preludeTimes = prelude === undefined ? [] : [0, 1, 2].map((step) => step * 5 * 60_000)
   return [
-    { ...drawFault(dice, kind), met: state, at },
-    ...led.flatMap((ms) =>
-      way === undefined ? [] : [{ ...drawFault(dice, way[0]), met: way[1], at: at + ms, ms: 5_000 }],
+    { ...drawFault(random, kind), leaseState: state, at },
+    ...preludeTimes.flatMap((ms) =>
+      prelude === undefined
+        ? []
+        : [{ ...drawFault(random, prelude[0]), met: prelude[1], at: at + ms, ms: 5_000 }],
     ),
   ]
 }
 
-function encountered(seed: number): { readonly kind: FaultKind; readonly state: LeaseState } {
-  const kind = FAULTS[seed % FAULTS.length] ?? 'host crash'
-  const state = LEASE_STATES[Math.floor(seed / FAULTS.length) % LEASE_STATES.length] ?? 'held'
+function encounterOf(seed: number): { readonly kind: PlannedFaultKind; readonly state: LeaseState } {
+  const kind = FAULT_KINDS[seed % FAULT_KINDS.length] ?? 'host crash'
+  const state = LEASE_STATES[Math.floor(seed / FAULT_KINDS.length) % LEASE_STATES.length] ?? 'held'
   return { kind, state }
 }
 
-function drawKind(dice: Random, kind: FaultKind): Fault[] {
-  const roll = dice.fraction()
-  const count = roll < 0.68 ? 0 : roll < 0.92 ? 1 + dice.below(3) : 6 + dice.below(20)
-  return list(count, () => drawFault(dice, kind))
+function drawFaultsOfKind(random: Random, kind: PlannedFaultKind): PlannedFault[] {
+  const roll = random.fraction()
+  const count = roll < 0.68 ? 0 : roll < 0.92 ? 1 + random.below(3) : 6 + random.below(20)
+  return times(count, () => drawFault(random, kind))
 }
 
-function drawFault(dice: Random, kind: FaultKind): Fault {
+function drawFault(random: Random, kind: PlannedFaultKind): PlannedFault {
   return {
     id: '',
     kind,
-    at: 5_000 + dice.fraction() * (CALM - 10_000),
-    met: dice.random(0.5) ? dice.pick(LEASE_STATES) : undefined,
-    target: dice.fraction(),
-    ms: drawMs(dice, kind),
-    size: dice.fraction(),
+    at: 5_000 + random.fraction() * (FAULTS_END_MS - 10_000),
+    leaseState: random.chance(0.5) ? random.pick(LEASE_STATES) : undefined,
+    target: random.fraction(),
+    ms: drawMs(random, kind),
+    size: random.fraction(),
   }
 }
 
 /** From milliseconds to minutes, each size as likely as the next. */
-const spread = (dice: Random, from: number, to: number): number => from * (to / from) ** dice.fraction()
+const logUniform = (random: Random, from: number, to: number): number =>
+  from * (to / from) ** random.fraction()
 
-function drawMs(dice: Random, kind: FaultKind): number {
-  if (kind === 'host pause' || kind === 'worker pause') return spread(dice, 1_000, 400_000)
-  if (kind === 'silence') return spread(dice, 2_000, 600_000)
-  if (/disk (full|slow)/.test(kind)) return spread(dice, 500, 300_000)
-  if (kind === 'slow line' || kind === 'hostile line') return spread(dice, 5_000, 400_000)
-  return spread(dice, 200, 300_000)
+function drawMs(random: Random, kind: PlannedFaultKind): number {
+  if (kind === 'host pause' || kind === 'worker pause') return logUniform(random, 1_000, 400_000)
+  if (kind === 'silence') return logUniform(random, 2_000, 600_000)
+  if (/disk (full|slow)/.test(kind)) return logUniform(random, 500, 300_000)
+  if (kind === 'slow line' || kind === 'hostile line') return logUniform(random, 5_000, 400_000)
+  return logUniform(random, 200, 300_000)
 }
 
-const list = <T>(count: number, make: (at: number) => T): T[] =>
+const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
 
 // ---- leaving out ---------------------------------------------------------------------------------------------------
 
 /** The same story with nothing in it but those named: faults, workers, tickets, visits. */
-export function only(plan: Plan, names: ReadonlySet<string>): Plan {
+export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
   const kept = <T extends { readonly id: string }>(all: readonly T[]) => all.filter(({ id }) => names.has(id))
   return {
     ...plan,
@@ -280,30 +288,30 @@ export function only(plan: Plan, names: ReadonlySet<string>): Plan {
 }
 
 /** Everything that could be left out. */
-export const namesIn = ({ faults, workers, tickets, visits }: Plan): string[] =>
+export const idsIn = ({ faults, workers, tickets, visits }: Plan): string[] =>
   [...faults, ...workers, ...tickets, ...visits].map(({ id }) => id)
 
 /** For people: what this seed goes through. */
 export function describePlan({ seed, workers, tickets, faults, visits }: Plan): string {
   const lines = faults.map(
-    ({ id, kind, at, met, ms, size, target }) =>
+    ({ id, kind, at, leaseState: met, ms, size, target }) =>
       `  ${id} ${clockText(at)} ${kind}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
       ` (${(ms / 1000).toFixed(1)} s, size ${size.toFixed(2)}, target ${target.toFixed(2)})`,
   )
-  const crew = workers.map(
+  const workerLines = workers.map(
     (worker) =>
-      `  ${worker.id} (${worker.is}) from ${clockText(worker.at)}, ${worker.concurrency} at once${
-        worker.is === 'daemon' ? '' : `, keeps ${worker.bufferMax} frames, ${worker.afterCrash}`
+      `  ${worker.id} (${worker.implementation}) from ${clockText(worker.at)}, ${worker.concurrency} at once${
+        worker.implementation === 'daemon' ? '' : `, keeps ${worker.bufferMax} frames, ${worker.afterCrash}`
       }`,
   )
-  const work = tickets.map(
+  const ticketLines = tickets.map(
     ({ id, at, blockedBy }) =>
       `  ${id} from ${clockText(at)}${blockedBy === undefined ? '' : `, behind ${blockedBy}`}`,
   )
-  const people = visits.map(
-    ({ id, deeds }) => `  ${id} ${deeds.map(({ does, at }) => `${clockText(at)} ${does}`).join(', ')}`,
+  const visitLines = visits.map(
+    ({ id, actions }) => `  ${id} ${actions.map(({ kind, at }) => `${clockText(at)} ${kind}`).join(', ')}`,
   )
-  return [`seed ${seed}`, ...crew, ...work, ...people, ...lines].join('\n')
+  return [`seed ${seed}`, ...workerLines, ...ticketLines, ...visitLines, ...lines].join('\n')
 }
 
 export function clockText(ms: number): string {

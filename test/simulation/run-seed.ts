@@ -1,82 +1,89 @@
 /**
  * Tells one seed's story, and when it breaks a law, finds the smallest story that breaks the same one.
  */
-import { calm, inject } from './faults.ts'
-import { LawBroken } from './laws/law.ts'
-import { receive } from './people.ts'
-import { clockText, describePlan, drawPlan, namesIn, only, type Plan } from './plan.ts'
-import { type Told, World } from './world.ts'
+import { endFaults, scheduleFaults } from './faults.ts'
+import { LawViolation } from './laws/law.ts'
+import { scheduleVisits } from './people.ts'
+import { clockText, describePlan, drawPlan, idsIn, keepOnly, type Plan } from './plan.ts'
+import { type SeedResult, World } from './world.ts'
 
 /** Lines of the story that are kept for a failing seed. */
-const KEEP = 4_000
+const TRACE_LINES_KEPT = 4_000
 /** Attempts at leaving something out. */
-const TRIES_MAX = 400
+const SHRINK_TRIES_MAX = 400
 
-export type Outcome =
-  | { readonly is: 'told'; readonly told: Told }
-  | { readonly is: 'broken'; readonly broken: LawBroken; readonly story: readonly string[] }
+export type SeedOutcome =
+  | { readonly is: 'passed'; readonly result: SeedResult }
+  | { readonly is: 'violated'; readonly violation: LawViolation; readonly trace: readonly string[] }
 
-export async function tellPlan(plan: Plan): Promise<Outcome> {
-  const world = new World(plan, KEEP)
+export async function runPlan(plan: Plan): Promise<SeedOutcome> {
+  const world = new World(plan, TRACE_LINES_KEPT)
   try {
-    return { is: 'told', told: await world.tell(begin, calm) }
+    return { is: 'passed', result: await world.run(schedulePlan, endFaults) }
   } catch (error) {
-    const broken =
-      error instanceof LawBroken
+    const violation =
+      error instanceof LawViolation
         ? error
-        : new LawBroken('0', 'nothing throws', textOf(error), {}, world.time.now)
-    return { is: 'broken', broken, story: world.trace.story() }
+        : new LawViolation('0', 'nothing throws', errorText(error), {}, world.time.now)
+    return { is: 'violated', violation, trace: world.trace.recent() }
   }
 }
 
-function begin(world: World): void {
-  inject(world)
-  receive(world)
+function schedulePlan(world: World): void {
+  scheduleFaults(world)
+  scheduleVisits(world)
 }
 
-export interface Shrunk {
+export interface ShrunkFailure {
   readonly plan: Plan
-  readonly broken: LawBroken
-  readonly story: readonly string[]
+  readonly violation: LawViolation
+  readonly trace: readonly string[]
 }
 
 /** Leaves out what can be left out while the same law still breaks: halves first, then one by one. */
-export async function shrink(seed: number, first: Extract<Outcome, { is: 'broken' }>): Promise<Shrunk> {
+export async function shrink(
+  seed: number,
+  first: Extract<SeedOutcome, { is: 'violated' }>,
+): Promise<ShrunkFailure> {
   const whole = drawPlan(seed)
-  let kept = namesIn(whole)
+  let kept = idsIn(whole)
   let best = first
   let tries = 0
   const tryWithout = async (some: readonly string[]): Promise<boolean> => {
     tries += 1
     const rest = kept.filter((name) => !some.includes(name))
-    const outcome = await tellPlan(only(whole, new Set(rest)))
-    if (outcome.is !== 'broken' || outcome.broken.law !== best.broken.law) return false
+    const outcome = await runPlan(keepOnly(whole, new Set(rest)))
+    if (outcome.is !== 'violated' || outcome.violation.law !== best.violation.law) return false
     kept = rest
     best = outcome
     return true
   }
-  for (let size = Math.ceil(kept.length / 2); size >= 1 && tries < TRIES_MAX; size = Math.floor(size / 2)) {
-    for (let at = 0; at < kept.length && tries < TRIES_MAX; ) {
+  for (
+    let size = Math.ceil(kept.length / 2);
+    size >= 1 && tries < SHRINK_TRIES_MAX;
+    size = Math.floor(size / 2)
+  ) {
+    for (let at = 0; at < kept.length && tries < SHRINK_TRIES_MAX; ) {
       if (!(await tryWithout(kept.slice(at, at + size)))) at += size
     }
   }
-  return { plan: only(whole, new Set(kept)), broken: best.broken, story: best.story }
+  return { plan: keepOnly(whole, new Set(kept)), violation: best.violation, trace: best.trace }
 }
 
 /** What a person needs to understand and repeat it. */
-export function report({ plan, broken, story }: Shrunk, lines = 60): string {
-  const { law, sentence, what, facts, at } = broken
+export function report({ plan, violation, trace }: ShrunkFailure, lines = 60): string {
+  const { law, sentence, what, facts, at } = violation
   return [
     `LAW ${law} BROKEN: ${sentence}`,
     `at ${clockText(at)}: ${what}`,
     `facts: ${JSON.stringify(facts)}`,
     describePlan(plan),
     'the last that happened:',
-    ...story.slice(-lines).map((line) => `  ${line.length > 400 ? `${line.slice(0, 400)} …` : line}`),
-    `repeat it with: npm run simulate -- --from ${plan.seed} --seeds 1 --only ${namesIn(plan).join(',')}`,
+    ...trace.slice(-lines).map((line) => `  ${line.length > 400 ? `${line.slice(0, 400)} …` : line}`),
+    `repeat it with: npm run simulate -- --from ${plan.seed} --seeds 1 --only ${idsIn(plan).join(',')}`,
   ].join('\n')
 }
 
-function textOf(error: unknown): string {
+function errorText(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

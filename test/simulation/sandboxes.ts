@@ -17,43 +17,43 @@ import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { Random } from '../support/random.ts'
 import type { Process } from './timeline.ts'
-import { entryOf } from './worker.ts'
+import { usageEntry } from './worker.ts'
 
 /** What ends a session when it is typed. */
-export const LEAVE = 'bye'
+export const EXIT_INPUT = 'bye'
 /** Beyond the patience of whoever asks for it. */
 const SLOW_BOOT_MS = 70_000
 
 /** The disk of one run's sandbox. */
-export interface Kept {
+export interface SandboxRecord {
   readonly runId: string
   /** Until when, on its machine's wall clock; undefined while it is used, or after that was cut short. */
   until: number | undefined
   /** What its executions came to, and all that people's sessions in it have used since. */
-  readonly log: { readonly subagent: boolean; readonly entry: UsageEntry }[]
+  readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
 }
 
-export class Shelf {
-  readonly kept = new Map<string, Kept>()
+export class SandboxDisk {
+  readonly records = new Map<string, SandboxRecord>()
   /** By run, all that people ever used in it: what is taken back was used all the same. */
-  readonly used = new Map<string, number>()
+  readonly usageCounts = new Map<string, number>()
 
-  use(runId: string): Kept {
-    const kept = this.kept.get(runId) ?? { runId, until: undefined, log: [] }
-    this.kept.set(runId, kept)
-    kept.until = undefined
-    return kept
+  markInUse(runId: string): SandboxRecord {
+    const record = this.records.get(runId) ?? { runId, until: undefined, usage: [] }
+    this.records.set(runId, record)
+    record.until = undefined
+    return record
   }
 
-  spend(kept: Kept, subagent: boolean, at: string): void {
-    const count = (this.used.get(kept.runId) ?? 0) + 1
-    this.used.set(kept.runId, count)
-    kept.log.push({ subagent, entry: entryOf(`${kept.runId} typed ${count}`, at) })
+  recordUsage(record: SandboxRecord, subagent: boolean, at: string): void {
+    const count = (this.usageCounts.get(record.runId) ?? 0) + 1
+    this.usageCounts.set(record.runId, count)
+    record.usage.push({ subagent, entry: usageEntry(`${record.runId} typed ${count}`, at) })
   }
 }
 
 /** One boot of one sandbox, from when its credentials were handed over until nothing of them is left. */
-export class Boot {
+export class SandboxBoot {
   readonly worker: string
   readonly runId: string
   readonly process: Process
@@ -71,91 +71,92 @@ export class Boot {
   }
 }
 
-export interface BootsWatch {
-  boots(boot: Boot): void
+export interface BootObserver {
+  onBootStarted(boot: SandboxBoot): void
   /** It has come to another stage. */
-  moved(boot: Boot): void
-  gone(boot: Boot): void
+  onBootStageChanged(boot: SandboxBoot): void
+  onBootGone(boot: SandboxBoot): void
 }
 
-export interface BootsParts {
+export interface SandboxBootsOptions {
   readonly worker: string
   readonly clock: Clock
   readonly process: Process
   readonly random: Random
-  readonly shelf: Shelf
+  readonly sandboxes: SandboxDisk
   readonly now: () => number
   /** Which of the agent's sessions is to be gone on with, as far as the host knows. */
   readonly sessionOf: (runId: string) => string | undefined
-  readonly watch: BootsWatch
+  readonly observer: BootObserver
 }
 
-export class Boots {
-  readonly #parts: BootsParts
+export class SandboxBoots {
+  readonly #options: SandboxBootsOptions
 
-  constructor(parts: BootsParts) {
-    this.#parts = parts
+  constructor(options: SandboxBootsOptions) {
+    this.#options = options
   }
 
   async boot({ runId }: BootRequest): Promise<Result<BootedSandbox>> {
-    const { worker, process, random, watch } = this.#parts
-    const boot = new Boot(worker, runId, process)
-    watch.boots(boot)
-    await this.#later(random.random(0.03) ? SLOW_BOOT_MS : random.fraction() ** 3 * 8_000)
-    const kept = this.#bootable(runId)
-    if (!kept.ok) {
-      watch.gone(boot)
-      return kept
+    const { worker, process, random, observer } = this.#options
+    const boot = new SandboxBoot(worker, runId, process)
+    observer.onBootStarted(boot)
+    await this.#sleep(random.chance(0.03) ? SLOW_BOOT_MS : random.fraction() ** 3 * 8_000)
+    const record = this.#findBootable(runId)
+    if (!record.ok) {
+      observer.onBootGone(boot)
+      return record
     }
     boot.stage = 'booted'
-    watch.moved(boot)
-    return yes(new BootedHands(this.#parts, boot, ...kept.value))
+    observer.onBootStageChanged(boot)
+    return yes(new SimBootedSandbox(this.#options, boot, ...record.value))
   }
 
-  #bootable(runId: string): Result<[Kept, string]> {
-    const { clock, random, sessionOf, shelf } = this.#parts
-    const kept = shelf.kept.get(runId)
+  #findBootable(runId: string): Result<[SandboxRecord, string]> {
+    const { clock, random, sessionOf, sandboxes } = this.#options
+    const record = sandboxes.records.get(runId)
     const sessionId = sessionOf(runId)
-    if (kept?.until === undefined || kept.until <= clock.now()) return no('gone', 'it is not kept any more')
+    if (record?.until === undefined || record.until <= clock.now())
+      return no('gone', 'it is not kept any more')
     if (sessionId === undefined) return no('invalid', 'it has no session')
-    return random.random(0.05) ? no('failed', 'it does not start') : yes([kept, sessionId])
+    return random.chance(0.05) ? no('failed', 'it does not start') : yes([record, sessionId])
   }
 
-  #later(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#options.clock.after(ms, resolve))
   }
 }
 
-class BootedHands implements BootedSandbox, TerminalSession {
-  readonly #parts: BootsParts
-  readonly #boot: Boot
-  readonly #kept: Kept
+class SimBootedSandbox implements BootedSandbox, TerminalSession {
+  readonly #options: SandboxBootsOptions
+  readonly #boot: SandboxBoot
+  readonly #record: SandboxRecord
   readonly #sessionId: string
-  #ear: TerminalSessionListener | undefined
-  #waiting: string[] = []
+  #listener: TerminalSessionListener | undefined
+  #unprinted: string[] = []
   #isPaused = false
-  #ending: number | undefined
+  #exitCode: number | undefined
   #closing: Promise<readonly UsageSnapshot[]> | undefined
 
-  constructor(parts: BootsParts, boot: Boot, kept: Kept, sessionId: string) {
-    this.#parts = parts
+  constructor(options: SandboxBootsOptions, boot: SandboxBoot, record: SandboxRecord, sessionId: string) {
+    this.#options = options
     this.#boot = boot
-    this.#kept = kept
+    this.#record = record
     this.#sessionId = sessionId
   }
 
-  open(_size: object, ear: TerminalSessionListener): TerminalSession {
-    if (this.#ear !== undefined) throw new Error('a booted sandbox has one terminal')
-    this.#ear = ear
-    this.#soon(800, () => this.#print('hello '))
+  open(_size: object, listener: TerminalSessionListener): TerminalSession {
+    if (this.#listener !== undefined) throw new Error('a booted sandbox has one terminal')
+    this.#listener = listener
+    this.#runWithin(800, () => this.#print('hello '))
     return this
   }
 
   input(data: string): void {
-    if (data === LEAVE) this.#soon(300, () => this.#end(0))
+    if (data === EXIT_INPUT) this.#runWithin(300, () => this.#end(0))
     else {
-      this.#spend()
-      this.#soon(300, () => this.#print(data))
+      this.#recordUsage()
+      this.#runWithin(300, () => this.#print(data))
     }
   }
 
@@ -167,7 +168,7 @@ class BootedHands implements BootedSandbox, TerminalSession {
 
   resume(): void {
     this.#isPaused = false
-    this.#flow()
+    this.#flush()
   }
 
   close(): Promise<readonly UsageSnapshot[]> {
@@ -176,12 +177,12 @@ class BootedHands implements BootedSandbox, TerminalSession {
   }
 
   async #close(): Promise<readonly UsageSnapshot[]> {
-    const { clock, random, watch } = this.#parts
+    const { clock, random, observer } = this.#options
     this.#boot.stage = 'closing'
-    watch.moved(this.#boot)
-    const ms = random.fraction() ** 2 * (random.random(0.1) ? 12_000 : 2_000)
+    observer.onBootStageChanged(this.#boot)
+    const ms = random.fraction() ** 2 * (random.chance(0.1) ? 12_000 : 2_000)
     await new Promise<void>((resolve) => void clock.after(ms, resolve))
-    watch.gone(this.#boot)
+    observer.onBootGone(this.#boot)
     return this.#snapshots()
   }
 
@@ -189,43 +190,45 @@ class BootedHands implements BootedSandbox, TerminalSession {
   #snapshots(): UsageSnapshot[] {
     const place = { projectKey: 'project', sessionId: this.#sessionId }
     return [false, true].flatMap((subagent) => {
-      const entries = this.#kept.log.filter((one) => one.subagent === subagent).map(({ entry }) => entry)
+      const entries = this.#record.usage
+        .filter((each) => each.subagent === subagent)
+        .map(({ entry }) => entry)
       if (entries.length === 0) return []
       return [{ ...place, ...(subagent ? { subagentId: 'agent-1' } : {}), entries }]
     })
   }
 
-  #spend(): void {
-    const { clock, random, shelf } = this.#parts
-    if (this.#closing === undefined && random.random(0.6))
-      shelf.spend(this.#kept, random.random(0.3), new Date(clock.now()).toISOString())
+  #recordUsage(): void {
+    const { clock, random, sandboxes } = this.#options
+    if (this.#closing === undefined && random.chance(0.6))
+      sandboxes.recordUsage(this.#record, random.chance(0.3), new Date(clock.now()).toISOString())
   }
 
-  #soon(mostMs: number, then: () => void): void {
-    this.#parts.clock.after(this.#parts.random.fraction() * mostMs, () => {
-      if (this.#closing === undefined && this.#ending === undefined) then()
+  #runWithin(mostMs: number, then: () => void): void {
+    this.#options.clock.after(this.#options.random.fraction() * mostMs, () => {
+      if (this.#closing === undefined && this.#exitCode === undefined) then()
     })
   }
 
   #print(data: string): void {
-    this.#waiting.push(data)
-    this.#flow()
+    this.#unprinted.push(data)
+    this.#flush()
   }
 
   #end(code: number): void {
-    this.#ending = code
-    this.#flow()
+    this.#exitCode = code
+    this.#flush()
   }
 
-  #flow(): void {
+  #flush(): void {
     if (this.#isPaused || this.#closing !== undefined || this.#boot.isOver) return
-    for (const data of this.#waiting.splice(0)) {
+    for (const data of this.#unprinted.splice(0)) {
       this.#boot.printed += data
-      this.#boot.printedAt = this.#parts.now()
-      this.#ear?.onOutput(data)
+      this.#boot.printedAt = this.#options.now()
+      this.#listener?.onOutput(data)
     }
-    if (this.#ending === undefined || this.#isPaused) return
+    if (this.#exitCode === undefined || this.#isPaused) return
     this.#boot.isOver = true
-    this.#ear?.onExit(this.#ending)
+    this.#listener?.onExit(this.#exitCode)
   }
 }

@@ -9,18 +9,18 @@
 import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
-import type { Wire, WorkerEar } from './network.ts'
-import { type NumberedFrame, Outbox } from './outbox.ts'
+import type { SimWire, WireListener } from './network.ts'
+import { type NumberedFrame, ReferenceOutbox } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type Process, ProcessClock } from './timeline.ts'
 import {
-  costOf,
-  type Execution,
-  entryOf,
-  type Foreign,
-  meddling,
+  executionCost,
+  type ForeignLease,
+  foreignLeaseFrames,
+  type ObservedExecution,
   type SimWorker,
-  type WorkerParts,
+  type SimWorkerOptions,
+  usageEntry,
 } from './worker.ts'
 
 const SILENCE_MS = 45_000
@@ -29,67 +29,67 @@ const BACKOFF_MS_MAX = 15_000
 /** The part of a lease's time that its worker uses. */
 const OWN_SHARE = 0.9
 
-interface Held {
+interface HeldLease {
   readonly id: string
   readonly runId: string
   expiresAt: string
-  readonly outbox: Outbox
+  readonly outbox: ReferenceOutbox
 }
 
 /** What survives the daemon. */
-interface WorkerDisk {
+interface ScriptDisk {
   credential: { readonly workerId: string; readonly secret: string } | undefined
-  readonly leases: Map<string, Held>
+  readonly leases: Map<string, HeldLease>
   /** Leases that are over, for dispatches that come again. */
-  readonly over: Set<string>
+  readonly endedLeases: Set<string>
 }
 
-interface Running extends Execution {
+interface RunningExecution extends ObservedExecution {
   stopAt: number
-  readonly steps: Step[]
+  readonly steps: TimedStep[]
   /** On the worker's own clock. */
   deadline: number
-  cancelling: boolean
+  isCancelling: boolean
 }
 
-interface Step {
+interface TimedStep {
   readonly afterMs: number
   readonly act: () => void
 }
 
-interface Connection {
-  readonly wire: Wire
-  registered: boolean
+interface ScriptConnection {
+  readonly wire: SimWire
+  isRegistered: boolean
   registerSentAt: number
-  heardAt: number
+  lastFrameAt: number
   /** By lease: the highest number sent on this connection, once the host has said how far it is. */
-  readonly sent: Map<string, number>
+  readonly sentSeq: Map<string, number>
   readonly lastAck: Map<string, number>
   /** Set when it enrolls with this connection. */
   readonly token: string | undefined
 }
 
-export class ScriptedWorker implements SimWorker {
+export class SpecWorker implements SimWorker {
   readonly plan: WorkerPlan
-  readonly #parts: WorkerParts
-  readonly #disk: WorkerDisk = { credential: undefined, leases: new Map(), over: new Set() }
+  readonly #options: SimWorkerOptions
+  readonly #disk: ScriptDisk = { credential: undefined, leases: new Map(), endedLeases: new Set() }
   #process: Process | undefined
   #clock: ProcessClock | undefined
-  #connection: Connection | undefined
+  #connection: ScriptConnection | undefined
   #token: string | undefined
-  #asking = false
+  #isRequestingToken = false
   #attempts = 0
   #state: WorkerState = 'active'
-  #saving = false
+  #isSaving = false
   /** Revoked and gone home: only a person brings it back. */
-  #retired = false
+  #isRevoked = false
   /** Declines nothing that it can do. */
-  #content = false
-  readonly #executions = new Map<string, Running>()
+  #acceptsAll = false
+  readonly #executions = new Map<string, RunningExecution>()
 
-  constructor(parts: WorkerParts) {
-    this.plan = parts.plan
-    this.#parts = parts
+  constructor(options: SimWorkerOptions) {
+    this.plan = options.plan
+    this.#options = options
   }
 
   // ---- what others may know and do ---------------------------------------------------------------------------------
@@ -110,20 +110,20 @@ export class ScriptedWorker implements SimWorker {
     return this.#disk.credential?.secret
   }
 
-  get wire(): Wire | undefined {
+  get wire(): SimWire | undefined {
     return this.#connection?.wire
   }
 
   get isRegistered(): boolean {
-    return this.#connection?.registered === true
+    return this.#connection?.isRegistered === true
   }
 
   /** A script keeps no sandboxes. */
-  get overdue(): readonly string[] {
+  get reclaimableRunIds(): readonly string[] {
     return []
   }
 
-  usedIn(): number {
+  countUsageOf(): number {
     return 0
   }
 
@@ -131,7 +131,7 @@ export class ScriptedWorker implements SimWorker {
     return [...this.#disk.leases.keys()]
   }
 
-  get executions(): readonly Execution[] {
+  get executions(): readonly ObservedExecution[] {
     return [...this.#executions.values()]
   }
 
@@ -140,19 +140,19 @@ export class ScriptedWorker implements SimWorker {
   }
 
   switchOn(): void {
-    if (this.#process !== undefined || this.#retired) return
+    if (this.#process !== undefined || this.#isRevoked) return
     const process: Process = {
-      name: `${this.plan.id} at ${Math.floor(this.#parts.time.now)}`,
+      name: `${this.plan.id} at ${Math.floor(this.#options.time.now)}`,
       dead: false,
       pausedUntil: 0,
-      ends: undefined,
+      endOfTickCallbacks: undefined,
     }
     this.#process = process
-    this.#clock = new ProcessClock(this.#parts.time, process, this.#parts.machine)
+    this.#clock = new ProcessClock(this.#options.time, process, this.#options.machine)
     this.#attempts = 0
     this.#state = 'active'
-    for (const lease of [...this.#disk.leases.values()]) this.#pickUp(lease)
-    this.#parts.time.in(0, () => this.#connect(), process)
+    for (const lease of [...this.#disk.leases.values()]) this.#recoverLease(lease)
+    this.#options.time.in(0, () => this.#connect(), process)
   }
 
   crash(quiet: boolean): void {
@@ -163,16 +163,16 @@ export class ScriptedWorker implements SimWorker {
     else this.#connection?.wire.break(0.5, 1, undefined, undefined)
     this.#process = undefined
     this.#connection = undefined
-    this.#asking = false
-    this.#saving = false
-    for (const execution of this.#executions.values()) this.#parts.watch.stopped(execution)
+    this.#isRequestingToken = false
+    this.#isSaving = false
+    for (const execution of this.#executions.values()) this.#options.observer.onExecutionStopped(execution)
     this.#executions.clear()
     for (const { outbox } of this.#disk.leases.values()) outbox.crash()
   }
 
   /** It commits so often that any moment is as good as another. */
   crashAtCommit(count: number, _point: CommitPoint, then: () => void): boolean {
-    this.#after(count, then)
+    this.#runAfter(count, then)
     return this.isOn
   }
 
@@ -180,28 +180,34 @@ export class ScriptedWorker implements SimWorker {
     return false
   }
 
-  spoil(): boolean {
+  impairDisk(): boolean {
     return false
   }
 
-  connectAgain(): void {
+  connectWithCopiedCredential(): void {
     if (this.#process !== undefined) this.#connect()
   }
 
-  meddle(foreign: readonly Foreign[]): void {
-    for (const frame of meddling(foreign, this.#claimed(), this.#instant(), this.#mono())) this.#send(frame)
+  reportForeignLeases(foreign: readonly ForeignLease[]): void {
+    for (const frame of foreignLeaseFrames(
+      foreign,
+      this.#claimedLeases(),
+      this.#instant(),
+      this.#monotonic(),
+    ))
+      this.#send(frame)
   }
 
-  settleDown(): void {
-    this.#content = true
+  endFaults(): void {
+    this.#acceptsAll = true
   }
 
-  jump(ms: number): void {
-    this.#parts.machine.wallOffset += ms
+  jumpWallClock(ms: number): void {
+    this.#options.machine.wallOffset += ms
   }
 
-  comeBack(): void {
-    this.#retired = false
+  enrollAgain(): void {
+    this.#isRevoked = false
     this.switchOn()
   }
 
@@ -210,43 +216,43 @@ export class ScriptedWorker implements SimWorker {
   #connect(): void {
     const { credential } = this.#disk
     if (credential === undefined && this.#token === undefined) {
-      this.#ask()
+      this.#requestToken()
       return
     }
     const process = this.#process
     if (process === undefined) return
-    const ear: WorkerEar = {
-      opened: () => this.#mine(wire) && this.#register(),
-      heard: (frame) => this.#mine(wire) && this.#hear(frame),
-      closed: () => this.#mine(wire) && this.#lost(),
+    const listener: WireListener = {
+      onOpen: () => this.#isCurrent(wire) && this.#register(),
+      onFrame: (frame) => this.#isCurrent(wire) && this.#handleFrame(frame),
+      onClose: () => this.#isCurrent(wire) && this.#onDisconnected(),
     }
-    const wire: Wire = this.#parts.dial(process, ear, false)
+    const wire: SimWire = this.#options.dial(process, listener, false)
     this.#connection = {
       wire,
-      registered: false,
+      isRegistered: false,
       registerSentAt: 0,
-      heardAt: this.#mono(),
-      sent: new Map(),
+      lastFrameAt: this.#monotonic(),
+      sentSeq: new Map(),
       lastAck: new Map(),
       token: credential === undefined ? this.#token : undefined,
     }
     wire.dial()
-    this.#after(2 * WORKER_FIRST_FRAME_MS, () => {
-      if (this.#mine(wire) && !this.isRegistered) this.#hangUp()
+    this.#runAfter(2 * WORKER_FIRST_FRAME_MS, () => {
+      if (this.#isCurrent(wire) && !this.isRegistered) this.#hangUp()
     })
   }
 
-  #mine(wire: Wire): boolean {
+  #isCurrent(wire: SimWire): boolean {
     return this.#connection?.wire === wire
   }
 
-  #ask(): void {
-    if (this.#asking) return
-    this.#asking = true
+  #requestToken(): void {
+    if (this.#isRequestingToken) return
+    this.#isRequestingToken = true
     const process = this.#process
-    this.#parts.askForToken((token) => {
+    this.#options.requestToken((token) => {
       if (process !== this.#process || process === undefined) return
-      this.#asking = false
+      this.#isRequestingToken = false
       this.#token = token
       this.#connect()
     })
@@ -256,7 +262,7 @@ export class ScriptedWorker implements SimWorker {
     const connection = this.#connection
     if (connection === undefined) return
     const { credential } = this.#disk
-    connection.registerSentAt = this.#mono()
+    connection.registerSentAt = this.#monotonic()
     this.#send({
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
@@ -272,47 +278,47 @@ export class ScriptedWorker implements SimWorker {
         maxConcurrency: this.plan.concurrency,
         version: '0.1.0',
       },
-      activeLeases: this.#claimed(),
+      activeLeases: this.#claimedLeases(),
     })
   }
 
   #hangUp(): void {
     this.#connection?.wire.workerCloses()
-    this.#lost()
+    this.#onDisconnected()
   }
 
-  #lost(): void {
+  #onDisconnected(): void {
     const process = this.#process
     this.#connection = undefined
     if (process === undefined) return
     this.#attempts += 1
     const most = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_FIRST * 2 ** (this.#attempts - 1))
-    this.#after(most * (0.5 + this.#parts.random.fraction() / 2), () => {
+    this.#runAfter(most * (0.5 + this.#options.random.fraction() / 2), () => {
       if (this.#connection === undefined) this.#connect()
     })
   }
 
   #send(frame: WorkerFrame): void {
-    this.#connection?.wire.sendUp(frame)
+    this.#connection?.wire.sendToHost(frame)
   }
 
-  #beat(wire: Wire): void {
+  #sendHeartbeat(wire: SimWire): void {
     const connection = this.#connection
     if (connection?.wire !== wire) return
-    if (this.#mono() - connection.heardAt > SILENCE_MS) {
+    if (this.#monotonic() - connection.lastFrameAt > SILENCE_MS) {
       this.#hangUp()
       return
     }
     this.#send({
       type: 'heartbeat',
-      leases: this.#claimed(),
+      leases: this.#claimedLeases(),
       attachSessions: 0,
-      sentAt: this.#mono(),
+      sentAt: this.#monotonic(),
     })
-    this.#after(WORKER_HEARTBEAT_MS, () => this.#beat(wire))
+    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(wire))
   }
 
-  #claimed() {
+  #claimedLeases() {
     return [...this.#disk.leases.values()].map(({ id, runId, expiresAt, outbox }) => ({
       id,
       runId,
@@ -323,16 +329,16 @@ export class ScriptedWorker implements SimWorker {
 
   // ---- what the host says ----------------------------------------------------------------------------------------
 
-  #hear(frame: HostFrame): void {
+  #handleFrame(frame: HostFrame): void {
     const connection = this.#connection
     if (connection === undefined) return
-    connection.heardAt = this.#mono()
+    connection.lastFrameAt = this.#monotonic()
     switch (frame.type) {
       case 'registered':
-        this.#welcomed(connection, frame)
+        this.#onRegistered(connection, frame)
         return
       case 'rejected':
-        this.#rejected(connection, frame)
+        this.#onRejected(connection, frame)
         return
       case 'heartbeat-ack':
         this.#state = frame.state
@@ -341,102 +347,103 @@ export class ScriptedWorker implements SimWorker {
         this.#state = frame.state
         return
       case 'dispatch':
-        this.#dispatched(connection, frame)
+        this.#onDispatch(connection, frame)
         return
       case 'lease-ack':
-        this.#acknowledged(connection, frame)
+        this.#onLeaseAck(connection, frame)
         return
       case 'run-complete-ack':
-        this.#drop(frame.leaseId)
+        this.#endLease(frame.leaseId)
         return
       case 'lease-lost':
-        this.#drop(frame.leaseId)
+        this.#endLease(frame.leaseId)
         return
       case 'cancel':
-        this.#cancel(frame.leaseId)
+        this.#cancelExecution(frame.leaseId)
         return
       case 'revoked':
-        this.#revoked()
+        this.#onRevoked()
         return
     }
   }
 
-  #welcomed(connection: Connection, frame: HostFrameOf<'registered'>): void {
-    if (connection.registered) return
+  #onRegistered(connection: ScriptConnection, frame: HostFrameOf<'registered'>): void {
+    if (connection.isRegistered) return
     if (frame.credential !== undefined)
       this.#disk.credential = { workerId: frame.workerId, secret: frame.credential }
     this.#token = undefined
-    connection.registered = true
+    connection.isRegistered = true
     this.#state = frame.state
     this.#attempts = 0
-    this.#after(WORKER_HEARTBEAT_MS, () => this.#beat(connection.wire))
+    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(connection.wire))
   }
 
-  #rejected(connection: Connection, { code }: HostFrameOf<'rejected'>): void {
+  #onRejected(connection: ScriptConnection, { code }: HostFrameOf<'rejected'>): void {
     if (code === 'unauthorized') this.#forgetCredential()
     if (connection.token !== undefined) this.#token = undefined
   }
 
-  #revoked(): void {
+  #onRevoked(): void {
     this.#forgetCredential()
-    for (const id of this.claims) this.#drop(id)
+    for (const id of this.claims) this.#endLease(id)
     this.#connection?.wire.workerCloses()
     this.crash(false)
-    this.#retired = true
+    this.#isRevoked = true
   }
 
   #forgetCredential(): void {
     const { credential } = this.#disk
     if (credential === undefined) return
-    this.#parts.watch.deletedCredential(this, credential.workerId)
+    this.#options.observer.onCredentialDeleted(this, credential.workerId)
     this.#disk.credential = undefined
   }
 
-  #dispatched(connection: Connection, { lease, job }: HostFrameOf<'dispatch'>): void {
+  #onDispatch(connection: ScriptConnection, { lease, job }: HostFrameOf<'dispatch'>): void {
     const { id, runId } = lease
     if (this.#disk.leases.has(id)) {
       this.#send({ type: 'dispatch-accepted', leaseId: id })
       return
     }
-    const refusal = this.#refusal(id)
+    const refusal = this.#refusalOf(id)
     if (refusal !== undefined) {
       this.#send({ type: 'dispatch-rejected', leaseId: id, reason: refusal })
       return
     }
     // The newer lease of a run fences the older one off.
-    for (const held of [...this.#disk.leases.values()]) if (held.runId === runId) this.#drop(held.id)
-    const outbox = new Outbox(id, this.plan.bufferMax)
+    for (const heldLease of [...this.#disk.leases.values()])
+      if (heldLease.runId === runId) this.#endLease(heldLease.id)
+    const outbox = new ReferenceOutbox(id, this.plan.bufferMax)
     this.#disk.leases.set(id, { id, runId, expiresAt: lease.expiresAt, outbox })
-    connection.sent.set(id, 0)
-    this.#execute(id, runId, lease.remainingMs, job.repo.remote)
+    connection.sentSeq.set(id, 0)
+    this.#startExecution(id, runId, lease.remainingMs, job.repo.remote)
     this.#send({ type: 'dispatch-accepted', leaseId: id })
   }
 
-  #refusal(leaseId: string): string | undefined {
-    const { random } = this.#parts
-    if (this.#disk.over.has(leaseId)) return 'busy: this lease is over'
+  #refusalOf(leaseId: string): string | undefined {
+    const { random } = this.#options
+    if (this.#disk.endedLeases.has(leaseId)) return 'busy: this lease is over'
     if (this.#state === 'draining') return 'draining: the worker is draining'
     if (this.#executions.size >= this.plan.concurrency) return 'busy: no room'
-    if (this.#content || !random.random(this.plan.declines)) return undefined
+    if (this.#acceptsAll || !random.chance(this.plan.declineShare)) return undefined
     return random.pick(['sandbox: it does not start', 'disk: 200 MB free', 'busy: for no reason'])
   }
 
-  #acknowledged(connection: Connection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
+  #onLeaseAck(connection: ScriptConnection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
     const since = echo ?? connection.registerSentAt
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       const lease = this.#disk.leases.get(leaseId)
       if (lease === undefined) continue
       lease.expiresAt = expiresAt
-      this.#prolong(leaseId, since + remainingMs * OWN_SHARE)
-      if (seq > lease.outbox.acked) {
+      this.#extendDeadline(leaseId, since + remainingMs * OWN_SHARE)
+      if (seq > lease.outbox.acknowledgedSeq) {
         lease.outbox.trim(seq)
-        this.#parts.watch.trimmed(leaseId, seq)
+        this.#options.observer.onOutboxTrimmed(leaseId, seq)
       }
-      const isFirst = !connection.sent.has(leaseId)
+      const isFirst = !connection.sentSeq.has(leaseId)
       const isRepeated = connection.lastAck.get(leaseId) === seq
       connection.lastAck.set(leaseId, seq)
-      if (isFirst || isRepeated) connection.sent.set(leaseId, seq)
-      this.#flush(lease)
+      if (isFirst || isRepeated) connection.sentSeq.set(leaseId, seq)
+      this.#sendUnsent(lease)
     }
   }
 
@@ -445,50 +452,50 @@ export class ScriptedWorker implements SimWorker {
   #report(leaseId: string, make: (seq: number) => NumberedFrame): void {
     const lease = this.#disk.leases.get(leaseId)
     if (lease === undefined) return
-    this.#parts.watch.stamped(this, lease.outbox.stamp(make))
-    if (this.#saving) return
-    this.#saving = true
-    this.#after(1 + this.#parts.random.fraction() * 15, () => {
-      this.#saving = false
-      for (const held of this.#disk.leases.values()) {
-        held.outbox.save()
-        this.#flush(held)
+    this.#options.observer.onFrameNumbered(this, lease.outbox.append(make))
+    if (this.#isSaving) return
+    this.#isSaving = true
+    this.#runAfter(1 + this.#options.random.fraction() * 15, () => {
+      this.#isSaving = false
+      for (const heldLease of this.#disk.leases.values()) {
+        heldLease.outbox.save()
+        this.#sendUnsent(heldLease)
       }
     })
   }
 
-  #flush({ id, outbox }: Held): void {
+  #sendUnsent({ id, outbox }: HeldLease): void {
     const connection = this.#connection
-    const sent = connection?.sent.get(id)
-    if (connection === undefined || sent === undefined || !connection.registered) return
-    for (const { seq, frame } of outbox.above(sent)) {
-      connection.sent.set(id, seq)
+    const sent = connection?.sentSeq.get(id)
+    if (connection === undefined || sent === undefined || !connection.isRegistered) return
+    for (const { seq, frame } of outbox.framesAfter(sent)) {
+      connection.sentSeq.set(id, seq)
       this.#send(frame)
     }
   }
 
-  #drop(leaseId: string): void {
-    this.#stop(leaseId)
-    this.#disk.over.add(leaseId)
+  #endLease(leaseId: string): void {
+    this.#stopExecution(leaseId)
+    this.#disk.endedLeases.add(leaseId)
     this.#disk.leases.delete(leaseId)
   }
 
   /** After a crash of the daemon: what was finished is reported again, what was running is not any more. */
-  #pickUp(lease: Held): void {
+  #recoverLease(lease: HeldLease): void {
     if (lease.outbox.completion !== undefined) return
-    if (this.plan.afterCrash === 'forgets') this.#drop(lease.id)
+    if (this.plan.afterCrash === 'forgets') this.#endLease(lease.id)
     else this.#complete(lease.id, { status: 'failed', error: 'the worker was restarted', costs: [] })
   }
 
   // ---- executing -------------------------------------------------------------------------------------------------
 
-  #execute(leaseId: string, runId: string, remainingMs: number, remote: string): void {
-    const { watch } = this.#parts
+  #startExecution(leaseId: string, runId: string, remainingMs: number, remote: string): void {
+    const { observer } = this.#options
     const clock = this.#clock
     const process = this.#process
     if (clock === undefined || process === undefined) return
-    const deadline = this.#mono() + remainingMs * OWN_SHARE
-    const execution: Running = {
+    const deadline = this.#monotonic() + remainingMs * OWN_SHARE
+    const execution: RunningExecution = {
       leaseId,
       runId,
       worker: this.plan.id,
@@ -497,92 +504,95 @@ export class ScriptedWorker implements SimWorker {
       stopAt: clock.trueTimeOf(deadline),
       process,
       steps: [],
-      cancelling: false,
+      isCancelling: false,
     }
     this.#executions.set(leaseId, execution)
-    execution.steps.push(...this.#script(execution))
-    watch.started(execution)
-    this.#guard(execution)
-    this.#step(execution)
+    execution.steps.push(...this.#drawSteps(execution))
+    observer.onExecutionStarted(execution)
+    this.#enforceDeadline(execution)
+    this.#runNextStep(execution)
   }
 
-  #isRunning(execution: Running): boolean {
+  #isRunning(execution: RunningExecution): boolean {
     return this.#executions.get(execution.leaseId) === execution
   }
 
-  #step(execution: Running): void {
+  #runNextStep(execution: RunningExecution): void {
     const step = execution.steps.shift()
     if (step === undefined) return
-    this.#after(step.afterMs, () => {
-      if (!this.#isRunning(execution) || execution.cancelling) return
+    this.#runAfter(step.afterMs, () => {
+      if (!this.#isRunning(execution) || execution.isCancelling) return
       step.act()
-      this.#step(execution)
+      this.#runNextStep(execution)
     })
   }
 
   /** Without word of the host it ends by itself, in time for whoever comes next. */
-  #guard(execution: Running): void {
-    this.#after(execution.deadline - this.#mono(), () => {
+  #enforceDeadline(execution: RunningExecution): void {
+    this.#runAfter(execution.deadline - this.#monotonic(), () => {
       if (!this.#isRunning(execution)) return
-      if (this.#mono() < execution.deadline) this.#guard(execution)
+      if (this.#monotonic() < execution.deadline) this.#enforceDeadline(execution)
       else {
-        this.#parts.watch.said(this, `ends ${execution.leaseId} by itself`)
-        this.#drop(execution.leaseId)
+        this.#options.observer.onLog(this, `ends ${execution.leaseId} by itself`)
+        this.#endLease(execution.leaseId)
       }
     })
   }
 
-  #prolong(leaseId: string, deadline: number): void {
+  #extendDeadline(leaseId: string, deadline: number): void {
     const execution = this.#executions.get(leaseId)
     if (execution === undefined || this.#clock === undefined || deadline <= execution.deadline) return
     execution.deadline = deadline
     execution.stopAt = this.#clock.trueTimeOf(deadline)
   }
 
-  #stop(leaseId: string): void {
+  #stopExecution(leaseId: string): void {
     const execution = this.#executions.get(leaseId)
     if (execution === undefined) return
     this.#executions.delete(leaseId)
-    this.#parts.watch.stopped(execution)
+    this.#options.observer.onExecutionStopped(execution)
   }
 
-  #cancel(leaseId: string): void {
+  #cancelExecution(leaseId: string): void {
     const execution = this.#executions.get(leaseId)
-    if (execution === undefined || execution.cancelling) return
-    execution.cancelling = true
-    this.#after(this.#parts.random.fraction() * this.plan.cancelMsMax, () => {
+    if (execution === undefined || execution.isCancelling) return
+    execution.isCancelling = true
+    this.#runAfter(this.#options.random.fraction() * this.plan.cancelMsMax, () => {
       if (!this.#isRunning(execution)) return
-      this.#complete(leaseId, { status: 'cancelled', costs: [costOf(leaseId, 1_000)] })
+      this.#complete(leaseId, { status: 'cancelled', costs: [executionCost(leaseId, 1_000)] })
     })
   }
 
   #complete(leaseId: string, outcome: RunOutcome): void {
-    this.#stop(leaseId)
+    this.#stopExecution(leaseId)
     this.#report(leaseId, (seq) => ({ type: 'run-complete', leaseId, seq, outcome }))
   }
 
-  #script(execution: Running): Step[] {
-    const { random } = this.#parts
+  #drawSteps(execution: RunningExecution): TimedStep[] {
+    const { random } = this.#options
     const total = 4_000 * (this.plan.runMsMax / 4_000) ** random.fraction()
     const { leaseId } = execution
     const acts: { at: number; act: () => void }[] = []
     const add = (at: number, act: () => void) => void acts.push({ at: at * total, act })
     const anywhere = () => 0.05 + random.fraction() * 0.9
-    add(0.03, () => this.#patch(leaseId, { status: 'running' }))
-    for (let n = random.below(this.plan.chatter); n > 0; n--) add(anywhere(), () => this.#print(leaseId))
-    for (let n = random.below(3); n > 0; n--) add(anywhere(), () => this.#snapshot(leaseId, random.below(3)))
+    add(0.03, () => this.#reportPatch(leaseId, { status: 'running' }))
+    for (let n = random.below(this.plan.logLinesMax); n > 0; n--)
+      add(anywhere(), () => this.#reportLog(leaseId))
+    for (let n = random.below(3); n > 0; n--)
+      add(anywhere(), () => this.#reportUsage(leaseId, random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
-    if (random.random(0.3)) add(anywhere(), () => this.#remember(leaseId, execution.remote))
-    if (random.random(0.5)) add(anywhere(), () => this.#patch(leaseId, { costs: [costOf(leaseId, 500)] }))
-    const prUrl = random.random(0.5) ? this.#parts.codehost.pullOf(execution.runId) : undefined
-    if (prUrl !== undefined) add(0.9, () => this.#patch(leaseId, { prUrl, prState: 'open' }))
-    add(0.96, () => this.#patch(leaseId, { status: 'finalizing' }))
-    const failed = random.random(0.1)
+    if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories(leaseId, execution.remote))
+    if (random.chance(0.5))
+      add(anywhere(), () => this.#reportPatch(leaseId, { costs: [executionCost(leaseId, 500)] }))
+    const prUrl = random.chance(0.5) ? this.#options.codehost.pullOf(execution.runId) : undefined
+    if (prUrl !== undefined) add(0.9, () => this.#reportPatch(leaseId, { prUrl, prState: 'open' }))
+    add(0.96, () => this.#reportPatch(leaseId, { status: 'finalizing' }))
+    const failed = random.chance(0.1)
     const result = { artifacts: [], ...(prUrl === undefined ? {} : { prUrl }) }
     add(1, () =>
       this.#complete(leaseId, {
         status: failed ? 'failed' : 'completed',
-        costs: [costOf(leaseId, 1_000)],
+        costs: [executionCost(leaseId, 1_000)],
         ...(failed ? { error: 'the agent gave up' } : { result }),
         ...(prUrl === undefined ? {} : { prUrl, prState: 'open' }),
       }),
@@ -591,7 +601,7 @@ export class ScriptedWorker implements SimWorker {
     return acts.map(({ at, act }, index) => ({ afterMs: at - (acts[index - 1]?.at ?? 0), act }))
   }
 
-  #patch(leaseId: string, patch: RunPatch): void {
+  #reportPatch(leaseId: string, patch: RunPatch): void {
     this.#report(leaseId, (seq) => ({
       type: 'run-patch',
       leaseId,
@@ -600,7 +610,7 @@ export class ScriptedWorker implements SimWorker {
     }))
   }
 
-  #print(leaseId: string): void {
+  #reportLog(leaseId: string): void {
     const at = this.#instant()
     this.#report(leaseId, (seq) => ({
       type: 'run-event',
@@ -610,7 +620,7 @@ export class ScriptedWorker implements SimWorker {
     }))
   }
 
-  #remember(leaseId: string, repo: string): void {
+  #reportMemories(leaseId: string, repo: string): void {
     this.#report(leaseId, (seq) => ({
       type: 'run-memories',
       leaseId,
@@ -621,7 +631,7 @@ export class ScriptedWorker implements SimWorker {
   }
 
   /** 0: of the session itself; else of one of its subagents. */
-  #snapshot(leaseId: string, subagent: number): void {
+  #reportUsage(leaseId: string, subagent: number): void {
     const at = this.#instant()
     const place = { projectKey: 'project', sessionId: `session-${leaseId}` }
     this.#report(leaseId, (seq) => ({
@@ -631,14 +641,14 @@ export class ScriptedWorker implements SimWorker {
       snapshot: {
         ...place,
         ...(subagent === 0 ? {} : { subagentId: `agent-${subagent}` }),
-        entries: [entryOf(`${leaseId} ${seq}`, at)],
+        entries: [usageEntry(`${leaseId} ${seq}`, at)],
       },
     }))
   }
 
   #addArtifact(add: (at: number, act: () => void) => void, leaseId: string, number: number): void {
-    const parts = 1 + this.#parts.random.below(3)
-    const begin = 0.05 + this.#parts.random.fraction() * 0.8
+    const parts = 1 + this.#options.random.below(3)
+    const begin = 0.05 + this.#options.random.fraction() * 0.8
     for (let part = 0; part < parts; part++) {
       add(begin + part * 0.03, () =>
         this.#report(leaseId, (seq) => ({
@@ -656,7 +666,7 @@ export class ScriptedWorker implements SimWorker {
 
   // ---- time ------------------------------------------------------------------------------------------------------
 
-  #mono(): number {
+  #monotonic(): number {
     return this.#clock?.monotonic() ?? 0
   }
 
@@ -664,7 +674,7 @@ export class ScriptedWorker implements SimWorker {
     return new Date(this.#clock?.now() ?? 0).toISOString()
   }
 
-  #after(ms: number, run: () => void): void {
+  #runAfter(ms: number, run: () => void): void {
     this.#clock?.after(ms, run)
   }
 }

@@ -7,20 +7,20 @@
  */
 import { spawn } from 'node:child_process'
 import { expect, test } from '@jest/globals'
-import { drawPlan, FAULTS, LEASE_STATES, namesIn, only } from './plan.ts'
+import { drawPlan, FAULT_KINDS, idsIn, keepOnly, LEASE_STATES } from './plan.ts'
 
 /** What people bring about, now and then, whatever the seeds. */
-const DEEDS = [
+const OUTCOMES = [
   'resume allowed',
   'resume refused',
   'release allowed',
   'follow up allowed',
   'follow up refused',
   'sandboxes booted',
-  'sandboxes taken back',
-  'terminals shown',
-  'terminals shown again',
-  'steps of follow ups',
+  'sandboxes reclaimed',
+  'screens shown',
+  'screens redrawn',
+  'follow up steps',
 ]
 
 const SEEDS = Number(process.env.SIM_SEEDS ?? 270)
@@ -38,7 +38,7 @@ function run(script: string, ...args: string[]): Promise<{ readonly code: number
 }
 
 /** The figures in the table that the runner prints at its end: by fault, one for each state of a lease; then by deed. */
-function metIn(text: string): Map<string, number[]> {
+function readTable(text: string): Map<string, number[]> {
   const rows = text.split('\n').map((line) => [...(/^([a-z ]+?) +(\d+(?: +\d+)*)$/.exec(line) ?? [])])
   return new Map(rows.map(([, fault = '', numbers = '']) => [fault, numbers.trim().split(/ +/).map(Number)]))
 }
@@ -48,14 +48,14 @@ test(
   async () => {
     const { code, text } = await run('build/simulate.mjs', '--seeds', String(SEEDS), '--jobs', '2')
     expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
-    const met = metIn(text)
-    const never = FAULTS.flatMap((fault) =>
-      LEASE_STATES.filter((_, at) => !((met.get(fault)?.[at] ?? 0) > 0)).map(
+    const encounters = readTable(text)
+    const never = FAULT_KINDS.flatMap((fault) =>
+      LEASE_STATES.filter((_, at) => !((encounters.get(fault)?.[at] ?? 0) > 0)).map(
         (state) => `${fault} × ${state}`,
       ),
     )
     expect(never).toEqual([])
-    expect(DEEDS.filter((deed) => !((met.get(deed)?.[0] ?? 0) > 0))).toEqual([])
+    expect(OUTCOMES.filter((outcome) => !((encounters.get(outcome)?.[0] ?? 0) > 0))).toEqual([])
   },
   60_000 + SEEDS * 2_000,
 )
@@ -77,9 +77,9 @@ test('faults in the product are found', async () => {
 test('a plan is the same each time, and what is left out leaves the rest as it was', () => {
   const plan = drawPlan(7)
   expect(drawPlan(7)).toEqual(plan)
-  const [first = '', ...rest] = namesIn(plan)
-  const smaller = only(plan, new Set(rest))
-  expect(namesIn(smaller)).toEqual(rest)
+  const [first = '', ...rest] = idsIn(plan)
+  const smaller = keepOnly(plan, new Set(rest))
+  expect(idsIn(smaller)).toEqual(rest)
   const all = [...plan.faults, ...plan.workers, ...plan.tickets, ...plan.visits]
   expect(all.map(({ id }) => id)).toContain(first)
 })

@@ -24,7 +24,7 @@ import type {
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
-import { type Batch, changeOf, type Disk, usageName } from './disk.ts'
+import { changeOf, type DiskBatch, type SimDisk, usageFileName } from './disk.ts'
 import type { Process, Timeline } from './timeline.ts'
 
 /** How the drive is right now; it outlives the host's lives. */
@@ -35,31 +35,31 @@ export interface Drive {
   broken: boolean
 }
 
-export const newDrive = (): Drive => ({ flushMsMax: 4, full: false, broken: false })
+export const createDrive = (): Drive => ({ flushMsMax: 4, full: false, broken: false })
 
 export const BROKEN_DISK = 'the disk failed'
 
-export interface StoreWatch {
-  asked(batch: Batch): void
+export interface StoreObserver {
+  onCommitRequested(batch: DiskBatch): void
   /** The next moment it is on disk: the last look at what was there before. */
-  landing(batch: Batch): void
+  onBeforeCommit(batch: DiskBatch): void
   /** It is on disk now; its host has not heard of it yet. */
-  landed(batch: Batch): void
+  onCommitted(batch: DiskBatch): void
 }
 
-export interface SimStoreParts {
+export interface SimStoreOptions {
   readonly time: Timeline
   readonly process: Process
-  readonly disk: Disk
+  readonly disk: SimDisk
   readonly drive: Drive
   readonly random: Random
-  readonly watch: StoreWatch
+  readonly observer: StoreObserver
   /** Over all lives of the host. */
   readonly nextNumber: () => number
 }
 
-interface Asked {
-  readonly batch: Batch
+interface PendingCommit {
+  readonly batch: DiskBatch
   readonly resolve: () => void
   readonly reject: (error: Error) => void
 }
@@ -70,98 +70,98 @@ export class SimStore implements Store {
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly config: ConfigFile
-  readonly #parts: SimStoreParts
+  readonly #options: SimStoreOptions
   readonly #listeners = new Set<(state: StoreState) => void>()
   /** Asked for and not landed, oldest first. */
-  #waiting: Asked[] = []
+  #pending: PendingCommit[] = []
   #flushing = false
   #closed = false
   #state: StoreState = { is: 'ready' }
 
-  constructor(parts: SimStoreParts) {
-    this.#parts = parts
+  constructor(options: SimStoreOptions) {
+    this.#options = options
     this.database = this.#database()
     this.events = this.#events()
     this.artifacts = this.#artifacts()
     this.usage = this.#usage()
     this.config = this.#config()
-    if (parts.drive.broken) this.#state = BROKEN
-    else if (parts.drive.full) this.#state = FULL
+    if (options.drive.broken) this.#state = BROKEN
+    else if (options.drive.full) this.#state = FULL
   }
 
   /** The drive has changed. */
-  look(): void {
-    const { drive, time, process } = this.#parts
+  onDriveChanged(): void {
+    const { drive, time, process } = this.#options
     if (this.#state.is === 'broken') return
     if (drive.broken) {
-      this.#become(BROKEN)
-      const refused = this.#waiting.splice(0)
+      this.#setState(BROKEN)
+      const refused = this.#pending.splice(0)
       time.in(0, () => refused.forEach(({ reject }) => void reject(new Error(BROKEN.reason))), process)
-    } else if (drive.full !== (this.#state.is === 'degraded')) this.#become(drive.full ? FULL : READY)
+    } else if (drive.full !== (this.#state.is === 'degraded')) this.#setState(drive.full ? FULL : READY)
     this.#flush()
   }
 
   /** The host dies: some of what it had asked for is on disk, the rest never was. */
   crash(): void {
-    const { random, drive } = this.#parts
-    const able = drive.full || drive.broken ? 0 : this.#waiting.length
-    const lucky = this.#waiting.slice(0, random.below(able + 1))
-    this.#waiting = []
-    for (const { batch } of lucky) this.#land(batch)
+    const { random, drive } = this.#options
+    const committable = drive.full || drive.broken ? 0 : this.#pending.length
+    const surviving = this.#pending.slice(0, random.below(committable + 1))
+    this.#pending = []
+    for (const { batch } of surviving) this.#commitBatch(batch)
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    const waiting = this.#waiting.splice(0)
-    for (const { batch, resolve, reject } of waiting) {
+    const pending = this.#pending.splice(0)
+    for (const { batch, resolve, reject } of pending) {
       if (this.#state.is !== 'ready') reject(new Error('the store closed while its disk took no writes'))
       else {
-        this.#land(batch)
+        this.#commitBatch(batch)
         resolve()
       }
     }
   }
 
   #flush(): void {
-    if (this.#flushing || this.#waiting.length === 0 || this.#state.is !== 'ready') return
+    if (this.#flushing || this.#pending.length === 0 || this.#state.is !== 'ready') return
     this.#flushing = true
-    const { time, drive, random } = this.#parts
-    const group = this.#waiting.length
+    const { time, drive, random } = this.#options
+    const group = this.#pending.length
     time.in(0.05 + random.fraction() * drive.flushMsMax, () => {
       this.#flushing = false
       // Full or broken by now, or closed: `look` and `close` see to what waits.
-      if (this.#state.is === 'ready') this.#landGroup(Math.min(group, this.#waiting.length))
+      if (this.#state.is === 'ready') this.#commitGroup(Math.min(group, this.#pending.length))
       this.#flush()
     })
   }
 
-  #landGroup(count: number): void {
-    const { process, time, random } = this.#parts
-    const landed: Asked[] = []
-    while (landed.length < count && !process.dead) {
-      const next = this.#waiting.shift()
+  #commitGroup(count: number): void {
+    const { process, time, random } = this.#options
+    const committed: PendingCommit[] = []
+    while (committed.length < count && !process.dead) {
+      const next = this.#pending.shift()
       if (next === undefined) break
-      landed.push(next)
-      this.#land(next.batch)
+      committed.push(next)
+      this.#commitBatch(next.batch)
     }
-    time.in(random.fraction(), () => landed.forEach(({ resolve }) => void resolve()), process)
+    time.in(random.fraction(), () => committed.forEach(({ resolve }) => void resolve()), process)
   }
 
-  #land(batch: Batch): void {
-    this.#parts.watch.landing(batch)
-    this.#parts.disk.apply(batch)
-    this.#parts.watch.landed(batch)
+  #commitBatch(batch: DiskBatch): void {
+    this.#options.observer.onBeforeCommit(batch)
+    this.#options.disk.apply(batch)
+    this.#options.observer.onCommitted(batch)
   }
 
-  #become(state: StoreState): void {
+  #setState(state: StoreState): void {
     this.#state = state
-    const tell = () => this.#listeners.forEach((listener) => void listener(state))
-    this.#parts.time.in(0, tell, this.#parts.process)
+    const notify = () => this.#listeners.forEach((listener) => void listener(state))
+    this.#options.time.in(0, notify, this.#options.process)
   }
 
   /** Something beside the database is written: it is there when this resolves, and perhaps before. */
-  #written<T>(write: () => T): Promise<T> {
-    const { time, process, drive, random } = this.#parts
+  #writeFile<T>(write: () => T): Promise<T> {
+    const { time, process, drive, random } = this.#options
     return new Promise((resolve, reject) => {
       if (process.dead) return
       const refused = drive.broken ? BROKEN.reason : drive.full ? FULL.reason : undefined
@@ -180,11 +180,11 @@ export class SimStore implements Store {
   }
 
   #database(): ControlDatabase {
-    const { process, watch, nextNumber } = this.#parts
+    const { process, observer, nextNumber } = this.#options
     return {
-      snapshots: this.#lives(),
+      snapshots: this.#snapshots(),
       runs: this.#runs(),
-      keyValues: this.#facts(),
+      keyValues: this.#keyValues(),
       commit: (writes) =>
         new Promise((resolve, reject) => {
           if (process.dead) return
@@ -192,8 +192,8 @@ export class SimStore implements Store {
           if (this.#closed) return reject(new Error('the store is closed'))
           if (writes.length === 0) return resolve()
           const batch = { number: nextNumber(), changes: writes.map(changeOf) }
-          this.#waiting.push({ batch, resolve, reject })
-          watch.asked(batch)
+          this.#pending.push({ batch, resolve, reject })
+          observer.onCommitRequested(batch)
           this.#flush()
         }),
       state: () => this.#state,
@@ -205,28 +205,28 @@ export class SimStore implements Store {
     }
   }
 
-  #lives(): Snapshots {
-    const { disk } = this.#parts
+  #snapshots(): Snapshots {
+    const { disk } = this.#options
     return {
-      get: (kind, key) => disk.life(kind, key),
-      all: (kind) => inOrder(disk.lives.get(kind)).map(([key, row]) => [key, row.value] as const),
-      kinds: () => [...disk.lives.keys()].sort(),
+      get: (kind, key) => disk.snapshot(kind, key),
+      all: (kind) => inOrder(disk.snapshots.get(kind)).map(([key, row]) => [key, row.value] as const),
+      kinds: () => [...disk.snapshots.keys()].sort(),
     }
   }
 
-  #facts(): KeyValues {
-    const { disk } = this.#parts
+  #keyValues(): KeyValues {
+    const { disk } = this.#options
     return {
-      get: (shelf, key) => disk.fact(shelf, key),
-      all: (shelf, { after, until } = {}) =>
-        inOrder(disk.facts.get(shelf))
+      get: (collection, key) => disk.keyValue(collection, key),
+      all: (collection, { after, until } = {}) =>
+        inOrder(disk.keyValues.get(collection))
           .filter(([key]) => (after === undefined || key > after) && (until === undefined || key < until))
           .map(([key, row]) => [key, row.value] as const),
     }
   }
 
   #runs(): RunRecords {
-    const { disk } = this.#parts
+    const { disk } = this.#options
     const all = () => disk.runIds().map((id) => disk.run(id) as Run)
     return {
       get: (id) => disk.run(id),
@@ -242,7 +242,7 @@ export class SimStore implements Store {
   }
 
   #events(): EventLogs {
-    const { disk } = this.#parts
+    const { disk } = this.#options
     return {
       nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
       read: async (runId, { after = -1, limit } = {}) =>
@@ -255,42 +255,44 @@ export class SimStore implements Store {
   }
 
   #artifacts(): Artifacts {
-    const { disk } = this.#parts
-    const wholeOf = (runId: string, name: string) => disk.artifacts.get(runId)?.get(name)?.whole
+    const { disk } = this.#options
+    const completeTextOf = (runId: string, name: string) => disk.artifacts.get(runId)?.get(name)?.complete
     return {
       write: (runId, name, part, data, final) => {
         const text = Buffer.from(data).toString()
-        return this.#written(() => writePart(disk, runId, name, part, text, final))
+        return this.#writeFile(() => writePart(disk, runId, name, part, text, final))
       },
       find: async (runId, name): Promise<ArtifactLookup> => {
-        const whole = wholeOf(runId, name)
-        if (whole === undefined) return { is: 'missing' }
-        const bytes = Buffer.from(whole)
+        const complete = completeTextOf(runId, name)
+        if (complete === undefined) return { is: 'missing' }
+        const bytes = Buffer.from(complete)
         return { is: 'file', size: bytes.length, ...PLAIN, read: () => once(bytes) }
       },
       names: async (runId) =>
-        [...(disk.artifacts.get(runId)?.keys() ?? [])].filter((name) => wholeOf(runId, name) !== undefined),
+        [...(disk.artifacts.get(runId)?.keys() ?? [])].filter(
+          (name) => completeTextOf(runId, name) !== undefined,
+        ),
       remove: async (runId) => void disk.artifacts.delete(runId),
     }
   }
 
   #usage(): UsageArchive {
-    const { disk } = this.#parts
+    const { disk } = this.#options
     return {
-      replace: (key, text) => this.#written(() => void disk.usage.set(usageName(key), { key, text })),
-      read: async (key) => disk.usage.get(usageName(key))?.text,
+      replace: (key, text) => this.#writeFile(() => void disk.usage.set(usageFileName(key), { key, text })),
+      read: async (key) => disk.usage.get(usageFileName(key))?.text,
       list: async (projectKey): Promise<UsageKey[]> =>
         [...disk.usage.values()].map(({ key }) => key).filter((key) => key.projectKey === projectKey),
     }
   }
 
   #config(): ConfigFile {
-    const { disk } = this.#parts
+    const { disk } = this.#options
     return {
       path: 'config.json',
       read: async () => disk.config,
       replace: (expected, text) =>
-        this.#written(() => {
+        this.#writeFile(() => {
           if (disk.config !== expected) return { is: 'changed', text: disk.config } as const
           disk.config = text
           return { is: 'replaced' } as const
@@ -312,26 +314,27 @@ function inOrder<T>(map: ReadonlyMap<string, T> | undefined): [string, T][] {
 
 /** As on a real disk: parts in order, a repeated one is known, a first one begins anew. */
 function writePart(
-  disk: Disk,
+  disk: SimDisk,
   runId: string,
   name: string,
   part: number,
   text: string,
   final: boolean,
 ): 'kept' | 'repeat' | { readonly refused: string } {
-  const files = disk.artifacts.get(runId) ?? new Map<string, { parts: string[]; whole: string | undefined }>()
+  const files =
+    disk.artifacts.get(runId) ?? new Map<string, { parts: string[]; complete: string | undefined }>()
   disk.artifacts.set(runId, files)
-  const file = files.get(name) ?? { parts: [], whole: undefined }
+  const file = files.get(name) ?? { parts: [], complete: undefined }
   files.set(name, file)
   const { parts } = file
   if (part === 0 && !final && parts.length === 1 && parts[0] === text) return 'repeat'
-  if (part === 0 && final && parts.length === 0 && file.whole === text) return 'repeat'
+  if (part === 0 && final && parts.length === 0 && file.complete === text) return 'repeat'
   if (part > 0 && part < parts.length) return 'repeat'
-  if (part > 0 && parts.length === 0 && file.whole !== undefined) return 'repeat'
+  if (part > 0 && parts.length === 0 && file.complete !== undefined) return 'repeat'
   if (part > parts.length) return { refused: `part ${part} of ${name} came before part ${parts.length}` }
   file.parts = [...(part === 0 ? [] : parts), text]
   if (!final) return 'kept'
-  file.whole = file.parts.join('')
+  file.complete = file.parts.join('')
   file.parts = []
   return 'kept'
 }

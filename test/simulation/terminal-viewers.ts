@@ -7,45 +7,45 @@ import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 
 /** How the picture of a simulated terminal begins: its size, then all that was printed. */
-const PICTURE = /\[\d+x\d+ /g
+const SCREEN_START = /\[\d+x\d+ /g
 
-export interface SeatParts {
+export interface TerminalViewerOptions {
   readonly runId: string
   readonly person: string
   readonly now: () => number
-  readonly takes: number
+  readonly framesMax: number
   /** `again`: after a break of the worker's line. */
-  readonly onPicture: (again: boolean) => void
+  readonly onScreen: (again: boolean) => void
 }
 
-export class Seat implements ViewSender {
+export class TerminalViewer implements ViewSender {
   readonly runId: string
   readonly person: string
-  line: ViewReceiver | undefined
+  receiver: ViewReceiver | undefined
   readonly openedAt: number
   /** Since then it has not been told that its worker is away, and has had its picture. */
-  shownAt: number | undefined
+  screenShownAt: number | undefined
   /** Since when it waits, while it shows nothing. */
   blankSince: number
   closedAt: number | undefined
   /** What became of the session, as its person was told. */
   ended: AttachOutput | undefined
   readonly #now: () => number
-  readonly #onPicture: (again: boolean) => void
+  readonly #onScreen: (again: boolean) => void
   /** So many more frames until too much waits for one that does not read. */
-  #takes: number
+  #framesLeft: number
   #screen = ''
 
-  #hasSeenOne = false
+  #hasShownScreen = false
 
-  constructor({ runId, person, now, takes, onPicture }: SeatParts) {
+  constructor({ runId, person, now, framesMax, onScreen }: TerminalViewerOptions) {
     this.runId = runId
     this.person = person
     this.openedAt = now()
     this.blankSince = this.openedAt
     this.#now = now
-    this.#takes = takes
-    this.#onPicture = onPicture
+    this.#framesLeft = framesMax
+    this.#onScreen = onScreen
   }
 
   get isOpen(): boolean {
@@ -53,18 +53,18 @@ export class Seat implements ViewSender {
   }
 
   /** All that its terminal shows. */
-  get shown(): string {
+  get screen(): string {
     return this.#screen
   }
 
   send(frame: AttachOutput): boolean {
     if (!this.isOpen) return false
-    this.#takes -= 1
-    if (this.#takes < 0) {
+    this.#framesLeft -= 1
+    if (this.#framesLeft < 0) {
       this.closedAt = this.#now()
       return false
     }
-    if (frame.type === 'data') this.#draw(frame.data)
+    if (frame.type === 'data') this.#render(frame.data)
     else this.ended = frame
     return true
   }
@@ -77,23 +77,23 @@ export class Seat implements ViewSender {
   leave(): void {
     if (!this.isOpen) return
     this.close()
-    this.line?.onClosed()
+    this.receiver?.onClosed()
   }
 
-  #draw(data: string): void {
+  #render(data: string): void {
     if (data.includes('worker is away')) {
-      this.shownAt = undefined
+      this.screenShownAt = undefined
       this.blankSince = this.#now()
       return
     }
-    const [start] = [...data.matchAll(PICTURE)].slice(-1)
+    const [start] = [...data.matchAll(SCREEN_START)].slice(-1)
     if (start === undefined) {
       this.#screen += data
       return
     }
-    this.shownAt = this.#now()
-    this.#onPicture(this.#hasSeenOne)
-    this.#hasSeenOne = true
+    this.screenShownAt = this.#now()
+    this.#onScreen(this.#hasShownScreen)
+    this.#hasShownScreen = true
     const drawn = data.slice(start.index + start[0].length)
     // The picture ends with a bracket, and what is printed afterwards follows it.
     this.#screen = drawn.endsWith(']') ? drawn.slice(0, -1) : drawn

@@ -14,10 +14,10 @@ export interface Process {
   dead: boolean
   pausedUntil: number
   /** What waits for the end of the current tick; undefined for processes that work without promises. */
-  ends: (() => void)[] | undefined
+  endOfTickCallbacks: (() => void)[] | undefined
 }
 
-export interface Happening {
+export interface ScheduledStep {
   at: number
   order: number
   readonly owner: Process | undefined
@@ -26,32 +26,32 @@ export interface Happening {
 }
 
 /** Settling that takes more rounds than this never ends. */
-const ROUNDS_MAX = 10_000
+const SETTLE_ROUNDS_MAX = 10_000
 
 export class Timeline {
   now = 0
   /** How many happenings there were. */
-  count = 0
-  readonly #heap: Happening[] = []
+  stepCount = 0
+  readonly #heap: ScheduledStep[] = []
   #order = 0
-  readonly #countMax: number
+  readonly #stepsMax: number
 
   constructor(countMax: number) {
-    this.#countMax = countMax
+    this.#stepsMax = countMax
   }
 
-  at(time: number, run: () => void, owner?: Process): Happening {
-    const happening = { at: Math.max(time, this.now), order: this.#order++, owner, run }
-    this.#push(happening)
-    return happening
+  at(time: number, run: () => void, owner?: Process): ScheduledStep {
+    const step = { at: Math.max(time, this.now), order: this.#order++, owner, run }
+    this.#push(step)
+    return step
   }
 
-  in(ms: number, run: () => void, owner?: Process): Happening {
+  in(ms: number, run: () => void, owner?: Process): ScheduledStep {
     return this.at(this.now + ms, run, owner)
   }
 
   /** Lets time pass. */
-  async until(end: number): Promise<void> {
+  async runUntil(end: number): Promise<void> {
     for (let next = this.#heap[0]; next !== undefined && next.at <= end; next = this.#heap[0]) {
       this.#pop()
       const { owner, run } = next
@@ -63,25 +63,26 @@ export class Timeline {
         this.#push(next)
         continue
       }
-      this.count += 1
-      if (this.count > this.#countMax) throw new TooMuch(`more than ${this.#countMax} happenings`)
+      this.stepCount += 1
+      if (this.stepCount > this.#stepsMax)
+        throw new StepLimitExceeded(`more than ${this.#stepsMax} happenings`)
       run()
-      if (owner?.ends !== undefined) await settle(owner, owner.ends)
+      if (owner?.endOfTickCallbacks !== undefined) await finishTick(owner, owner.endOfTickCallbacks)
     }
     this.now = end
   }
 
-  #push(happening: Happening): void {
+  #push(step: ScheduledStep): void {
     const heap = this.#heap
-    let at = heap.push(happening) - 1
+    let at = heap.push(step) - 1
     while (at > 0) {
       const above = (at - 1) >> 1
-      const parent = heap[above] as Happening
-      if (!before(happening, parent)) break
+      const parent = heap[above] as ScheduledStep
+      if (!comesBefore(step, parent)) break
       heap[at] = parent
       at = above
     }
-    heap[at] = happening
+    heap[at] = step
   }
 
   #pop(): void {
@@ -94,9 +95,11 @@ export class Timeline {
       if (left >= heap.length) break
       const right = left + 1
       const least =
-        right < heap.length && before(heap[right] as Happening, heap[left] as Happening) ? right : left
-      if (!before(heap[least] as Happening, last)) break
-      heap[at] = heap[least] as Happening
+        right < heap.length && comesBefore(heap[right] as ScheduledStep, heap[left] as ScheduledStep)
+          ? right
+          : left
+      if (!comesBefore(heap[least] as ScheduledStep, last)) break
+      heap[at] = heap[least] as ScheduledStep
       at = least
     }
     heap[at] = last
@@ -104,32 +107,33 @@ export class Timeline {
 }
 
 /** It goes on and on: somebody keeps answering somebody. */
-export class TooMuch extends Error {
+export class StepLimitExceeded extends Error {
   override readonly name = 'TooMuch'
 }
 
-function before(one: Happening, other: Happening): boolean {
-  return one.at < other.at || (one.at === other.at && one.order < other.order)
+function comesBefore(a: ScheduledStep, b: ScheduledStep): boolean {
+  return a.at < b.at || (a.at === b.at && a.order < b.order)
 }
 
-async function settle(owner: Process, ends: (() => void)[]): Promise<void> {
-  await promisesSettled()
+async function finishTick(owner: Process, ends: (() => void)[]): Promise<void> {
+  await microtasksDone()
   for (let round = 0; ends.length > 0; round++) {
-    if (round > ROUNDS_MAX) throw new TooMuch(`${owner.name} never comes to the end of its tick`)
+    if (round > SETTLE_ROUNDS_MAX)
+      throw new StepLimitExceeded(`${owner.name} never comes to the end of its tick`)
     for (const end of ends.splice(0)) if (!owner.dead) end()
-    await promisesSettled()
+    await microtasksDone()
   }
 }
 
 /** The queue of ticks is looked at only when no microtask is left, however many each of them made. */
-export function promisesSettled(): Promise<void> {
+export function microtasksDone(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve))
 }
 
 // ---- processes and their clocks ----------------------------------------------------------------------------------
 
 /** What a machine's clocks are like; it outlives the processes on it. */
-export interface Machine {
+export interface SimMachine {
   readonly name: string
   /** How much faster than time itself: 0.99 to 1.01. */
   readonly rate: number
@@ -139,9 +143,9 @@ export interface Machine {
 
 const EPOCH = Date.UTC(2026, 0, 1)
 /** A timer never fires before its time in whole milliseconds, whatever rounding does. */
-const LATE_MS = 0.001
+const TIMER_DELAY_MS = 0.001
 
-export const machine = (name: string, random: Random): Machine => ({
+export const createMachine = (name: string, random: Random): SimMachine => ({
   name,
   rate: 0.99 + random.fraction() * 0.02,
   wallOffset: Math.floor(random.fraction() * 60_000),
@@ -151,33 +155,33 @@ export const machine = (name: string, random: Random): Machine => ({
 export class ProcessClock {
   readonly #time: Timeline
   readonly #process: Process
-  readonly #machine: Machine
-  readonly #bornAt: number
+  readonly #machine: SimMachine
+  readonly #startedAt: number
 
-  constructor(time: Timeline, process: Process, machine: Machine) {
+  constructor(time: Timeline, process: Process, createMachine: SimMachine) {
     this.#time = time
     this.#process = process
-    this.#machine = machine
-    this.#bornAt = time.now
+    this.#machine = createMachine
+    this.#startedAt = time.now
   }
 
   now = (): number => Math.floor(EPOCH + this.#machine.wallOffset + this.#time.now * this.#machine.rate)
 
-  monotonic = (): number => (this.#time.now - this.#bornAt) * this.#machine.rate
+  monotonic = (): number => (this.#time.now - this.#startedAt) * this.#machine.rate
 
   after = (ms: number, run: () => void): (() => void) => {
-    const happening = this.#time.in(Math.max(0, ms) / this.#machine.rate + LATE_MS, run, this.#process)
+    const step = this.#time.in(Math.max(0, ms) / this.#machine.rate + TIMER_DELAY_MS, run, this.#process)
     return () => {
-      happening.run = undefined
+      step.run = undefined
     }
   }
 
   endOfTick = (run: () => void): void => {
-    if (!this.#process.dead) this.#process.ends?.push(run)
+    if (!this.#process.dead) this.#process.endOfTickCallbacks?.push(run)
   }
 
   /** The true time at which this clock's `monotonic` will show `elapsed`. */
   trueTimeOf(elapsed: number): number {
-    return this.#bornAt + elapsed / this.#machine.rate
+    return this.#startedAt + elapsed / this.#machine.rate
   }
 }

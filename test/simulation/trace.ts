@@ -9,18 +9,18 @@ const HASHED_AT_ONCE = 512
 
 export class Trace {
   readonly #hash = createHash('sha256')
-  readonly #keep: number
-  #fresh: string[] = []
-  #kept: string[] = []
+  readonly #keepMax: number
+  #unhashed: string[] = []
+  #recentLines: string[] = []
 
   /** @param keep how many of the last lines to remember */
   constructor(keep: number) {
-    this.#keep = keep
+    this.#keepMax = keep
   }
 
-  add(at: number, line: string): void {
-    this.#fresh.push(`${at} ${line}`)
-    if (this.#fresh.length >= HASHED_AT_ONCE) this.#flush()
+  add(at: number, text: string): void {
+    this.#unhashed.push(`${at} ${text}`)
+    if (this.#unhashed.length >= HASHED_AT_ONCE) this.#flush()
   }
 
   digest(): string {
@@ -29,19 +29,19 @@ export class Trace {
   }
 
   /** The last lines, for people. `about`: only those that hold one of these. */
-  story(about: readonly string[] = []): string[] {
+  recent(about: readonly string[] = []): string[] {
     this.#flush()
-    const lines = this.#kept.map((line) => {
-      const space = line.indexOf(' ')
-      return `${clockText(Number(line.slice(0, space)))} ${line.slice(space + 1)}`
+    const lines = this.#recentLines.map((text) => {
+      const space = text.indexOf(' ')
+      return `${clockText(Number(text.slice(0, space)))} ${text.slice(space + 1)}`
     })
-    return about.length === 0 ? lines : lines.filter((line) => about.some((word) => line.includes(word)))
+    return about.length === 0 ? lines : lines.filter((text) => about.some((word) => text.includes(word)))
   }
 
   #flush(): void {
-    if (this.#fresh.length === 0) return
-    this.#hash.update(this.#fresh.join('\n'))
-    this.#kept = [...this.#kept, ...this.#fresh].slice(-this.#keep)
-    this.#fresh = []
+    if (this.#unhashed.length === 0) return
+    this.#hash.update(this.#unhashed.join('\n'))
+    this.#recentLines = [...this.#recentLines, ...this.#unhashed].slice(-this.#keepMax)
+    this.#unhashed = []
   }
 }

@@ -16,7 +16,7 @@ const SHELVED = 'Backlog'
 const DONE = 'Done'
 const EPOCH = Date.UTC(2026, 0, 1)
 
-interface Paper {
+interface SimTicket {
   readonly plan: TicketPlan
   state: string
   changedAt: number
@@ -25,61 +25,61 @@ interface Paper {
 export class SimTracker {
   readonly #time: Timeline
   readonly #random: Random
-  readonly #papers = new Map<string, Paper>()
+  readonly #tickets = new Map<string, SimTicket>()
   readonly #watchers = new Set<() => void>()
   /** What the service asked for, for those who look at whether it may. */
-  readonly #moved: (ticketId: string, state: string) => void
+  readonly #onTicketMoved: (ticketId: string, state: string) => void
 
   constructor(
     time: Timeline,
     random: Random,
     tickets: readonly TicketPlan[],
-    moved: (ticketId: string, state: string) => void,
+    onTicketMoved: (ticketId: string, state: string) => void,
   ) {
     this.#time = time
     this.#random = random
-    this.#moved = moved
+    this.#onTicketMoved = onTicketMoved
     for (const plan of tickets) {
-      time.at(plan.at, () => this.#put(plan, ELIGIBLE))
-      for (const at of plan.moves) time.at(at, () => this.#toggle(plan))
+      time.at(plan.at, () => this.#setState(plan, ELIGIBLE))
+      for (const at of plan.toggledAt) time.at(at, () => this.#toggleTicket(plan))
     }
   }
 
   /** As one life of the host sees it. */
-  seenBy(host: Process): Tracker {
+  viewFor(host: Process): Tracker {
     return {
-      listTickets: () => this.#later(host, () => this.#picture()),
+      listTickets: () => this.#answerLater(host, () => this.#listing()),
       watch: (changed): Cancel => {
-        const tell = () => void this.#time.in(100, changed, host)
-        this.#watchers.add(tell)
-        return () => this.#watchers.delete(tell)
+        const notify = () => void this.#time.in(100, changed, host)
+        this.#watchers.add(notify)
+        return () => this.#watchers.delete(notify)
       },
       moveTicket: (ticketId, state) =>
-        this.#later(host, () => {
-          const paper = this.#papers.get(ticketId)
-          if (paper === undefined) return no('unknown', `there is no ticket ${ticketId}`)
-          this.#moved(ticketId, state)
-          this.#put(paper.plan, state)
-          if (state === REVIEW) this.#time.in(60_000, () => this.#put(paper.plan, DONE))
+        this.#answerLater(host, () => {
+          const ticket = this.#tickets.get(ticketId)
+          if (ticket === undefined) return no('unknown', `there is no ticket ${ticketId}`)
+          this.#onTicketMoved(ticketId, state)
+          this.#setState(ticket.plan, state)
+          if (state === REVIEW) this.#time.in(60_000, () => this.#setState(ticket.plan, DONE))
           return yes(undefined)
         }),
-      linkPull: () => this.#later(host, () => yes(undefined)),
-      projects: () => this.#later(host, () => yes([])),
+      linkPull: () => this.#answerLater(host, () => yes(undefined)),
+      projects: () => this.#answerLater(host, () => yes([])),
     }
   }
 
-  #later<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
+  #answerLater<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
     return new Promise((resolve) => {
       const ms = 5 + this.#random.fraction() * 500
-      const fails = this.#random.random(0.02)
+      const fails = this.#random.chance(0.02)
       if (host.dead) return
-      const give = () => resolve(fails ? no('failed', 'the tracker did not answer') : answer())
-      this.#time.in(ms, give, host)
+      const settle = () => resolve(fails ? no('failed', 'the tracker did not answer') : answer())
+      this.#time.in(ms, settle, host)
     })
   }
 
-  #picture(): Result<TrackerListing> {
-    const tickets = [...this.#papers.values()].map(({ plan, state, changedAt }) => ({
+  #listing(): Result<TrackerListing> {
+    const tickets = [...this.#tickets.values()].map(({ plan, state, changedAt }) => ({
       closed: state === DONE,
       ticket: {
         id: plan.id,
@@ -99,12 +99,12 @@ export class SimTracker {
     return yes({ tickets, problems: [] })
   }
 
-  #toggle(plan: TicketPlan): void {
-    this.#put(plan, this.#papers.get(plan.id)?.state === ELIGIBLE ? SHELVED : ELIGIBLE)
+  #toggleTicket(plan: TicketPlan): void {
+    this.#setState(plan, this.#tickets.get(plan.id)?.state === ELIGIBLE ? SHELVED : ELIGIBLE)
   }
 
-  #put(plan: TicketPlan, state: string): void {
-    this.#papers.set(plan.id, { plan, state, changedAt: Math.floor(this.#time.now) })
-    for (const tell of this.#watchers) tell()
+  #setState(plan: TicketPlan, state: string): void {
+    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(this.#time.now) })
+    for (const notify of this.#watchers) notify()
   }
 }

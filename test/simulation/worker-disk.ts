@@ -3,54 +3,55 @@
  * by the codes of their states.
  */
 import type { StoredFrame } from '../../core/lease/outbox.ts'
-import type { Change, Disk } from './disk.ts'
+import type { DiskChange, SimDisk } from './disk.ts'
 import { fieldsOf } from './laws/law.ts'
 
-export const FINISHED = 'd'
+export const FINISHED_STATE = 'd'
 /** A daemon that died in one of these says that the run was interrupted. */
-const UNDER_WAY = new Set(['p', 'w', 'f', 's', 'r'])
+const RUNNING_STATES = new Set(['p', 'w', 'f', 's', 'r'])
 
-export interface SpoolChange {
+export interface FrameChange {
   readonly key: string
   readonly leaseId: string
   readonly seq: number
   /** null: it leaves the disk. */
-  readonly spooled: StoredFrame | null
+  readonly stored: StoredFrame | null
 }
 
-export function framesIn(changes: readonly Change[]): SpoolChange[] {
+export function frameChangesIn(changes: readonly DiskChange[]): FrameChange[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'key-value' || change.shelf !== 'frame') return []
+    if (change.is !== 'key-value' || change.collection !== 'frame') return []
     const [leaseId = '', digits] = change.key.split('/')
     // Only the daemon writes to this shelf, and frames are all it writes.
-    const spooled = change.row === null ? null : (change.row.value as StoredFrame)
-    return [{ key: change.key, leaseId, seq: Number(digits), spooled }]
+    const stored = change.row === null ? null : (change.row.value as StoredFrame)
+    return [{ key: change.key, leaseId, seq: Number(digits), stored }]
   })
 }
 
-export const keyOf = (leaseId: string, seq: number): string => `${leaseId}/${String(seq).padStart(10, '0')}`
+export const frameKey = (leaseId: string, seq: number): string =>
+  `${leaseId}/${String(seq).padStart(10, '0')}`
 
-export function frameOn(spool: Disk, leaseId: string, seq: number): StoredFrame | undefined {
-  return spool.fact('frame', keyOf(leaseId, seq)) as StoredFrame | undefined
+export function storedFrame(disk: SimDisk, leaseId: string, seq: number): StoredFrame | undefined {
+  return disk.keyValue('frame', frameKey(leaseId, seq)) as StoredFrame | undefined
 }
 
-export interface Recorded {
+export interface ExecutionRecord {
   readonly leaseId: string
   readonly runId: string
   readonly isFinished: boolean
-  readonly isUnderWay: boolean
+  readonly isRunning: boolean
   readonly prUrl: string | undefined
 }
 
-export function recordsOn(spool: Disk): Recorded[] {
-  return [...(spool.lives.get('execution') ?? [])].map(([leaseId, { value }]) => {
+export function executionRecordsOn(disk: SimDisk): ExecutionRecord[] {
+  return [...(disk.snapshots.get('execution') ?? [])].map(([leaseId, { value }]) => {
     const { runId, progress } = fieldsOf(value)
     const { prUrl } = { prUrl: undefined, ...Object(progress) }
     return {
       leaseId,
       runId: String(runId),
-      isFinished: value.s === FINISHED,
-      isUnderWay: UNDER_WAY.has(value.s),
+      isFinished: value.s === FINISHED_STATE,
+      isRunning: RUNNING_STATES.has(value.s),
       prUrl,
     }
   })

@@ -9,15 +9,15 @@ import type { ExecutionReport, StopRequest } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { SimCodehost } from './codehost.ts'
-import type { Batch, Disk } from './disk.ts'
-import type { Wire, WorkerEar } from './network.ts'
+import type { DiskBatch, SimDisk } from './disk.ts'
+import type { SimWire, WireListener } from './network.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import type { BootsWatch } from './sandboxes.ts'
-import type { Machine, Process, Timeline } from './timeline.ts'
+import type { BootObserver } from './sandboxes.ts'
+import type { Process, SimMachine, Timeline } from './timeline.ts'
 
 /** One execution of one run: what laws and people ask about it. */
-export interface Execution {
+export interface ObservedExecution {
   readonly leaseId: string
   readonly runId: string
   readonly worker: string
@@ -28,7 +28,7 @@ export interface Execution {
 }
 
 /** One that the product's daemon has begun. */
-export interface DaemonExecution extends Execution {
+export interface DaemonExecution extends ObservedExecution {
   /** It was told to end at once. */
   readonly killed: boolean
 }
@@ -39,12 +39,12 @@ export interface SimWorker {
   readonly isOn: boolean
   readonly workerId: string | undefined
   readonly secret: string | undefined
-  readonly wire: Wire | undefined
+  readonly wire: SimWire | undefined
   readonly isRegistered: boolean
   /** Runs whose sandboxes it could have taken back by now, for all that happens in them. */
-  readonly overdue: readonly string[]
+  readonly reclaimableRunIds: readonly string[]
   /** All that people ever used in its sandbox of a run. */
-  usedIn(runId: string): number
+  countUsageOf(runId: string): number
   /** Two machines may have been given one token. */
   takeToken(token: string): void
   switchOn(): void
@@ -55,89 +55,89 @@ export interface SimWorker {
   /** As a signal would: an end in good order, or after a while at once. Answers whether it knows signals. */
   stop(patienceMs: number, downMs: number): boolean
   /** What its disk is like from now on. Answers whether it has one that anything can happen to. */
-  spoil(how: 'full' | 'slow' | 'broken', ms: number): boolean
+  impairDisk(how: 'full' | 'slow' | 'broken', ms: number): boolean
   /** Another connection with its credential, while the old one stands or hangs. */
-  connectAgain(): void
+  connectWithCopiedCredential(): void
   /** Speaks for leases that are not its own, as only a compromised worker does. */
-  meddle(foreign: readonly Foreign[]): void
+  reportForeignLeases(foreignLeases: readonly ForeignLease[]): void
   /** From now on it declines nothing that it can do, and everything about it is mended. */
-  settleDown(): void
+  endFaults(): void
   /** Its wall clock jumps; nothing it does may depend on that. */
-  jump(ms: number): void
+  jumpWallClock(ms: number): void
   /** It was revoked, and a person brings it back. */
-  comeBack(): void
+  enrollAgain(): void
 }
 
-export interface Foreign {
+export interface ForeignLease {
   readonly id: string
   readonly runId: string
-  readonly next: number
+  readonly nextSeq: number
 }
 
 /** What is seen of every worker. */
-export interface WorkerWatch {
-  stamped(worker: SimWorker, frame: NumberedFrame): void
-  started(execution: Execution): void
-  stopped(execution: Execution): void
-  trimmed(leaseId: string, upTo: number): void
-  deletedCredential(worker: SimWorker, workerId: string): void
-  said(worker: SimWorker, text: string): void
+export interface WorkerObserver {
+  onFrameNumbered(worker: SimWorker, frame: NumberedFrame): void
+  onExecutionStarted(execution: ObservedExecution): void
+  onExecutionStopped(execution: ObservedExecution): void
+  onOutboxTrimmed(leaseId: string, upTo: number): void
+  onCredentialDeleted(worker: SimWorker, workerId: string): void
+  onLog(worker: SimWorker, text: string): void
 }
 
 /** What is seen of the product's daemon, and of the disk and the hands it was given. */
-export interface DaemonWatch extends WorkerWatch, BootsWatch {
-  booted(worker: SimWorker, disk: Disk): void
-  crashed(worker: SimWorker): void
-  ended(worker: SimWorker, end: DaemonEnd): void
-  sends(worker: SimWorker, wire: Wire, frame: WorkerFrame, text: string): void
-  spooling(worker: SimWorker, batch: Batch): void
-  spooled(worker: SimWorker, batch: Batch): void
-  told(execution: Execution, told: ExecutionReport): void
-  ordered(execution: DaemonExecution, order: StopRequest): void
+export interface DaemonObserver extends WorkerObserver, BootObserver {
+  onDaemonStarted(worker: SimWorker, disk: SimDisk): void
+  onDaemonCrashed(worker: SimWorker): void
+  onDaemonEnded(worker: SimWorker, end: DaemonEnd): void
+  onSend(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void
+  onBeforeCommit(worker: SimWorker, batch: DiskBatch): void
+  onCommitted(worker: SimWorker, batch: DiskBatch): void
+  onReport(execution: ObservedExecution, report: ExecutionReport): void
+  onStopRequested(execution: DaemonExecution, order: StopRequest): void
   /** Something of it reaches the code host. */
-  published(execution: DaemonExecution): void
+  onPublished(execution: DaemonExecution): void
   /** A follow-up has pushed, or said what it did. */
-  followedUp(execution: DaemonExecution, followUpId: string): void
-  discarded(worker: SimWorker, runId: string): void
-  reclaims(worker: SimWorker, isClaimed: (runId: string) => boolean): void
-  tookBack(worker: SimWorker, runId: string): void
+  onFollowUpStep(execution: DaemonExecution, followUpId: string): void
+  onSandboxDiscarded(worker: SimWorker, runId: string): void
+  onReclaim(worker: SimWorker, isClaimed: (runId: string) => boolean): void
+  onSandboxReclaimed(worker: SimWorker, runId: string): void
   /** The daemon knows that its line is gone. */
-  lineDown(worker: SimWorker): void
+  onDisconnected(worker: SimWorker): void
   /** Something that the product itself takes for a bug. */
-  complained(worker: SimWorker, what: string, fields: object): void
+  onBugReported(worker: SimWorker, what: string, fields: object): void
 }
 
-export interface WorkerParts<W = WorkerWatch> {
+export interface SimWorkerOptions<W = WorkerObserver> {
   readonly plan: WorkerPlan
-  readonly machine: Machine
+  readonly machine: SimMachine
   readonly time: Timeline
   readonly random: Random
-  readonly watch: W
+  readonly observer: W
   /** `rogue`: whoever calls is not the worker itself. */
-  readonly dial: (process: Process, ear: WorkerEar, rogue: boolean) => Wire
+  readonly dial: (process: Process, listener: WireListener, isImpostor: boolean) => SimWire
   /** A person asks the host for a pairing token and types it in here. */
-  readonly askForToken: (typeIn: (token: string) => void) => void
+  readonly requestToken: (typeIn: (token: string) => void) => void
   readonly codehost: SimCodehost
 }
 
 const TOKENS = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0 }
 
 /** An execution is known by its model's name: that is how the sums are told apart. */
-export function costOf(leaseId: string, inputTokens: number) {
+export function executionCost(leaseId: string, inputTokens: number) {
   return { label: 'run', provider: 'agentA', model: leaseId, ...TOKENS, inputTokens, estimated: false }
 }
 
 /** A log of usage: `word` says which report it was. */
-export const entryOf = (word: string, at: string) => ({ id: word, at, model: 'm', ...TOKENS })
+export const usageEntry = (word: string, at: string) => ({ id: word, at, model: 'm', ...TOKENS })
 
 /** What is said for leases that are others', by one that claims its own, too. */
-export function meddling(
-  foreign: readonly Foreign[],
+export function foreignLeaseFrames(
+  foreignLeases: readonly ForeignLease[],
   claims: readonly RunLease[],
   at: string,
   sentAt: number,
 ): WorkerFrame[] {
-  return foreign.flatMap(({ id, runId, next }): WorkerFrame[] => {
+  return foreignLeases.flatMap(({ id, runId, nextSeq: next }): WorkerFrame[] => {
     const outcome: RunOutcome = { status: 'completed', costs: [], agentSessionId: `${id} stolen` }
     const event = { type: 'log', at, stream: 'stdout', text: `${id} stolen` } as const
     const leases = [...claims, { id, runId, expiresAt: at, lastSeq: next }]

@@ -4,22 +4,22 @@
 import type { ActorSnapshot } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { Batch, Change, Disk } from './disk.ts'
+import type { DiskBatch, DiskChange, SimDisk } from './disk.ts'
 import { SECRET } from './host.ts'
-import { wordOf } from './laws/applied.ts'
-import { fieldsOf, type LiveLease, type Mark, type Sight } from './laws/law.ts'
-import type { Wire } from './network.ts'
+import { reportIdOf } from './laws/applied.ts'
+import { fieldsOf, type LawView, type LiveLease, type WatermarkRecord } from './laws/law.ts'
+import type { SimWire } from './network.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { LeaseState } from './plan.ts'
-import type { Boot } from './sandboxes.ts'
-import type { Seat } from './terminal-viewers.ts'
+import type { SandboxBoot } from './sandboxes.ts'
+import type { TerminalViewer } from './terminal-viewers.ts'
 import type { Process, Timeline } from './timeline.ts'
-import type { Execution } from './worker.ts'
-import { framesIn } from './worker-disk.ts'
+import type { ObservedExecution } from './worker.ts'
+import { frameChangesIn } from './worker-disk.ts'
 
-const UNMARKED: Mark = { mark: 0, lost: [] }
+const NO_WATERMARK: WatermarkRecord = { mark: 0, lost: [] }
 
-const STATES: Readonly<Record<string, LeaseState>> = {
+const LEASE_STATE_OF_CODE: Readonly<Record<string, LeaseState>> = {
   o: 'offered',
   u: 'unconfirmed',
   h: 'held',
@@ -28,143 +28,146 @@ const STATES: Readonly<Record<string, LeaseState>> = {
 }
 
 /** Stands for a frame that was dropped before it was on disk. */
-const LOST = { type: 'log', at: '2026-01-01T00:00:00.000Z', stream: 'stdout', text: '' } as const
+const LOST_EVENT = { type: 'log', at: '2026-01-01T00:00:00.000Z', stream: 'stdout', text: '' } as const
 /** After a pause everything that was due happens at once. */
 const AWAKE_MS = 10
 
 /** The other codes of a worker's record are those of one that may be given work. */
-const DRAINING = 'd'
+const DRAINING_STATE = 'd'
 
 /** What only the world knows. */
-export type Around = Pick<Sight, 'isClear' | 'hostIsAwake' | 'usedIn' | 'followUpsOf'>
+export type WorldQueries = Pick<
+  LawView,
+  'isLinkSteady' | 'isHostAwake' | 'countUsageOf' | 'countFollowUpSteps'
+>
 
-export class View implements Sight {
-  readonly disk: Disk
-  readonly executions = new Set<Execution>()
-  readonly boots = new Set<Boot>()
-  readonly seats = new Set<Seat>()
-  readonly guessed = new Set<string>()
-  disturbed = false
-  hasJumped = false
-  hostile = false
+export class WorldView implements LawView {
+  readonly disk: SimDisk
+  readonly executions = new Set<ObservedExecution>()
+  readonly boots = new Set<SandboxBoot>()
+  readonly viewers = new Set<TerminalViewer>()
+  readonly approximatedRuns = new Set<string>()
+  isDisturbed = false
+  hasWallClockJumped = false
+  hasHostileLink = false
   readonly #time: Timeline
   readonly #leases = new Map<string, LiveLease>()
   readonly #byRun = new Map<string, Map<string, LiveLease>>()
   readonly #byWorker = new Map<string, Map<string, LiveLease>>()
-  readonly #stamped = new Map<string, Map<number, NumberedFrame>>()
-  readonly #numbers = new Map<string, number>()
-  readonly #spools = new Map<string, Disk>()
+  readonly #frames = new Map<string, Map<number, NumberedFrame>>()
+  readonly #seqByReport = new Map<string, number>()
+  readonly #workerDisks = new Map<string, SimDisk>()
   readonly #discarded = new Set<string>()
-  readonly #introductions = new WeakMap<Wire, WorkerFrameOf<'register'>>()
-  #registered = new Map<Wire, string>()
-  #current = new Map<string, Wire>()
+  readonly #registerFrames = new WeakMap<SimWire, WorkerFrameOf<'register'>>()
+  #registered = new Map<SimWire, string>()
+  #currentWires = new Map<string, SimWire>()
 
-  readonly #around: Around
+  readonly #queries: WorldQueries
 
-  constructor(time: Timeline, disk: Disk, around: Around) {
+  constructor(time: Timeline, disk: SimDisk, queries: WorldQueries) {
     this.#time = time
     this.disk = disk
-    this.#around = around
+    this.#queries = queries
   }
 
-  isClear(worker: string): boolean {
-    return this.#around.isClear(worker)
+  isLinkSteady(worker: string): boolean {
+    return this.#queries.isLinkSteady(worker)
   }
 
-  hostIsAwake(): boolean {
-    return this.#around.hostIsAwake()
+  isHostAwake(): boolean {
+    return this.#queries.isHostAwake()
   }
 
-  usedIn(runId: string): number {
-    return this.#around.usedIn(runId)
+  countUsageOf(runId: string): number {
+    return this.#queries.countUsageOf(runId)
   }
 
   readonly secret = SECRET
 
-  followUpsOf(runId: string, followUpId: string) {
-    return this.#around.followUpsOf(runId, followUpId)
+  countFollowUpSteps(runId: string, followUpId: string) {
+    return this.#queries.countFollowUpSteps(runId, followUpId)
   }
 
   // ---- taking note -------------------------------------------------------------------------------------------------
 
-  hostBooted(): void {
+  onHostStarting(): void {
     this.#registered = new Map()
-    this.#current = new Map()
+    this.#currentWires = new Map()
   }
 
-  hostSends(wire: Wire, frame: HostFrame): void {
+  onHostSends(wire: SimWire, frame: HostFrame): void {
     if (frame.type !== 'registered') return
     this.#registered.set(wire, frame.workerId)
-    this.#current.set(frame.workerId, wire)
+    this.#currentWires.set(frame.workerId, wire)
   }
 
-  hostHears(wire: Wire, frame: WorkerFrame | undefined): void {
-    if (frame?.type === 'register' && !this.#introductions.has(wire)) this.#introductions.set(wire, frame)
+  onHostReceives(wire: SimWire, frame: WorkerFrame | undefined): void {
+    if (frame?.type === 'register' && !this.#registerFrames.has(wire)) this.#registerFrames.set(wire, frame)
   }
 
-  stampedFrame(frame: NumberedFrame): void {
+  recordFrame(frame: NumberedFrame): void {
     const { leaseId = '', seq = 0 } = frame
-    const frames = this.#stamped.get(leaseId) ?? new Map<number, NumberedFrame>()
-    this.#stamped.set(leaseId, frames.set(seq, frame))
-    const word = wordOf(frame)
-    if (word !== undefined) this.#numbers.set(word, seq)
+    const frames = this.#frames.get(leaseId) ?? new Map<number, NumberedFrame>()
+    this.#frames.set(leaseId, frames.set(seq, frame))
+    const reportId = reportIdOf(frame)
+    if (reportId !== undefined) this.#seqByReport.set(reportId, seq)
   }
 
-  discardAsked(runId: string): void {
+  onDiscardRequested(runId: string): void {
     this.#discarded.add(runId)
   }
 
-  daemonBooted(worker: string, spool: Disk): void {
-    this.#spools.set(worker, spool)
+  onDaemonStarted(worker: string, workerDisk: SimDisk): void {
+    this.#workerDisks.set(worker, workerDisk)
   }
 
   /** What a daemon has put on its disk is what it has stamped; what it dropped before, it names there as lost. */
-  spooled({ changes }: Batch): void {
-    for (const { leaseId, seq, spooled } of framesIn(changes)) {
-      if (spooled === null) continue
-      if (spooled.as !== 'gap') {
+  onWorkerCommitted({ changes }: DiskBatch): void {
+    for (const { leaseId, seq, stored } of frameChangesIn(changes)) {
+      if (stored === null) continue
+      if (stored.as !== 'gap') {
         // The daemon writes to this shelf what it will send: the laws check it when it does.
-        this.stampedFrame(JSON.parse(spooled.text) as NumberedFrame)
+        this.recordFrame(JSON.parse(stored.text) as NumberedFrame)
         continue
       }
-      for (let lost = spooled.from; lost <= seq; lost++)
-        if (this.stamped(leaseId, lost) === undefined)
-          this.stampedFrame({ type: 'run-event', leaseId, seq: lost, event: LOST })
+      for (let lost = stored.from; lost <= seq; lost++)
+        if (this.frameOf(leaseId, lost) === undefined)
+          this.recordFrame({ type: 'run-event', leaseId, seq: lost, event: LOST_EVENT })
     }
   }
 
-  #notePriced(change: Change): void {
-    if (change.is !== 'key-value' || change.shelf !== 'session' || change.row === null) return
+  #noteApproximated(change: DiskChange): void {
+    if (change.is !== 'key-value' || change.collection !== 'session' || change.row === null) return
     const { runId, sinces, endedAt } = { runId: '', sinces: {}, endedAt: '', ...change.row.value }
-    if (Object.values(sinces).includes(endedAt)) this.guessed.add(runId)
+    if (Object.values(sinces).includes(endedAt)) this.approximatedRuns.add(runId)
   }
 
   /** Answers the leases that came into another state. */
-  landed({ changes }: Batch): LiveLease[] {
-    const moved: LiveLease[] = []
+  onCommitted({ changes }: DiskBatch): LiveLease[] {
+    const changed: LiveLease[] = []
     for (const change of changes) {
-      this.#notePriced(change)
+      this.#noteApproximated(change)
       if (change.is !== 'snapshot' || change.kind !== 'lease') continue
       const before = this.#leases.get(change.key)
-      if (before !== undefined) this.#forget(before)
+      if (before !== undefined) this.#removeLease(before)
       if (change.row === null) continue
       const after = leaseFrom(change.key, change.row.value)
-      this.#learn(after)
-      if (after.state !== before?.state) moved.push(after)
+      this.#addLease(after)
+      if (after.state !== before?.state) changed.push(after)
     }
-    return moved
+    return changed
   }
 
-  #forget(lease: LiveLease): void {
+  #removeLease(lease: LiveLease): void {
     this.#leases.delete(lease.id)
     this.#byRun.get(lease.runId)?.delete(lease.id)
     this.#byWorker.get(lease.workerId)?.delete(lease.id)
   }
 
-  #learn(lease: LiveLease): void {
+  #addLease(lease: LiveLease): void {
     this.#leases.set(lease.id, lease)
-    into(this.#byRun, lease.runId, lease)
-    into(this.#byWorker, lease.workerId, lease)
+    addTo(this.#byRun, lease.runId, lease)
+    addTo(this.#byWorker, lease.workerId, lease)
   }
 
   // ---- looking -----------------------------------------------------------------------------------------------------
@@ -190,13 +193,13 @@ export class View implements Sight {
   }
 
   worker(id: string): ActorSnapshot | undefined {
-    return this.disk.life('worker', id)
+    return this.disk.snapshot('worker', id)
   }
 
   workerState(id: string): 'active' | 'draining' | undefined {
     const record = this.worker(id)
     if (record === undefined) return undefined
-    return record.s === DRAINING ? 'draining' : 'active'
+    return record.s === DRAINING_STATE ? 'draining' : 'active'
   }
 
   run(id: string): Run | undefined {
@@ -208,50 +211,55 @@ export class View implements Sight {
   }
 
   howEnded(leaseId: string): string | undefined {
-    const { how } = { how: undefined, ...this.disk.fact('ended-lease', leaseId) }
+    const { how } = { how: undefined, ...this.disk.keyValue('ended-lease', leaseId) }
     return how
   }
 
-  markOf(leaseId: string): Mark {
-    const fact = this.disk.fact('mark', leaseId)
-    return fact === undefined ? UNMARKED : { ...UNMARKED, ...fact }
+  watermarkOf(leaseId: string): WatermarkRecord {
+    const fact = this.disk.keyValue('mark', leaseId)
+    return fact === undefined ? NO_WATERMARK : { ...NO_WATERMARK, ...fact }
   }
 
-  registeredAs(wire: Wire): string | undefined {
+  registeredAs(wire: SimWire): string | undefined {
     return this.#registered.get(wire)
   }
 
-  currentWire(workerId: string): Wire | undefined {
-    return this.#current.get(workerId)
+  currentWire(workerId: string): SimWire | undefined {
+    return this.#currentWires.get(workerId)
   }
 
-  stamped(leaseId: string, seq: number): NumberedFrame | undefined {
-    return this.#stamped.get(leaseId)?.get(seq)
+  frameOf(leaseId: string, seq: number): NumberedFrame | undefined {
+    return this.#frames.get(leaseId)?.get(seq)
   }
 
-  numberOf(word: string): number | undefined {
-    return this.#numbers.get(word)
+  seqOfReport(reportId: string): number | undefined {
+    return this.#seqByReport.get(reportId)
   }
 
-  spoolOf(worker: string): Disk | undefined {
-    return this.#spools.get(worker)
+  workerDiskOf(worker: string): SimDisk | undefined {
+    return this.#workerDisks.get(worker)
   }
 
-  isDrowsy(process: Process): boolean {
+  isPausedOrResuming(process: Process): boolean {
     return process.pausedUntil + AWAKE_MS >= this.#time.now
   }
 
-  introduction(wire: Wire): WorkerFrameOf<'register'> | undefined {
-    return this.#introductions.get(wire)
+  registerFrameOf(wire: SimWire): WorkerFrameOf<'register'> | undefined {
+    return this.#registerFrames.get(wire)
   }
 }
 
 function leaseFrom(id: string, record: ActorSnapshot): LiveLease {
   const { runId, workerId } = fieldsOf(record)
-  return { id, runId: String(runId), workerId: String(workerId), state: STATES[record.s] ?? record.s }
+  return {
+    id,
+    runId: String(runId),
+    workerId: String(workerId),
+    state: LEASE_STATE_OF_CODE[record.s] ?? record.s,
+  }
 }
 
-function into(map: Map<string, Map<string, LiveLease>>, key: string, lease: LiveLease): void {
+function addTo(map: Map<string, Map<string, LiveLease>>, key: string, lease: LiveLease): void {
   const inner = map.get(key) ?? new Map<string, LiveLease>()
   map.set(key, inner.set(lease.id, lease))
 }

@@ -14,187 +14,195 @@ import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import { SimCodehost } from './codehost.ts'
 import { DaemonWorker } from './daemon-worker.ts'
-import { type Batch, Disk, textOf } from './disk.ts'
-import { CONFIG, HostMachine } from './host.ts'
+import { type DiskBatch, describeChange, SimDisk } from './disk.ts'
+import { CONFIG_TEXT, HostMachine } from './host.ts'
 import { laws } from './laws/all-laws.ts'
-import { COMPLAINT, type Crew, ENDLESS, goals } from './laws/goals.ts'
-import { LawBroken, type LiveLease, type Request, type Watch } from './laws/law.ts'
-import { Terms } from './lease-terms.ts'
-import { type Line, newLine, Wire, type WorkerEar } from './network.ts'
-import { CALM, diceOf, END, type LeaseState, type Plan, SETTLING, type WorkerPlan } from './plan.ts'
-import { ScriptedWorker } from './scripted-worker.ts'
-import { type Drive, newDrive } from './store.ts'
-import { type Machine, machine, type Process, Timeline, TooMuch } from './timeline.ts'
+import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
+import { type ApiRequest, type LawObserver, LawViolation, type LiveLease } from './laws/law.ts'
+import { LeaseTerms } from './lease-terms.ts'
+import { createLink, type NetworkLink, SimWire, type WireListener } from './network.ts'
+import {
+  END_MS,
+  FAULTS_END_MS,
+  type LeaseState,
+  type Plan,
+  randomFor,
+  SETTLING_MS,
+  type WorkerPlan,
+} from './plan.ts'
+import { SpecWorker } from './scripted-worker.ts'
+import { createDrive, type Drive } from './store.ts'
+import { createMachine, type Process, type SimMachine, StepLimitExceeded, Timeline } from './timeline.ts'
 import { Trace } from './trace.ts'
 import { SimTracker } from './tracker.ts'
-import type { DaemonWatch, SimWorker } from './worker.ts'
-import { FINISHED } from './worker-disk.ts'
-import { View } from './world-view.ts'
+import type { DaemonObserver, SimWorker } from './worker.ts'
+import { FINISHED_STATE } from './worker-disk.ts'
+import { WorldView } from './world-view.ts'
 
 /** Far more than the busiest honest seed needs. */
-const HAPPENINGS_MAX = 2_000_000
+const STEPS_MAX = 2_000_000
 /** How often laws look around of their own accord. */
-const TICK_MS = 2_000
-const LOOK_MS = 20_000
+const LAW_TICK_MS = 2_000
+const RECLAIMABLE_CHECK_MS = 20_000
 /** What came over a line before that has arrived. */
 const CLEAR_MS = 30_000
 /** What people ask for about runs that have ended. */
-const PERSONAL: ReadonlySet<Request['what']> = new Set(['resume', 'release', 'follow up'])
+const COUNTED_OPERATIONS: ReadonlySet<ApiRequest['operation']> = new Set(['resume', 'release', 'follow up'])
 /** Who has slept is patient for so long. */
 const AWAKE_MS = 60_000
 
-export interface Told {
+export interface SeedResult {
   readonly digest: string
-  readonly happenings: number
+  readonly steps: number
   readonly trace: Trace
   /** `<fault> × <lease state>` → how often. */
-  readonly met: ReadonlyMap<string, number>
-  readonly finished: number
+  readonly encounters: ReadonlyMap<string, number>
+  readonly completed: number
   readonly runs: number
   /** What came to pass between people and sandboxes → how often. */
-  readonly deeds: ReadonlyMap<string, number>
+  readonly outcomes: ReadonlyMap<string, number>
 }
 
 export class World {
   readonly plan: Plan
-  readonly time = new Timeline(HAPPENINGS_MAX)
-  readonly disk = new Disk(CONFIG)
+  readonly time = new Timeline(STEPS_MAX)
+  readonly disk = new SimDisk(CONFIG_TEXT)
   readonly drive: Drive
-  readonly view: View
+  readonly view: WorldView
   readonly trace: Trace
   readonly host: HostMachine
   readonly workers = new Map<string, SimWorker>()
-  readonly lines = new Map<string, Line>()
-  readonly met = new Map<string, number>()
-  readonly #watches: readonly Watch[]
+  readonly links = new Map<string, NetworkLink>()
+  readonly encounters = new Map<string, number>()
+  readonly #observers: readonly LawObserver[]
   readonly #grantedAt = new Map<string, number>()
   readonly #finishedAt = new Map<string, number>()
-  readonly #terms = new Terms()
-  readonly #machines = new Map<string, Machine>()
+  readonly #leaseTerms = new LeaseTerms()
+  readonly #machines = new Map<string, SimMachine>()
   readonly #lastDispatch = new Map<string, number>()
   readonly #declines = new Map<string, number[]>()
   readonly codehost: SimCodehost
-  readonly deeds = new Map<string, number>()
+  readonly outcomes = new Map<string, number>()
   readonly #tracker: SimTracker
-  readonly #wires: Wire[] = []
+  readonly #wires: SimWire[] = []
   /** Told of each lease that comes into another state. */
-  onLeaseMoved: (lease: LiveLease) => void = () => {}
+  onLeaseStateChanged: (lease: LiveLease) => void = () => {}
   /** Told of each frame that arrives at the host. */
-  onHostHears: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
+  onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
   constructor(plan: Plan, keep: number) {
     this.plan = plan
     this.trace = new Trace(keep)
-    this.drive = { ...newDrive(), flushMsMax: plan.flushMs }
-    this.codehost = new SimCodehost(this.time, this.dice('code host'))
-    this.view = new View(this.time, this.disk, {
-      isClear: (worker) => this.#isClear(worker),
-      hostIsAwake: () => this.#hostIsAwake(),
-      usedIn: (runId) => this.#usedIn(runId),
-      followUpsOf: (runId, followUpId) => this.#followUpsOf(runId, followUpId),
+    this.drive = { ...createDrive(), flushMsMax: plan.flushMs }
+    this.codehost = new SimCodehost(this.time, this.randomFor('code host'))
+    this.view = new WorldView(this.time, this.disk, {
+      isLinkSteady: (worker) => this.#isLinkSteady(worker),
+      isHostAwake: () => this.#isHostAwake(),
+      countUsageOf: (runId) => this.#countUsageOf(runId),
+      countFollowUpSteps: (runId, followUpId) => this.#countFollowUpSteps(runId, followUpId),
     })
-    this.#watches = laws.map(({ number, sentence, watch }) =>
-      watch(this.view, (what, facts = {}) => {
-        throw new LawBroken(number, sentence, what, facts, this.time.now)
+    this.#observers = laws.map(({ number, sentence, observe }) =>
+      observe(this.view, (what, facts = {}) => {
+        throw new LawViolation(number, sentence, what, facts, this.time.now)
       }),
     )
-    this.#tracker = new SimTracker(this.time, this.dice('tracker'), plan.tickets, (ticketId, state) => {
+    this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, (ticketId, state) => {
       this.note(`tracker: ${ticketId} to ${state}`)
-      for (const watch of this.#watches) watch.movedTicket?.(ticketId, state)
+      for (const observer of this.#observers) observer.onTicketMoved?.(ticketId, state)
     })
-    this.host = this.#hostMachine()
+    this.host = this.#createHostMachine()
     for (const worker of plan.workers) this.addWorker(worker)
   }
 
-  dice(concern: string): Random {
-    return diceOf(this.plan.seed, concern)
+  randomFor(concern: string): Random {
+    return randomFor(this.plan.seed, concern)
   }
 
-  note(line: string): void {
-    this.trace.add(this.time.now, line)
+  note(text: string): void {
+    this.trace.add(this.time.now, text)
   }
 
-  async tell(inject: (world: World) => void, calm: (world: World) => void): Promise<Told> {
+  async run(schedule: (world: World) => void, endFaults: (world: World) => void): Promise<SeedResult> {
     try {
       this.host.boot()
-      inject(this)
+      schedule(this)
       this.#tick()
-      this.#look()
-      await this.time.until(CALM)
+      this.#checkReclaimable()
+      await this.time.runUntil(FAULTS_END_MS)
       this.note('calm')
-      calm(this)
-      await this.time.until(CALM + SETTLING)
-      this.#judge()
-      await this.time.until(END)
-      this.#judge()
+      endFaults(this)
+      await this.time.runUntil(FAULTS_END_MS + SETTLING_MS)
+      this.#judgeGoals()
+      await this.time.runUntil(END_MS)
+      this.#judgeGoals()
     } catch (error) {
-      if (!(error instanceof TooMuch)) throw error
-      throw new LawBroken(ENDLESS.number, ENDLESS.sentence, error.message, {}, this.time.now)
+      if (!(error instanceof StepLimitExceeded)) throw error
+      throw new LawViolation(STEP_LIMIT_LAW.number, STEP_LIMIT_LAW.sentence, error.message, {}, this.time.now)
     }
     const statuses = [...this.disk.runs.values()].map(({ value }) => value.status)
     return {
       digest: this.trace.digest(),
-      happenings: this.time.count,
+      steps: this.time.stepCount,
       trace: this.trace,
-      met: this.met,
-      deeds: this.deeds,
+      encounters: this.encounters,
+      outcomes: this.outcomes,
       runs: statuses.length,
-      finished: statuses.filter((status) => status === 'completed').length,
+      completed: statuses.filter((status) => status === 'completed').length,
     }
   }
 
   #tick(): void {
-    for (const watch of this.#watches) watch.ticked?.()
-    this.time.in(TICK_MS, () => this.#tick())
+    for (const observer of this.#observers) observer.onTick?.()
+    this.time.in(LAW_TICK_MS, () => this.#tick())
   }
 
-  #look(): void {
+  #checkReclaimable(): void {
     for (const worker of this.workers.values()) {
-      const { overdue } = worker
-      for (const watch of this.#watches) watch.overdue?.(worker, overdue)
+      const { reclaimableRunIds: overdue } = worker
+      for (const observer of this.#observers) observer.onReclaimableChecked?.(worker, overdue)
     }
-    this.time.in(LOOK_MS, () => this.#look())
+    this.time.in(RECLAIMABLE_CHECK_MS, () => this.#checkReclaimable())
   }
 
   /** Something came to pass that should, now and then. */
-  deed(what: string): void {
-    this.deeds.set(what, (this.deeds.get(what) ?? 0) + 1)
+  countOutcome(what: string): void {
+    this.outcomes.set(what, (this.outcomes.get(what) ?? 0) + 1)
   }
 
-  #isClear(worker: string): boolean {
-    const line = this.lines.get(worker)
+  #isLinkSteady(worker: string): boolean {
+    const line = this.links.get(worker)
     const found = this.workers.get(worker)
     if (line === undefined || found === undefined || !found.isRegistered) return false
     // A line that is broken may seem to stand for a while yet, to either end.
     if (found.wire?.hostOpen !== true || found.wire.broken) return false
     const ends = [this.host.process, found.process]
-    const troubled = [line.silentUpUntil, line.silentDownUntil, line.slowUntil, line.hostileUntil]
+    const troubled = [line.silentToHostUntil, line.silentToWorkerUntil, line.slowUntil, line.hostileUntil]
     for (const end of ends) troubled.push(end?.pausedUntil ?? Number.POSITIVE_INFINITY)
     return Math.max(...troubled, line.changedAt) + CLEAR_MS < this.time.now
   }
 
-  #hostIsAwake(): boolean {
-    const { process, jumpedAt } = this.host
+  #isHostAwake(): boolean {
+    const { process, wallClockJumpedAt: jumpedAt } = this.host
     const sleptAt = Math.max(process?.pausedUntil ?? Number.POSITIVE_INFINITY, jumpedAt)
     return sleptAt + AWAKE_MS < this.time.now
   }
 
-  #usedIn(runId: string): number {
+  #countUsageOf(runId: string): number {
     let used = 0
-    for (const worker of this.workers.values()) used += worker.usedIn(runId)
+    for (const worker of this.workers.values()) used += worker.countUsageOf(runId)
     return used
   }
 
-  #followUpsOf(runId: string, followUpId: string) {
+  #countFollowUpSteps(runId: string, followUpId: string) {
     const url = this.codehost.pullOf(runId)
     return {
-      pushes: this.codehost.pushes(url, followUpId),
-      summaries: this.codehost.summaries(url, followUpId),
+      pushes: this.codehost.countPushes(url, followUpId),
+      summaries: this.codehost.countSummaries(url, followUpId),
     }
   }
 
-  #judge(): void {
-    const crew: Crew[] = [...this.workers.values()].map((worker) => ({
+  #judgeGoals(): void {
+    const judgedWorkers: JudgedWorker[] = [...this.workers.values()].map((worker) => ({
       worker: worker.plan.id,
       workerId: worker.workerId,
       isOn: worker.isOn,
@@ -202,17 +210,17 @@ export class World {
       concurrency: worker.plan.concurrency,
     }))
     for (const { number, sentence, judge } of goals) {
-      const lack = judge(this.view, crew, {
+      const problem = judge(this.view, judgedWorkers, {
         grantedAt: this.#grantedAt,
         finishedAt: this.#finishedAt,
         queueReason: (runId) => this.#queueReason(runId),
-        lastDispatch: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
-        declines: (workerId, since) =>
+        lastDispatchAt: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
+        countDeclines: (workerId, since) =>
           (this.#declines.get(workerId) ?? []).filter((at) => at >= since).length,
         attachSessions: (workerId) => this.#attachSessions(workerId),
-        census: () => this.host.census,
+        inMemoryCounts: () => this.host.inMemoryCounts,
       })
-      if (lack !== undefined) throw new LawBroken(number, sentence, lack, {}, this.time.now)
+      if (problem !== undefined) throw new LawViolation(number, sentence, problem, {}, this.time.now)
     }
   }
 
@@ -231,52 +239,53 @@ export class World {
   }
 
   /** A fault has happened while these leases were what they were. */
-  meet(fault: string, leases: readonly LiveLease[]): void {
+  countEncounter(fault: string, leases: readonly LiveLease[]): void {
     for (const state of new Set(leases.map((lease) => lease.state))) {
       const key = `${fault} × ${state}`
-      this.met.set(key, (this.met.get(key) ?? 0) + 1)
+      this.encounters.set(key, (this.encounters.get(key) ?? 0) + 1)
     }
   }
 
   // ---- people ------------------------------------------------------------------------------------------------------
 
   /** Somebody asks the host for something; the answer, if it ever comes, is shown to the laws. */
-  ask(request: Request, run: (hostApi: HostApi) => unknown): void {
-    this.host.visit((hostApi) => {
+  callHost(request: ApiRequest, run: (hostApi: HostApi) => unknown): void {
+    this.host.callApi((hostApi) => {
       const { process } = this.host
-      this.note(`asked: ${request.what} ${request.workerId ?? request.runId ?? ''}`)
-      if (request.what === 'discard') this.view.discardAsked(request.runId ?? '')
-      for (const watch of this.#watches) watch.asked?.(request)
+      this.note(`asked: ${request.operation} ${request.workerId ?? request.runId ?? ''}`)
+      if (request.operation === 'discard') this.view.onDiscardRequested(request.runId ?? '')
+      for (const observer of this.#observers) observer.onRequest?.(request)
       void Promise.resolve(run(hostApi)).then((answer) => {
         if (process?.dead !== false) return
         const { ok, value, refusal } = { ok: false, value: undefined, refusal: {}, ...Object(answer) }
         const verdict = ok ? 'yes' : `no ${JSON.stringify(refusal)}`
-        this.note(`answered: ${request.what} ${request.workerId ?? request.runId ?? ''} ${verdict}`)
-        if (PERSONAL.has(request.what)) this.deed(`${request.what} ${ok ? 'allowed' : 'refused'}`)
-        this.guard(() => {
-          for (const watch of this.#watches) watch.answered?.(request, ok, value)
+        this.note(`answered: ${request.operation} ${request.workerId ?? request.runId ?? ''} ${verdict}`)
+        if (COUNTED_OPERATIONS.has(request.operation))
+          this.countOutcome(`${request.operation} ${ok ? 'allowed' : 'refused'}`)
+        this.rethrowLater(() => {
+          for (const observer of this.#observers) observer.onResponse?.(request, ok, value)
         })
       })
     })
   }
 
-  #broken: unknown
+  #violation: unknown
   /** Laws that break inside a promise or inside the host must not be swallowed there. */
-  guard(run: () => void): void {
+  rethrowLater(run: () => void): void {
     try {
       run()
     } catch (error) {
-      this.#broken ??= error
+      this.#violation ??= error
       this.time.at(this.time.now, () => {
-        throw this.#broken
+        throw this.#violation
       })
     }
   }
 
-  #askForToken(worker: string, typeIn: (token: string) => void): void {
+  #requestToken(worker: string, typeIn: (token: string) => void): void {
     const ask = () => {
       if (this.host.hostApi === undefined) return void this.time.in(5_000, ask)
-      this.ask({ what: 'token' }, (hostApi) => {
+      this.callHost({ operation: 'token' }, (hostApi) => {
         const minted = hostApi.mintPairingToken()
         if (minted.ok) this.time.in(2_000, () => typeIn(minted.value.token))
         else this.time.in(5_000, ask)
@@ -290,118 +299,120 @@ export class World {
   // ---- workers -----------------------------------------------------------------------------------------------------
 
   addWorker(plan: WorkerPlan): SimWorker {
-    const line = newLine(plan.id, this.plan.latencyMs)
-    const own = machine(plan.id, this.dice(`machine ${plan.id}`))
-    const parts = {
+    const line = createLink(plan.id, this.plan.latencyMs)
+    const ownMachine = createMachine(plan.id, this.randomFor(`machine ${plan.id}`))
+    const options = {
       plan,
-      machine: own,
+      machine: ownMachine,
       time: this.time,
-      random: this.dice(`worker ${plan.id}`),
-      dial: (process: Process, ear: WorkerEar, rogue: boolean) => this.#dial(line, process, ear, rogue),
-      askForToken: (typeIn: (token: string) => void) => this.#askForToken(plan.id, typeIn),
+      random: this.randomFor(`worker ${plan.id}`),
+      dial: (process: Process, listener: WireListener, isImpostor: boolean) =>
+        this.#dial(line, process, listener, isImpostor),
+      requestToken: (typeIn: (token: string) => void) => this.#requestToken(plan.id, typeIn),
       codehost: this.codehost,
       sessionOf: (runId: string) => this.disk.run(runId)?.agentSessionId,
-      stopAt: (leaseId: string) => this.#terms.until(leaseId),
-      watch: this.#workerWatch(plan.id),
+      stopAt: (leaseId: string) => this.#leaseTerms.endOf(leaseId),
+      observer: this.#workerObserver(plan.id),
     }
-    const worker = plan.is === 'daemon' ? new DaemonWorker(parts) : new ScriptedWorker(parts)
+    const worker = plan.implementation === 'daemon' ? new DaemonWorker(options) : new SpecWorker(options)
     this.workers.set(plan.id, worker)
-    this.lines.set(plan.id, line)
-    this.#machines.set(plan.id, own)
+    this.links.set(plan.id, line)
+    this.#machines.set(plan.id, ownMachine)
     if (Number.isFinite(plan.at)) this.time.at(plan.at, () => worker.switchOn())
     return worker
   }
 
   /** A fault has happened to a worker. */
-  struck(worker: SimWorker, fault: string): void {
-    for (const watch of this.#watches) watch.struck?.(worker, fault)
+  reportFault(worker: SimWorker, fault: string): void {
+    for (const observer of this.#observers) observer.onFault?.(worker, fault)
   }
 
-  #workerWatch(id: string): DaemonWatch {
-    const all = (show: (watch: Watch) => void) => this.guard(() => this.#watches.forEach(show))
+  #workerObserver(id: string): DaemonObserver {
+    const all = (show: (observer: LawObserver) => void) =>
+      this.rethrowLater(() => this.#observers.forEach(show))
     return {
-      stamped: (_worker, frame) => this.view.stampedFrame(frame),
-      started: (execution) => {
+      onFrameNumbered: (_worker, frame) => this.view.recordFrame(frame),
+      onExecutionStarted: (execution) => {
         this.note(`${id} executes ${execution.runId} under ${execution.leaseId}`)
         this.view.executions.add(execution)
-        all((watch) => watch.started?.(execution))
+        all((observer) => observer.onExecutionStarted?.(execution))
       },
-      stopped: (execution) => {
+      onExecutionStopped: (execution) => {
         this.note(`${id} stops ${execution.leaseId}`)
         this.view.executions.delete(execution)
       },
-      trimmed: (leaseId, upTo) => all((watch) => watch.trimmed?.(leaseId, upTo)),
-      deletedCredential: (_worker, workerId) => this.note(`${id} deletes the credential of ${workerId}`),
-      said: (_worker, text) => {
+      onOutboxTrimmed: (leaseId, upTo) => all((observer) => observer.onOutboxTrimmed?.(leaseId, upTo)),
+      onCredentialDeleted: (_worker, workerId) => this.note(`${id} deletes the credential of ${workerId}`),
+      onLog: (_worker, text) => {
         this.note(`${id} ${text}`)
-        all((watch) => watch.logged?.(text))
+        all((observer) => observer.onLog?.(text))
       },
-      booted: (_worker, disk) => {
+      onDaemonStarted: (_worker, disk) => {
         this.note(`${id} starts`)
-        this.view.daemonBooted(id, disk)
+        this.view.onDaemonStarted(id, disk)
       },
-      crashed: (worker) => {
+      onDaemonCrashed: (worker) => {
         this.note(`${id} crashes`)
-        all((watch) => watch.crashed?.(worker))
+        all((observer) => observer.onDaemonCrashed?.(worker))
       },
-      ended: (worker, end) => {
+      onDaemonEnded: (worker, end) => {
         this.note(`${id} ends: ${end.is} (${end.detail})`)
-        all((watch) => watch.daemonEnds?.(worker, end))
+        all((observer) => observer.onDaemonEnded?.(worker, end))
       },
-      sends: (worker, wire, frame, text) => {
+      onSend: (worker, wire, frame, text) => {
         this.#checkFrame(frame, text)
-        this.#terms.sent(wire, frame, this.time.now)
-        all((watch) => watch.workerSends?.(worker, wire, frame, text))
+        this.#leaseTerms.onWorkerSends(wire, frame, this.time.now)
+        all((observer) => observer.onWorkerSends?.(worker, wire, frame, text))
       },
-      spooling: (worker, batch) => all((watch) => watch.spooling?.(worker, batch)),
-      spooled: (worker, batch) => {
-        this.#spooled(id, batch)
-        all((watch) => watch.spooled?.(worker, batch))
+      onBeforeCommit: (worker, batch) => all((observer) => observer.onBeforeWorkerCommit?.(worker, batch)),
+      onCommitted: (worker, batch) => {
+        this.#onWorkerCommitted(id, batch)
+        all((observer) => observer.onWorkerCommitted?.(worker, batch))
       },
-      told: (execution, told) => all((watch) => watch.told?.(execution, told)),
-      ordered: (execution, order) => {
+      onReport: (execution, facts) => all((observer) => observer.onReport?.(execution, facts)),
+      onStopRequested: (execution, order) => {
         this.note(`${id} is to ${order.how} ${execution.leaseId}: ${order.reason}`)
-        all((watch) => watch.ordered?.(execution, order))
+        all((observer) => observer.onStopRequested?.(execution, order))
       },
-      published: (execution) => {
+      onPublished: (execution) => {
         this.note(`${id} publishes ${execution.runId} under ${execution.leaseId}`)
-        all((watch) => watch.published?.(execution))
+        all((observer) => observer.onPublished?.(execution))
       },
-      followedUp: (execution, followUpId) => {
+      onFollowUpStep: (execution, followUpId) => {
         this.note(`${id} does what ${followUpId} is about, under ${execution.leaseId}`)
-        this.deed('steps of follow ups')
-        all((watch) => watch.followedUp?.(execution, followUpId))
+        this.countOutcome('follow up steps')
+        all((observer) => observer.onFollowUpStep?.(execution, followUpId))
       },
-      boots: (boot) => {
+      onBootStarted: (boot) => {
         this.note(`${id} boots the sandbox of ${boot.runId}`)
         this.view.boots.add(boot)
-        all((watch) => watch.boots?.(boot))
+        all((observer) => observer.onBootStarted?.(boot))
       },
-      moved: (boot) => {
+      onBootStageChanged: (boot) => {
         this.note(`${id} has the sandbox of ${boot.runId} ${boot.stage}`)
-        if (boot.stage === 'booted') this.deed('sandboxes booted')
-        all((watch) => watch.bootMoved?.(boot))
+        if (boot.stage === 'booted') this.countOutcome('sandboxes booted')
+        all((observer) => observer.onBootStageChanged?.(boot))
       },
-      gone: (boot) => {
+      onBootGone: (boot) => {
         this.note(`nothing is left of the boot of ${boot.runId} on ${id}`)
         this.view.boots.delete(boot)
-        all((watch) => watch.bootGone?.(boot))
+        all((observer) => observer.onBootGone?.(boot))
       },
-      reclaims: (worker, isClaimed) => all((watch) => watch.reclaims?.(worker, isClaimed)),
-      tookBack: (worker, runId) => {
+      onReclaim: (worker, isClaimed) => all((observer) => observer.onReclaim?.(worker, isClaimed)),
+      onSandboxReclaimed: (worker, runId) => {
         this.note(`${id} takes back the sandbox of ${runId}`)
-        this.deed('sandboxes taken back')
-        all((watch) => watch.tookBack?.(worker, runId))
+        this.countOutcome('sandboxes reclaimed')
+        all((observer) => observer.onSandboxReclaimed?.(worker, runId))
       },
-      lineDown: (worker) => all((watch) => watch.lineDown?.(worker)),
-      discarded: (worker, runId) => {
+      onDisconnected: (worker) => all((observer) => observer.onDisconnected?.(worker)),
+      onSandboxDiscarded: (worker, runId) => {
         this.note(`${id} discards the sandbox of ${runId}`)
-        all((watch) => watch.sandboxDiscarded?.(worker, runId))
+        all((observer) => observer.onSandboxDiscarded?.(worker, runId))
       },
-      complained: (_worker, what, fields) =>
-        this.guard(() => {
-          const told = { worker: id, fields: textOfFields(fields) }
-          throw new LawBroken(COMPLAINT.number, COMPLAINT.sentence, what, told, this.time.now)
+      onBugReported: (_worker, what, fields) =>
+        this.rethrowLater(() => {
+          const facts = { worker: id, fields: jsonOf(fields) }
+          throw new LawViolation(NO_BUG_LAW.number, NO_BUG_LAW.sentence, what, facts, this.time.now)
         }),
     }
   }
@@ -409,40 +420,48 @@ export class World {
   #checkFrame(frame: WorkerFrame, text: string): void {
     const checked = checkWorkerFrame(frame)
     if (checked.ok) return
-    this.guard(() => {
-      throw new LawBroken('0', 'a worker speaks the protocol', checked.error, { text }, this.time.now)
+    this.rethrowLater(() => {
+      throw new LawViolation('0', 'a worker speaks the protocol', checked.error, { text }, this.time.now)
     })
   }
 
-  #spooled(id: string, batch: Batch): void {
-    this.view.spooled(batch)
+  #onWorkerCommitted(id: string, batch: DiskBatch): void {
+    this.view.onWorkerCommitted(batch)
     for (const change of batch.changes) {
-      this.note(`${id} disk ${batch.number}: ${textOf(change)}`)
-      if (change.is === 'snapshot' && change.row?.value.s === FINISHED)
+      this.note(`${id} disk ${batch.number}: ${describeChange(change)}`)
+      if (change.is === 'snapshot' && change.row?.value.s === FINISHED_STATE)
         this.#finishedAt.set(change.key, this.#finishedAt.get(change.key) ?? this.time.now)
     }
   }
 
-  #dial(line: Line, worker: Process, ear: WorkerEar, rogue: boolean): Wire {
-    const wire = new Wire({
+  #dial(line: NetworkLink, worker: Process, listener: WireListener, isImpostor: boolean): SimWire {
+    const wire = new SimWire({
       number: this.#wires.length + 1,
       time: this.time,
-      line,
-      random: this.dice(`wire ${this.#wires.length + 1}`),
+      link: line,
+      random: this.randomFor(`wire ${this.#wires.length + 1}`),
       worker,
-      ear,
-      rogue,
-      call: (link) => this.host.call(link),
-      watch: {
-        hostSends: (one, frame, text) => this.guard(() => this.#hostSends(one, frame, text)),
-        hostHears: (one, frame, text) => this.guard(() => this.#hostHears(one, frame, text)),
-        workerHears: (one, frame) => {
-          this.#terms.heard(one, frame, this.time.now, this.#machines.get(line.worker)?.rate ?? 1)
-          this.guard(() => this.#watches.forEach((watch) => void watch.workerHears?.(one, frame)))
+      listener,
+      isImpostor,
+      accept: (link) => this.host.connectWorker(link),
+      observer: {
+        onHostSends: (each, frame, text) => this.rethrowLater(() => this.#onHostSends(each, frame, text)),
+        onHostReceives: (each, frame, text) =>
+          this.rethrowLater(() => this.#onHostReceives(each, frame, text)),
+        onWorkerReceives: (each, frame) => {
+          this.#leaseTerms.onWorkerReceives(
+            each,
+            frame,
+            this.time.now,
+            this.#machines.get(line.worker)?.rate ?? 1,
+          )
+          this.rethrowLater(() =>
+            this.#observers.forEach((observer) => void observer.onWorkerReceives?.(each, frame)),
+          )
         },
-        hostEnds: (one) => {
+        onHostClosed: (each) => {
           line.changedAt = this.time.now
-          this.note(`wire ${one.number} of ${one.worker} ends at the host`)
+          this.note(`wire ${each.number} of ${each.worker} ends at the host`)
         },
       },
     })
@@ -450,30 +469,30 @@ export class World {
     return wire
   }
 
-  #hostSends(wire: Wire, frame: HostFrame, text: string): void {
+  #onHostSends(wire: SimWire, frame: HostFrame, text: string): void {
     this.note(`host → ${wire.worker} (${wire.number}) ${text}`)
     const checked = checkHostFrame(frame)
     if (!checked.ok)
-      throw new LawBroken('0', 'the host speaks the protocol', checked.error, { text }, this.time.now)
-    this.view.hostSends(wire, frame)
-    if (frame.type === 'registered') this.#changed(wire.worker)
+      throw new LawViolation('0', 'the host speaks the protocol', checked.error, { text }, this.time.now)
+    this.view.onHostSends(wire, frame)
+    if (frame.type === 'registered') this.#noteLinkChange(wire.worker)
     if (frame.type === 'dispatch') this.#lastDispatch.set(this.view.registeredAs(wire) ?? '', this.time.now)
-    for (const watch of this.#watches) watch.hostSends?.(wire, frame)
+    for (const observer of this.#observers) observer.onHostSends?.(wire, frame)
   }
 
-  #hostHears(wire: Wire, frame: WorkerFrame | undefined, text: string): void {
+  #onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void {
     this.note(`${wire.worker} → host (${wire.number}) ${text}`)
-    this.view.hostHears(wire, frame)
+    this.view.onHostReceives(wire, frame)
     if (frame?.type === 'dispatch-rejected') {
       const workerId = this.view.registeredAs(wire) ?? ''
       this.#declines.set(workerId, [...(this.#declines.get(workerId) ?? []), this.time.now])
     }
-    for (const watch of this.#watches) watch.hostHears?.(wire, frame)
-    this.onHostHears(wire.worker, frame)
+    for (const observer of this.#observers) observer.onHostReceives?.(wire, frame)
+    this.onHostReceives(wire.worker, frame)
   }
 
-  #changed(worker: string): void {
-    const line = this.lines.get(worker)
+  #noteLinkChange(worker: string): void {
+    const line = this.links.get(worker)
     if (line !== undefined) line.changedAt = this.time.now
   }
 
@@ -488,61 +507,61 @@ export class World {
 
   // ---- the host ----------------------------------------------------------------------------------------------------
 
-  #hostMachine(): HostMachine {
+  #createHostMachine(): HostMachine {
     return new HostMachine({
       time: this.time,
-      machine: machine('host', this.dice('machine host')),
+      machine: createMachine('host', this.randomFor('machine host')),
       disk: this.disk,
       drive: this.drive,
-      random: this.dice('host'),
-      trackerFor: (process) => this.#tracker.seenBy(process),
-      pullsFor: (process) => this.codehost.seenBy(process),
-      watch: {
-        booted: (process) => {
+      random: this.randomFor('host'),
+      trackerFor: (process) => this.#tracker.viewFor(process),
+      pullsFor: (process) => this.codehost.viewFor(process),
+      observer: {
+        onStarting: (process) => {
           this.note(`${process.name} starts`)
-          this.view.hostBooted()
-          this.#watches.forEach((watch) => void watch.booted?.())
+          this.view.onHostStarting()
+          this.#observers.forEach((observer) => void observer.onHostStarting?.())
         },
-        serving: (process) => {
+        onServing: (process) => {
           this.note(`${process.name} serves`)
-          this.guard(() => this.#watches.forEach((watch) => void watch.serving?.()))
+          this.rethrowLater(() => this.#observers.forEach((observer) => void observer.onHostServing?.()))
         },
-        ended: (process, how) => {
+        onEnded: (process, how) => {
           this.note(`${process.name} ends: ${how}`)
-          for (const seat of this.view.seats) seat.close()
+          for (const seat of this.view.viewers) seat.close()
           this.dropWires(how === 'power')
         },
-        asked: ({ number }) => this.note(`commit ${number} is asked for`),
-        landing: (batch) => {
-          for (const watch of this.#watches) watch.landing?.(batch)
+        onCommitRequested: ({ number }) => this.note(`commit ${number} is asked for`),
+        onBeforeCommit: (batch) => {
+          for (const observer of this.#observers) observer.onBeforeCommit?.(batch)
         },
-        landed: (batch) => this.#landed(batch),
-        complained: (what, fields) =>
-          this.guard(() => {
-            const told = { fields: textOfFields(fields) }
-            throw new LawBroken(COMPLAINT.number, COMPLAINT.sentence, what, told, this.time.now)
+        onCommitted: (batch) => this.#onCommitted(batch),
+        onBugReported: (what, fields) =>
+          this.rethrowLater(() => {
+            const facts = { fields: jsonOf(fields) }
+            throw new LawViolation(NO_BUG_LAW.number, NO_BUG_LAW.sentence, what, facts, this.time.now)
           }),
-        said: (level, fields, message) => {
-          const text = `host says (${level}) ${message} ${textOfFields(fields)}`
+        onLog: (level, fields, message) => {
+          const text = `host says (${level}) ${message} ${jsonOf(fields)}`
           this.note(text)
-          this.guard(() => this.#watches.forEach((watch) => void watch.logged?.(text)))
+          this.rethrowLater(() => this.#observers.forEach((observer) => void observer.onLog?.(text)))
         },
       },
     })
   }
 
-  #landed(batch: Batch): void {
-    for (const change of batch.changes) this.note(`disk ${batch.number}: ${textOf(change)}`)
-    const moved = this.view.landed(batch)
-    for (const watch of this.#watches) watch.landed?.(batch)
-    for (const lease of moved) {
+  #onCommitted(batch: DiskBatch): void {
+    for (const change of batch.changes) this.note(`disk ${batch.number}: ${describeChange(change)}`)
+    const changedLeases = this.view.onCommitted(batch)
+    for (const observer of this.#observers) observer.onCommitted?.(batch)
+    for (const lease of changedLeases) {
       if (!this.#grantedAt.has(lease.id)) this.#grantedAt.set(lease.id, this.time.now)
-      this.onLeaseMoved(lease)
+      this.onLeaseStateChanged(lease)
     }
   }
 
   /** For those who look for a lease in some state: all of one worker's, or all. */
-  leases(workerId?: string): readonly LiveLease[] {
+  leasesOf(workerId?: string): readonly LiveLease[] {
     return workerId === undefined ? this.view.leases : this.view.leasesOn(workerId)
   }
 
@@ -556,7 +575,7 @@ export function stateOf(lease: LiveLease): LeaseState | undefined {
   return lease.state as LeaseState
 }
 
-function textOfFields(fields: object): string {
+function jsonOf(fields: object): string {
   return JSON.stringify(fields, (_key, value: unknown) =>
     value instanceof Error ? { message: value.message, stack: value.stack } : value,
   )

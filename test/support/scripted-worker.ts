@@ -20,12 +20,12 @@ import type {
 import { PROTOCOL_VERSION, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
-import { type NumberedFrame, Outbox } from '../simulation/outbox.ts'
+import { type NumberedFrame, ReferenceOutbox } from '../simulation/outbox.ts'
 import { Random } from './random.ts'
 
 // ---- scripts -----------------------------------------------------------------------------------------------------
 
-export type Step =
+export type ScriptStep =
   | { readonly does: 'patch'; readonly patch: RunPatch }
   | { readonly does: 'log'; readonly text: string }
   | { readonly does: 'artifact'; readonly name: string; readonly parts: readonly Buffer[] }
@@ -35,18 +35,18 @@ export type Step =
   | { readonly does: 'wait'; readonly until: Promise<unknown> }
   | { readonly does: 'complete'; readonly outcome: RunOutcome }
 
-export type Script = (job: Job, random: Random) => readonly Step[]
+export type ExecutionScript = (job: Job, random: Random) => readonly ScriptStep[]
 
 export const USAGE_PROJECT = 'scripted'
 
 /** A run as they mostly are: it says things, leaves a file, learns a fact, costs something and is done. */
-export function usualScript({ run }: Job, random: Random): readonly Step[] {
-  const said = (n: number): Step => ({ does: 'log', text: `${run.ticket.identifier} line ${n}` })
-  const lines = Array.from({ length: 3 + random.below(10) }, (_, n) => said(n))
+export function defaultScript({ run }: Job, random: Random): readonly ScriptStep[] {
+  const logLine = (n: number): ScriptStep => ({ does: 'log', text: `${run.ticket.identifier} line ${n}` })
+  const lines = Array.from({ length: 3 + random.below(10) }, (_, n) => logLine(n))
   const name = `${run.ticket.identifier}.txt`
-  const artifact: Step = { does: 'artifact', name, parts: somePieces(random) }
+  const artifact: ScriptStep = { does: 'artifact', name, parts: randomParts(random) }
   // Often the very last thing: then the completion waits behind a file that is being written.
-  const place = random.random(0.5) ? lines.length : random.below(lines.length)
+  const place = random.chance(0.5) ? lines.length : random.below(lines.length)
   const [before, after] = [lines.slice(0, place), lines.slice(place)]
   return [
     { does: 'patch', patch: { status: 'running', agentSessionId: `session-${run.id}` } },
@@ -69,7 +69,7 @@ export function usualScript({ run }: Job, random: Random): readonly Step[] {
   ]
 }
 
-function somePieces(random: Random): readonly Buffer[] {
+function randomParts(random: Random): readonly Buffer[] {
   return Array.from({ length: 1 + random.below(3) }, () =>
     Buffer.from(Array.from({ length: 1 + random.below(2_000) }, () => random.below(256))),
   )
@@ -83,27 +83,27 @@ export const costOf = (model: string) =>
 // ---- the ledger --------------------------------------------------------------------------------------------------
 
 /** How an execution ended for its worker. */
-export type Ending = RunOutcome['status'] | 'lost' | 'expired' | 'revoked'
+export type ExecutionEnding = RunOutcome['status'] | 'lost' | 'expired' | 'revoked'
 
 /** One execution of one run, as its worker remembers it. Times are milliseconds that never go back. */
-export interface Execution {
+export interface ScriptedExecution {
   readonly worker: string
   readonly leaseId: string
   readonly runId: string
   readonly ticket: string
-  readonly steps: readonly Step[]
+  readonly steps: readonly ScriptStep[]
   readonly startedAt: number
   endedAt: number | undefined
-  how: Ending | undefined
+  ending: ExecutionEnding | undefined
   /** When the host said that it has all of it. */
   acknowledgedAt: number | undefined
 }
 
 // ---- the worker --------------------------------------------------------------------------------------------------
 
-export type Way = 'sent' | 'heard'
+export type FrameDirection = 'sent' | 'heard'
 
-export interface ScriptedWorkerParts {
+export interface ScriptedWorkerOptions {
   readonly name: string
   /** Asked at each dialling, for a host may come back elsewhere. */
   readonly url: () => string
@@ -112,79 +112,79 @@ export interface ScriptedWorkerParts {
   readonly concurrency?: number
   /** In place of what the host asks for. */
   readonly heartbeatMs?: number
-  readonly script?: Script
+  readonly script?: ExecutionScript
   /** The longest pause before a step. */
   readonly pauseMsMax?: number
   readonly bufferFramesMax?: number
   /** Keeps every frame, both ways. */
-  readonly journal?: boolean
-  readonly onFrame?: (way: Way, frame: WorkerFrame | HostFrame) => void
+  readonly recordFrames?: boolean
+  readonly onFrame?: (way: FrameDirection, frame: WorkerFrame | HostFrame) => void
 }
 
-interface Held {
+interface ScriptedLease {
   readonly id: string
   readonly job: Job
-  readonly outbox: Outbox
-  readonly execution: Execution
+  readonly outbox: ReferenceOutbox
+  readonly execution: ScriptedExecution
   expiresAt: string
   /** On the worker's own clock. */
-  deadline: number
-  guard: NodeJS.Timeout | undefined
+  expiresAtMs: number
+  expiryTimer: NodeJS.Timeout | undefined
   stopping: boolean
 }
 
-interface Line {
+interface FleetConnection {
   readonly socket: WebSocket
   readonly token: string | undefined
   registered: boolean
   registerSentAt: number
-  heardAt: number
-  beat: NodeJS.Timeout | undefined
+  lastFrameAt: number
+  heartbeatTimer: NodeJS.Timeout | undefined
   /** By lease: the highest number sent on this line, once the host has said how far it is. */
-  readonly sent: Map<string, number>
-  readonly acked: Map<string, number>
+  readonly sentSeqs: Map<string, number>
+  readonly ackedSeqs: Map<string, number>
 }
 
 const BACKOFF_MS_FIRST = 20
 const BACKOFF_MS_MAX = 300
 const SILENCE_MS = 45_000
 /** The part of a lease's time that its worker uses. */
-const OWN_SHARE = 0.9
+const LEASE_SHARE = 0.9
 
 export class ScriptedWorker {
   readonly name: string
-  readonly executions: Execution[] = []
+  readonly executions: ScriptedExecution[] = []
   readonly rejections: { readonly code: RejectionCode; readonly reason: string }[] = []
   /** Dispatches it did not take, with the reason it gave. */
   readonly refusals: { readonly leaseId: string; readonly runId: string; readonly reason: string }[] = []
   /** Runs whose sandbox it was told to delete. */
   readonly discarded: string[] = []
-  readonly journal: { readonly way: Way; readonly frame: WorkerFrame | HostFrame }[] = []
+  readonly recordedFrames: { readonly way: FrameDirection; readonly frame: WorkerFrame | HostFrame }[] = []
   credential: { readonly workerId: string; readonly secret: string } | undefined
   /** What the fleet calls it. */
-  knownAs: string | undefined
+  nameAtHost: string | undefined
   state: WorkerState = 'active'
   isRevoked = false
   connections = 0
-  readonly #parts: ScriptedWorkerParts
+  readonly #options: ScriptedWorkerOptions
   readonly #random: Random
-  readonly #leases = new Map<string, Held>()
-  readonly #over = new Set<string>()
+  readonly #leases = new Map<string, ScriptedLease>()
+  readonly #endedLeases = new Set<string>()
   #token: string | undefined
-  #line: Line | undefined
+  #connection: FleetConnection | undefined
   #redial: NodeJS.Timeout | undefined
   #attempts = 0
-  #isOn = false
+  #isRunning = false
 
-  constructor(parts: ScriptedWorkerParts) {
-    this.#parts = parts
+  constructor(parts: ScriptedWorkerOptions) {
+    this.#options = parts
     this.#token = parts.token
     this.#random = new Random(parts.seed)
     this.name = parts.name
   }
 
   get isRegistered(): boolean {
-    return this.#line?.registered === true
+    return this.#connection?.registered === true
   }
 
   get workerId(): string {
@@ -204,31 +204,31 @@ export class ScriptedWorker {
   }
 
   start(): void {
-    if (this.#isOn) return
-    this.#isOn = true
+    if (this.#isRunning) return
+    this.#isRunning = true
     this.#dial()
   }
 
   /** For good, and without a word, as when its machine loses power. */
   stop(): void {
-    this.#isOn = false
+    this.#isRunning = false
     clearTimeout(this.#redial)
     for (const held of this.#leases.values()) {
       held.stopping = true
-      clearTimeout(held.guard)
+      clearTimeout(held.expiryTimer)
     }
-    this.#hangUp()
+    this.#closeConnection()
   }
 
   /** The line breaks; it comes back by itself. */
-  drop(): void {
-    if (this.#line !== undefined) this.#lost(this.#line)
+  dropConnection(): void {
+    if (this.#connection !== undefined) this.#onDisconnected(this.#connection)
   }
 
   /** Dials once more while the old line still stands, as after a change of networks. */
   connectAgain(): void {
-    if (this.#line === undefined || !this.#isOn) return
-    clearTimeout(this.#line.beat)
+    if (this.#connection === undefined || !this.#isRunning) return
+    clearTimeout(this.#connection.heartbeatTimer)
     this.#dial()
   }
 
@@ -237,26 +237,26 @@ export class ScriptedWorker {
   #dial(): void {
     const { credential } = this
     if (credential === undefined && this.#token === undefined) return
-    const socket = new WebSocket(this.#parts.url())
-    const line: Line = {
+    const socket = new WebSocket(this.#options.url())
+    const line: FleetConnection = {
       socket,
       token: credential === undefined ? this.#token : undefined,
       registered: false,
       registerSentAt: 0,
-      heardAt: now(),
-      beat: undefined,
-      sent: new Map(),
-      acked: new Map(),
+      lastFrameAt: now(),
+      heartbeatTimer: undefined,
+      sentSeqs: new Map(),
+      ackedSeqs: new Map(),
     }
-    this.#line = line
+    this.#connection = line
     socket.addEventListener('open', () => this.#register(line))
-    socket.addEventListener('message', ({ data }) => this.#hear(line, String(data)))
+    socket.addEventListener('message', ({ data }) => this.#onFrame(line, String(data)))
     socket.addEventListener('error', () => {})
-    socket.addEventListener('close', () => this.#lost(line))
+    socket.addEventListener('close', () => this.#onDisconnected(line))
   }
 
-  #register(line: Line): void {
-    if (this.#line !== line) return
+  #register(line: FleetConnection): void {
+    if (this.#connection !== line) return
     line.registerSentAt = now()
     const { credential } = this
     this.#send(line, {
@@ -271,39 +271,39 @@ export class ScriptedWorker {
         os: 'linux',
         arch: 'x64',
         provider: 'bwrap',
-        maxConcurrency: this.#parts.concurrency ?? 2,
+        maxConcurrency: this.#options.concurrency ?? 2,
         version: '0.1.0',
       },
-      activeLeases: this.#claimed(),
+      activeLeases: this.#activeLeases(),
     })
   }
 
-  #lost(line: Line): void {
-    if (this.#line !== line) return
-    this.#hangUp()
-    if (!this.#isOn) return
+  #onDisconnected(line: FleetConnection): void {
+    if (this.#connection !== line) return
+    this.#closeConnection()
+    if (!this.#isRunning) return
     this.#attempts += 1
     const most = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_FIRST * 2 ** (this.#attempts - 1))
     this.#redial = setTimeout(() => this.#dial(), most * (0.5 + this.#random.fraction() / 2))
   }
 
-  #hangUp(): void {
-    const line = this.#line
-    this.#line = undefined
-    clearTimeout(line?.beat)
+  #closeConnection(): void {
+    const line = this.#connection
+    this.#connection = undefined
+    clearTimeout(line?.heartbeatTimer)
     if (line !== undefined && line.socket.readyState <= WebSocket.OPEN) line.socket.close()
   }
 
-  #beatLater(line: Line, intervalMs: number): void {
-    line.beat = setTimeout(() => {
-      if (this.#line !== line) return
-      if (now() - line.heardAt > SILENCE_MS) return this.#lost(line)
-      this.#send(line, { type: 'heartbeat', leases: this.#claimed(), attachSessions: 0, sentAt: now() })
-      this.#beatLater(line, intervalMs)
+  #scheduleHeartbeat(line: FleetConnection, intervalMs: number): void {
+    line.heartbeatTimer = setTimeout(() => {
+      if (this.#connection !== line) return
+      if (now() - line.lastFrameAt > SILENCE_MS) return this.#onDisconnected(line)
+      this.#send(line, { type: 'heartbeat', leases: this.#activeLeases(), attachSessions: 0, sentAt: now() })
+      this.#scheduleHeartbeat(line, intervalMs)
     }, intervalMs)
   }
 
-  #claimed() {
+  #activeLeases() {
     return [...this.#leases.values()].map(({ id, execution, expiresAt, outbox }) => ({
       id,
       runId: execution.runId,
@@ -312,47 +312,47 @@ export class ScriptedWorker {
     }))
   }
 
-  #send(line: Line, frame: WorkerFrame): void {
+  #send(line: FleetConnection, frame: WorkerFrame): void {
     if (line.socket.readyState !== WebSocket.OPEN) return
     line.socket.send(JSON.stringify(frame))
-    this.#note('sent', frame)
+    this.#recordFrame('sent', frame)
   }
 
-  #note(way: Way, frame: WorkerFrame | HostFrame): void {
-    if (this.#parts.journal === true) this.journal.push({ way, frame })
-    this.#parts.onFrame?.(way, frame)
+  #recordFrame(direction: FrameDirection, frame: WorkerFrame | HostFrame): void {
+    if (this.#options.recordFrames === true) this.recordedFrames.push({ way: direction, frame })
+    this.#options.onFrame?.(direction, frame)
   }
 
   // ---- what the host says ----------------------------------------------------------------------------------------
 
-  #hear(line: Line, text: string): void {
-    if (this.#line !== line || !this.#isOn) return
-    line.heardAt = now()
+  #onFrame(line: FleetConnection, text: string): void {
+    if (this.#connection !== line || !this.#isRunning) return
+    line.lastFrameAt = now()
     // Only the host of the test speaks here, and its frames have tests of their own.
     const frame = JSON.parse(text) as HostFrame
-    this.#note('heard', frame)
+    this.#recordFrame('heard', frame)
     switch (frame.type) {
       case 'registered':
-        this.#welcomed(line, frame)
+        this.#onRegistered(line, frame)
         return
       case 'rejected':
-        this.#rejected(line, frame)
+        this.#onRejected(line, frame)
         return
       case 'heartbeat-ack':
       case 'worker-state':
         this.state = frame.state
         return
       case 'dispatch':
-        this.#dispatched(line, frame)
+        this.#onDispatch(line, frame)
         return
       case 'lease-ack':
-        this.#acknowledged(line, frame)
+        this.#onLeaseAck(line, frame)
         return
       case 'run-complete-ack':
-        this.#done(frame.leaseId)
+        this.#onCompletionAck(frame.leaseId)
         return
       case 'lease-lost':
-        this.#giveUp(frame.leaseId, 'lost')
+        this.#abandonLease(frame.leaseId, 'lost')
         return
       case 'cancel':
         this.#cancel(frame.leaseId)
@@ -361,63 +361,63 @@ export class ScriptedWorker {
         this.discarded.push(frame.runId)
         return
       case 'revoked':
-        this.#revoked()
+        this.#onRevoked()
         return
     }
   }
 
-  #welcomed(line: Line, frame: HostFrameOf<'registered'>): void {
+  #onRegistered(line: FleetConnection, frame: HostFrameOf<'registered'>): void {
     if (frame.credential !== undefined)
       this.credential = { workerId: frame.workerId, secret: frame.credential }
     this.#token = undefined
-    this.knownAs = frame.name
+    this.nameAtHost = frame.name
     this.state = frame.state
     this.#attempts = 0
     this.connections += 1
     line.registered = true
-    this.#beatLater(line, this.#parts.heartbeatMs ?? frame.heartbeatIntervalMs)
+    this.#scheduleHeartbeat(line, this.#options.heartbeatMs ?? frame.heartbeatIntervalMs)
   }
 
-  #rejected(line: Line, { code, reason }: HostFrameOf<'rejected'>): void {
+  #onRejected(line: FleetConnection, { code, reason }: HostFrameOf<'rejected'>): void {
     this.rejections.push({ code, reason })
     if (code === 'unauthorized') this.credential = undefined
     if (line.token !== undefined) this.#token = undefined
   }
 
-  #revoked(): void {
+  #onRevoked(): void {
     this.isRevoked = true
     this.credential = undefined
-    for (const id of this.claims) this.#giveUp(id, 'revoked')
+    for (const id of this.claims) this.#abandonLease(id, 'revoked')
     this.stop()
   }
 
-  #dispatched(line: Line, { lease, job }: HostFrameOf<'dispatch'>): void {
+  #onDispatch(line: FleetConnection, { lease, job }: HostFrameOf<'dispatch'>): void {
     const { id: leaseId, runId } = lease
-    const reason = this.#leases.has(leaseId) ? undefined : this.#objection(leaseId)
+    const reason = this.#leases.has(leaseId) ? undefined : this.#refusalReason(leaseId)
     if (reason !== undefined) {
       this.refusals.push({ leaseId, runId, reason })
       this.#send(line, { type: 'dispatch-rejected', leaseId, reason })
       return
     }
-    const held = this.#leases.has(leaseId) ? undefined : this.#hold(lease, job)
-    if (held !== undefined) line.sent.set(leaseId, 0)
+    const held = this.#leases.has(leaseId) ? undefined : this.#addLease(lease, job)
+    if (held !== undefined) line.sentSeqs.set(leaseId, 0)
     this.#send(line, { type: 'dispatch-accepted', leaseId })
     if (held !== undefined) void this.#execute(held)
   }
 
-  #objection(leaseId: string): string | undefined {
-    if (this.#over.has(leaseId)) return 'busy: this lease is over'
+  #refusalReason(leaseId: string): string | undefined {
+    if (this.#endedLeases.has(leaseId)) return 'busy: this lease is over'
     if (this.state === 'draining') return 'draining: the worker is draining'
-    return this.executing < (this.#parts.concurrency ?? 2) ? undefined : 'busy: no room'
+    return this.executing < (this.#options.concurrency ?? 2) ? undefined : 'busy: no room'
   }
 
-  #hold(lease: HostFrameOf<'dispatch'>['lease'], job: Job): Held {
+  #addLease(lease: HostFrameOf<'dispatch'>['lease'], job: Job): ScriptedLease {
     const { runId } = lease
     // The newer lease of a run fences the older one off.
     for (const held of [...this.#leases.values()])
-      if (held.execution.runId === runId) this.#giveUp(held.id, 'lost')
-    const script = this.#parts.script ?? usualScript
-    const execution: Execution = {
+      if (held.execution.runId === runId) this.#abandonLease(held.id, 'lost')
+    const script = this.#options.script ?? defaultScript
+    const execution: ScriptedExecution = {
       worker: this.name,
       leaseId: lease.id,
       runId,
@@ -425,97 +425,97 @@ export class ScriptedWorker {
       steps: script(job, new Random(seedOf(lease.id))),
       startedAt: now(),
       endedAt: undefined,
-      how: undefined,
+      ending: undefined,
       acknowledgedAt: undefined,
     }
-    const held: Held = {
+    const held: ScriptedLease = {
       id: lease.id,
       job,
-      outbox: new Outbox(lease.id, this.#parts.bufferFramesMax ?? WORKER_BUFFER_FRAMES_MAX),
+      outbox: new ReferenceOutbox(lease.id, this.#options.bufferFramesMax ?? WORKER_BUFFER_FRAMES_MAX),
       execution,
       expiresAt: lease.expiresAt,
-      deadline: now() + lease.remainingMs * OWN_SHARE,
-      guard: undefined,
+      expiresAtMs: now() + lease.remainingMs * LEASE_SHARE,
+      expiryTimer: undefined,
       stopping: false,
     }
     this.executions.push(execution)
     this.#leases.set(lease.id, held)
-    this.#watchOver(held)
+    this.#scheduleExpiry(held)
     return held
   }
 
-  #acknowledged(line: Line, { leases, echo }: HostFrameOf<'lease-ack'>): void {
+  #onLeaseAck(line: FleetConnection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
     const since = echo ?? line.registerSentAt
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       const held = this.#leases.get(leaseId)
       if (held === undefined) continue
       held.expiresAt = expiresAt
-      held.deadline = Math.max(held.deadline, since + remainingMs * OWN_SHARE)
+      held.expiresAtMs = Math.max(held.expiresAtMs, since + remainingMs * LEASE_SHARE)
       held.outbox.trim(seq)
-      const isFirst = !line.sent.has(leaseId)
-      const isRepeated = line.acked.get(leaseId) === seq
-      line.acked.set(leaseId, seq)
-      if (isFirst || isRepeated) line.sent.set(leaseId, seq)
+      const isFirst = !line.sentSeqs.has(leaseId)
+      const isRepeated = line.ackedSeqs.get(leaseId) === seq
+      line.ackedSeqs.set(leaseId, seq)
+      if (isFirst || isRepeated) line.sentSeqs.set(leaseId, seq)
       this.#flush(held)
     }
   }
 
   // ---- the ends of leases ------------------------------------------------------------------------------------------
 
-  #done(leaseId: string): void {
+  #onCompletionAck(leaseId: string): void {
     const held = this.#leases.get(leaseId)
     if (held !== undefined) held.execution.acknowledgedAt = now()
-    this.#drop(leaseId)
+    this.#removeLease(leaseId)
   }
 
-  #giveUp(leaseId: string, how: Ending): void {
+  #abandonLease(leaseId: string, how: ExecutionEnding): void {
     const held = this.#leases.get(leaseId)
-    if (held !== undefined) this.#ended(held, how)
-    this.#drop(leaseId)
+    if (held !== undefined) this.#recordEnd(held, how)
+    this.#removeLease(leaseId)
   }
 
-  #drop(leaseId: string): void {
+  #removeLease(leaseId: string): void {
     const held = this.#leases.get(leaseId)
     if (held === undefined) return
     held.stopping = true
-    clearTimeout(held.guard)
-    this.#over.add(leaseId)
+    clearTimeout(held.expiryTimer)
+    this.#endedLeases.add(leaseId)
     this.#leases.delete(leaseId)
   }
 
-  #ended({ execution }: Held, how: Ending): void {
+  #recordEnd({ execution }: ScriptedLease, how: ExecutionEnding): void {
     execution.endedAt ??= now()
-    execution.how ??= how
+    execution.ending ??= how
   }
 
   /** Without word of the host it ends by itself, in time for whoever comes next. */
-  #watchOver(held: Held): void {
-    held.guard = setTimeout(() => {
-      if (now() < held.deadline) this.#watchOver(held)
+  #scheduleExpiry(held: ScriptedLease): void {
+    held.expiryTimer = setTimeout(() => {
+      if (now() < held.expiresAtMs) this.#scheduleExpiry(held)
       // What is finished is over for nobody: its completion is still to be told.
-      else if (held.execution.endedAt === undefined) this.#giveUp(held.id, 'expired')
-    }, held.deadline - now())
+      else if (held.execution.endedAt === undefined) this.#abandonLease(held.id, 'expired')
+    }, held.expiresAtMs - now())
   }
 
   // ---- executing -------------------------------------------------------------------------------------------------
 
-  async #execute(held: Held): Promise<void> {
+  async #execute(held: ScriptedLease): Promise<void> {
     for (const step of held.execution.steps) {
       if (step.does === 'wait') await Promise.race([step.until, this.#whenStopping(held)])
       else await this.#pause()
       if (held.stopping) return
-      this.#play(held, step)
+      this.#reportStep(held, step)
     }
   }
 
-  async #whenStopping(held: Held): Promise<void> {
+  async #whenStopping(held: ScriptedLease): Promise<void> {
     while (!held.stopping) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
   /** Agents say several things at once, and then nothing for a while. */
   #pause(): Promise<void> {
-    if (this.#random.random(0.5)) return Promise.resolve()
-    return new Promise((resolve) => setTimeout(resolve, this.#random.below(this.#parts.pauseMsMax ?? 5)))
+    if (this.#random.chance(0.5)) return Promise.resolve()
+    return new Promise((resolve) => setTimeout(resolve, this.#random.below(this.#options.pauseMsMax ?? 5)))
   }
 
   #cancel(leaseId: string): void {
@@ -525,12 +525,12 @@ export class ScriptedWorker {
     this.#complete(held, { status: 'cancelled', costs: [costOf(held.execution.runId)] })
   }
 
-  #complete(held: Held, outcome: RunOutcome): void {
-    this.#ended(held, outcome.status)
+  #complete(held: ScriptedLease, outcome: RunOutcome): void {
+    this.#recordEnd(held, outcome.status)
     this.#report(held, (seq) => ({ type: 'run-complete', leaseId: held.id, seq, outcome }))
   }
 
-  #play(held: Held, step: Step): void {
+  #reportStep(held: ScriptedLease, step: ScriptStep): void {
     const leaseId = held.id
     switch (step.does) {
       case 'patch':
@@ -542,7 +542,7 @@ export class ScriptedWorker {
         return
       }
       case 'artifact':
-        this.#leave(held, step)
+        this.#reportArtifact(held, step)
         return
       case 'memories': {
         const facts = [...step.facts]
@@ -551,7 +551,7 @@ export class ScriptedWorker {
         return
       }
       case 'usage':
-        this.#export(held, step)
+        this.#reportUsage(held, step)
         return
       case 'complete':
         this.#complete(held, step.outcome)
@@ -559,7 +559,7 @@ export class ScriptedWorker {
     }
   }
 
-  #leave(held: Held, { name, parts }: Extract<Step, { does: 'artifact' }>): void {
+  #reportArtifact(held: ScriptedLease, { name, parts }: Extract<ScriptStep, { does: 'artifact' }>): void {
     for (const [part, piece] of parts.entries()) {
       const final = part === parts.length - 1
       const data = piece.toString('base64')
@@ -575,25 +575,25 @@ export class ScriptedWorker {
     }
   }
 
-  #export(held: Held, { sessionId, entries }: Extract<Step, { does: 'usage' }>): void {
+  #reportUsage(held: ScriptedLease, { sessionId, entries }: Extract<ScriptStep, { does: 'usage' }>): void {
     const sha256 = createHash('sha256').update(usageText(entries)).digest('hex')
     const snapshot = { projectKey: USAGE_PROJECT, sessionId, entries: [...entries], sha256 }
     this.#report(held, (seq) => ({ type: 'run-usage-snapshot', leaseId: held.id, seq, snapshot }))
   }
 
-  #report(held: Held, make: (seq: number) => NumberedFrame): void {
-    held.outbox.stamp(make)
+  #report(held: ScriptedLease, make: (seq: number) => NumberedFrame): void {
+    held.outbox.append(make)
     held.outbox.save()
     this.#flush(held)
   }
 
   /** Nothing of a lease is sent on a new line before the host has said how far it is. */
-  #flush({ id, outbox }: Held): void {
-    const line = this.#line
-    const sent = line?.sent.get(id)
+  #flush({ id, outbox }: ScriptedLease): void {
+    const line = this.#connection
+    const sent = line?.sentSeqs.get(id)
     if (line === undefined || sent === undefined || !line.registered) return
-    for (const { seq, frame } of outbox.above(sent)) {
-      line.sent.set(id, seq)
+    for (const { seq, frame } of outbox.framesAfter(sent)) {
+      line.sentSeqs.set(id, seq)
       this.#send(line, frame)
     }
   }

@@ -1,6 +1,6 @@
 /** Every law that is watched while something happens. */
 import { daemonLaws } from './daemons.ts'
-import { fleetLaws } from './fleet.ts'
+import { workerLaws } from './fleet.ts'
 import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
@@ -9,7 +9,7 @@ import { sessionLaws } from './sessions.ts'
 
 export const laws: readonly Law[] = [
   ...leaseLaws,
-  ...fleetLaws,
+  ...workerLaws,
   ...frameLaws,
   ...daemonLaws,
   ...sessionLaws,

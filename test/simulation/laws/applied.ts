@@ -5,17 +5,21 @@
  * number, which is the same thing). What the daemon reports by itself has none, and shows in the run's record.
  */
 import type { RunPatch } from '../../../protocol/frames.ts'
-import { usageName } from '../disk.ts'
+import { usageFileName } from '../disk.ts'
 import type { NumberedFrame } from '../outbox.ts'
-import { type Sight, TERMINAL } from './law.ts'
+import { type LawView, TERMINAL_STATUSES } from './law.ts'
 
 /** The word, and the lease in it. */
-export const WORD = /"((ls-[0-9a-f]+) (?:\d+|stolen))"/
+export const REPORT_ID = /"((ls-[0-9a-f]+) (?:\d+|stolen))"/
 
 /** A frame, or what will be one. */
-export type Report = NumberedFrame extends infer F ? (F extends object ? Omit<F, 'seq'> : never) : never
+export type UnnumberedFrame = NumberedFrame extends infer F
+  ? F extends object
+    ? Omit<F, 'seq'>
+    : never
+  : never
 
-export function wordOf(report: Report): string | undefined {
+export function reportIdOf(report: UnnumberedFrame): string | undefined {
   switch (report.type) {
     case 'run-event':
       return report.event.type === 'log' ? report.event.text : undefined
@@ -33,60 +37,67 @@ export function wordOf(report: Report): string | undefined {
 }
 
 /** @param seen the words in event logs */
-export function isOnDisk(sight: Sight, seen: ReadonlySet<string>, runId: string, report: Report): boolean {
-  const word = wordOf(report) ?? ''
+export function isOnDisk(
+  view: LawView,
+  seen: ReadonlySet<string>,
+  runId: string,
+  report: UnnumberedFrame,
+): boolean {
+  const reportId = reportIdOf(report) ?? ''
   switch (report.type) {
     case 'run-event':
-      return seen.has(word)
+      return seen.has(reportId)
     case 'run-artifact':
-      return artifactHolds(sight, runId, report.name, `${word};`) || report.part > 0
+      return artifactContains(view, runId, report.name, `${reportId};`) || report.part > 0
     case 'run-memories':
-      return [...(sight.disk.facts.get('memory')?.values() ?? [])].some(({ text }) =>
-        text.includes(`fact ${word}"`),
+      return [...(view.disk.keyValues.get('memory')?.values() ?? [])].some(({ text }) =>
+        text.includes(`fact ${reportId}"`),
       )
     case 'run-usage-snapshot':
-      return usageIsAtLeast(sight, report.snapshot, word)
+      return usageIsAtLeast(view, report.snapshot, reportId)
     case 'run-patch':
-      return word === '' ? patchShows(sight, runId, report.patch) : patchIsAtLeast(sight, runId, word)
+      return reportId === ''
+        ? isPatchApplied(view, runId, report.patch)
+        : patchIsAtLeast(view, runId, reportId)
     case 'run-complete':
-      return TERMINAL.has(sight.run(runId)?.status ?? '')
+      return TERMINAL_STATUSES.has(view.run(runId)?.status ?? '')
   }
 }
 
-function artifactHolds({ disk }: Sight, runId: string, name: string, text: string): boolean {
+function artifactContains({ disk }: LawView, runId: string, name: string, text: string): boolean {
   const file = disk.artifacts.get(runId)?.get(name)
-  return file !== undefined && (file.whole?.includes(text) === true || file.parts.includes(text))
+  return file !== undefined && (file.complete?.includes(text) === true || file.parts.includes(text))
 }
 
 function usageIsAtLeast(
-  { disk }: Sight,
+  { disk }: LawView,
   key: { readonly projectKey: string; readonly sessionId: string; readonly subagentId?: string },
-  word: string,
+  reportId: string,
 ): boolean {
-  const [leaseId = '', number] = word.split(' ')
-  const found = new RegExp(`"${leaseId} (\\d+)"`).exec(disk.usage.get(usageName(key))?.text ?? '')
+  const [leaseId = '', number] = reportId.split(' ')
+  const found = new RegExp(`"${leaseId} (\\d+)"`).exec(disk.usage.get(usageFileName(key))?.text ?? '')
   return found !== null && Number(found[1]) >= Number(number)
 }
 
-function patchIsAtLeast(sight: Sight, runId: string, word: string): boolean {
-  const [leaseId, number] = word.split(' ')
-  const run = sight.run(runId)
+function patchIsAtLeast(view: LawView, runId: string, reportId: string): boolean {
+  const [leaseId, number] = reportId.split(' ')
+  const run = view.run(runId)
   // With the same commit it was asked for anew, or discarded: nothing of the attempt is left to be seen.
-  if (run?.status === 'queued' || sight.wasDiscarded(runId)) return true
+  if (run?.status === 'queued' || view.wasDiscarded(runId)) return true
   const [lease, latest] = (run?.agentSessionId ?? '').split(/[ _]/)
   return lease === leaseId && Number(latest) >= Number(number)
 }
 
-const ORDER = ['queued', 'preparing', 'running', 'finalizing', ...TERMINAL]
+const STATUS_ORDER = ['queued', 'preparing', 'running', 'finalizing', ...TERMINAL_STATUSES]
 
-function patchShows(
-  sight: Sight,
+function isPatchApplied(
+  view: LawView,
   runId: string,
   { status = 'preparing', prUrl, sandbox }: RunPatch,
 ): boolean {
-  const run = sight.run(runId)
-  if (run?.status === 'queued' || sight.wasDiscarded(runId)) return true
-  if (run === undefined || ORDER.indexOf(run.status) < ORDER.indexOf(status)) return false
+  const run = view.run(runId)
+  if (run?.status === 'queued' || view.wasDiscarded(runId)) return true
+  if (run === undefined || STATUS_ORDER.indexOf(run.status) < STATUS_ORDER.indexOf(status)) return false
   if (sandbox?.id !== undefined && run.sandbox.id !== sandbox.id) return false
   return prUrl === undefined || run.prUrl === prUrl
 }

@@ -3,29 +3,29 @@
  * it stops, and for what reasons it ends.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { Batch, Disk } from '../disk.ts'
-import type { Wire } from '../network.ts'
+import type { DiskBatch, SimDisk } from '../disk.ts'
+import type { SimWire } from '../network.ts'
 import { isDroppable } from '../outbox.ts'
 import type { DaemonExecution, SimWorker } from '../worker.ts'
-import { frameOn, framesIn, recordsOn } from '../worker-disk.ts'
-import { isOnDisk, type Report, wordOf } from './applied.ts'
-import type { Law, Sight, Watch } from './law.ts'
+import { executionRecordsOn, frameChangesIn, storedFrame } from '../worker-disk.ts'
+import { isOnDisk, reportIdOf, type UnnumberedFrame } from './applied.ts'
+import type { Law, LawObserver, LawView } from './law.ts'
 
 /** Rounding of clocks, and of times in frames. */
-const LATE_MS = 10
+const TOLERANCE_MS = 10
 
 /** What the host has told each worker of its leases. */
-class Hearsay {
-  readonly watch: Watch
+class HostMessages {
+  readonly observer: LawObserver
   readonly #acked = new Map<string, number>()
   readonly #released = new Set<string>()
   readonly #lostAt = new Map<string, number>()
   /** By worker and run, the latest lease for it. */
   readonly #offered = new Map<string, string>()
-  readonly #banished = new Set<string>()
+  readonly #unenrolled = new Set<string>()
 
   constructor(now: () => number) {
-    this.watch = { workerHears: ({ worker }, frame) => this.#hear(worker, frame, now()) }
+    this.observer = { onWorkerReceives: ({ worker }, frame) => this.#handle(worker, frame, now()) }
   }
 
   acked(worker: string, leaseId: string): number {
@@ -48,11 +48,11 @@ class Hearsay {
   }
 
   /** Its enrollment is over, or another uses it. */
-  isBanished(worker: string): boolean {
-    return this.#banished.has(worker)
+  isUnenrolled(worker: string): boolean {
+    return this.#unenrolled.has(worker)
   }
 
-  #hear(worker: string, frame: HostFrame, now: number): void {
+  #handle(worker: string, frame: HostFrame, now: number): void {
     if (frame.type === 'lease-ack')
       for (const { leaseId, seq } of frame.leases)
         this.#acked.set(`${worker} ${leaseId}`, Math.max(seq, this.acked(worker, leaseId)))
@@ -60,27 +60,27 @@ class Hearsay {
     if (frame.type === 'lease-lost' && this.lostAt(worker, frame.leaseId) === undefined)
       this.#lostAt.set(`${worker} ${frame.leaseId}`, now)
     if (frame.type === 'dispatch') this.#offered.set(`${worker} ${frame.lease.runId}`, frame.lease.id)
-    if (frame.type === 'revoked' || frame.type === 'rejected') this.#banished.add(worker)
+    if (frame.type === 'revoked' || frame.type === 'rejected') this.#unenrolled.add(worker)
   }
 }
 
 const savedFirst: Law = {
   number: 'D1',
   sentence: 'a daemon says only what is on its disk: reports, gaps, acceptances',
-  watch: (sight, broken) => ({
-    workerSends: ({ plan }, _wire, frame, text) => {
-      const spool = sight.spoolOf(plan.id)
-      if (spool === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
+  observe: (view, fail) => ({
+    onWorkerSends: ({ plan }, _wire, frame, text) => {
+      const workerDisk = view.workerDiskOf(plan.id)
+      if (workerDisk === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
       const { leaseId } = frame
-      if (frame.type === 'dispatch-accepted' && spool.life('execution', leaseId) === undefined)
-        broken(`${leaseId} is accepted, and no record of it is on disk`)
+      if (frame.type === 'dispatch-accepted' && workerDisk.snapshot('execution', leaseId) === undefined)
+        fail(`${leaseId} is accepted, and no record of it is on disk`)
       for (const seq of frame.type === 'lease-gap' ? numbersOf(frame) : [])
-        if (!isNamedLost(spool, leaseId, seq))
-          broken(`${seq} of ${leaseId} is named as lost, and is not on disk`, { frame })
+        if (!isNamedLost(workerDisk, leaseId, seq))
+          fail(`${seq} of ${leaseId} is named as lost, and is not on disk`, { frame })
       if (!('seq' in frame) || frame.seq === undefined) return
-      const saved = frameOn(spool, leaseId, frame.seq)
+      const saved = storedFrame(workerDisk, leaseId, frame.seq)
       if (saved === undefined || saved.as === 'gap' || saved.text !== text)
-        broken(`${frame.type} ${frame.seq} of ${leaseId} is sent and not on disk`, { saved })
+        fail(`${frame.type} ${frame.seq} of ${leaseId} is sent and not on disk`, { saved })
     },
   }),
 }
@@ -88,18 +88,18 @@ const savedFirst: Law = {
 const oneFrameANumber: Law = {
   number: 'D2',
   sentence: 'a number never stands for two frames',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const texts = new Map<string, string>()
     return {
-      spooling: (_worker, { changes }) => {
-        for (const { key, leaseId, seq, spooled } of framesIn(changes)) {
-          if (spooled === null || spooled.as === 'gap') continue
+      onBeforeWorkerCommit: (_worker, { changes }) => {
+        for (const { key, leaseId, seq, stored } of frameChangesIn(changes)) {
+          if (stored === null || stored.as === 'gap') continue
           const before = texts.get(key)
-          if (before !== undefined && before !== spooled.text)
-            broken(`${seq} of ${leaseId} was another frame before`, { before, now: spooled.text })
-          if (before === undefined && sight.stamped(leaseId, seq) !== undefined)
-            broken(`${seq} of ${leaseId} was named as lost before`, { now: spooled.text })
-          texts.set(key, spooled.text)
+          if (before !== undefined && before !== stored.text)
+            fail(`${seq} of ${leaseId} was another frame before`, { before, now: stored.text })
+          if (before === undefined && view.frameOf(leaseId, seq) !== undefined)
+            fail(`${seq} of ${leaseId} was named as lost before`, { now: stored.text })
+          texts.set(key, stored.text)
         }
       },
     }
@@ -109,40 +109,46 @@ const oneFrameANumber: Law = {
 const trimmedAfterAck: Law = {
   number: '14',
   sentence: "a worker trims a frame only after an acknowledgement of it or the completion's",
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     let gone: { readonly leaseId: string; readonly seq: number }[] = []
     return {
-      ...hearsay.watch,
-      spooling: ({ plan }, { changes }) => {
-        const spool = sight.spoolOf(plan.id)
-        gone = framesIn(changes).filter(
-          ({ spooled, leaseId, seq }) =>
-            spooled === null && spool !== undefined && frameOn(spool, leaseId, seq) !== undefined,
+      ...messages.observer,
+      onBeforeWorkerCommit: ({ plan }, { changes }) => {
+        const workerDisk = view.workerDiskOf(plan.id)
+        gone = frameChangesIn(changes).filter(
+          ({ stored, leaseId, seq }) =>
+            stored === null &&
+            workerDisk !== undefined &&
+            storedFrame(workerDisk, leaseId, seq) !== undefined,
         )
       },
-      spooled: ({ plan }, batch) => {
-        const spool = sight.spoolOf(plan.id)
-        if (spool === undefined) return
-        for (const { leaseId, acked } of ackedIn(batch))
-          if (acked > hearsay.acked(plan.id, leaseId))
-            broken(`${leaseId} counts as acknowledged up to ${acked}`, {
-              heard: hearsay.acked(plan.id, leaseId),
+      onWorkerCommitted: ({ plan }, batch) => {
+        const workerDisk = view.workerDiskOf(plan.id)
+        if (workerDisk === undefined) return
+        for (const { leaseId, acked } of acknowledgementsIn(batch))
+          if (acked > messages.acked(plan.id, leaseId))
+            fail(`${leaseId} counts as acknowledged up to ${acked}`, {
+              heard: messages.acked(plan.id, leaseId),
             })
         for (const { leaseId, seq } of gone) {
-          if (seq <= hearsay.acked(plan.id, leaseId) || hearsay.isReleased(plan.id, leaseId)) continue
+          if (seq <= messages.acked(plan.id, leaseId) || messages.isReleased(plan.id, leaseId)) continue
           // Its whole lease is over: another law says when it may be.
-          if (spool.life('execution', leaseId) === undefined || isNamedLost(spool, leaseId, seq)) continue
-          broken(`${seq} of ${leaseId} leaves the disk`, { acked: hearsay.acked(plan.id, leaseId) })
+          if (
+            workerDisk.snapshot('execution', leaseId) === undefined ||
+            isNamedLost(workerDisk, leaseId, seq)
+          )
+            continue
+          fail(`${seq} of ${leaseId} leaves the disk`, { acked: messages.acked(plan.id, leaseId) })
         }
       },
     }
   },
 }
 
-function ackedIn({ changes }: Batch): { readonly leaseId: string; readonly acked: number }[] {
+function acknowledgementsIn({ changes }: DiskBatch): { readonly leaseId: string; readonly acked: number }[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'key-value' || change.shelf !== 'outbox' || change.row === null) return []
+    if (change.is !== 'key-value' || change.collection !== 'outbox' || change.row === null) return []
     const { acked } = { acked: 0, ...change.row.value }
     return [{ leaseId: change.key, acked }]
   })
@@ -151,8 +157,8 @@ function ackedIn({ changes }: Batch): { readonly leaseId: string; readonly acked
 const numbersOf = ({ from, to }: { readonly from: number; readonly to: number }): number[] =>
   Array.from({ length: to - from + 1 }, (_, at) => from + at)
 
-function isNamedLost(spool: Disk, leaseId: string, seq: number): boolean {
-  for (const [key, { value }] of spool.facts.get('frame') ?? []) {
+function isNamedLost(workerDisk: SimDisk, leaseId: string, seq: number): boolean {
+  for (const [key, { value }] of workerDisk.keyValues.get('frame') ?? []) {
     if (!key.startsWith(`${leaseId}/`)) continue
     const { as, from } = { as: '', from: 0, ...value }
     if (as === 'gap' && from <= seq && seq <= Number(key.slice(leaseId.length + 1))) return true
@@ -163,13 +169,13 @@ function isNamedLost(spool: Disk, leaseId: string, seq: number): boolean {
 const onlyDroppableDropped: Law = {
   number: '9',
   sentence: 'what a daemon names as lost is droppable',
-  watch: (sight, broken) => ({
-    spooled: (_worker, { changes }) => {
-      for (const { leaseId, seq, spooled } of framesIn(changes)) {
-        if (spooled?.as !== 'gap') continue
-        for (let lost = spooled.from; lost <= seq; lost++) {
-          const type = sight.stamped(leaseId, lost)?.type ?? 'run-event'
-          if (!isDroppable(type)) broken(`${type} ${lost} of ${leaseId} is given up`)
+  observe: (view, fail) => ({
+    onWorkerCommitted: (_worker, { changes }) => {
+      for (const { leaseId, seq, stored } of frameChangesIn(changes)) {
+        if (stored?.as !== 'gap') continue
+        for (let lost = stored.from; lost <= seq; lost++) {
+          const type = view.frameOf(leaseId, lost)?.type ?? 'run-event'
+          if (!isDroppable(type)) fail(`${type} ${lost} of ${leaseId} is given up`)
         }
       }
     },
@@ -180,13 +186,13 @@ const finishedIsKept: Law = {
   number: 'D3',
   sentence:
     'nothing finished is lost: a completion leaves the disk when the host has it, or its lease is over',
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     let over: { readonly leaseId: string; readonly runId: string }[] = []
     return {
-      ...hearsay.watch,
-      spooling: ({ plan }, { changes }) => {
-        const spool = sight.spoolOf(plan.id)
+      ...messages.observer,
+      onBeforeWorkerCommit: ({ plan }, { changes }) => {
+        const workerDisk = view.workerDiskOf(plan.id)
         const gone = new Set(
           changes.flatMap((change) =>
             change.is === 'snapshot' && change.kind === 'execution' && change.row === null
@@ -195,14 +201,16 @@ const finishedIsKept: Law = {
           ),
         )
         over =
-          spool === undefined || gone.size === 0
+          workerDisk === undefined || gone.size === 0
             ? []
-            : recordsOn(spool).filter(({ leaseId, isFinished }) => isFinished && gone.has(leaseId))
+            : executionRecordsOn(workerDisk).filter(
+                ({ leaseId, isFinished }) => isFinished && gone.has(leaseId),
+              )
       },
-      spooled: ({ plan }) => {
+      onWorkerCommitted: ({ plan }) => {
         for (const { leaseId, runId } of over) {
-          if (hearsay.isReleased(plan.id, leaseId) || hearsay.isBanished(plan.id)) continue
-          if (!hearsay.isSuperseded(plan.id, runId, leaseId)) broken(`the completion of ${leaseId} is gone`)
+          if (messages.isReleased(plan.id, leaseId) || messages.isUnenrolled(plan.id)) continue
+          if (!messages.isSuperseded(plan.id, runId, leaseId)) fail(`the completion of ${leaseId} is gone`)
         }
       },
     }
@@ -212,17 +220,17 @@ const finishedIsKept: Law = {
 const finishedIsClaimed: Law = {
   number: 'D4',
   sentence: 'what is finished is claimed until the host has it',
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     return {
-      ...hearsay.watch,
-      workerSends: ({ plan }, _wire, frame) => {
+      ...messages.observer,
+      onWorkerSends: ({ plan }, _wire, frame) => {
         const claims = claimsIn(frame)
-        const spool = sight.spoolOf(plan.id)
-        if (claims === undefined || spool === undefined) return
-        for (const { leaseId, runId, isFinished } of recordsOn(spool)) {
-          if (!isFinished || claims.has(leaseId) || hearsay.isReleased(plan.id, leaseId)) continue
-          if (!hearsay.isSuperseded(plan.id, runId, leaseId)) broken(`${leaseId} is not claimed`)
+        const workerDisk = view.workerDiskOf(plan.id)
+        if (claims === undefined || workerDisk === undefined) return
+        for (const { leaseId, runId, isFinished } of executionRecordsOn(workerDisk)) {
+          if (!isFinished || claims.has(leaseId) || messages.isReleased(plan.id, leaseId)) continue
+          if (!messages.isSuperseded(plan.id, runId, leaseId)) fail(`${leaseId} is not claimed`)
         }
       },
     }
@@ -235,27 +243,28 @@ function claimsIn(frame: WorkerFrame): Set<string> | undefined {
 }
 
 /** After a kill nobody waits longer for processes to go; then a daemon that ends takes them along. */
-const DYING_MS = 10_000
+const KILL_WAIT_MS = 10_000
 
-const dyingIsClaimed: Law = {
+const runningIsClaimed: Law = {
   number: 'D11',
   sentence: 'what runs is claimed until it is gone, unless the host has ended its lease',
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     const killedAt = new Map<string, number>()
     return {
-      ...hearsay.watch,
-      ordered: ({ leaseId }, { how }) => {
-        if (how === 'kill' && !killedAt.has(leaseId)) killedAt.set(leaseId, sight.now())
+      ...messages.observer,
+      onStopRequested: ({ leaseId }, { how }) => {
+        if (how === 'kill' && !killedAt.has(leaseId)) killedAt.set(leaseId, view.now())
       },
-      workerSends: ({ plan }, _wire, frame) => {
+      onWorkerSends: ({ plan }, _wire, frame) => {
         const claims = claimsIn(frame)
-        if (claims === undefined || sight.hostile) return
-        for (const { worker, leaseId, runId } of sight.executions) {
-          if (worker !== plan.id || claims.has(leaseId) || hearsay.isReleased(worker, leaseId)) continue
-          if (hearsay.isSuperseded(worker, runId, leaseId)) continue
-          const dyingMs = sight.now() - (killedAt.get(leaseId) ?? sight.now())
-          if (dyingMs < DYING_MS - LATE_MS * 10) broken(`${leaseId} runs and is not claimed`, { dyingMs })
+        if (claims === undefined || view.hasHostileLink) return
+        for (const { worker, leaseId, runId } of view.executions) {
+          if (worker !== plan.id || claims.has(leaseId) || messages.isReleased(worker, leaseId)) continue
+          if (messages.isSuperseded(worker, runId, leaseId)) continue
+          const dyingMs = view.now() - (killedAt.get(leaseId) ?? view.now())
+          if (dyingMs < KILL_WAIT_MS - TOLERANCE_MS * 10)
+            fail(`${leaseId} runs and is not claimed`, { dyingMs })
         }
       },
     }
@@ -263,122 +272,130 @@ const dyingIsClaimed: Law = {
 }
 
 /** What may happen to a lease behind its worker's back, so that its worker seems to deny it. */
-const FORGERIES = new Set(['second socket', 'foreign claim'])
+const FORGING_FAULTS = new Set(['second socket', 'foreign claim'])
 
 const interruptedIsReported: Law = {
   number: 'D5',
   sentence: 'interrupted runs are reported: claimed after the restart, and told as what they are',
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     const interrupted = new Map<string, { readonly worker: string; readonly prUrl: string | undefined }>()
     const forged = new Set<string>()
     return {
-      ...hearsay.watch,
-      struck: ({ plan }, fault) => void (FORGERIES.has(fault) && forged.add(plan.id)),
-      crashed: ({ plan }) => {
-        const spool = sight.spoolOf(plan.id)
-        for (const { leaseId, isUnderWay, prUrl } of spool === undefined ? [] : recordsOn(spool))
+      ...messages.observer,
+      onFault: ({ plan }, fault) => void (FORGING_FAULTS.has(fault) && forged.add(plan.id)),
+      onDaemonCrashed: ({ plan }) => {
+        const workerDisk = view.workerDiskOf(plan.id)
+        for (const { leaseId, isRunning: isUnderWay, prUrl } of workerDisk === undefined
+          ? []
+          : executionRecordsOn(workerDisk))
           if (isUnderWay) interrupted.set(leaseId, { worker: plan.id, prUrl })
       },
-      spooling: (_worker, { changes }) => {
-        for (const { leaseId, spooled } of framesIn(changes)) {
+      onBeforeWorkerCommit: (_worker, { changes }) => {
+        for (const { leaseId, stored } of frameChangesIn(changes)) {
           const known = interrupted.get(leaseId)
-          if (known === undefined || spooled?.as !== 'end') continue
-          const { outcome } = JSON.parse(spooled.text) as Extract<WorkerFrame, { type: 'run-complete' }>
+          if (known === undefined || stored?.as !== 'end') continue
+          const { outcome } = JSON.parse(stored.text) as Extract<WorkerFrame, { type: 'run-complete' }>
           if (outcome.status === 'failed' && known.prUrl !== undefined)
-            broken(`${leaseId} had published, and is told as failed`, { outcome })
+            fail(`${leaseId} had published, and is told as failed`, { outcome })
           if (outcome.status === 'failed' && outcome.error?.startsWith('interrupted') !== true)
-            broken(`${leaseId} is not told as interrupted`, { outcome })
+            fail(`${leaseId} is not told as interrupted`, { outcome })
           if (outcome.status === 'completed' && known.prUrl === undefined)
-            broken(`${leaseId} is told as completed`, { outcome })
+            fail(`${leaseId} is told as completed`, { outcome })
         }
       },
-      landed: ({ changes }) => {
+      onCommitted: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
           const { how } = { how: '', ...change.row.value }
           const known = interrupted.get(change.key)
-          if (how !== 'lost' || known === undefined || sight.hostile) continue
-          if (forged.has(known.worker) || hearsay.isReleased(known.worker, change.key)) continue
-          if (isHeld(sight, known.worker, change.key)) broken(`${change.key} was interrupted and not claimed`)
+          if (how !== 'lost' || known === undefined || view.hasHostileLink) continue
+          if (forged.has(known.worker) || messages.isReleased(known.worker, change.key)) continue
+          if (isStillOnDisk(view, known.worker, change.key))
+            fail(`${change.key} was interrupted and not claimed`)
         }
       },
     }
   },
 }
 
-function isHeld(sight: Sight, worker: string, leaseId: string): boolean {
-  const spool = sight.spoolOf(worker)
-  const record = spool === undefined ? undefined : recordsOn(spool).find((one) => one.leaseId === leaseId)
-  return record?.isFinished === true || record?.isUnderWay === true
+function isStillOnDisk(view: LawView, worker: string, leaseId: string): boolean {
+  const workerDisk = view.workerDiskOf(worker)
+  const record =
+    workerDisk === undefined
+      ? undefined
+      : executionRecordsOn(workerDisk).find((each) => each.leaseId === leaseId)
+  return record?.isFinished === true || record?.isRunning === true
 }
 
 const stopsInTime: Law = {
   number: 'D6',
   sentence: 'a worker stops by nine tenths of what remains, from the heartbeat that was answered',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const killed = new WeakSet<DaemonExecution>()
     const isLate = ({ stopAt, process }: DaemonExecution) =>
-      sight.now() > stopAt + LATE_MS && !sight.isDrowsy(process)
+      view.now() > stopAt + TOLERANCE_MS && !view.isPausedOrResuming(process)
     const facts = ({ leaseId, worker, stopAt }: DaemonExecution) => ({ leaseId, worker, stopAt })
     return {
-      ordered: (execution, { how }) => {
+      onStopRequested: (execution, { how }) => {
         if (how !== 'kill' || killed.has(execution)) return
         killed.add(execution)
-        if (isLate(execution)) broken('it is stopped too late', facts(execution))
+        if (isLate(execution)) fail('it is stopped too late', facts(execution))
       },
-      ticked: () => {
-        for (const execution of sight.executions)
-          if (isDaemons(execution) && !execution.killed && isLate(execution))
-            broken('it goes on', facts(execution))
+      onTick: () => {
+        for (const execution of view.executions)
+          if (isDaemonExecution(execution) && !execution.killed && isLate(execution))
+            fail('it goes on', facts(execution))
       },
     }
   },
 }
 
-const isDaemons = (execution: object): execution is DaemonExecution => 'killed' in execution
+const isDaemonExecution = (execution: object): execution is DaemonExecution => 'killed' in execution
 
-const deadAreStopped: Law = {
+const lostLeasesStop: Law = {
   number: '17',
   sentence: 'after `lease-lost` the worker stops, and no effect of a dead lease reaches a code host',
-  watch: (sight, broken) => {
-    const hearsay = new Hearsay(() => sight.now())
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
     const lostFor = ({ worker, leaseId }: DaemonExecution) =>
-      sight.now() - (hearsay.lostAt(worker, leaseId) ?? sight.now())
+      view.now() - (messages.lostAt(worker, leaseId) ?? view.now())
     return {
-      ...hearsay.watch,
-      ticked: () => {
-        for (const execution of sight.executions) {
-          if (!isDaemons(execution) || execution.killed || sight.isDrowsy(execution.process)) continue
-          if (lostFor(execution) > LATE_MS) broken(`${execution.leaseId} is lost and goes on`)
+      ...messages.observer,
+      onTick: () => {
+        for (const execution of view.executions) {
+          if (!isDaemonExecution(execution) || execution.killed || view.isPausedOrResuming(execution.process))
+            continue
+          if (lostFor(execution) > TOLERANCE_MS) fail(`${execution.leaseId} is lost and goes on`)
         }
       },
-      published: ({ leaseId, runId, worker, stopAt, process }) => {
-        if (hearsay.lostAt(worker, leaseId) !== undefined) broken(`${leaseId} was lost and publishes`)
-        if (hearsay.isSuperseded(worker, runId, leaseId)) broken(`${leaseId} was superseded and publishes`)
-        if (sight.isDrowsy(process)) return
-        if (sight.now() > stopAt + LATE_MS) broken(`${leaseId} has run out and publishes`, { stopAt })
-        if (sight.howEnded(leaseId) === 'expired') broken(`${leaseId} has expired and publishes`)
+      onPublished: ({ leaseId, runId, worker, stopAt, process }) => {
+        if (messages.lostAt(worker, leaseId) !== undefined) fail(`${leaseId} was lost and publishes`)
+        if (messages.isSuperseded(worker, runId, leaseId)) fail(`${leaseId} was superseded and publishes`)
+        if (view.isPausedOrResuming(process)) return
+        if (view.now() > stopAt + TOLERANCE_MS) fail(`${leaseId} has run out and publishes`, { stopAt })
+        if (view.howEnded(leaseId) === 'expired') fail(`${leaseId} has expired and publishes`)
       },
     }
   },
 }
 
-const noStorms: Law = {
+const noNeedlessResend: Law = {
   number: 'D7',
   sentence: 'a frame is sent again only on a new line, or when the host repeats a number',
-  watch: (sight, broken) => {
-    const highest = new WeakMap<Wire, Map<string, number>>()
-    const acks = new WeakMap<Wire, Map<string, { readonly seq: number; readonly isRepeated: boolean }>>()
+  observe: (view, fail) => {
+    const highest = new WeakMap<SimWire, Map<string, number>>()
+    const acks = new WeakMap<SimWire, Map<string, { readonly seq: number; readonly isRepeated: boolean }>>()
     return {
-      workerHears: (wire, frame) => {
+      onWorkerReceives: (wire, frame) => {
         if (frame.type !== 'lease-ack') return
         const known = acks.get(wire) ?? new Map()
         acks.set(wire, known)
         for (const { leaseId, seq } of frame.leases)
           known.set(leaseId, { seq, isRepeated: known.get(leaseId)?.seq === seq })
       },
-      workerSends: (_worker, wire, frame) => {
+      onWorkerSends: (_worker, wire, frame) => {
         if (!('leaseId' in frame) || frame.leaseId === undefined) return
         const seq = frame.type === 'lease-gap' ? frame.to : 'seq' in frame ? frame.seq : undefined
         if (seq === undefined) return
@@ -386,8 +403,8 @@ const noStorms: Law = {
         const sent = highest.get(wire) ?? new Map<string, number>()
         highest.set(wire, sent)
         const last = sent.get(leaseId) ?? 0
-        if (seq <= last && acks.get(wire)?.get(leaseId)?.isRepeated !== true && !sight.hostile)
-          broken(`${frame.type} ${seq} of ${leaseId} is sent again`, {
+        if (seq <= last && acks.get(wire)?.get(leaseId)?.isRepeated !== true && !view.hasHostileLink)
+          fail(`${frame.type} ${seq} of ${leaseId} is sent again`, {
             last,
             ack: acks.get(wire)?.get(leaseId),
           })
@@ -397,62 +414,68 @@ const noStorms: Law = {
   },
 }
 
-const toldIsApplied: Law = {
+const reportedIsApplied: Law = {
   number: '5',
   sentence: 'what an execution has told and may not be dropped is there when its run is completed',
-  watch: (sight, broken) => {
-    const told = new Map<string, Report[]>()
+  observe: (view, fail) => {
+    const reported = new Map<string, UnnumberedFrame[]>()
     const crashed = new Set<string>()
     const unsteady = new Set<string>()
     const note = (worker: string) => {
-      const spool = sight.spoolOf(worker)
-      for (const { leaseId } of spool === undefined ? [] : recordsOn(spool)) crashed.add(leaseId)
+      const workerDisk = view.workerDiskOf(worker)
+      for (const { leaseId } of workerDisk === undefined ? [] : executionRecordsOn(workerDisk))
+        crashed.add(leaseId)
     }
     return {
-      told: ({ leaseId, remote }, what) => {
+      onReport: ({ leaseId, remote }, what) => {
         const report = reportOf(leaseId, remote, what)
-        if (!isDroppable(report.type)) told.set(leaseId, [...(told.get(leaseId) ?? []), report])
+        if (!isDroppable(report.type)) reported.set(leaseId, [...(reported.get(leaseId) ?? []), report])
       },
-      struck: ({ plan }, fault) => void (fault.startsWith('worker disk') && unsteady.add(plan.id)),
-      crashed: ({ plan }) => note(plan.id),
+      onFault: ({ plan }, fault) => void (fault.startsWith('worker disk') && unsteady.add(plan.id)),
+      onDaemonCrashed: ({ plan }) => note(plan.id),
       // In good order everything is put on disk, if that takes it.
-      daemonEnds: ({ plan }) => unsteady.has(plan.id) && note(plan.id),
-      landed: ({ changes }) => {
+      onDaemonEnded: ({ plan }) => unsteady.has(plan.id) && note(plan.id),
+      onCommitted: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           // What was told in the last moment before a crash was never on disk.
           if (how !== 'completed' || crashed.has(change.key)) continue
-          for (const report of told.get(change.key) ?? [])
-            if (!isOnDisk(sight, NOTHING_SEEN, runId, report))
-              broken(`${report.type} (${wordOf(report)}) is not there at the completion`, { runId })
+          for (const report of reported.get(change.key) ?? [])
+            if (!isOnDisk(view, NO_EVENTS_SEEN, runId, report))
+              fail(`${report.type} (${reportIdOf(report)}) is not there at the completion`, { runId })
         }
       },
     }
   },
 }
 
-const NOTHING_SEEN: ReadonlySet<string> = new Set()
+const NO_EVENTS_SEEN: ReadonlySet<string> = new Set()
 
-function reportOf(leaseId: string, repo: string, told: Parameters<NonNullable<Watch['told']>>[1]): Report {
-  switch (told.is) {
+function reportOf(
+  leaseId: string,
+  repo: string,
+  reported: Parameters<NonNullable<LawObserver['onReport']>>[1],
+): UnnumberedFrame {
+  switch (reported.is) {
     case 'patch':
-      return { type: 'run-patch', leaseId, patch: told.patch }
+      return { type: 'run-patch', leaseId, patch: reported.patch }
     case 'event':
-      return { type: 'run-event', leaseId, event: told.event }
+      return { type: 'run-event', leaseId, event: reported.event }
     case 'memories':
-      return { type: 'run-memories', leaseId, repo, facts: [...told.facts] }
+      return { type: 'run-memories', leaseId, repo, facts: [...reported.facts] }
     case 'usage':
-      return { type: 'run-usage-snapshot', leaseId, snapshot: told.snapshot }
+      return { type: 'run-usage-snapshot', leaseId, snapshot: reported.snapshot }
     case 'artifact': {
-      const { name, part, final, data } = told
+      const { name, part, final, data } = reported
       return { type: 'run-artifact', leaseId, name, part, final, data }
     }
   }
 }
 
 /** What alone may end a daemon, by how it says that it has ended. */
-const CAUSES: Readonly<Record<string, readonly string[]>> = {
+const END_CAUSES: Readonly<Record<string, readonly string[]>> = {
   stopped: ['worker stop'],
   revoked: ['revoked'],
   unauthorized: ['rejected unauthorized'],
@@ -466,20 +489,20 @@ const CAUSES: Readonly<Record<string, readonly string[]>> = {
 const endsForCause: Law = {
   number: 'D8',
   sentence: 'a daemon ends only when it is told to, or can not go on',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const causes = new Map<string, Set<string>>()
     const add = (worker: string, cause: string) =>
       causes.set(worker, (causes.get(worker) ?? new Set()).add(cause))
     return {
-      struck: ({ plan }, fault) => void add(plan.id, fault),
-      workerHears: (wire, frame) => {
+      onFault: ({ plan }, fault) => void add(plan.id, fault),
+      onWorkerReceives: (wire, frame) => {
         if (frame.type === 'revoked') add(wire.worker, 'revoked')
         if (frame.type === 'rejected') add(wire.worker, `rejected ${frame.code}`)
       },
-      daemonEnds: ({ plan }: SimWorker, { is, detail }) => {
+      onDaemonEnded: ({ plan }: SimWorker, { is, detail }) => {
         const known = causes.get(plan.id) ?? new Set<string>()
-        if (!sight.hostile && CAUSES[is]?.some((cause) => known.has(cause)) !== true)
-          broken(`${plan.id} ends: ${is} (${detail})`, { known: [...known] })
+        if (!view.hasHostileLink && END_CAUSES[is]?.some((cause) => known.has(cause)) !== true)
+          fail(`${plan.id} ends: ${is} (${detail})`, { known: [...known] })
         // The disk stays broken for longer than one of its processes.
         causes.set(plan.id, new Set([...known].filter((cause) => cause === 'worker disk broken')))
       },
@@ -490,10 +513,10 @@ const endsForCause: Law = {
 const discardedAtRest: Law = {
   number: 'D9',
   sentence: 'a sandbox is discarded only when nothing runs in it',
-  watch: (sight, broken) => ({
-    sandboxDiscarded: ({ plan }, runId) => {
-      for (const { runId: running, worker, leaseId } of sight.executions)
-        if (worker === plan.id && running === runId) broken(`run ${runId} still runs under ${leaseId}`)
+  observe: (view, fail) => ({
+    onSandboxDiscarded: ({ plan }, runId) => {
+      for (const { runId: running, worker, leaseId } of view.executions)
+        if (worker === plan.id && running === runId) fail(`run ${runId} still runs under ${leaseId}`)
     },
   }),
 }
@@ -505,12 +528,12 @@ export const daemonLaws: readonly Law[] = [
   onlyDroppableDropped,
   finishedIsKept,
   finishedIsClaimed,
-  dyingIsClaimed,
+  runningIsClaimed,
   interruptedIsReported,
   stopsInTime,
-  deadAreStopped,
-  noStorms,
-  toldIsApplied,
+  lostLeasesStop,
+  noNeedlessResend,
+  reportedIsApplied,
   endsForCause,
   discardedAtRest,
 ]

@@ -4,123 +4,126 @@
  * Every frame of a simulated worker has a word of its own in what it reports, so what was applied can be read off the
  * disk: event lines, artifacts, memories, the usage archive, the run's record.
  */
-import type { Batch } from '../disk.ts'
-import type { Wire } from '../network.ts'
+import type { DiskBatch } from '../disk.ts'
+import type { SimWire } from '../network.ts'
 import { isDroppable } from '../outbox.ts'
-import { isOnDisk, WORD } from './applied.ts'
-import type { Law, Mark, Sight } from './law.ts'
+import { isOnDisk, REPORT_ID } from './applied.ts'
+import type { Law, LawView, WatermarkRecord } from './law.ts'
 
-const nameOf = (leaseId: string, seq: number): string => `${leaseId} ${seq}`
+const frameName = (leaseId: string, seq: number): string => `${leaseId} ${seq}`
 
 /** What the event logs show of each lease. */
-interface Logged {
+interface LoggedReport {
   readonly leaseId: string
-  readonly word: string
+  readonly reportId: string
   readonly runId: string
   /** NaN: nobody entitled to has said it. */
   readonly seq: number
 }
 
-function loggedIn(sight: Sight, { changes }: Batch): Logged[] {
+function loggedReportsIn(view: LawView, { changes }: DiskBatch): LoggedReport[] {
   return changes.flatMap((change) => {
     if (change.is !== 'events') return []
     return change.lines.flatMap((line) => {
-      const [, word = '', leaseId = ''] = WORD.exec(line) ?? []
-      if (word === '') return []
-      return [{ leaseId, word, runId: change.key, seq: sight.numberOf(word) ?? Number.NaN }]
+      const [, reportId = '', leaseId = ''] = REPORT_ID.exec(line) ?? []
+      if (reportId === '') return []
+      return [{ leaseId, reportId, runId: change.key, seq: view.seqOfReport(reportId) ?? Number.NaN }]
     })
   })
 }
 
 /** A batch's effect on one lease's mark; `after` undefined: the lease is over. */
-interface Move {
+interface WatermarkChange {
   readonly leaseId: string
-  readonly before: Mark
-  readonly after: Mark | undefined
+  readonly before: WatermarkRecord
+  readonly after: WatermarkRecord | undefined
 }
 
-function movesIn(sight: Sight, { changes }: Batch): Move[] {
+function watermarkChangesIn(view: LawView, { changes }: DiskBatch): WatermarkChange[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'key-value' || change.shelf !== 'mark') return []
+    if (change.is !== 'key-value' || change.collection !== 'mark') return []
     const after = change.row === null ? undefined : { mark: 0, lost: [], ...change.row.value }
-    return [{ leaseId: change.key, before: sight.markOf(change.key), after }]
+    return [{ leaseId: change.key, before: view.watermarkOf(change.key), after }]
   })
 }
 
-const isLost = ({ lost }: Mark, seq: number): boolean => lost.some(([from, to]) => from <= seq && seq <= to)
+const isRecordedLost = ({ lost }: WatermarkRecord, seq: number): boolean =>
+  lost.some(([from, to]) => from <= seq && seq <= to)
 
-const marksAreTrue: Law = {
+const watermarkIsTrue: Law = {
   number: '13',
   sentence: 'the mark is the largest number with every frame up to it applied or in a recorded gap',
-  watch: (sight, broken) => {
-    let moves: Move[] = []
+  observe: (view, fail) => {
+    let moves: WatermarkChange[] = []
     const runs = new Map<string, string>()
     const seen = new Set<string>()
     const highest = new Map<string, number>()
     return {
-      landing: (batch) => {
-        moves = movesIn(sight, batch)
+      onBeforeCommit: (batch) => {
+        moves = watermarkChangesIn(view, batch)
         for (const { leaseId } of moves) {
-          const runId = sight.lease(leaseId)?.runId
+          const runId = view.lease(leaseId)?.runId
           if (runId !== undefined) runs.set(leaseId, runId)
         }
-        for (const { leaseId, seq, word } of loggedIn(sight, batch)) {
-          seen.add(word)
+        for (const { leaseId, seq, reportId } of loggedReportsIn(view, batch)) {
+          seen.add(reportId)
           highest.set(leaseId, Math.max(highest.get(leaseId) ?? 0, seq))
         }
       },
-      landed: (batch) => {
+      onCommitted: (batch) => {
         for (const { leaseId, before, after } of moves) {
           if (after === undefined) continue
-          if (after.mark < before.mark) broken(`the mark of ${leaseId} falls`, { before, after })
-          const runId = runs.get(leaseId) ?? sight.lease(leaseId)?.runId ?? ''
+          if (after.mark < before.mark) fail(`the mark of ${leaseId} falls`, { before, after })
+          const runId = runs.get(leaseId) ?? view.lease(leaseId)?.runId ?? ''
           for (let seq = before.mark + 1; seq <= after.mark; seq++) {
-            const frame = sight.stamped(leaseId, seq)
-            if (frame === undefined) broken(`nobody sent ${nameOf(leaseId, seq)}`, { before, after })
-            if (isLost(after, seq) || frame === undefined) continue
-            if (!isOnDisk(sight, seen, runId, frame))
-              broken(`${frame.type} ${nameOf(leaseId, seq)} counts as applied and is not on disk`, {
+            const frame = view.frameOf(leaseId, seq)
+            if (frame === undefined) fail(`nobody sent ${frameName(leaseId, seq)}`, { before, after })
+            if (isRecordedLost(after, seq) || frame === undefined) continue
+            if (!isOnDisk(view, seen, runId, frame))
+              fail(`${frame.type} ${frameName(leaseId, seq)} counts as applied and is not on disk`, {
                 before,
                 after,
               })
           }
         }
-        for (const { leaseId, seq } of loggedIn(sight, batch)) {
-          if (sight.lease(leaseId) !== undefined && seq > sight.markOf(leaseId).mark)
-            broken(`${nameOf(leaseId, seq)} is applied beyond the mark`, { mark: sight.markOf(leaseId) })
+        for (const { leaseId, seq } of loggedReportsIn(view, batch)) {
+          if (view.lease(leaseId) !== undefined && seq > view.watermarkOf(leaseId).mark)
+            fail(`${frameName(leaseId, seq)} is applied beyond the mark`, {
+              mark: view.watermarkOf(leaseId),
+            })
         }
       },
     }
   },
 }
 
-const gapsAreHonest: Law = {
+const gapsAreAnnounced: Law = {
   number: '9',
   sentence: 'every earlier frame is applied or inside a recorded gap, and gaps hold only droppable frames',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const announced = new Map<string, [number, number][]>()
-    const judge = (leaseId: string, mark: Mark) => {
+    const judge = (leaseId: string, mark: WatermarkRecord) => {
       for (const [from, to] of mark.lost) {
         for (let seq = from; seq <= to; seq++) {
-          const type = sight.stamped(leaseId, seq)?.type ?? 'nothing'
-          if (!isDroppable(type)) broken(`${type} ${nameOf(leaseId, seq)} is in a gap`, { mark })
+          const type = view.frameOf(leaseId, seq)?.type ?? 'nothing'
+          if (!isDroppable(type)) fail(`${type} ${frameName(leaseId, seq)} is in a gap`, { mark })
           if (!announced.get(leaseId)?.some(([a, b]) => a <= seq && seq <= b))
-            broken(`${nameOf(leaseId, seq)} is in a gap that its worker did not name`, { mark })
+            fail(`${frameName(leaseId, seq)} is in a gap that its worker did not name`, { mark })
         }
       }
     }
     return {
-      hostHears: (wire, frame) => {
+      onHostReceives: (wire, frame) => {
         if (frame?.type !== 'lease-gap') return
-        const mine = sight.lease(frame.leaseId)?.workerId === sight.registeredAs(wire)
-        if (!mine) return
+        const isOwn = view.lease(frame.leaseId)?.workerId === view.registeredAs(wire)
+        if (!isOwn) return
         const gaps = announced.get(frame.leaseId) ?? []
         announced.set(frame.leaseId, gaps)
         gaps.push([frame.from, frame.to])
       },
-      landed: ({ changes }) => {
+      onCommitted: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'key-value' || change.shelf !== 'mark' || change.row === null) continue
+          if (change.is !== 'key-value' || change.collection !== 'mark' || change.row === null) continue
           judge(change.key, { mark: 0, lost: [], ...change.row.value })
         }
       },
@@ -131,37 +134,42 @@ const gapsAreHonest: Law = {
 const completionIsLast: Law = {
   number: '5',
   sentence: 'a completed run has every never-droppable frame of its lease applied',
-  watch: (sight, broken) => {
-    let ended: { leaseId: string; runId: string; mark: Mark }[] = []
+  observe: (view, fail) => {
+    let ended: { leaseId: string; runId: string; mark: WatermarkRecord }[] = []
     const seen = new Set<string>()
     const gaps = new Map<string, [number, number][]>()
     return {
-      hostHears: (wire, frame) => {
+      onHostReceives: (wire, frame) => {
         if (frame?.type !== 'lease-gap') return
-        if (sight.lease(frame.leaseId)?.workerId !== sight.registeredAs(wire)) return
+        if (view.lease(frame.leaseId)?.workerId !== view.registeredAs(wire)) return
         const known = gaps.get(frame.leaseId) ?? []
         gaps.set(frame.leaseId, known)
         known.push([frame.from, frame.to])
       },
-      landing: (batch) => {
-        for (const { word } of loggedIn(sight, batch)) seen.add(word)
+      onBeforeCommit: (batch) => {
+        for (const { reportId } of loggedReportsIn(view, batch)) seen.add(reportId)
         ended = batch.changes.flatMap((change) => {
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) return []
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            return []
           const { how, runId } = { how: '', runId: '', ...change.row.value }
-          return how === 'completed' ? [{ leaseId: change.key, runId, mark: sight.markOf(change.key) }] : []
+          return how === 'completed'
+            ? [{ leaseId: change.key, runId, mark: view.watermarkOf(change.key) }]
+            : []
         })
       },
-      landed: () => {
+      onCommitted: () => {
         for (const { leaseId, runId, mark } of ended) {
           for (let seq = 1; ; seq++) {
-            const frame = sight.stamped(leaseId, seq)
-            if (frame === undefined)
-              broken(`${leaseId} was completed, and its worker never said so`, { mark })
+            const frame = view.frameOf(leaseId, seq)
+            if (frame === undefined) fail(`${leaseId} was completed, and its worker never said so`, { mark })
             if (frame === undefined || frame.type === 'run-complete') break
-            if (isOnDisk(sight, seen, runId, frame)) continue
+            if (isOnDisk(view, seen, runId, frame)) continue
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
             if (!isDroppable(frame.type) || !named)
-              broken(`${frame.type} ${nameOf(leaseId, seq)} is not there at the completion`, { runId, mark })
+              fail(`${frame.type} ${frameName(leaseId, seq)} is not there at the completion`, {
+                runId,
+                mark,
+              })
           }
         }
       },
@@ -172,13 +180,13 @@ const completionIsLast: Law = {
 const appliedOnce: Law = {
   number: '10',
   sentence: 'a frame is applied at most once; costs are the sum of distinct executions',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const seen = new Map<string, number>()
     return {
-      landed: (batch) => {
-        for (const { leaseId, seq } of loggedIn(sight, batch)) {
+      onCommitted: (batch) => {
+        for (const { leaseId, seq } of loggedReportsIn(view, batch)) {
           const last = seen.get(leaseId) ?? 0
-          if (!(seq > last)) broken(`${nameOf(leaseId, seq)} is applied after ${last}`, { leaseId })
+          if (!(seq > last)) fail(`${frameName(leaseId, seq)} is applied after ${last}`, { leaseId })
           seen.set(leaseId, seq)
         }
         for (const change of batch.changes) {
@@ -187,85 +195,85 @@ const appliedOnce: Law = {
           const executed = change.row.value.costs.filter(({ label }) => !label.startsWith('attach '))
           const models = executed.map(({ model }) => model)
           if (new Set(models).size < models.length)
-            broken(`run ${change.key} counts an execution twice`, { costs: change.row.value.costs })
+            fail(`run ${change.key} counts an execution twice`, { costs: change.row.value.costs })
         }
       },
     }
   },
 }
 
-const acksAreDurable: Law = {
+const acknowledgedIsDurable: Law = {
   number: '12',
   sentence: 'an acknowledged number is on disk, and never falls',
-  watch: (sight, broken) => {
-    const told = new Map<string, number>()
+  observe: (view, fail) => {
+    const lastAcked = new Map<string, number>()
     return {
-      hostSends: (wire, frame) => {
+      onHostSends: (wire, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases) {
-          const { mark } = sight.markOf(leaseId)
-          if (seq > mark) broken(`${seq} of ${leaseId} is acknowledged, on disk is ${mark}`)
-          if (seq < (told.get(leaseId) ?? 0))
-            broken(`${leaseId} was acknowledged up to ${told.get(leaseId)}, now ${seq}`)
-          told.set(leaseId, seq)
-          const owner = sight.lease(leaseId)?.workerId
-          if (owner !== undefined && owner !== sight.registeredAs(wire))
-            broken(`${leaseId} of ${owner} is acknowledged to another`, { wire: wire.worker })
+          const { mark } = view.watermarkOf(leaseId)
+          if (seq > mark) fail(`${seq} of ${leaseId} is acknowledged, on disk is ${mark}`)
+          if (seq < (lastAcked.get(leaseId) ?? 0))
+            fail(`${leaseId} was acknowledged up to ${lastAcked.get(leaseId)}, now ${seq}`)
+          lastAcked.set(leaseId, seq)
+          const owner = view.lease(leaseId)?.workerId
+          if (owner !== undefined && owner !== view.registeredAs(wire))
+            fail(`${leaseId} of ${owner} is acknowledged to another`, { wire: wire.worker })
         }
       },
     }
   },
 }
 
-const trimmedAfterAck: Law = {
+const trimmedAfterAcknowledgement: Law = {
   number: '14',
   sentence: "a worker trims a frame only after an acknowledgement of it or the completion's",
-  watch: (_sight, broken) => {
+  observe: (_sight, fail) => {
     const acked = new Map<string, number>()
     return {
-      workerHears: (_wire, frame) => {
+      onWorkerReceives: (_wire, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases)
           acked.set(leaseId, Math.max(acked.get(leaseId) ?? 0, seq))
       },
-      trimmed: (leaseId, upTo) => {
-        if (upTo > (acked.get(leaseId) ?? 0)) broken(`${leaseId} was trimmed up to ${upTo}`)
+      onOutboxTrimmed: (leaseId, upTo) => {
+        if (upTo > (acked.get(leaseId) ?? 0)) fail(`${leaseId} was trimmed up to ${upTo}`)
       },
     }
   },
 }
 
-const completionAcked: Law = {
+const completionAckIsDurable: Law = {
   number: '16',
   sentence: '`run-complete-ack` only when the completion is on disk',
-  watch: (sight, broken) => ({
-    hostSends: (_wire, frame) => {
+  observe: (view, fail) => ({
+    onHostSends: (_wire, frame) => {
       if (frame.type !== 'run-complete-ack') return
-      const how = sight.howEnded(frame.leaseId)
-      if (how !== 'completed') broken(`${frame.leaseId} is acknowledged, on disk it is ${how ?? 'not over'}`)
+      const how = view.howEnded(frame.leaseId)
+      if (how !== 'completed') fail(`${frame.leaseId} is acknowledged, on disk it is ${how ?? 'not over'}`)
     },
   }),
 }
 
-const deadHaveNoEffect: Law = {
+const endedLeasesHaveNoEffect: Law = {
   number: '17',
   sentence: 'no frame of a dead lease, of a foreign worker or of a replaced connection has an effect',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     /** By lease: what its own worker, on its current connection, has delivered. */
     const delivered = new Map<string, Set<number>>()
     const gaps = new Map<string, [number, number][]>()
-    const mine = (wire: Wire, leaseId: string) => {
-      const workerId = sight.registeredAs(wire)
+    const isOwn = (wire: SimWire, leaseId: string) => {
+      const workerId = view.registeredAs(wire)
       return (
         workerId !== undefined &&
-        sight.currentWire(workerId) === wire &&
-        sight.lease(leaseId)?.workerId === workerId
+        view.currentWire(workerId) === wire &&
+        view.lease(leaseId)?.workerId === workerId
       )
     }
     return {
-      hostHears: (wire, frame) => {
+      onHostReceives: (wire, frame) => {
         if (frame === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
-        if (!mine(wire, frame.leaseId)) return
+        if (!isOwn(wire, frame.leaseId)) return
         if (frame.type === 'lease-gap') {
           const known = gaps.get(frame.leaseId) ?? []
           gaps.set(frame.leaseId, known)
@@ -275,51 +283,50 @@ const deadHaveNoEffect: Law = {
           delivered.set(frame.leaseId, known.add(frame.seq))
         }
       },
-      landing: (batch) => {
-        for (const { leaseId, seq, runId } of loggedIn(sight, batch)) {
-          if (Number.isNaN(seq)) broken(`a stolen word stands in the log of ${runId}`)
-          if (sight.lease(leaseId) === undefined)
-            broken(`${nameOf(leaseId, seq)} is applied, and its lease is over`, {
-              how: sight.howEnded(leaseId),
+      onBeforeCommit: (batch) => {
+        for (const { leaseId, seq, runId } of loggedReportsIn(view, batch)) {
+          if (Number.isNaN(seq)) fail(`a stolen word stands in the log of ${runId}`)
+          if (view.lease(leaseId) === undefined)
+            fail(`${frameName(leaseId, seq)} is applied, and its lease is over`, {
+              how: view.howEnded(leaseId),
             })
         }
-        for (const { leaseId, before, after } of movesIn(sight, batch)) {
+        for (const { leaseId, before, after } of watermarkChangesIn(view, batch)) {
           for (let seq = before.mark + 1; seq <= (after?.mark ?? 0); seq++) {
             const came = delivered.get(leaseId)?.has(seq) === true
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
             if (!came && !named)
-              broken(`${nameOf(leaseId, seq)} counts, and nobody entitled to has delivered it`)
+              fail(`${frameName(leaseId, seq)} counts, and nobody entitled to has delivered it`)
           }
         }
       },
-      landed: ({ changes }) => {
+      onCommitted: ({ changes }) => {
         for (const change of changes) {
           if (change.is === 'run' && change.row?.text.includes(' stolen"') === true)
-            broken(`a stolen word stands in the record of ${change.key}`)
+            fail(`a stolen word stands in the record of ${change.key}`)
         }
       },
     }
   },
 }
 
-const logsAreWhole: Law = {
+const logsHaveNoHoles: Law = {
   number: '22',
   sentence: 'the event log is the applied events in order, without a hole',
-  watch: (sight, broken) => ({
-    landing: ({ changes }) => {
+  observe: (view, fail) => ({
+    onBeforeCommit: ({ changes }) => {
       const next = new Map<string, number>()
       for (const change of changes) {
         if (change.is !== 'events') continue
-        const first = next.get(change.key) ?? sight.disk.events.get(change.key)?.length ?? 0
-        if (change.first !== first)
-          broken(`events of ${change.key} begin at ${change.first}, not at ${first}`)
+        const first = next.get(change.key) ?? view.disk.events.get(change.key)?.length ?? 0
+        if (change.first !== first) fail(`events of ${change.key} begin at ${change.first}, not at ${first}`)
         if (change.count !== change.lines.length)
-          broken(`${change.count} events of ${change.key} are ${change.lines.length} lines`)
+          fail(`${change.count} events of ${change.key} are ${change.lines.length} lines`)
         for (const [at, line] of change.lines.entries()) {
           const event: unknown = JSON.parse(line)
           const { index, runId } = { index: -1, runId: '', ...Object(event) }
           if (index !== first + at || runId !== change.key)
-            broken(`event ${index} of ${runId} stands at ${first + at} of ${change.key}`)
+            fail(`event ${index} of ${runId} stands at ${first + at} of ${change.key}`)
         }
         next.set(change.key, first + change.lines.length)
       }
@@ -329,12 +336,12 @@ const logsAreWhole: Law = {
 
 export const frameLaws: readonly Law[] = [
   completionIsLast,
-  gapsAreHonest,
+  gapsAreAnnounced,
   appliedOnce,
-  acksAreDurable,
-  marksAreTrue,
-  trimmedAfterAck,
-  completionAcked,
-  deadHaveNoEffect,
-  logsAreWhole,
+  acknowledgedIsDurable,
+  watermarkIsTrue,
+  trimmedAfterAcknowledgement,
+  completionAckIsDurable,
+  endedLeasesHaveNoEffect,
+  logsHaveNoHoles,
 ]

@@ -2,18 +2,18 @@
  * What must come to pass once nothing disturbs any more: every run ends or waits for a reason that is true, every
  * worker is online. Judged at the end of the calm part, from the disk and from the workers themselves.
  */
-import { CALM, RUN_MS_MAX } from '../plan.ts'
-import { recordsOn } from '../worker-disk.ts'
-import { isTerminal, type Law, type Sight } from './law.ts'
-import { sessionTokens, TOKENS } from './sessions.ts'
+import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
+import { executionRecordsOn } from '../worker-disk.ts'
+import { isTerminal, type Law, type LawView } from './law.ts'
+import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
 
 /** What a lease lives without its worker at most: the longer when its dispatch may have arrived or not. */
-const TERM_MS = 220_000
-const PATIENCE_MS = 60_000
+const LEASE_TERM_MS_MAX = 220_000
+const TOLERANCE_MS = 60_000
 /** Three refusals within five minutes keep a worker out for ten. */
-const HOLD_MS_MAX = 16 * 60_000
+const BACKOFF_MS_MAX = 16 * 60_000
 
-export interface Crew {
+export interface JudgedWorker {
   readonly worker: string
   readonly workerId: string | undefined
   readonly isOn: boolean
@@ -25,65 +25,71 @@ export interface Crew {
 export interface Goal {
   readonly number: string
   readonly sentence: string
-  judge(sight: Sight, crew: readonly Crew[], talk: Talk): string | undefined
+  judge(view: LawView, workers: readonly JudgedWorker[], queries: GoalQueries): string | undefined
 }
 
 /** What was said: to workers on the wire, and to people at the desk. */
-export interface Talk {
+export interface GoalQueries {
   readonly grantedAt: ReadonlyMap<string, number>
   /** When an execution's end was on its daemon's disk. */
   readonly finishedAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
   /** When a worker was last sent a dispatch, and how often it has declined one since a moment. */
-  readonly lastDispatch: (workerId: string) => number
-  readonly declines: (workerId: string, since: number) => number
+  readonly lastDispatchAt: (workerId: string) => number
+  readonly countDeclines: (workerId: string, since: number) => number
   /** As the demand of a worker has it; undefined while nobody answers. */
   readonly attachSessions: (workerId: string) => number | undefined
   /** How much of each kind the host holds in memory. */
-  readonly census: () => Readonly<Record<string, number>>
+  readonly inMemoryCounts: () => Readonly<Record<string, number>>
 }
 
 const everyRunEnds: Goal = {
   number: 'A',
   sentence: 'faults stop ⇒ every unfinished run ends, or waits with a reason',
-  judge: (sight, crew, talk) => {
-    const { grantedAt, queueReason } = talk
-    for (const runId of sight.disk.runs.keys()) {
-      const run = sight.run(runId)
+  judge: (view, workers, queries) => {
+    const { grantedAt, queueReason } = queries
+    for (const runId of view.disk.runs.keys()) {
+      const run = view.run(runId)
       if (run === undefined || isTerminal(run)) continue
-      const lease = sight.leasesOf(runId)[0]
+      const lease = view.leasesOf(runId)[0]
       if (lease !== undefined) {
         // Each restart of the host lets a lease live anew.
-        const since = sight.now() - Math.max(CALM, grantedAt.get(lease.id) ?? 0)
-        const most = (lease.state === 'held' ? RUN_MS_MAX : 0) + TERM_MS + PATIENCE_MS
-        if (since > most)
+        const since = view.now() - Math.max(FAULTS_END_MS, grantedAt.get(lease.id) ?? 0)
+        const mostMs = (lease.state === 'held' ? RUN_MS_MAX : 0) + LEASE_TERM_MS_MAX + TOLERANCE_MS
+        if (since > mostMs)
           return `run ${runId} is ${run.status}, its lease ${lease.id} is ${Math.round(since / 1000)} s old and ${lease.state}`
         continue
       }
       const reason = queueReason(runId)
       if (reason === undefined) return `run ${runId} waits and nobody knows why`
-      const lie = lieIn(sight, crew, talk, reason)
-      if (lie !== undefined) return `run ${runId} waits, it is said, because ${reason}; ${lie}`
+      const contradiction = contradictionOf(view, workers, queries, reason)
+      if (contradiction !== undefined)
+        return `run ${runId} waits, it is said, because ${reason}; ${contradiction}`
     }
     return undefined
   },
 }
 
 /** Whether a reason for waiting is untrue of the fleet as it is. */
-function lieIn(sight: Sight, crew: readonly Crew[], talk: Talk, reason: string): string | undefined {
-  const online = crew.filter(({ isOn, isRegistered }) => isOn && isRegistered)
+function contradictionOf(
+  view: LawView,
+  workers: readonly JudgedWorker[],
+  queries: GoalQueries,
+  reason: string,
+): string | undefined {
+  const online = workers.filter(({ isOn, isRegistered }) => isOn && isRegistered)
   if (reason.startsWith('no workers')) return online.length === 0 ? undefined : `${online.length} are`
-  const active = online.filter(({ workerId }) => sight.workerState(workerId ?? '') === 'active')
+  const active = online.filter(({ workerId }) => view.workerState(workerId ?? '') === 'active')
   if (reason.startsWith('all workers are draining')) return active.length === 0 ? undefined : 'one is active'
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
   const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
     ({ worker, workerId = '', concurrency }) =>
       (holder === undefined || holder === worker) &&
-      sight.leasesOn(workerId).length < concurrency &&
+      view.leasesOn(workerId).length < concurrency &&
       // One that declined a moment ago, or again and again, is let be for a while.
-      sight.now() - talk.lastDispatch(workerId) > PATIENCE_MS &&
-      talk.declines(workerId, sight.now() - HOLD_MS_MAX) < 3,
+      view.now() - queries.lastDispatchAt(workerId) > TOLERANCE_MS &&
+      queries.countDeclines(workerId, view.now() - BACKOFF_MS_MAX) < 3,
   )
   return free === undefined ? undefined : `${free.worker} has room`
 }
@@ -91,30 +97,30 @@ function lieIn(sight: Sight, crew: readonly Crew[], talk: Talk, reason: string):
 const everyWorkerOnline: Goal = {
   number: 'C',
   sentence: 'a worker with a good credential and a reachable host is online',
-  judge: (sight, crew) => {
-    const away = crew.find(
+  judge: (view, workers) => {
+    const away = workers.find(
       ({ isOn, isRegistered, workerId }) =>
-        isOn && !isRegistered && workerId !== undefined && sight.worker(workerId) !== undefined,
+        isOn && !isRegistered && workerId !== undefined && view.worker(workerId) !== undefined,
     )
     return away === undefined ? undefined : `${away.worker} (${away.workerId}) is not`
   },
 }
 
 /** From the calm on: a restart, a forgotten socket, the longest backoff. */
-const TELLING_MS = 140_000
+const REPORT_MS_MAX = 140_000
 
-const everythingIsTold: Goal = {
+const finishedReachesHost: Goal = {
   number: 'D10',
   sentence: 'what is finished on a worker reaches the host, and leaves the worker',
-  judge: (sight, crew, { finishedAt }) => {
+  judge: (view, workers, { finishedAt }) => {
     // Each thing is said once on a connection, and none but a hostile one loses what is said in the middle of it.
-    if (sight.hostile) return undefined
-    for (const { worker, isOn, isRegistered } of crew) {
-      const spool = sight.spoolOf(worker)
-      if (!isOn || !isRegistered || spool === undefined) continue
-      const late = recordsOn(spool).find(
+    if (view.hasHostileLink) return undefined
+    for (const { worker, isOn, isRegistered } of workers) {
+      const workerDisk = view.workerDiskOf(worker)
+      if (!isOn || !isRegistered || workerDisk === undefined) continue
+      const late = executionRecordsOn(workerDisk).find(
         ({ leaseId, isFinished }) =>
-          isFinished && sight.now() - Math.max(CALM, finishedAt.get(leaseId) ?? 0) > TELLING_MS,
+          isFinished && view.now() - Math.max(FAULTS_END_MS, finishedAt.get(leaseId) ?? 0) > REPORT_MS_MAX,
       )
       if (late !== undefined) return `${late.leaseId} waits on ${worker}`
     }
@@ -126,42 +132,40 @@ const sessionsAreCounted: Goal = {
   number: 'S9',
   sentence:
     'a worker’s demand counts those who look at its sandboxes, and the host holds nothing for anybody else',
-  judge: (sight, crew, { attachSessions, census }) => {
-    const seats = [...sight.seats].filter(({ isOpen }) => isOpen)
-    for (const { worker, workerId = '', isOn, isRegistered } of crew) {
-      if (!isOn || !isRegistered || sight.hostile || !sight.isClear(worker)) continue
-      const here = seats.filter(({ runId }) => sight.run(runId)?.sandbox.workerId === workerId)
+  judge: (view, workers, { attachSessions, inMemoryCounts: census }) => {
+    const viewers = [...view.viewers].filter(({ isOpen }) => isOpen)
+    for (const { worker, workerId = '', isOn, isRegistered } of workers) {
+      if (!isOn || !isRegistered || view.hasHostileLink || !view.isLinkSteady(worker)) continue
+      const localViewers = viewers.filter(({ runId }) => view.run(runId)?.sandbox.workerId === workerId)
       const counted = attachSessions(workerId)
-      if (counted !== undefined && counted !== here.length)
-        return `${worker} is said to have ${counted} terminals open, and ${here.length} are`
+      if (counted !== undefined && counted !== localViewers.length)
+        return `${worker} is said to have ${counted} terminals open, and ${localViewers.length} are`
     }
     const { booted = 0, terminals = 0 } = census()
-    const looked = new Set(seats.map(({ runId }) => runId)).size
-    if (terminals !== seats.length) return `${terminals} terminals are kept for ${seats.length} people`
-    return booted === looked ? undefined : `${booted} sandboxes are booted for people at ${looked}`
+    const viewedRuns = new Set(viewers.map(({ runId }) => runId)).size
+    if (terminals !== viewers.length) return `${terminals} terminals are kept for ${viewers.length} people`
+    return booted === viewedRuns ? undefined : `${booted} sandboxes are booted for people at ${viewedRuns}`
   },
 }
 
 /** Younger than anything. */
-const LATEST = '9'
+const AFTER_EVERYTHING = '9'
 
 const sessionsAreCosted: Goal = {
   number: 'S8',
   sentence: 'what is archived of people’s sessions is among the costs of their runs',
-  judge: (sight) => {
-    if (sight.hasJumped) return undefined
-    for (const runId of sight.disk.runs.keys()) {
-      const run = sight.run(runId)
-      if (run?.agentSessionId === undefined || !isTerminal(run) || sight.guessed.has(runId)) continue
-      const session = sight.disk.fact('session', `${run.sandbox.workerId}/${run.agentSessionId}`)
+  judge: (view) => {
+    if (view.hasWallClockJumped) return undefined
+    for (const runId of view.disk.runs.keys()) {
+      const run = view.run(runId)
+      if (run?.agentSessionId === undefined || !isTerminal(run) || view.approximatedRuns.has(runId)) continue
+      const session = view.disk.keyValue('session', `${run.sandbox.workerId}/${run.agentSessionId}`)
       // Before the first export since its boot, whatever came to the archive has come by another way.
       const { sinces, bootedAt } = { sinces: {}, bootedAt: undefined, ...session }
       const [since] = Object.values<string>(sinces)
-      const from = since ?? (bootedAt === undefined ? LATEST : new Date(bootedAt).toISOString())
-      const archived = [...sight.disk.usage.values()].filter(
-        ({ key }) => key.sessionId === run.agentSessionId,
-      )
-      const used = archived.flatMap(({ text }) => typedIn(text, runId, from)).length * TOKENS
+      const from = since ?? (bootedAt === undefined ? AFTER_EVERYTHING : new Date(bootedAt).toISOString())
+      const archived = [...view.disk.usage.values()].filter(({ key }) => key.sessionId === run.agentSessionId)
+      const used = archived.flatMap(({ text }) => typedEntriesIn(text, runId, from)).length * TOKENS_PER_ENTRY
       const counted = sessionTokens(run.costs)
       if (counted < used) return `run ${runId} counts ${counted} tokens, and ${used} are archived`
     }
@@ -169,7 +173,7 @@ const sessionsAreCosted: Goal = {
   },
 }
 
-function typedIn(text: string, runId: string, since: string): readonly unknown[] {
+function typedEntriesIn(text: string, runId: string, since: string): readonly unknown[] {
   const { entries } = JSON.parse(text) as { entries: readonly { readonly id: string; readonly at: string }[] }
   return entries.filter(({ id, at }) => id.startsWith(`${runId} typed `) && at > since)
 }
@@ -177,18 +181,18 @@ function typedIn(text: string, runId: string, since: string): readonly unknown[]
 export const goals: readonly Goal[] = [
   everyRunEnds,
   everyWorkerOnline,
-  everythingIsTold,
+  finishedReachesHost,
   sessionsAreCounted,
   sessionsAreCosted,
 ]
 
 /** Nothing goes on for ever: the runner counts what happens and says so under this name. */
-export const ENDLESS: Pick<Law, 'number' | 'sentence'> = {
+export const STEP_LIMIT_LAW: Pick<Law, 'number' | 'sentence'> = {
   number: 'B',
   sentence: 'no seed exceeds its budget of happenings',
 }
 /** The product noticed a bug of its own. */
-export const COMPLAINT: Pick<Law, 'number' | 'sentence'> = {
+export const NO_BUG_LAW: Pick<Law, 'number' | 'sentence'> = {
   number: '0',
   sentence: 'no life throws, no effect fails, no host ends that nobody stopped',
 }

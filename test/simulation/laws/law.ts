@@ -10,17 +10,17 @@ import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
-import type { Batch, Disk } from '../disk.ts'
-import type { Wire } from '../network.ts'
+import type { DiskBatch, SimDisk } from '../disk.ts'
+import type { SimWire } from '../network.ts'
 import type { NumberedFrame } from '../outbox.ts'
-import type { Boot } from '../sandboxes.ts'
-import type { Seat } from '../terminal-viewers.ts'
+import type { SandboxBoot } from '../sandboxes.ts'
+import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Process } from '../timeline.ts'
-import type { DaemonExecution, Execution, SimWorker } from '../worker.ts'
+import type { DaemonExecution, ObservedExecution, SimWorker } from '../worker.ts'
 
 /** What a person, or a supervisor on a worker's machine, asks the front desk for. */
-export interface Request {
-  readonly what:
+export interface ApiRequest {
+  readonly operation:
     | 'cancel'
     | 'retry'
     | 'discard'
@@ -48,9 +48,9 @@ export interface LiveLease {
   readonly state: string
 }
 
-export interface Sight {
+export interface LawView {
   now(): number
-  readonly disk: Disk
+  readonly disk: SimDisk
   /** The leases on disk. */
   lease(id: string): LiveLease | undefined
   leasesOf(run: string): readonly LiveLease[]
@@ -63,104 +63,107 @@ export interface Sight {
   wasDiscarded(run: string): boolean
   /** How a lease ended, as the disk has it. */
   howEnded(leaseId: string): string | undefined
-  markOf(leaseId: string): Mark
+  watermarkOf(leaseId: string): WatermarkRecord
   /** Whom the host has told that he is registered here, on this wire and since it was last started. */
-  registeredAs(wire: Wire): string | undefined
-  currentWire(workerId: string): Wire | undefined
+  registeredAs(wire: SimWire): string | undefined
+  currentWire(workerId: string): SimWire | undefined
   /** What a worker put under a number. */
-  stamped(leaseId: string, seq: number): NumberedFrame | undefined
+  frameOf(leaseId: string, seq: number): NumberedFrame | undefined
   /** The number that a report got, by its word. */
-  numberOf(word: string): number | undefined
+  seqOfReport(reportId: string): number | undefined
   /** The disk of a machine that runs the product's daemon. */
-  spoolOf(worker: string): Disk | undefined
+  workerDiskOf(worker: string): SimDisk | undefined
   /** It is paused, or has just gone on: what it does now it should have done before. */
-  isDrowsy(process: Process): boolean
+  isPausedOrResuming(process: Process): boolean
   /** Executions that run right now. */
-  readonly executions: ReadonlySet<Execution>
+  readonly executions: ReadonlySet<ObservedExecution>
   /** Sandboxes that are booted for people right now, or on their way there or back. */
-  readonly boots: ReadonlySet<Boot>
+  readonly boots: ReadonlySet<SandboxBoot>
   /** Where people sit at terminals, or sat. */
-  readonly seats: ReadonlySet<Seat>
+  readonly viewers: ReadonlySet<TerminalViewer>
   /** Nothing was the matter with the line to a worker, nor with either end of it, for a while. */
-  isClear(worker: string): boolean
+  isLinkSteady(worker: string): boolean
   /** The host is up, and has not slept for a while: after a sleep it gives everybody more time. */
-  hostIsAwake(): boolean
+  isHostAwake(): boolean
   /** How much people have used in a run's sandboxes, in entries of their logs. */
-  usedIn(runId: string): number
+  countUsageOf(runId: string): number
   /** What nobody but a sandbox may ever see. */
   readonly secret: string
   /** How often a follow-up was pushed, and its summary said. */
-  followUpsOf(runId: string, followUpId: string): { readonly pushes: number; readonly summaries: number }
+  countFollowUpSteps(
+    runId: string,
+    followUpId: string,
+  ): { readonly pushes: number; readonly summaries: number }
   /** Runs of which nothing was archived when a person's session was: by two machines' clocks, what is whose is a guess. */
-  readonly guessed: ReadonlySet<string>
+  readonly approximatedRuns: ReadonlySet<string>
   /** A worker's wall clock was set to another time: nothing that is told by it can be put in order. */
-  readonly hasJumped: boolean
+  readonly hasWallClockJumped: boolean
   /** Something was longer silent, slow or asleep than a dispatch is waited for. */
-  readonly disturbed: boolean
+  readonly isDisturbed: boolean
   /** Somebody repeats, reorders, drops and invents frames, as no connection does. */
-  readonly hostile: boolean
+  readonly hasHostileLink: boolean
   /** Who registered with what: by wire. */
-  introduction(wire: Wire): Extract<WorkerFrame, { type: 'register' }> | undefined
+  registerFrameOf(wire: SimWire): Extract<WorkerFrame, { type: 'register' }> | undefined
 }
 
-export interface Mark {
+export interface WatermarkRecord {
   readonly mark: number
   readonly lost: readonly (readonly [number, number])[]
 }
 
-export interface Watch {
-  booted?(): void
-  serving?(): void
+export interface LawObserver {
+  onHostStarting?(): void
+  onHostServing?(): void
   /** About to be on disk: the last look at what was there before. */
-  landing?(batch: Batch): void
-  landed?(batch: Batch): void
-  hostSends?(wire: Wire, frame: HostFrame): void
-  hostHears?(wire: Wire, frame: WorkerFrame | undefined): void
-  workerHears?(wire: Wire, frame: HostFrame): void
-  started?(execution: Execution): void
-  stopped?(execution: Execution): void
+  onBeforeCommit?(batch: DiskBatch): void
+  onCommitted?(batch: DiskBatch): void
+  onHostSends?(wire: SimWire, frame: HostFrame): void
+  onHostReceives?(wire: SimWire, frame: WorkerFrame | undefined): void
+  onWorkerReceives?(wire: SimWire, frame: HostFrame): void
+  onExecutionStarted?(execution: ObservedExecution): void
+  onExecutionStopped?(execution: ObservedExecution): void
   // Of the product's daemon alone:
-  workerSends?(worker: SimWorker, wire: Wire, frame: WorkerFrame, text: string): void
+  onWorkerSends?(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void
   /** About to be on its disk, and there. */
-  spooling?(worker: SimWorker, batch: Batch): void
-  spooled?(worker: SimWorker, batch: Batch): void
-  crashed?(worker: SimWorker): void
-  daemonEnds?(worker: SimWorker, end: DaemonEnd): void
-  told?(execution: Execution, told: ExecutionReport): void
-  ordered?(execution: DaemonExecution, order: StopRequest): void
-  published?(execution: DaemonExecution): void
-  followedUp?(execution: DaemonExecution, followUpId: string): void
-  sandboxDiscarded?(worker: SimWorker, runId: string): void
-  boots?(boot: Boot): void
-  bootMoved?(boot: Boot): void
-  bootGone?(boot: Boot): void
-  reclaims?(worker: SimWorker, isClaimed: (runId: string) => boolean): void
-  tookBack?(worker: SimWorker, runId: string): void
-  lineDown?(worker: SimWorker): void
+  onBeforeWorkerCommit?(worker: SimWorker, batch: DiskBatch): void
+  onWorkerCommitted?(worker: SimWorker, batch: DiskBatch): void
+  onDaemonCrashed?(worker: SimWorker): void
+  onDaemonEnded?(worker: SimWorker, end: DaemonEnd): void
+  onReport?(execution: ObservedExecution, report: ExecutionReport): void
+  onStopRequested?(execution: DaemonExecution, order: StopRequest): void
+  onPublished?(execution: DaemonExecution): void
+  onFollowUpStep?(execution: DaemonExecution, followUpId: string): void
+  onSandboxDiscarded?(worker: SimWorker, runId: string): void
+  onBootStarted?(boot: SandboxBoot): void
+  onBootStageChanged?(boot: SandboxBoot): void
+  onBootGone?(boot: SandboxBoot): void
+  onReclaim?(worker: SimWorker, isClaimed: (runId: string) => boolean): void
+  onSandboxReclaimed?(worker: SimWorker, runId: string): void
+  onDisconnected?(worker: SimWorker): void
   /** Now and then: which sandboxes a worker could take back. */
-  overdue?(worker: SimWorker, runIds: readonly string[]): void
+  onReclaimableChecked?(worker: SimWorker, runIds: readonly string[]): void
   /** What a process writes into its log. */
-  logged?(text: string): void
+  onLog?(text: string): void
   /** A fault has happened to a worker's machine. */
-  struck?(worker: SimWorker, fault: string): void
+  onFault?(worker: SimWorker, fault: string): void
   /** A moment has passed. */
-  ticked?(): void
-  trimmed?(leaseId: string, upTo: number): void
-  deletedCredential?(workerId: string): void
-  asked?(request: Request): void
-  answered?(request: Request, ok: boolean, value: unknown): void
-  movedTicket?(ticketId: string, state: string): void
+  onTick?(): void
+  onOutboxTrimmed?(leaseId: string, upTo: number): void
+  onCredentialDeleted?(workerId: string): void
+  onRequest?(request: ApiRequest): void
+  onResponse?(request: ApiRequest, ok: boolean, value: unknown): void
+  onTicketMoved?(ticketId: string, state: string): void
 }
 
-export type Broken = (what: string, facts?: object) => never
+export type FailLaw = (what: string, facts?: object) => never
 
 export interface Law {
   readonly number: string
   readonly sentence: string
-  watch(sight: Sight, broken: Broken): Watch
+  observe(view: LawView, fail: FailLaw): LawObserver
 }
 
-export class LawBroken extends Error {
+export class LawViolation extends Error {
   override readonly name = 'LawBroken'
   readonly law: string
   readonly sentence: string
@@ -180,9 +183,10 @@ export class LawBroken extends Error {
 
 // ---- what several laws read off the disk -----------------------------------------------------------------------------
 
-export const TERMINAL: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
+export const TERMINAL_STATUSES: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
 
-export const isTerminal = (run: Run | undefined): boolean => run !== undefined && TERMINAL.has(run.status)
+export const isTerminal = (run: Run | undefined): boolean =>
+  run !== undefined && TERMINAL_STATUSES.has(run.status)
 
 /** A life's plain fields, of which a law reads one or two. */
 export function fieldsOf(record: ActorSnapshot | undefined): Readonly<Record<string, unknown>> {

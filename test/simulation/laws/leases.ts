@@ -1,150 +1,158 @@
 /** Laws about leases and the runs they are for: one at a time, ended once, never forgotten. */
-import type { Batch, Change } from '../disk.ts'
-import type { Execution } from '../worker.ts'
-import { fieldsOf, isTerminal, type Law, type Sight, TERMINAL } from './law.ts'
+import type { DiskBatch, DiskChange } from '../disk.ts'
+import type { ObservedExecution } from '../worker.ts'
+import { fieldsOf, isTerminal, type Law, type LawView, TERMINAL_STATUSES } from './law.ts'
 
 const oneLease: Law = {
   number: '1',
   sentence: 'at most one live lease a run',
-  watch: (sight, broken) => ({
-    landed: (batch) => {
-      for (const change of livesIn(batch, 'lease')) {
-        const lease = sight.lease(change.key)
+  observe: (view, fail) => ({
+    onCommitted: (batch) => {
+      for (const change of snapshotChangesIn(batch, 'lease')) {
+        const lease = view.lease(change.key)
         if (lease === undefined) continue
-        const all = sight.leasesOf(lease.runId)
-        if (all.length > 1) broken(`run ${lease.runId} has ${all.length} live leases`, { all })
+        const all = view.leasesOf(lease.runId)
+        if (all.length > 1) fail(`run ${lease.runId} has ${all.length} live leases`, { all })
       }
     },
   }),
 }
 
 /** A lease that lives, or that nobody ended but time. */
-function isRightful(sight: Sight, leaseId: string): boolean {
-  return sight.lease(leaseId) !== undefined || sight.howEnded(leaseId) === 'expired'
+function isValidLease(view: LawView, leaseId: string): boolean {
+  return view.lease(leaseId) !== undefined || view.howEnded(leaseId) === 'expired'
 }
 
 const oneExecution: Law = {
   number: '3',
   sentence:
     'executions of a run holding an unexpired lease ≤ 1; without paused processes, executions running at all ≤ 1',
-  watch: (sight, broken) => ({
-    started: (execution) => {
-      for (const other of sight.executions) {
+  observe: (view, fail) => ({
+    onExecutionStarted: (execution) => {
+      for (const other of view.executions) {
         if (other === execution || other.runId !== execution.runId) continue
-        const facts = { one: placeOf(other), other: placeOf(execution) }
-        if (other.leaseId === execution.leaseId) broken('one lease is executed twice', facts)
-        if (other.process === execution.process && sight.spoolOf(execution.worker) !== undefined)
-          broken('one daemon executes a run twice', facts)
+        const facts = { first: executionFacts(other), other: executionFacts(execution) }
+        if (other.leaseId === execution.leaseId) fail('one lease is executed twice', facts)
+        if (other.process === execution.process && view.workerDiskOf(execution.worker) !== undefined)
+          fail('one daemon executes a run twice', facts)
         // Whoever wakes up finds an old offer, and has not heard yet what has become of it.
-        if (sight.hostile || sight.isDrowsy(execution.process)) continue
-        const unexpired = other.stopAt > sight.now()
-        if (unexpired && isRightful(sight, other.leaseId) && isRightful(sight, execution.leaseId))
-          broken('two executions hold unexpired leases', facts)
-        if (!sight.disturbed && sight.howEnded(other.leaseId) !== 'fenced')
-          broken('two executions run, and nothing was slow, silent or asleep', facts)
+        if (view.hasHostileLink || view.isPausedOrResuming(execution.process)) continue
+        const unexpired = other.stopAt > view.now()
+        if (unexpired && isValidLease(view, other.leaseId) && isValidLease(view, execution.leaseId))
+          fail('two executions hold unexpired leases', facts)
+        if (!view.isDisturbed && view.howEnded(other.leaseId) !== 'fenced')
+          fail('two executions run, and nothing was slow, silent or asleep', facts)
       }
     },
   }),
 }
 
 /** The nine tenths that a worker uses leave room for clocks that run apart. */
-const promisesAreKept: Law = {
+const noEarlyExpiry: Law = {
   number: '3',
   sentence: 'no lease expires before its worker, as it was promised, stops of its own accord',
-  watch: (sight, broken) => ({
-    landed: ({ changes }) => {
-      if (sight.hostile) return
+  observe: (view, fail) => ({
+    onCommitted: ({ changes }) => {
+      if (view.hasHostileLink) return
       for (const change of changes) {
-        if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
+        if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null) continue
         const { how } = { how: '', ...change.row.value }
-        for (const execution of how === 'expired' ? sight.executions : [])
-          if (execution.leaseId === change.key && execution.stopAt > sight.now())
-            broken(`${change.key} expires and is executed`, placeOf(execution))
+        for (const execution of how === 'expired' ? view.executions : [])
+          if (execution.leaseId === change.key && execution.stopAt > view.now())
+            fail(`${change.key} expires and is executed`, executionFacts(execution))
       }
     },
   }),
 }
 
-const placeOf = ({ leaseId, worker, runId, stopAt }: Execution) => ({ leaseId, worker, runId, stopAt })
+const executionFacts = ({ leaseId, worker, runId, stopAt }: ObservedExecution) => ({
+  leaseId,
+  worker,
+  runId,
+  stopAt,
+})
 
 const oneEnd: Law = {
   number: '4',
   sentence:
     'one terminal transition a lease; a terminal run is never dispatched without an explicit retry or follow-up',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const gone = new Set<string>()
     const retries = new Map<string, number>()
     const before = new Map<string, string>()
     return {
-      asked: ({ what, runId = '' }) => {
-        if (what === 'retry' || what === 'follow up') retries.set(runId, (retries.get(runId) ?? 0) + 1)
+      onRequest: ({ operation, runId = '' }) => {
+        if (operation === 'retry' || operation === 'follow up')
+          retries.set(runId, (retries.get(runId) ?? 0) + 1)
       },
-      landing: ({ changes }) => {
+      onBeforeCommit: ({ changes }) => {
         before.clear()
         for (const change of changes) {
-          if (change.is === 'run') before.set(change.key, sight.run(change.key)?.status ?? '')
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
-          const known = sight.howEnded(change.key)
+          if (change.is === 'run') before.set(change.key, view.run(change.key)?.status ?? '')
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
+          const known = view.howEnded(change.key)
           if (known !== undefined)
-            broken(`lease ${change.key} ended twice`, { first: known, second: change.row.value })
+            fail(`lease ${change.key} ended twice`, { first: known, second: change.row.value })
         }
       },
-      landed: (batch) => {
-        for (const change of livesIn(batch, 'lease')) {
+      onCommitted: (batch) => {
+        for (const change of snapshotChangesIn(batch, 'lease')) {
           if (change.row === null) gone.add(change.key)
-          else if (gone.has(change.key)) broken(`lease ${change.key} came back from the dead`)
+          else if (gone.has(change.key)) fail(`lease ${change.key} came back from the dead`)
         }
         for (const [id, was] of before) {
-          const now = sight.run(id)?.status
-          if (now === undefined || !TERMINAL.has(was) || now === was) continue
+          const now = view.run(id)?.status
+          if (now === undefined || !TERMINAL_STATUSES.has(was) || now === was) continue
           const retried = retries.get(id) ?? 0
-          if (retried === 0) broken(`run ${id} was ${was} and became ${now}, and nobody asked for it`)
+          if (retried === 0) fail(`run ${id} was ${was} and became ${now}, and nobody asked for it`)
           retries.set(id, retried - 1)
         }
       },
-      hostSends: (_wire, frame) => {
+      onHostSends: (_wire, frame) => {
         if (frame.type !== 'dispatch') return
-        const run = sight.run(frame.lease.runId)
-        if (isTerminal(run)) broken(`a ${run?.status} run is dispatched`, { runId: run?.id })
+        const run = view.run(frame.lease.runId)
+        if (isTerminal(run)) fail(`a ${run?.status} run is dispatched`, { runId: run?.id })
       },
     }
   },
 }
 
-const expiryLeadsOn: Law = {
+const expiryHasOneOutcome: Law = {
   number: '6',
   sentence:
     'a lease that leaves by expiry leads to exactly one of: queued once, or completed by adoption (failed, the third time)',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const unwanted = new Set<string>()
     return {
-      asked: ({ what, runId = '' }) => {
-        if (what === 'cancel') unwanted.add(runId)
-        if (what === 'retry') unwanted.delete(runId)
+      onRequest: ({ operation, runId = '' }) => {
+        if (operation === 'cancel') unwanted.add(runId)
+        if (operation === 'retry') unwanted.delete(runId)
       },
-      landed: (batch) => {
+      onCommitted: (batch) => {
         for (const change of batch.changes) {
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           if (how !== 'expired' && how !== 'lost') continue
-          const run = sight.run(runId)
-          if (run === undefined) broken(`the run of lease ${change.key} is gone`, { how })
+          const run = view.run(runId)
+          if (run === undefined) fail(`the run of lease ${change.key} is gone`, { how })
           if (run === undefined) return
           const queuedTimes = timesQueued(batch, runId)
-          if (queuedTimes > 1) broken(`run ${runId} was queued ${queuedTimes} times for one lost lease`)
+          if (queuedTimes > 1) fail(`run ${runId} was queued ${queuedTimes} times for one lost lease`)
           const adopted = run.status === 'completed' && run.prUrl !== undefined
-          const waits = run.status === 'queued' && sight.leasesOf(runId).length <= 1
+          const waits = run.status === 'queued' && view.leasesOf(runId).length <= 1
           const cancelled = run.status === 'cancelled' && unwanted.has(runId)
           if (!adopted && !waits && !cancelled && run.status !== 'failed')
-            broken(`run ${runId} is ${run.status} after its lease was ${how}`, { lease: change.key })
-          if (adopted && queuedTimes > 0) broken(`run ${runId} was queued and adopted`)
+            fail(`run ${runId} is ${run.status} after its lease was ${how}`, { lease: change.key })
+          if (adopted && queuedTimes > 0) fail(`run ${runId} was queued and adopted`)
         }
       },
     }
   },
 }
 
-function timesQueued({ changes }: Batch, runId: string): number {
+function timesQueued({ changes }: DiskBatch, runId: string): number {
   const lines = changes.flatMap((change) =>
     change.is === 'events' && change.key === runId ? change.lines : [],
   )
@@ -152,41 +160,41 @@ function timesQueued({ changes }: Batch, runId: string): number {
 }
 
 /** Not in the queue and not with a worker would be forgotten; in both would be executed twice. */
-const nothingForgotten: Law = {
+const noRunForgotten: Law = {
   number: '11',
   sentence:
     'after a restart queue and leases equal those before the crash; no unfinished run is in neither, none in both',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const judge = (runId: string) => {
-      const run = sight.run(runId)
+      const run = view.run(runId)
       if (run === undefined) return
-      const life = sight.disk.life('run', runId)
-      const leases = sight.leasesOf(runId)
-      const named = fieldsOf(life).lease
+      const actorSnapshot = view.disk.snapshot('run', runId)
+      const leases = view.leasesOf(runId)
+      const named = fieldsOf(actorSnapshot).lease
       if (isTerminal(run) && leases.length > 0)
-        broken(`run ${runId} is ${run.status} and has a lease`, { leases })
+        fail(`run ${runId} is ${run.status} and has a lease`, { leases })
       if (isTerminal(run)) return
-      if (life === undefined) broken(`run ${runId} is ${run.status} and nobody looks after it`)
+      if (actorSnapshot === undefined) fail(`run ${runId} is ${run.status} and nobody looks after it`)
       if ((named ?? null) !== (leases[0]?.id ?? null))
-        broken(`run ${runId} names lease ${String(named)}`, { leases, status: run.status })
+        fail(`run ${runId} names lease ${String(named)}`, { leases, status: run.status })
       if (run.status !== 'queued' && leases.length === 0)
-        broken(`run ${runId} is ${run.status} without a lease`)
+        fail(`run ${runId} is ${run.status} without a lease`)
     }
     let bootedAt = 0
     let before: readonly string[] = []
-    const now = () => [...(sight.disk.lives.get('lease')?.keys() ?? [])].sort()
+    const now = () => [...(view.disk.snapshots.get('lease')?.keys() ?? [])].sort()
     return {
-      booted: () => {
-        bootedAt = sight.now()
+      onHostStarting: () => {
+        bootedAt = view.now()
         before = now()
-        for (const runId of sight.disk.runs.keys()) judge(runId)
+        for (const runId of view.disk.runs.keys()) judge(runId)
       },
-      serving: () => {
+      onHostServing: () => {
         const after = now()
         if (after.join() !== before.join())
-          broken('a restart changed the leases before anybody could have', { before, after })
+          fail('a restart changed the leases before anybody could have', { before, after })
       },
-      landed: (batch) => {
+      onCommitted: (batch) => {
         const runs = new Set<string>()
         for (const change of batch.changes) {
           if (change.is === 'run' || (change.is === 'snapshot' && change.kind === 'run')) runs.add(change.key)
@@ -194,11 +202,12 @@ const nothingForgotten: Law = {
             const runId = fieldsOf(change.row?.value).runId
             if (typeof runId === 'string') runs.add(runId)
           }
-          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
           const { how } = { how: '', ...change.row.value }
           // Clocks run up to one hundredth apart.
-          if (how === 'expired' && sight.now() - bootedAt < 120_000 * 0.98)
-            broken(`lease ${change.key} expired ${Math.round(sight.now() - bootedAt)} ms after the start`)
+          if (how === 'expired' && view.now() - bootedAt < 120_000 * 0.98)
+            fail(`lease ${change.key} expired ${Math.round(view.now() - bootedAt)} ms after the start`)
         }
         for (const runId of runs) judge(runId)
       },
@@ -209,36 +218,38 @@ const nothingForgotten: Law = {
 const withinCapacity: Law = {
   number: '23',
   sentence: 'the leases of a worker on disk are never more than it may execute at once',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const most = new Map<string, number>()
     return {
-      hostSends: (wire, frame) => {
+      onHostSends: (wire, frame) => {
         if (frame.type === 'registered') {
-          const { capabilities } = sight.introduction(wire) ?? {}
+          const { capabilities } = view.registerFrameOf(wire) ?? {}
           if (capabilities !== undefined) most.set(frame.workerId, capabilities.maxConcurrency)
         }
         if (frame.type !== 'dispatch') return
-        const workerId = sight.registeredAs(wire) ?? ''
-        const leases = sight.leasesOn(workerId)
+        const workerId = view.registeredAs(wire) ?? ''
+        const leases = view.leasesOn(workerId)
         if (leases.length > (most.get(workerId) ?? 0))
-          broken(`worker ${workerId} has ${leases.length} leases`, { most: most.get(workerId), leases })
+          fail(`worker ${workerId} has ${leases.length} leases`, { most: most.get(workerId), leases })
       },
     }
   },
 }
 
-type LifeChange = Extract<Change, { is: 'snapshot' }>
+type SnapshotChange = Extract<DiskChange, { is: 'snapshot' }>
 
-function livesIn({ changes }: Batch, kind: string): LifeChange[] {
-  return changes.filter((change): change is LifeChange => change.is === 'snapshot' && change.kind === kind)
+function snapshotChangesIn({ changes }: DiskBatch, kind: string): SnapshotChange[] {
+  return changes.filter(
+    (change): change is SnapshotChange => change.is === 'snapshot' && change.kind === kind,
+  )
 }
 
 export const leaseLaws: readonly Law[] = [
   oneLease,
   oneExecution,
-  promisesAreKept,
+  noEarlyExpiry,
   oneEnd,
-  expiryLeadsOn,
-  nothingForgotten,
+  expiryHasOneOutcome,
+  noRunForgotten,
   withinCapacity,
 ]

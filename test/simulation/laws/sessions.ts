@@ -4,47 +4,50 @@
  * What is booted is seen on the worker itself; who looks at it, on the wires and at the terminals where people sit.
  */
 
-import type { Wire } from '../network.ts'
-import type { Boot } from '../sandboxes.ts'
-import type { Seat } from '../terminal-viewers.ts'
-import type { Law, Sight } from './law.ts'
-import { type Held, Holdings, nameOf, Onlookers } from './terminal-observers.ts'
+import type { SimWire } from '../network.ts'
+import type { SandboxBoot } from '../sandboxes.ts'
+import type { TerminalViewer } from '../terminal-viewers.ts'
+import type { Law, LawView } from './law.ts'
+import { bootName, type HostBoot, HostBoots, ViewerPresence } from './terminal-observers.ts'
 
 /** As the host and its workers have promised: a page that is loaded anew, a line that comes back. */
-const RELOAD_MS = 20_000
-const RETURN_MS = 30_000
-const AWAY_MS = 120_000
+const HOST_GRACE_MS = 20_000
+const WORKER_GRACE_MS = 30_000
+const RECONNECT_GRACE_MS = 120_000
 const BOOT_MS = 60_000
 /** Clocks that run apart, and the pace at which laws look around. */
-const LATE_MS = 4_500
-const CLOCKS = 1.011
+const TOLERANCE_MS = 4_500
+const CLOCK_TOLERANCE = 1.011
 
-const watchedOrShort: Law = {
+const viewedOrEndsSoon: Law = {
   number: 'S1',
   sentence: 'a booted sandbox has a viewer or a grace deadline, on its worker, and who views is told',
-  watch: (sight, broken) => {
-    const onlookers = new Onlookers()
+  observe: (view, fail) => {
+    const presence = new ViewerPresence()
     const bootedOn = (worker: string) =>
-      [...sight.boots].filter((boot) => boot.worker === worker).map(({ runId }) => runId)
+      [...view.boots].filter((boot) => boot.worker === worker).map(({ runId }) => runId)
     return {
-      workerHears: ({ worker }, frame) => onlookers.heard(worker, frame, sight.now()),
-      workerSends: ({ plan }, _wire, frame) => {
-        onlookers.said(plan.id, frame, sight.now())
-        const open = onlookers.count(plan.id)
+      onWorkerReceives: ({ worker }, frame) => presence.onWorkerReceives(worker, frame, view.now()),
+      onWorkerSends: ({ plan }, _wire, frame) => {
+        presence.onWorkerSends(plan.id, frame, view.now())
+        const open = presence.count(plan.id)
         if (frame.type === 'heartbeat' && frame.attachSessions !== open)
-          broken(`${plan.id} tells of ${frame.attachSessions} views`, { open })
+          fail(`${plan.id} tells of ${frame.attachSessions} views`, { open })
       },
-      lineDown: ({ plan }) => onlookers.lineDown(plan.id, bootedOn(plan.id), sight.now()),
-      bootMoved: ({ worker, runId, stage }) => {
-        if (stage === 'booted') onlookers.asked(worker, runId, sight.now())
+      onDisconnected: ({ plan }) => presence.onDisconnected(plan.id, bootedOn(plan.id), view.now()),
+      onBootStageChanged: ({ worker, runId, stage }) => {
+        if (stage === 'booted') presence.onBootRequested(worker, runId, view.now())
       },
-      ticked: () => {
-        for (const { worker, runId, stage, process } of sight.boots) {
-          if (stage !== 'booted' || sight.isDrowsy(process) || onlookers.has(worker, runId)) continue
-          const { at = 0, how = 'asked' } = onlookers.since(worker, runId) ?? {}
-          const idleMs = sight.now() - at
-          if (idleMs > (how === 'left' ? RETURN_MS : AWAY_MS) * CLOCKS + LATE_MS)
-            broken(`${runId} is booted on ${worker}, and nobody has looked at it`, { idleMs, how })
+      onTick: () => {
+        for (const { worker, runId, stage, process } of view.boots) {
+          if (stage !== 'booted' || view.isPausedOrResuming(process) || presence.has(worker, runId)) continue
+          const { at = 0, how = 'asked' } = presence.since(worker, runId) ?? {}
+          const idleMs = view.now() - at
+          if (
+            idleMs >
+            (how === 'left' ? WORKER_GRACE_MS : RECONNECT_GRACE_MS) * CLOCK_TOLERANCE + TOLERANCE_MS
+          )
+            fail(`${runId} is booted on ${worker}, and nobody has looked at it`, { idleMs, how })
         }
       },
     }
@@ -52,38 +55,39 @@ const watchedOrShort: Law = {
 }
 
 /** When somebody last sat there. */
-function seatedAt(sight: Sight, runId: string): number {
+function lastViewedAt(view: LawView, runId: string): number {
   let at = 0
-  for (const seat of sight.seats) if (seat.runId === runId) at = Math.max(at, seat.closedAt ?? sight.now())
+  for (const viewer of view.viewers)
+    if (viewer.runId === runId) at = Math.max(at, viewer.closedAt ?? view.now())
   return at
 }
 
-const hostLetsGo: Law = {
+const hostReleasesUnviewed: Law = {
   number: 'S2',
   sentence: 'a booted sandbox has a viewer or a grace deadline, in the host',
-  watch: (sight, broken) => {
-    const holdings = new Holdings()
+  observe: (view, fail) => {
+    const hostBoots = new HostBoots()
     return {
-      booted: () => holdings.restarted(),
-      hostSends: (wire, frame) => {
-        holdings.sent(sight, wire, frame)
-        const held = frame.type === 'dispatch' ? holdings.held.get(frame.lease.runId) : undefined
-        if (frame.type === 'dispatch' && held !== undefined && !isGivenUp(sight, wire, held))
-          broken(`${frame.lease.runId} is dispatched, and its sandbox is booted`, { worker: wire.worker })
+      onHostStarting: () => hostBoots.onHostStarting(),
+      onHostSends: (wire, frame) => {
+        hostBoots.onHostSends(view, wire, frame)
+        const boot = frame.type === 'dispatch' ? hostBoots.boots.get(frame.lease.runId) : undefined
+        if (frame.type === 'dispatch' && boot !== undefined && !isAbandoned(view, wire, boot))
+          fail(`${frame.lease.runId} is dispatched, and its sandbox is booted`, { worker: wire.worker })
       },
-      hostHears: (wire, frame) => holdings.heard(sight, wire, frame),
-      ticked: () => {
-        for (const held of holdings.held.values()) {
-          const { runId, workerId, orderedAt, isReady } = held
-          const wire = sight.currentWire(workerId)
-          const isAway = wire?.hostOpen !== true || sight.worker(workerId) === undefined
-          held.awaySince = isAway ? (held.awaySince ?? sight.now()) : undefined
-          held.idleSince = Math.max(held.idleSince, seatedAt(sight, runId))
-          if (isAway || !sight.hostIsAwake()) held.idleSince = sight.now()
-          const idleMs = sight.now() - (isReady ? held.idleSince : orderedAt)
-          if (isAway || !sight.hostIsAwake()) continue
-          if (idleMs > (isReady ? RELOAD_MS : BOOT_MS) * CLOCKS + LATE_MS)
-            broken(`${runId} stays booted on ${workerId} for nobody`, { idleMs, isReady })
+      onHostReceives: (wire, frame) => hostBoots.onHostReceives(view, wire, frame),
+      onTick: () => {
+        for (const boot of hostBoots.boots.values()) {
+          const { runId, workerId, requestedAt: orderedAt, isReady } = boot
+          const wire = view.currentWire(workerId)
+          const isAway = wire?.hostOpen !== true || view.worker(workerId) === undefined
+          boot.workerAwaySince = isAway ? (boot.workerAwaySince ?? view.now()) : undefined
+          boot.unviewedSince = Math.max(boot.unviewedSince, lastViewedAt(view, runId))
+          if (isAway || !view.isHostAwake()) boot.unviewedSince = view.now()
+          const idleMs = view.now() - (isReady ? boot.unviewedSince : orderedAt)
+          if (isAway || !view.isHostAwake()) continue
+          if (idleMs > (isReady ? HOST_GRACE_MS : BOOT_MS) * CLOCK_TOLERANCE + TOLERANCE_MS)
+            fail(`${runId} stays booted on ${workerId} for nobody`, { idleMs, isReady })
         }
       },
     }
@@ -94,99 +98,104 @@ const hostLetsGo: Law = {
  * Its worker went while it booted, or is away for longer than is waited for it: it is told to release it when it is
  * back, and until then another one may have the run.
  */
-function isGivenUp(sight: Sight, to: Wire, { workerId, isReady, awaySince }: Held): boolean {
-  if (awaySince === undefined || sight.registeredAs(to) === workerId) return false
-  return !isReady || (sight.now() - awaySince + LATE_MS) * CLOCKS > AWAY_MS
+function isAbandoned(
+  view: LawView,
+  to: SimWire,
+  { workerId, isReady, workerAwaySince: awaySince }: HostBoot,
+): boolean {
+  if (awaySince === undefined || view.registeredAs(to) === workerId) return false
+  return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > RECONNECT_GRACE_MS
 }
 
 /** What closes a sandbox takes; and what is booted to be closed at once takes that, too. */
-const CLOSING_MS = 15_000
-const BOOTING_MS = 75_000
+const CLOSE_MS_MAX = 15_000
+const BOOT_MS_MAX = 75_000
 
-const nothingOutlives: Law = {
+const noCredentialOutlives: Law = {
   number: 'S3',
   sentence: 'no credentials outlive the session: what was released, discarded or left is gone',
-  watch: (sight, broken) => {
-    const doomed = new Map<Boot, number>()
+  observe: (view, fail) => {
+    const doomed = new Map<SandboxBoot, number>()
     const doom = (worker: string, runId: string) => {
-      for (const boot of sight.boots)
-        if (boot.worker === worker && boot.runId === runId && !doomed.has(boot)) doomed.set(boot, sight.now())
+      for (const boot of view.boots)
+        if (boot.worker === worker && boot.runId === runId && !doomed.has(boot)) doomed.set(boot, view.now())
     }
     return {
-      workerHears: ({ worker }, frame) => {
+      onWorkerReceives: ({ worker }, frame) => {
         if (frame.type === 'sandbox-release' || frame.type === 'discard') doom(worker, frame.runId)
       },
-      bootMoved: (boot) => {
-        if (boot.stage === 'closing') doomed.set(boot, sight.now())
+      onBootStageChanged: (boot) => {
+        if (boot.stage === 'closing') doomed.set(boot, view.now())
       },
-      bootGone: (boot) => void doomed.delete(boot),
-      ticked: () => {
-        for (const boot of sight.boots) if (boot.isOver && !doomed.has(boot)) doomed.set(boot, sight.now())
+      onBootGone: (boot) => void doomed.delete(boot),
+      onTick: () => {
+        for (const boot of view.boots) if (boot.isOver && !doomed.has(boot)) doomed.set(boot, view.now())
         for (const [boot, at] of doomed) {
-          if (sight.isDrowsy(boot.process)) continue
-          const ms = sight.now() - at
-          const most = boot.stage === 'closing' ? CLOSING_MS : boot.stage === 'booting' ? BOOTING_MS : LATE_MS
-          if (ms > most + LATE_MS) broken(`${boot.runId} is ${boot.stage} on ${boot.worker}`, { ms })
+          if (view.isPausedOrResuming(boot.process)) continue
+          const ms = view.now() - at
+          const most =
+            boot.stage === 'closing' ? CLOSE_MS_MAX : boot.stage === 'booting' ? BOOT_MS_MAX : TOLERANCE_MS
+          if (ms > most + TOLERANCE_MS) fail(`${boot.runId} is ${boot.stage} on ${boot.worker}`, { ms })
         }
       },
     }
   },
 }
 
-const oneAtATime: Law = {
+const oneBootAtATime: Law = {
   number: 'S4',
   sentence:
     'a sandbox is booted once, and not while its run is executed; nobody executes or deletes it meanwhile',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const bootOf = (worker: string, runId: string, process: object) =>
-      [...sight.boots].find(
+      [...view.boots].find(
         (boot) => boot.worker === worker && boot.runId === runId && boot.process === process,
       )
     return {
-      boots: (boot) => {
-        for (const other of sight.boots)
+      onBootStarted: (boot) => {
+        for (const other of view.boots)
           if (other !== boot && other.runId === boot.runId && other.process === boot.process)
-            broken(`${boot.runId} is booted twice on ${boot.worker}`)
-        for (const execution of sight.executions)
+            fail(`${boot.runId} is booted twice on ${boot.worker}`)
+        for (const execution of view.executions)
           if (execution.runId === boot.runId && execution.process === boot.process)
-            broken(`${boot.runId} is booted and executed`, { leaseId: execution.leaseId })
+            fail(`${boot.runId} is booted and executed`, { leaseId: execution.leaseId })
       },
-      started: ({ worker, runId, leaseId, process }) => {
+      onExecutionStarted: ({ worker, runId, leaseId, process }) => {
         if (bootOf(worker, runId, process) !== undefined)
-          broken(`${runId} is executed where somebody is in its sandbox`, { worker, leaseId })
+          fail(`${runId} is executed where somebody is in its sandbox`, { worker, leaseId })
       },
-      sandboxDiscarded: ({ plan, process }, runId) => {
+      onSandboxDiscarded: ({ plan, process }, runId) => {
         if (process !== undefined && bootOf(plan.id, runId, process) !== undefined)
-          broken(`the sandbox of ${runId} is discarded while somebody is in it`, { worker: plan.id })
+          fail(`the sandbox of ${runId} is discarded while somebody is in it`, { worker: plan.id })
       },
     }
   },
 }
 
 /** Disk is looked through every five minutes. */
-const RECLAIM_MS = 5 * 60_000
+const RECLAIM_EVERY_MS = 5 * 60_000
 
-const keptWhileUsed: Law = {
+const noReclaimWhileBooted: Law = {
   number: 'S5',
   sentence: 'taking a sandbox back is postponed while it is booted, and never forgotten',
-  watch: (sight, broken) => {
+  observe: (view, fail) => {
     const since = new Map<string, { readonly at: number; readonly process: object | undefined }>()
     return {
-      reclaims: ({ plan, process }, isClaimed) => {
-        for (const { worker, runId, process: own } of sight.boots)
+      onReclaim: ({ plan, process }, isClaimed) => {
+        for (const { worker, runId, process: own } of view.boots)
           if (worker === plan.id && own === process && !isClaimed(runId))
-            broken(`${runId} is booted on ${worker} and may be taken back`)
+            fail(`${runId} is booted on ${worker} and may be taken back`)
       },
-      overdue: ({ plan, process }, runIds) => {
-        const all = new Set(runIds.map((runId) => nameOf(plan.id, runId)))
-        const isAsleep = process === undefined || sight.isDrowsy(process)
+      onReclaimableChecked: ({ plan, process }, runIds) => {
+        const all = new Set(runIds.map((runId) => bootName(plan.id, runId)))
+        const isAsleep = process === undefined || view.isPausedOrResuming(process)
         for (const name of since.keys())
           if (name.startsWith(`${plan.id} `) && (!all.has(name) || isAsleep)) since.delete(name)
         for (const name of isAsleep ? [] : all) {
           const known = since.get(name)
-          if (known?.process !== process) since.set(name, { at: sight.now(), process })
-          else if (known !== undefined && sight.now() - known.at > RECLAIM_MS * CLOCKS + 30_000)
-            broken(`the sandbox ${name} could have been taken back`, { ms: sight.now() - known.at })
+          if (known?.process !== process) since.set(name, { at: view.now(), process })
+          else if (known !== undefined && view.now() - known.at > RECLAIM_EVERY_MS * CLOCK_TOLERANCE + 30_000)
+            fail(`the sandbox ${name} could have been taken back`, { ms: view.now() - known.at })
         }
       },
     }
@@ -194,39 +203,45 @@ const keptWhileUsed: Law = {
 }
 
 /** What is typed is answered, and what is over is told, within a moment. */
-const MOMENT_MS = 10_000
+const OUTPUT_MS_MAX = 10_000
 /** By then a session was ready to be looked at, or its person was told that it is not. */
-const READY_MS = 75_000
+const READY_MS_MAX = 75_000
 
-const everybodySees: Law = {
+const viewersSeeEverything: Law = {
   number: 'S6',
   sentence:
     'everybody who looks at a session sees all that it has printed, once, and none who is there has to wait',
-  watch: (sight, broken) => {
-    const blindSince = new WeakMap<Seat, number>()
+  observe: (view, fail) => {
+    const blindSince = new WeakMap<TerminalViewer, number>()
     return {
-      ticked: () => {
-        const isJudged = sight.hostIsAwake() && !sight.hostile
-        for (const { runId, person, isOpen, shownAt, blankSince } of isJudged ? sight.seats : [])
-          if (isOpen && shownAt === undefined && sight.now() - blankSince > AWAY_MS * CLOCKS + READY_MS)
-            broken(`${person} waits for the session of ${runId} without end`)
+      onTick: () => {
+        const isJudged = view.isHostAwake() && !view.hasHostileLink
+        for (const { runId, person, isOpen, screenShownAt: shownAt, blankSince } of isJudged
+          ? view.viewers
+          : [])
+          if (
+            isOpen &&
+            shownAt === undefined &&
+            view.now() - blankSince > RECONNECT_GRACE_MS * CLOCK_TOLERANCE + READY_MS_MAX
+          )
+            fail(`${person} waits for the session of ${runId} without end`)
       },
-      overdue: ({ plan, workerId }) => {
-        if (sight.hostile || workerId === undefined || !sight.isClear(plan.id)) return
-        for (const seat of sight.seats) {
-          const { runId, person, isOpen, openedAt, shownAt } = seat
-          if (!isOpen || sight.run(runId)?.sandbox.workerId !== workerId) continue
-          if (shownAt === undefined && sight.hostIsAwake() && sight.now() - openedAt > READY_MS)
-            broken(`${person} waits for the session of ${runId}, and its worker is there`)
-          if (shownAt === undefined || sight.now() - shownAt < MOMENT_MS) continue
-          const boot = [...sight.boots].find((one) => one.worker === plan.id && one.runId === runId)
-          const isTrue = boot?.stage === 'booted' && seat.shown === boot.printed
-          if (isTrue || sight.now() - (boot?.printedAt ?? 0) < MOMENT_MS) blindSince.delete(seat)
-          else if (!blindSince.has(seat)) blindSince.set(seat, sight.now())
-          else if (sight.now() - (blindSince.get(seat) ?? 0) > MOMENT_MS)
-            broken(`${person} does not see the session of ${runId}`, {
+      onReclaimableChecked: ({ plan, workerId }) => {
+        if (view.hasHostileLink || workerId === undefined || !view.isLinkSteady(plan.id)) return
+        for (const viewer of view.viewers) {
+          const { runId, person, isOpen, openedAt, screenShownAt: shownAt } = viewer
+          if (!isOpen || view.run(runId)?.sandbox.workerId !== workerId) continue
+          if (shownAt === undefined && view.isHostAwake() && view.now() - openedAt > READY_MS_MAX)
+            fail(`${person} waits for the session of ${runId}, and its worker is there`)
+          if (shownAt === undefined || view.now() - shownAt < OUTPUT_MS_MAX) continue
+          const boot = [...view.boots].find((each) => each.worker === plan.id && each.runId === runId)
+          const isTrue = boot?.stage === 'booted' && viewer.screen === boot.printed
+          if (isTrue || view.now() - (boot?.printedAt ?? 0) < OUTPUT_MS_MAX) blindSince.delete(viewer)
+          else if (!blindSince.has(viewer)) blindSince.set(viewer, view.now())
+          else if (view.now() - (blindSince.get(viewer) ?? 0) > OUTPUT_MS_MAX)
+            fail(`${person} does not see the session of ${runId}`, {
               stage: boot?.stage,
-              shown: seat.shown,
+              shown: viewer.screen,
               printed: boot?.printed,
             })
         }
@@ -235,74 +250,74 @@ const everybodySees: Law = {
   },
 }
 
-const holderOnly: Law = {
+const credentialsGoToHolder: Law = {
   number: 'S7',
   sentence:
     'a session’s credentials go to the worker that holds its sandbox, the agent’s alone, and nowhere else',
-  watch: (sight, broken) => {
-    const shows = (text: string) => text.includes(sight.secret)
+  observe: (view, fail) => {
+    const shows = (text: string) => text.includes(view.secret)
     return {
-      hostSends: (wire, frame) => {
+      onHostSends: (wire, frame) => {
         if (frame.type !== 'sandbox-boot') return
-        const { sandbox } = { sandbox: { workerId: '' }, ...sight.run(frame.runId) }
-        if (sandbox.workerId !== sight.registeredAs(wire))
-          broken(`${frame.runId} is booted on a worker that does not hold it`, { sandbox })
+        const { sandbox } = { sandbox: { workerId: '' }, ...view.run(frame.runId) }
+        if (sandbox.workerId !== view.registeredAs(wire))
+          fail(`${frame.runId} is booted on a worker that does not hold it`, { sandbox })
         const { agent, ...others } = frame.credentials
         if (agent === undefined || Object.keys(others).length > 0)
-          broken(`${frame.runId} is booted with`, { others: Object.keys(others), agent: agent !== undefined })
+          fail(`${frame.runId} is booted with`, { others: Object.keys(others), agent: agent !== undefined })
       },
-      landed: ({ changes }) => {
+      onCommitted: ({ changes }) => {
         for (const change of changes)
           if (change.is === 'events' ? shows(change.lines.join()) : shows(change.row?.text ?? ''))
-            broken(`a credential is on the host's disk`, { is: change.is, key: change.key })
+            fail(`a credential is on the host's disk`, { is: change.is, key: change.key })
       },
-      spooled: ({ plan }, { changes }) => {
+      onWorkerCommitted: ({ plan }, { changes }) => {
         for (const change of changes)
           if (change.is !== 'events' && shows(change.row?.text ?? ''))
-            broken(`a credential is on the disk of ${plan.id}`, { is: change.is, key: change.key })
+            fail(`a credential is on the disk of ${plan.id}`, { is: change.is, key: change.key })
       },
-      logged: (text) => void (shows(text) && broken('a credential is in a log', { text: text.slice(0, 80) })),
+      onLog: (text) => void (shows(text) && fail('a credential is in a log', { text: text.slice(0, 80) })),
     }
   },
 }
 
-const countedOnce: Law = {
+const usageCountedOnce: Law = {
   number: 'S8',
   sentence: 'what people’s sessions cost is counted once',
-  watch: (sight, broken) => ({
-    landed: ({ changes }) => {
+  observe: (view, fail) => ({
+    onCommitted: ({ changes }) => {
       for (const change of changes) {
         if (change.is !== 'run' || change.row === null) continue
         const { id, costs } = change.row.value
         const counted = sessionTokens(costs)
-        const used = sight.usedIn(id) * TOKENS
-        if (counted > used && !sight.guessed.has(id) && !sight.hasJumped)
-          broken(`run ${id} counts ${counted} tokens, and ${used} were used`, { costs })
+        const used = view.countUsageOf(id) * TOKENS_PER_ENTRY
+        if (counted > used && !view.approximatedRuns.has(id) && !view.hasWallClockJumped)
+          fail(`run ${id} counts ${counted} tokens, and ${used} were used`, { costs })
       }
     },
   }),
 }
 
 /** Of one entry in a simulated session's log. */
-export const TOKENS = 10
+export const TOKENS_PER_ENTRY = 10
 
-interface Cost {
+interface LabelledCost {
   readonly label: string
   readonly inputTokens: number
 }
 
-export function sessionTokens(costs: readonly Cost[]): number {
+export function sessionTokens(costs: readonly LabelledCost[]): number {
   const own = costs.filter(({ label }) => label.startsWith('attach '))
   return own.reduce((sum, { inputTokens }) => sum + inputTokens, 0)
 }
 
 export const sessionLaws: readonly Law[] = [
-  watchedOrShort,
-  hostLetsGo,
-  nothingOutlives,
-  oneAtATime,
-  keptWhileUsed,
-  everybodySees,
-  holderOnly,
-  countedOnce,
+  viewedOrEndsSoon,
+  hostReleasesUnviewed,
+  noCredentialOutlives,
+  oneBootAtATime,
+  noReclaimWhileBooted,
+  viewersSeeEverything,
+  credentialsGoToHolder,
+  usageCountedOnce,
 ]

@@ -3,19 +3,19 @@
  * has it. Frames are all that these know, so that they can't be wrong in the way in which the product is.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { Wire } from '../network.ts'
-import type { Sight } from './law.ts'
+import type { SimWire } from '../network.ts'
+import type { LawView } from './law.ts'
 
-export const nameOf = (worker: string, runId: string): string => `${worker} ${runId}`
+export const bootName = (worker: string, runId: string): string => `${worker} ${runId}`
 
 /** Who looks at what on each worker, by the frames that it hears and says. */
-export class Onlookers {
-  readonly #up = new Set<string>()
+export class ViewerPresence {
+  readonly #connected = new Set<string>()
   readonly #open = new Map<string, Map<string, string>>()
   readonly #since = new Map<string, { readonly at: number; readonly how: 'asked' | 'left' | 'adrift' }>()
 
   has(worker: string, runId: string): boolean {
-    for (const one of this.#open.get(worker)?.values() ?? []) if (one === runId) return true
+    for (const openRunId of this.#open.get(worker)?.values() ?? []) if (openRunId === runId) return true
     return false
   }
 
@@ -24,38 +24,39 @@ export class Onlookers {
   }
 
   since(worker: string, runId: string) {
-    return this.#since.get(nameOf(worker, runId))
+    return this.#since.get(bootName(worker, runId))
   }
 
-  asked(worker: string, runId: string, at: number): void {
-    this.#since.set(nameOf(worker, runId), { at, how: 'asked' })
+  onBootRequested(worker: string, runId: string, at: number): void {
+    this.#since.set(bootName(worker, runId), { at, how: 'asked' })
   }
 
-  heard(worker: string, frame: HostFrame, at: number): void {
-    if (frame.type === 'registered') this.#up.add(worker)
-    else if (frame.type === 'sandbox-boot') this.asked(worker, frame.runId, at)
+  onWorkerReceives(worker: string, frame: HostFrame, at: number): void {
+    if (frame.type === 'registered') this.#connected.add(worker)
+    else if (frame.type === 'sandbox-boot') this.onBootRequested(worker, frame.runId, at)
     else if (frame.type === 'attach-open') this.#openOn(worker).set(frame.sessionId, frame.runId)
-    else if (frame.type === 'attach-close') this.#left(worker, frame.sessionId, at)
+    else if (frame.type === 'attach-close') this.#onViewClosed(worker, frame.sessionId, at)
   }
 
-  said(worker: string, frame: WorkerFrame, at: number): void {
-    if (frame.type === 'attach-error' || frame.type === 'attach-exit') this.#left(worker, frame.sessionId, at)
+  onWorkerSends(worker: string, frame: WorkerFrame, at: number): void {
+    if (frame.type === 'attach-error' || frame.type === 'attach-exit')
+      this.#onViewClosed(worker, frame.sessionId, at)
   }
 
   /** A line that breaks once more gives no more time, nor does one that never came about. */
-  lineDown(worker: string, runIds: readonly string[], at: number): void {
-    if (!this.#up.delete(worker)) return
+  onDisconnected(worker: string, runIds: readonly string[], at: number): void {
+    if (!this.#connected.delete(worker)) return
     for (const runId of runIds) {
       const isAdrift = this.since(worker, runId)?.how === 'adrift' && !this.has(worker, runId)
-      if (!isAdrift) this.#since.set(nameOf(worker, runId), { at, how: 'adrift' })
+      if (!isAdrift) this.#since.set(bootName(worker, runId), { at, how: 'adrift' })
     }
     this.#open.delete(worker)
   }
 
-  #left(worker: string, sessionId: string, at: number): void {
+  #onViewClosed(worker: string, sessionId: string, at: number): void {
     const runId = this.#open.get(worker)?.get(sessionId)
     this.#open.get(worker)?.delete(sessionId)
-    if (runId !== undefined) this.#since.set(nameOf(worker, runId), { at, how: 'left' })
+    if (runId !== undefined) this.#since.set(bootName(worker, runId), { at, how: 'left' })
   }
 
   #openOn(worker: string): Map<string, string> {
@@ -66,62 +67,62 @@ export class Onlookers {
 }
 
 /** What the host has booted, as its frames say; nothing after a restart. */
-export interface Held {
+export interface HostBoot {
   readonly runId: string
   readonly workerId: string
   readonly requestId: string
-  readonly orderedAt: number
+  readonly requestedAt: number
   isReady: boolean
   /** Since when nobody looks at it and its worker is there. */
-  idleSince: number
+  unviewedSince: number
   /** Since when its worker is away, as far as the host can know. */
-  awaySince: number | undefined
+  workerAwaySince: number | undefined
 }
 
-export class Holdings {
-  readonly held = new Map<string, Held>()
+export class HostBoots {
+  readonly boots = new Map<string, HostBoot>()
   readonly #views = new Map<string, string>()
 
-  restarted(): void {
-    this.held.clear()
+  onHostStarting(): void {
+    this.boots.clear()
   }
 
-  sent(sight: Sight, wire: Wire, frame: HostFrame): void {
-    const workerId = sight.registeredAs(wire) ?? ''
-    const at = sight.now()
+  onHostSends(view: LawView, wire: SimWire, frame: HostFrame): void {
+    const workerId = view.registeredAs(wire) ?? ''
+    const at = view.now()
     if (frame.type === 'sandbox-boot') {
       const { runId, requestId } = frame
-      this.held.set(runId, {
+      this.boots.set(runId, {
         runId,
         requestId,
         workerId,
-        orderedAt: at,
+        requestedAt: at,
         isReady: false,
-        idleSince: at,
-        awaySince: undefined,
+        unviewedSince: at,
+        workerAwaySince: undefined,
       })
     }
-    if (frame.type === 'sandbox-release') this.held.delete(frame.runId)
+    if (frame.type === 'sandbox-release') this.boots.delete(frame.runId)
     if (frame.type === 'attach-open') this.#views.set(frame.sessionId, frame.runId)
-    if (frame.type === 'registered') this.#touch(frame.workerId, at)
-    if (frame.type === 'revoked') this.#drop(workerId)
+    if (frame.type === 'registered') this.#restartIdleTime(frame.workerId, at)
+    if (frame.type === 'revoked') this.#dropBootsOf(workerId)
   }
 
-  heard(sight: Sight, wire: Wire, frame: WorkerFrame | undefined): void {
-    if (frame?.type === 'attach-exit') this.held.delete(this.#views.get(frame.sessionId) ?? '')
+  onHostReceives(view: LawView, wire: SimWire, frame: WorkerFrame | undefined): void {
+    if (frame?.type === 'attach-exit') this.boots.delete(this.#views.get(frame.sessionId) ?? '')
     if (frame?.type !== 'sandbox-ready') return
-    for (const held of this.held.values()) {
-      if (held.requestId !== frame.requestId || held.workerId !== sight.registeredAs(wire)) continue
-      held.isReady = true
-      held.idleSince = sight.now()
+    for (const boot of this.boots.values()) {
+      if (boot.requestId !== frame.requestId || boot.workerId !== view.registeredAs(wire)) continue
+      boot.isReady = true
+      boot.unviewedSince = view.now()
     }
   }
 
-  #touch(workerId: string, at: number): void {
-    for (const held of this.held.values()) if (held.workerId === workerId) held.idleSince = at
+  #restartIdleTime(workerId: string, at: number): void {
+    for (const boot of this.boots.values()) if (boot.workerId === workerId) boot.unviewedSince = at
   }
 
-  #drop(workerId: string): void {
-    for (const held of [...this.held.values()]) if (held.workerId === workerId) this.held.delete(held.runId)
+  #dropBootsOf(workerId: string): void {
+    for (const boot of [...this.boots.values()]) if (boot.workerId === workerId) this.boots.delete(boot.runId)
   }
 }
