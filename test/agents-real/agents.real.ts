@@ -23,7 +23,7 @@ interface Kind {
   readonly model: string
   readonly path: string
   readonly replies: {
-    says(text: string): Reply
+    replyText(text: string): Reply
     runs(command: string): Reply
     isAtLimit(resetsAt: Date): Reply
     readonly refusesTheKey: Reply
@@ -99,16 +99,16 @@ function jobOf({ provider, model, key }: Kind, { port }: ModelApi, credential = 
 // ---- both agents -------------------------------------------------------------------------------------------------
 
 describe.each(kinds)('$provider', (kind) => {
-  const { says, runs, isAtLimit, refusesTheKey, goesOnForever } = kind.replies
+  const { replyText, runs, isAtLimit, refusesTheKey, goesOnForever } = kind.replies
 
   test('completes a run: the model’s change is in the pull request', async () => {
-    const look = [
+    const script = [
       'printf "Hello, everybody\\n" > hello.txt',
       'env | cut -d= -f1 | sed s/^/has:/',
       'ls -A / /root /home "$HOME" 2>&1',
       'printenv ANTHROPIC_API_KEY CODEX_API_KEY',
     ].join('; ')
-    const models = await answering(kind, runs(look), says('I said hello.'))
+    const models = await answering(kind, runs(script), replyText('I said hello.'))
     const job = jobOf(kind, models)
     const done = await rig.execute(job)
 
@@ -198,8 +198,8 @@ test('agentA resumes its session in the retained home', async () => {
   const [kind] = kinds as readonly [Kind]
   const models = await answering(
     kind,
-    kind.replies.says('The word is heron.'),
-    kind.replies.says('Heron, I said.'),
+    kind.replies.replyText('The word is heron.'),
+    kind.replies.replyText('Heron, I said.'),
   )
   const job = jobOf(kind, models)
   const first = await rig.execute(job)
@@ -223,20 +223,20 @@ test('a person resumes the session of agentA without a setup dialog, and no key 
   const [kind] = kinds as readonly [Kind]
   const models = await answering(
     kind,
-    kind.replies.says('The word is heron.'),
-    kind.replies.says('Bittern, now.'),
+    kind.replies.replyText('The word is heron.'),
+    kind.replies.replyText('Bittern, now.'),
   )
   const job = jobOf(kind, models)
   const first = await rig.execute(job)
 
   const person = await rig.attend(job)
   // The program draws each word separately and moves the cursor in between.
-  await person.sees('heron.', 20_000)
-  await person.sees('bypass permissions on', 20_000)
+  await person.waitForText('heron.', 20_000)
+  await person.waitForText('bypass permissions on', 20_000)
   person.session.input('And now?')
-  await person.sees('now?')
+  await person.waitForText('now?')
   person.session.input('\r')
-  await person.sees('Bittern,', 20_000)
+  await person.waitForText('Bittern,', 20_000)
   await until('both are answered', () => models.asked.length === 2)
   const [end] = [kind.key.value.slice(-20)]
   expect(rig.kept(job, end)).toEqual([])
@@ -249,7 +249,7 @@ test('a person resumes the session of agentA without a setup dialog, and no key 
 
 test('agentB works with the login of a plan, which is on no disk afterwards', async () => {
   const [, kind] = kinds as readonly [Kind, Kind]
-  const models = await answering(kind, kind.replies.says('Done.'))
+  const models = await answering(kind, kind.replies.replyText('Done.'))
   const access = token({ exp: Math.floor(Date.now() / 1000) + 86_400 })
   const credential: Credential = { kind: 'login', value: planLogin(access) }
   const job = jobOf(kind, models, credential)

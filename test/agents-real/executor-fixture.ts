@@ -36,15 +36,15 @@ import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
-import { type KeptLog, keptLog } from '../support/recording-log.ts'
-import { type Seat, seat } from '../support/resumed-sandbox.ts'
+import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
+import { type OpenTerminal, openTerminal } from '../support/resumed-sandbox.ts'
 import { type Certificate, makeCertificate } from './certificate.ts'
 import { type JobOrder, jobFor, MODELS_HOST, REMOTE } from './jobs.ts'
 import { git, makeRepository, plant } from './surroundings.ts'
 
 export interface Rig {
   readonly certificate: Certificate
-  readonly log: KeptLog
+  readonly log: RecordingLog
   /** The commands that the sandbox was asked to run, without the fixture's additions. */
   readonly ordered: readonly SandboxOrder[]
   /** Sets the address of the model APIs. */
@@ -55,7 +55,7 @@ export interface Rig {
   /** Runs the agent again in the retained sandbox of a finished run. */
   resume(job: Job, sessionId: string, prompt: string): Promise<Resumed>
   /** Opens the terminal of the run's retained sandbox as a person. */
-  attend(job: Job): Promise<Seat>
+  attend(job: Job): Promise<OpenTerminal>
   /** The content of a file on a branch of the code host. */
   published(branch: string, path: string): string
   /** Files on a run's retained disk that contain this text. */
@@ -85,7 +85,7 @@ export async function openRig(): Promise<Rig> {
   const certificate = makeCertificate(folderIn(folder, 'certificate'), MODELS_HOST)
   const unplant = plant(folderIn(folder, 'outside'))
   const ordered: SandboxOrder[] = []
-  const log = keptLog()
+  const log = createRecordingLog()
   let port = 0
   const equip = (launcher: SandboxLauncher) => equipped(launcher, ordered, certificate, () => port)
   const parts = await executorDependencies(folderIn(folder, 'worker'), log, equip)
@@ -104,7 +104,7 @@ export async function openRig(): Promise<Rig> {
     attend: async ({ run, credentials }) => {
       const answer = await executor.boot({ runId: run.id, credentials })
       if (!answer.ok) throw new Error(answer.refusal.message)
-      return seat(answer.value)
+      return openTerminal(answer.value)
     },
     published: (branch, path) => git(join(code, `${REMOTE}.git`), 'show', `${branch}:${path}`),
     kept: (job, text) => filesWith(join(parts.folder, 'sandboxes', job.run.id), text),
@@ -120,7 +120,7 @@ export async function openRig(): Promise<Rig> {
 /** The same dependencies as in `switchyard worker`, except for the egress to the model APIs. */
 async function executorDependencies(
   dataDir: string,
-  log: KeptLog,
+  log: RecordingLog,
   equip: (launcher: SandboxLauncher) => SandboxLauncher,
 ): Promise<ExecutorDependencies> {
   const bwrap = await provenBwrap()
@@ -150,7 +150,7 @@ async function executorDependencies(
     gitSources: createGitSources({ folder: sources, clock: realClock, random: realRandom, codehostFor }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
-    openEgress: (order) => openSandboxEgress(leadingHere(order)),
+    openEgress: (order) => openSandboxEgress(resolveToLoopback(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
     freeBytes: async () => 64 * 1024 ** 3,
@@ -228,7 +228,7 @@ async function resume(
     clock: parts.clock,
     log: () => {},
   })
-  const room = new SandboxSession({ dependencies: parts, job, folders, egress, reporter })
+  const session = new SandboxSession({ dependencies: parts, job, folders, egress, reporter })
   const driver = parts.drivers[job.agent.provider]
   const task: AgentTask = {
     agent: job.agent,
@@ -238,7 +238,7 @@ async function resume(
     environment: {},
     ...(job.credentials.agent === undefined ? {} : { credential: job.credentials.agent }),
   }
-  const process = room.start({ ...driver.buildCommand(task, await driver.locate()), withEgress: true })
+  const process = session.start({ ...driver.buildCommand(task, await driver.locate()), withEgress: true })
   if (process === undefined) throw new Error('the room was stopped')
   const watch = new AgentWatch({
     process,
@@ -252,7 +252,7 @@ async function resume(
     onSessionId: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
   })
   const { exitReport: ending } = await watch.waitForEnd()
-  await room.close()
+  await session.close()
   return { ending, reports }
 }
 
@@ -301,7 +301,7 @@ function equipped(
 }
 
 /** Resolves only the name of the model API, to the loopback address. */
-function leadingHere(order: SandboxEgressOptions): SandboxEgressOptions {
+function resolveToLoopback(order: SandboxEgressOptions): SandboxEgressOptions {
   return {
     ...order,
     resolve: async (host) => (host === MODELS_HOST ? ['127.0.0.1'] : []),

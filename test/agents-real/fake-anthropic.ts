@@ -15,7 +15,7 @@ export const ANTHROPIC_USAGE = {
   output_tokens: 40,
 }
 
-export const says =
+export const replyText =
   (text: string): Reply =>
   (response, { body }) =>
     stream(response, message(modelOf(body), [{ type: 'text', text }], 'end_turn'))

@@ -16,7 +16,7 @@ export const OPENAI_USAGE = {
   total_tokens: 2_100,
 }
 
-export const says =
+export const replyText =
   (text: string): Reply =>
   (response) =>
     stream(

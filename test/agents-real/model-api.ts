@@ -64,7 +64,7 @@ export async function openModelApi({ certificate, path, replies }: ModelApiOrder
     })
     const question = { path: request.url ?? '/', headers: request.headers, body }
     asked.push(question)
-    for (const wake of waiting) wake()
+    for (const check of waiting) check()
     replies[Math.min(asked.length, replies.length) - 1]?.(response, question)
   }
 

@@ -10,11 +10,11 @@ import { basename, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
-import { Yard } from '../support/local-system.ts'
+import { LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/real-files.ts'
-import { type Served, sandboxFolder } from '../support/serve.ts'
-import { personAt } from '../support/terminal-host.ts'
-import { asked, resumed, type Viewer, viewOf } from '../support/terminal-viewers.ts'
+import { type CommandProcess, sandboxFolder } from '../support/serve.ts'
+import { runInTerminal } from '../support/terminal-host.ts'
+import { openView, requestRunAction, type SessionView, waitForResume } from '../support/terminal-viewers.ts'
 import { type LocalClaude, locateClaude } from './claude-worker.ts'
 import * as anthropic from './fake-anthropic.ts'
 import { MODELS_HOST } from './jobs.ts'
@@ -65,8 +65,8 @@ afterEach(async () => {
 afterAll(() => claude?.remove())
 
 interface Scene {
-  readonly system: Yard
-  readonly worker: Served
+  readonly system: LocalSystem
+  readonly worker: CommandProcess
   readonly run: Run
   readonly models: ModelApi
 }
@@ -76,32 +76,36 @@ async function scene(config: object, ...replies: readonly Reply[]): Promise<Scen
   const models = await openModelApi({
     certificate: claude.certificate,
     path: anthropic.MESSAGES,
-    replies: [anthropic.runs('echo Hello > hello.txt'), anthropic.says('The word is heron.'), ...replies],
+    replies: [
+      anthropic.runs('echo Hello > hello.txt'),
+      anthropic.replyText('The word is heron.'),
+      ...replies,
+    ],
   })
   api = models
   claude.point(models.port)
-  const system = await Yard.open({
+  const system = await LocalSystem.open({
     agent: { commands: {}, orchestratorModel: 'claude-sonnet-5-5', ...config },
     sandbox: { network: 'allowlist', allowedHosts: [`${MODELS_HOST}:${models.port}`] },
     workerEnv: claude.workerEnv,
   })
-  const worker = await system.enrol()
-  system.ticket('HELLO-1', [])
-  const run = await system.ends('HELLO-1')
+  const worker = await system.pairWorker()
+  system.writeTicket('HELLO-1', [])
+  const run = await system.waitForEnd('HELLO-1')
   expect([run.status, run.error]).toEqual(['completed', undefined])
   return { system, worker, run, models }
 }
 
 /** Types a line and waits for its echo before Enter, because input in one piece counts as pasted. */
-async function says(view: Viewer, words: string, answer: string): Promise<void> {
+async function converse(view: SessionView, words: string, answer: string): Promise<void> {
   view.type(words)
-  await view.sees(words, SEEN_MS_MAX)
+  await view.waitForText(words, SEEN_MS_MAX)
   view.type('\r')
-  await view.sees(answer, SEEN_MS_MAX)
+  await view.waitForText(answer, SEEN_MS_MAX)
 }
 
-async function landed(view: Viewer, ...words: readonly string[]): Promise<void> {
-  for (const word of [...words, MODE]) await view.sees(word, SEEN_MS_MAX)
+async function arrived(view: SessionView, ...words: readonly string[]): Promise<void> {
+  for (const word of [...words, MODE]) await view.waitForText(word, SEEN_MS_MAX)
   expect((await view.lines()).join('\n')).not.toMatch(QUESTIONS)
 }
 
@@ -118,7 +122,7 @@ function filesWith(text: string, places: readonly string[]): string[] {
 
 async function attachCosts({ system }: Scene, count: number): Promise<readonly CostEntry[]> {
   const ofSessions = ({ costs }: Run) => costs.filter(({ label }) => label.startsWith('attach '))
-  const run = await system.runIs(
+  const run = await system.waitForRun(
     'HELLO-1',
     `${count} sessions among the costs`,
     (seen) => ofSessions(seen).length >= count,
@@ -144,29 +148,29 @@ const costOf = (label: string, replies: number) => ({
 
 describe.each(KINDS)('with $title, a person', (kind) => {
   test('resumes the session of a run, by page and by command, and leaves no secret', async () => {
-    const { says: answer } = anthropic
+    const { replyText: answer } = anthropic
     const at = await scene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
     const { system, run, models } = at
-    const view = await viewOf(system, run)
-    await landed(view, 'heron.')
+    const view = await openView(system, run)
+    await arrived(view, 'heron.')
     expect(leaks(at, kind)).toEqual([])
-    await says(view, 'And now?', 'Bittern, now.')
-    const late = await viewOf(system, run)
+    await converse(view, 'And now?', 'Bittern, now.')
+    const late = await openView(system, run)
     await until(
       'the same picture',
       async () => (await late.lines()).join('\n') === (await view.lines()).join('\n'),
     )
-    late.leave()
+    late.disconnect()
     view.type('/exit')
-    await view.sees('/exit', SEEN_MS_MAX)
+    await view.waitForText('/exit', SEEN_MS_MAX)
     view.type('\r')
     await view.closed
-    expect(view.word()).toEqual({ type: 'exit', code: 0 })
-    await system.deserted()
+    expect(view.endFrame()).toEqual({ type: 'exit', code: 0 })
+    await system.waitForNoProcesses()
     expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 1)])
     expect(leaks(at, kind)).toEqual([])
 
-    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
+    const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
     const shows = async () => {
       const { active } = (await person.screen()).buffer
       return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString()).join(
@@ -181,9 +185,9 @@ describe.each(KINDS)('with $title, a person', (kind) => {
     person.type('\r')
     await sees('Curlew, then.')
     person.type(DETACH)
-    const { before, after, code } = await person.ended()
+    const { before, after, code } = await person.waitForEnd()
     expect([code, after]).toEqual([0, before])
-    await system.deserted()
+    await system.waitForNoProcesses()
     expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 1), costOf('attach 2', 1)])
     expect(leaks(at, kind)).toEqual([])
     expect(models.asked.map(kind.of)).toEqual(Array(4).fill(kind.value))
@@ -194,65 +198,65 @@ describe.each(KINDS)('with $title, a person', (kind) => {
 
 test('usage of a person’s other sessions and of summaries is counted once, too', async () => {
   const [kind] = KINDS as readonly [Kind]
-  const { says: answer } = anthropic
+  const { replyText: answer } = anthropic
   const words = ['One.', 'Two.', 'Three.', 'Four.', 'It was about birds.', 'Five.']
   const at = await scene(kind.config, ...words.map((word) => answer(word)))
   const { system, run, models } = at
-  const view = await viewOf(system, run)
-  await landed(view, 'heron.')
-  await says(view, 'First?', 'One.')
+  const view = await openView(system, run)
+  await arrived(view, 'heron.')
+  await converse(view, 'First?', 'One.')
   view.type('/clear')
-  await view.sees('/clear', SEEN_MS_MAX)
+  await view.waitForText('/clear', SEEN_MS_MAX)
   view.type('\r')
   await until('a clear screen', async () => !(await view.lines()).join('\n').includes('One.'), SEEN_MS_MAX)
-  await says(view, 'Second?', 'Two.')
-  await says(view, '/branch', 'Branched session')
-  await says(view, 'Third?', 'Three.')
-  view.leave()
-  expect((await asked(system, run.id, 'release')).status).toBe(200)
+  await converse(view, 'Second?', 'Two.')
+  await converse(view, '/branch', 'Branched session')
+  await converse(view, 'Third?', 'Three.')
+  view.disconnect()
+  expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
   expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 3)])
 
-  expect((await resumed(system, run)).status).toBe(200)
-  const again = await viewOf(system, run)
+  expect((await waitForResume(system, run)).status).toBe(200)
+  const again = await openView(system, run)
   // The latest session is the branch that was started again.
-  await landed(again, 'Two.', 'Three.')
+  await arrived(again, 'Two.', 'Three.')
   expect((await again.lines()).join('\n')).not.toContain('One.')
-  await says(again, 'Fourth?', 'Four.')
+  await converse(again, 'Fourth?', 'Four.')
   // A summary also uses the model, but no message in the session shows it.
-  await says(again, '/compact', 'Compacted')
-  again.leave()
-  expect((await asked(system, run.id, 'release')).status).toBe(200)
+  await converse(again, '/compact', 'Compacted')
+  again.disconnect()
+  expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
   // All requests except those of the run and of the first session.
   const replies = models.asked.length - 2 - 3
   expect(replies).toBeGreaterThan(1)
   expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 3), costOf('attach 2', replies)])
-  await system.deserted()
+  await system.waitForNoProcesses()
   expect(leaks(at, kind)).toEqual([])
 }, 120_000)
 
 test('a killed worker leaves no credentials, and the next worker resumes the session', async () => {
   const [kind] = KINDS as readonly [Kind]
-  const at = await scene(kind.config, anthropic.says('One.'), anthropic.says('Two.'))
+  const at = await scene(kind.config, anthropic.replyText('One.'), anthropic.replyText('Two.'))
   const { system, run, worker } = at
-  const view = await viewOf(system, run)
-  await landed(view, 'heron.')
-  await says(view, 'First?', 'One.')
+  const view = await openView(system, run)
+  await arrived(view, 'heron.')
+  await converse(view, 'First?', 'One.')
   // The program writes a message to its transcript later than it shows it.
   const home = join(system.sandboxOf(run) ?? '', 'home')
   await until('the answer is written down', () => filesWith('"text":"One."', [home]).length === 1)
   worker.process.kill('SIGKILL')
   await worker.exit
-  await system.deserted()
+  await system.waitForNoProcesses()
   expect(leaks(at, kind)).toEqual([])
   system.startWorker(worker.dataDir)
   await view.closed
-  expect((await resumed(system, run)).status).toBe(200)
-  const again = await viewOf(system, run)
-  await landed(again, 'One.')
-  await says(again, 'Second?', 'Two.')
-  again.leave()
-  expect((await asked(system, run.id, 'release')).status).toBe(200)
+  expect((await waitForResume(system, run)).status).toBe(200)
+  const again = await openView(system, run)
+  await arrived(again, 'One.')
+  await converse(again, 'Second?', 'Two.')
+  again.disconnect()
+  expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
   expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 2)])
-  await system.deserted()
+  await system.waitForNoProcesses()
   expect(leaks(at, kind)).toEqual([])
 }, 120_000)

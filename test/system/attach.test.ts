@@ -9,12 +9,12 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
-import { GATE, Yard } from '../support/local-system.ts'
+import { GATE, LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/real-files.ts'
-import { run, type Served } from '../support/serve.ts'
-import { Relay } from '../support/tcp-relay.ts'
-import { personAt } from '../support/terminal-host.ts'
-import { asked, resumed, viewOf } from '../support/terminal-viewers.ts'
+import { type CommandProcess, runCommand } from '../support/serve.ts'
+import { TcpRelay } from '../support/tcp-relay.ts'
+import { runInTerminal } from '../support/terminal-host.ts'
+import { openView, requestRunAction, waitForResume } from '../support/terminal-viewers.ts'
 
 const TEST_MS_MAX = 300_000
 const DEMAND_MS_MAX = 30_000
@@ -22,7 +22,7 @@ const POLL_EVERY_MS = 50
 const story = (title: string, body: () => Promise<void>) => test(title, body, TEST_MS_MAX)
 
 /** A process's start time, which identifies it. */
-const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
+const START_TIME = 'run cut -d" " -f22 /proc/$PPID/stat'
 /** Matches the terminal of the session's own process; its children have none. */
 const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
 
@@ -35,22 +35,22 @@ const FLOOD_LINES = 60_000
 const FLOOD_BYTES = 64 * FLOOD_LINES
 
 interface Scene {
-  readonly system: Yard
-  readonly worker: Served
+  readonly system: LocalSystem
+  readonly worker: CommandProcess
   readonly run: Run
   readonly folder: string
 }
 
 /** A finished run with a retained sandbox. */
-async function scene(through?: (system: Yard) => Promise<string>): Promise<Scene> {
-  const system = await Yard.open()
-  const worker = await system.enrol([], await through?.(system))
+async function scene(through?: (system: LocalSystem) => Promise<string>): Promise<Scene> {
+  const system = await LocalSystem.open()
+  const worker = await system.pairWorker([], await through?.(system))
   return { ...(await done(system)), worker }
 }
 
-async function done(system: Yard): Promise<Omit<Scene, 'worker'>> {
-  system.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
-  const run = await system.ends('STEP-1')
+async function done(system: LocalSystem): Promise<Omit<Scene, 'worker'>> {
+  system.writeTicket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
+  const run = await system.waitForEnd('STEP-1')
   expect(run.status).toBe('completed')
   return { system, run, folder: system.sandboxOf(run) ?? '' }
 }
@@ -73,7 +73,7 @@ const attachLabels = ({ costs }: Run): string[] =>
   costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
 
 async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string[]): Promise<Run> {
-  const run = await system.runIs(
+  const run = await system.waitForRun(
     'STEP-1',
     `${labels} among the costs`,
     (seen) => attachLabels(seen).length >= labels.length,
@@ -84,12 +84,12 @@ async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string
 
 /** Invariants at the end of each story. */
 async function settled({ system, folder }: Omit<Scene, 'worker'>): Promise<void> {
-  await system.deserted()
+  await system.waitForNoProcesses()
   expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
-  expect(system.leaks()).toEqual([])
+  expect(system.findLeaks()).toEqual([])
 }
 
-async function killed(process: Served): Promise<void> {
+async function killed(process: CommandProcess): Promise<void> {
   process.process.kill('SIGKILL')
   await process.exit
 }
@@ -98,71 +98,71 @@ describe('a finished run', () => {
   story('is resumed, viewed by two people, released with its disk kept, and resumed again', async () => {
     const at = await scene()
     const { system, run, folder } = at
-    const answer = await asked(system, run.id, 'resume')
+    const answer = await requestRunAction(system, run.id, 'resume')
     expect([answer.status, answer.body]).toMatchObject([
       200,
       { run: { id: run.id }, attach: { kind: 'worker' } },
     ])
-    const first = await viewOf(system, run)
-    await first.sees('The run has said this.')
-    expect(await first.asks('say äöü 漢字')).toBe('äöü 漢字')
-    expect(await first.asks(TERMINAL_SIZE)).toBe('30 100')
+    const first = await openView(system, run)
+    await first.waitForText('The run has said this.')
+    expect(await first.runStep('say äöü 漢字')).toBe('äöü 漢字')
+    expect(await first.runStep(TERMINAL_SIZE)).toBe('30 100')
     first.send({ type: 'resize', cols: 90, rows: 20 })
-    await until('the new size', async () => (await first.asks(TERMINAL_SIZE)) === '20 90')
+    await until('the new size', async () => (await first.runStep(TERMINAL_SIZE)) === '20 90')
     await attached(at, 1)
-    expect(Number(await first.asks(KEY_INSIDE))).toBeGreaterThan(0)
-    expect(system.leaks()).toEqual([])
+    expect(Number(await first.runStep(KEY_INSIDE))).toBeGreaterThan(0)
+    expect(system.findLeaks()).toEqual([])
 
-    const second = await viewOf(system, run, { cols: 80, rows: 24 })
-    await second.ready()
+    const second = await openView(system, run, { cols: 80, rows: 24 })
+    await second.waitForPrompt()
     expect((await second.lines()).join('\n')).toContain('äöü 漢字')
     second.type('write stepped-in.txt <<END\rby hand\rEND\r')
-    for (const view of [first, second]) await view.sees('stepped-in.txt has')
+    for (const view of [first, second]) await view.waitForText('stepped-in.txt has')
     // The terminal has the size of the viewer that typed last.
-    await until('his size', async () => (await second.asks(TERMINAL_SIZE)) === '24 80')
+    await until('his size', async () => (await second.runStep(TERMINAL_SIZE)) === '24 80')
     await attached(at, 2)
-    expect((await asked(system, run.id, 'discard')).status).toBe(409)
+    expect((await requestRunAction(system, run.id, 'discard')).status).toBe(409)
 
-    expect((await asked(system, run.id, 'release')).status).toBe(200)
+    expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
     for (const view of [first, second]) {
       await view.closed
-      expect(view.word()).toMatchObject({ type: 'error' })
+      expect(view.endFrame()).toMatchObject({ type: 'error' })
     }
     await settled(at)
     expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
     const once = await costed(at, ['attach 1'])
 
-    const again = await viewOf(system, run)
-    await again.sees('stepped-in.txt has')
+    const again = await openView(system, run)
+    await again.waitForText('stepped-in.txt has')
     again.type('exit 3\r')
     await again.closed
-    expect(again.word()).toEqual({ type: 'exit', code: 3 })
+    expect(again.endFrame()).toEqual({ type: 'exit', code: 3 })
     await settled(at)
     expect((await costed(at, ['attach 1'])).costs).toEqual(once.costs)
   })
 
   story('is resumed with the command at a terminal; the exit code is the session’s', async () => {
     // This story uses the host's own worker.
-    const at = await done(await Yard.open({ local: true }))
+    const at = await done(await LocalSystem.open({ local: true }))
     const args = ['attach', at.run.id, '--data-dir', at.system.dataDir]
-    const leaver = personAt(args)
+    const leaver = runInTerminal(args)
     await until('the session', () => leaver.text().includes(GREETING))
     leaver.type(`${TERMINAL_SIZE}\r`)
     await until('its size', () => leaver.text().includes('27 91'))
     leaver.type(DETACH)
-    expect(await leaver.ended()).toMatchObject({ code: 0 })
+    expect(await leaver.waitForEnd()).toMatchObject({ code: 0 })
     await settled(at)
     await costed(at, ['attach 1'])
 
-    const stayer = personAt(args)
+    const stayer = runInTerminal(args)
     await until('the session', () => stayer.text().includes(GREETING))
     stayer.type('say two\rexit 7\r')
-    const { code, before, after } = await stayer.ended()
+    const { code, before, after } = await stayer.waitForEnd()
     expect([code, after]).toEqual([7, before])
     await settled(at)
     await costed(at, ['attach 1', 'attach 2'])
-    const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.system.dataDir])
-    expect((await nobody.ended()).code).toBe(1)
+    const nobody = runInTerminal(['attach', 'run-nobody', '--data-dir', at.system.dataDir])
+    expect((await nobody.waitForEnd()).code).toBe(1)
   })
 
   story(
@@ -170,25 +170,25 @@ describe('a finished run', () => {
     async () => {
       const at = await scene()
       const { system, worker, run: kept, folder } = at
-      system.ticket('BUSY-1', [`run ${GATE}`])
-      system.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
-      system.ticket('GONE-1', ['say Done.'])
-      const gone = await system.ends('GONE-1')
-      expect((await asked(system, gone.id, 'discard')).status).toBe(200)
-      const mute = await system.reaches('MUTE-1', 'preparing')
-      await system.atGate(mute)
-      await system.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
-      await system.ends('MUTE-1')
-      const busy = await system.reaches('BUSY-1', 'running')
+      system.writeTicket('BUSY-1', [`run ${GATE}`])
+      system.writeTicket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
+      system.writeTicket('GONE-1', ['say Done.'])
+      const gone = await system.waitForEnd('GONE-1')
+      expect((await requestRunAction(system, gone.id, 'discard')).status).toBe(200)
+      const mute = await system.waitForStatus('MUTE-1', 'preparing')
+      await system.waitForGate(mute)
+      await system.host.request(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
+      await system.waitForEnd('MUTE-1')
+      const busy = await system.waitForStatus('BUSY-1', 'running')
       const refusals = async (ids: readonly string[]) =>
-        Promise.all(ids.map(async (id) => (await asked(system, id, 'resume')).status))
+        Promise.all(ids.map(async (id) => (await requestRunAction(system, id, 'resume')).status))
       expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 410])
-      const view = await viewOf(system, busy)
+      const view = await openView(system, busy)
       await view.closed
-      expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
-      expect((await asked(system, busy.id, 'release')).status).toBe(409)
+      expect(view.endFrame()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
+      expect((await requestRunAction(system, busy.id, 'release')).status).toBe(409)
       const entered = async (id: string) => {
-        const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', system.dataDir])
+        const { exit, err } = runCommand(['attach', id, '--no-tty', '--data-dir', system.dataDir])
         return [await exit, err()]
       }
       expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
@@ -197,12 +197,12 @@ describe('a finished run', () => {
         [1, expect.stringMatching(/^switchyard: .*is gone/)],
         [1, expect.stringMatching(/^switchyard: .*is gone: it is kept no longer/)],
       ])
-      await system.atGate(busy)
-      system.letGo(busy)
-      await system.ends('BUSY-1')
+      await system.waitForGate(busy)
+      system.openGates(busy)
+      await system.waitForEnd('BUSY-1')
 
       await killed(worker)
-      await system.online(0)
+      await system.waitForOnlineWorkers(0)
       expect(await refusals([kept.id])).toEqual([409])
       expect(await entered(kept.id)).toEqual([
         1,
@@ -216,32 +216,32 @@ describe('a finished run', () => {
 
 describe('a session with a viewer', () => {
   story('continues during a broken connection: nothing is lost and nothing is repeated', async () => {
-    let relay: Relay | undefined
+    let relay: TcpRelay | undefined
     const at = await scene(async ({ fleetPort }) => {
-      relay = await Relay.to(fleetPort)
+      relay = await TcpRelay.startFor(fleetPort)
       return relay.url
     })
     const { system, run, folder } = at
-    const view = await viewOf(system, run)
-    const born = await view.asks(BORN)
-    relay?.cutAfter(FLOOD_BYTES / 10)
+    const view = await openView(system, run)
+    const startTime = await view.runStep(START_TIME)
+    relay?.disconnectAfter(FLOOD_BYTES / 10)
     view.type(`flood ${FLOOD_BYTES}\r`)
     await until('the break', () => view.text().includes('[the worker is away'))
     expect(view.text()).toContain('\n900 ')
     expect(view.text()).not.toContain(`${FLOOD_BYTES} bytes`)
     view.type('append typed.txt <<END\ronce\rEND\r')
-    relay?.mend()
-    await view.sees(`${FLOOD_BYTES} bytes`)
+    relay?.restore()
+    await view.waitForText(`${FLOOD_BYTES} bytes`)
     await until('what was typed', () => existsSync(join(folder, 'work', 'typed.txt')))
-    expect(await view.asks(BORN)).toBe(born)
+    expect(await view.runStep(START_TIME)).toBe(startTime)
     const numbers = (await view.lines()).flatMap((line) =>
       /^\d+ \.{20}/.test(line) ? [Number.parseInt(line, 10)] : [],
     )
     expect(numbers.length).toBeGreaterThan(500)
     expect(numbers).toEqual(numbers.map((_, index) => FLOOD_LINES - numbers.length + index))
     expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
-    view.leave()
-    expect((await asked(system, run.id, 'release')).status).toBe(200)
+    view.disconnect()
+    expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
     await settled(at)
     await costed(at, ['attach 1'])
   })
@@ -251,25 +251,25 @@ describe('a session with a viewer', () => {
     async () => {
       const at = await scene()
       const { system, worker, run } = at
-      const view = await viewOf(system, run)
-      await view.asks('say before')
-      const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
+      const view = await openView(system, run)
+      await view.runStep('say before')
+      const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
       await until('the session', () => person.text().includes(GREETING))
       await killed(worker)
-      await view.sees('[the worker is away')
+      await view.waitForText('[the worker is away')
       await settled(at)
       system.startWorker(worker.dataDir)
       await view.closed
       const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
-      expect(view.word()).toEqual({ type: 'error', message: why })
-      expect((await person.ended()).code).toBe(1)
+      expect(view.endFrame()).toEqual({ type: 'error', message: why })
+      expect((await person.waitForEnd()).code).toBe(1)
       expect(person.text()).toContain(`switchyard: ${why}`)
-      expect((await resumed(system, run)).status).toBe(200)
-      const again = await viewOf(system, run)
-      await again.sees('before')
+      expect((await waitForResume(system, run)).status).toBe(200)
+      const again = await openView(system, run)
+      await again.waitForText('before')
       again.type('exit 4\r')
       await again.closed
-      expect(again.word()).toEqual({ type: 'exit', code: 4 })
+      expect(again.endFrame()).toEqual({ type: 'exit', code: 4 })
       await settled(at)
       await costed(at, ['attach 1'])
     },
@@ -278,29 +278,29 @@ describe('a session with a viewer', () => {
   story('survives its host, which finds it unchanged', async () => {
     const at = await scene()
     const { system, run } = at
-    const view = await viewOf(system, run)
-    const born = await view.asks(BORN)
+    const view = await openView(system, run)
+    const startTime = await view.runStep(START_TIME)
     view.type('half a li')
-    await view.sees('> half a li')
-    const person = personAt(['attach', run.id, '--data-dir', system.dataDir])
+    await view.waitForText('> half a li')
+    const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
     await until('the session', () => person.text().includes('half a li'))
     await killed(system.host)
     await view.closed
     await system.startHost()
-    expect((await resumed(system, run)).status).toBe(200)
-    const again = await viewOf(system, run)
-    await again.sees('> half a li')
+    expect((await waitForResume(system, run)).status).toBe(200)
+    const again = await openView(system, run)
+    await again.waitForText('> half a li')
     again.type('\x15')
-    expect(await again.asks(BORN)).toBe(born)
+    expect(await again.runStep(START_TIME)).toBe(startTime)
     // Wait for the screen of the new connection, not the one from before the break.
     const isBack = (text: string) =>
-      text.includes('dialling') && text.lastIndexOf(born) > text.indexOf('dialling')
+      text.includes('dialling') && text.lastIndexOf(startTime) > text.indexOf('dialling')
     await until('the session again', () => isBack(person.text()))
     person.type('say from the shell\r')
     // There is one more prompt if the session learns the terminal's new size late.
-    await again.sees(/^(> )?from the shell$/m)
+    await again.waitForText(/^(> )?from the shell$/m)
     person.type(DETACH)
-    expect((await person.ended()).code).toBe(0)
+    expect((await person.waitForEnd()).code).toBe(0)
     await again.closed
     await settled(at)
     await costed(at, ['attach 1'])

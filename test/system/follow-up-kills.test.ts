@@ -24,11 +24,11 @@ import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
-import { Followed, identifierOf, please } from '../support/follow-up-system.ts'
-import { GATE, isOver, type Yard } from '../support/local-system.ts'
-import { drawnSeed, Random } from '../support/random.ts'
+import { agentRequest, FollowUpSystem, identifierOf } from '../support/follow-up-system.ts'
+import { GATE, isOver, type LocalSystem } from '../support/local-system.ts'
+import { drawSeed, Random } from '../support/random.ts'
 import { until } from '../support/real-files.ts'
-import { type Served, sandboxFolder } from '../support/serve.ts'
+import { type CommandProcess, sandboxFolder } from '../support/serve.ts'
 
 const STORY_MS_MAX = 300_000
 const HELD_MS_MAX = 90_000
@@ -50,14 +50,16 @@ const MOMENTS = {
 } as const
 type Moment = keyof typeof MOMENTS
 
-const TELLING: readonly Moment[] = [
+const MAIN_MOMENTS: readonly Moment[] = [
   'after-rebase',
   'after-push',
   'before-comment',
   'late-comment',
   'after-comment',
 ]
-const TOLD = (Object.keys(MOMENTS) as Moment[]).filter((moment) => ALL || TELLING.includes(moment))
+const MOMENTS_TESTED = (Object.keys(MOMENTS) as Moment[]).filter(
+  (moment) => ALL || MAIN_MOMENTS.includes(moment),
+)
 
 const VICTIMS = {
   worker: { title: 'the worker', hits: ['worker'], begun: 2 },
@@ -89,56 +91,56 @@ const ASKED: Readonly<Record<Moment, readonly string[]>> = {
 
 // ---- the moments -----------------------------------------------------------------------------------------------------
 
-interface Held {
-  readonly isThere: () => boolean
+interface HeldStep {
+  readonly hasArrived: () => boolean
   /** For requests between two machines: the machine that asked is gone. */
-  readonly isLeft?: () => boolean
+  readonly isAbandoned?: () => boolean
   /** After the kill. */
   release(): void
 }
 
-function held(scene: Followed, moment: Moment, run: Run): Held {
-  const { turnstile } = scene
+function held(scene: FollowUpSystem, moment: Moment, run: Run): HeldStep {
+  const { proxy } = scene
   const git = `/acme/${moment}.git`
   const push = new RegExp(`^POST ${git}/git-receive-pack$`)
   const comment = new RegExp(`^POST /api/v3/repos/acme/${moment}/issues/1/comments$`)
   switch (moment) {
     case 'before-fetch':
     case 'after-fetch':
-      return turnstile.hold('before', new RegExp(`^GET ${git}/info/refs[?]service=git-upload-pack$`))
+      return proxy.hold('before', new RegExp(`^GET ${git}/info/refs[?]service=git-upload-pack$`))
     case 'before-push':
-      return turnstile.hold('before', push)
+      return proxy.hold('before', push)
     case 'late-push':
-      return turnstile.hold('late', push)
+      return proxy.hold('late', push)
     case 'after-push':
-      return turnstile.hold('after', push)
+      return proxy.hold('after', push)
     case 'before-comment':
-      return turnstile.hold('before', comment)
+      return proxy.hold('before', comment)
     case 'late-comment':
-      return turnstile.hold('late', comment)
+      return proxy.hold('late', comment)
     case 'after-comment':
-      return turnstile.hold('after', comment)
+      return proxy.hold('after', comment)
     case 'before-rebase':
-      return atItsIndex(scene.system, run)
+      return holdAtIndex(scene.system, run)
     case 'after-rebase':
-      return { isThere: () => scene.system.isDoing(run, '/out/go'), release: () => {} }
+      return { hasArrived: () => scene.system.hasProcess(run, '/out/go'), release: () => {} }
   }
 }
 
 /** Blocks git in the sandbox: the first file that it reads delivers nothing yet. */
-function atItsIndex(system: Yard, run: Run): Held {
+function holdAtIndex(system: LocalSystem, run: Run): HeldStep {
   const index = join(system.sandboxOf(run) ?? '', 'work', '.git', 'index')
   const aside = `${index}.aside`
   renameSync(index, aside)
   execFileSync('mkfifo', ['-m', '600', index])
   const { uid, gid } = statSync(aside)
   chownSync(index, uid, gid)
-  const isThere = () => system.isDoing(run, 'cp .git/index')
+  const hasArrived = () => system.hasProcess(run, 'cp .git/index')
   return {
-    isThere,
+    hasArrived,
     release: () => {
       // A process that still waits reads the content of the real file.
-      if (isThere()) writeFileSync(index, readFileSync(aside))
+      if (hasArrived()) writeFileSync(index, readFileSync(aside))
       renameSync(aside, index)
     },
   }
@@ -146,8 +148,8 @@ function atItsIndex(system: Yard, run: Run): Held {
 
 /** Waits until the worker's mirror contains the fetched base. */
 async function fetched(base: string): Promise<void> {
-  const isThere = () => copiesOf('after-fetch').some((folder) => tipIn(folder) === base)
-  await until('the newest commits are in the copy', isThere, HELD_MS_MAX)
+  const hasArrived = () => copiesOf('after-fetch').some((folder) => tipIn(folder) === base)
+  await until('the newest commits are in the copy', hasArrived, HELD_MS_MAX)
 }
 
 const copiesOf = (name: string): string[] =>
@@ -175,28 +177,35 @@ function tipIn(folder: string): string {
 // ---- the kill --------------------------------------------------------------------------------------------------------
 
 /** Brings each follow-up to its moment. The fetching one comes last, because the worker is frozen from then on. */
-async function caught(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Held>> {
-  const holds = new Map<Moment, Held>()
+async function caught(
+  scene: FollowUpSystem,
+  runs: ReadonlyMap<Moment, Run>,
+): Promise<ReadonlyMap<Moment, HeldStep>> {
+  const holds = new Map<Moment, HeldStep>()
   for (const [moment, run] of runs) {
-    await scene.onBase(moment, { other: 'of main\n' })
-    if (ASKED[moment].length > 0) scene.say(moment, please(...ASKED[moment]))
+    await scene.commitToBase(moment, { other: 'of main\n' })
+    if (ASKED[moment].length > 0) scene.comment(moment, agentRequest(...ASKED[moment]))
     holds.set(moment, held(scene, moment, run))
-    await scene.followUp(run)
+    await scene.requestFollowUp(run)
   }
   for (const [moment, hold] of holds)
-    await until(`it stands ${moment}`, hold.isThere, HELD_MS_MAX, POLL_EVERY_MS).catch((error) => {
+    await until(`it stands ${moment}`, hold.hasArrived, HELD_MS_MAX, POLL_EVERY_MS).catch((error) => {
       throw new Error(`${error.message}\n${scene.system.host.err().slice(-4_000)}`)
     })
   return holds
 }
 
-async function killed({ process, exit }: Served): Promise<void> {
+async function killed({ process, exit }: CommandProcess): Promise<void> {
   process.kill('SIGKILL')
   await exit
 }
 
 /** A frozen worker does not notice that git has ended. */
-async function letFetch(scene: Followed, holds: ReadonlyMap<Moment, Held>, worker?: Served): Promise<void> {
+async function letFetch(
+  scene: FollowUpSystem,
+  holds: ReadonlyMap<Moment, HeldStep>,
+  worker?: CommandProcess,
+): Promise<void> {
   const fetch = holds.get('after-fetch')
   if (fetch === undefined) return
   worker?.process.kill('SIGSTOP')
@@ -216,11 +225,11 @@ const LATE = {
 type Late = keyof typeof LATE
 const isLate = (moment: Moment): moment is Late => Object.hasOwn(LATE, moment)
 
-function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<void> {
+function comesLate(scene: FollowUpSystem, moment: Late, late: HeldStep): () => Promise<void> {
   const [again, which, pattern] = LATE[moment]
-  const next = scene.turnstile.hold('before', pattern)
+  const next = scene.proxy.hold('before', pattern)
   return async () => {
-    await until(again, next.isThere, HELD_MS_MAX, POLL_EVERY_MS)
+    await until(again, next.hasArrived, HELD_MS_MAX, POLL_EVERY_MS)
     late.release()
     await until('the first one has come', () => seen(scene, moment)[which] === 1, HELD_MS_MAX)
     next.release()
@@ -229,14 +238,14 @@ function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<voi
 
 /** Only a repeated follow-up has a next attempt. */
 const momentsOf = (victim: Victim): readonly Moment[] =>
-  TOLD.filter((moment) => !isLate(moment) || VICTIMS[victim].begun === 2)
+  MOMENTS_TESTED.filter((moment) => !isLate(moment) || VICTIMS[victim].begun === 2)
 
 async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> {
   const moments = momentsOf(victim)
-  const scene = await Followed.open(moments, victim === 'for-good' ? { fleet: BRIEF } : {})
+  const scene = await FollowUpSystem.open(moments, victim === 'for-good' ? { fleet: BRIEF } : {})
   const { system } = scene
-  const worker = await system.enrol()
-  const first = await scene.opened(moments, LAMP)
+  const worker = await system.pairWorker()
+  const first = await scene.openPulls(moments, LAMP)
   const runs = new Map(moments.map((moment, at) => [moment, first[at] as Run]))
   const holds = await caught(scene, runs)
   const { hits, begun } = VICTIMS[victim]
@@ -256,19 +265,19 @@ async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> 
   return ended(scene, runs)
 }
 
-async function deserted(system: Yard, holds: ReadonlyMap<Moment, Held>): Promise<void> {
-  await system.deserted(HELD_MS_MAX)
-  const areLeft = () => [...holds.values()].every(({ isLeft }) => isLeft?.() ?? true)
+async function deserted(system: LocalSystem, holds: ReadonlyMap<Moment, HeldStep>): Promise<void> {
+  await system.waitForNoProcesses(HELD_MS_MAX)
+  const areLeft = () => [...holds.values()].every(({ isAbandoned }) => isAbandoned?.() ?? true)
   await until('nobody asks the code host for anything', areLeft, HELD_MS_MAX)
 }
 
-async function comesBack({ system }: Followed, victim: Victim, worker: Served): Promise<void> {
+async function comesBack({ system }: FollowUpSystem, victim: Victim, worker: CommandProcess): Promise<void> {
   if (victim === 'host' || victim === 'both') await system.startHost()
   if (victim === 'worker' || victim === 'both') system.startWorker(worker.dataDir)
   if (victim !== 'for-good') return
-  const { workers } = (await system.host.ask('/api/workers')).body as FleetResponse
-  for (const { id } of workers) await system.host.ask(`/api/workers/${id}`, { method: 'DELETE' })
-  await system.enrol()
+  const { workers } = (await system.host.request('/api/workers')).body as FleetResponse
+  for (const { id } of workers) await system.host.request(`/api/workers/${id}`, { method: 'DELETE' })
+  await system.pairWorker()
 }
 
 // ---- the result ------------------------------------------------------------------------------------------------------
@@ -279,7 +288,7 @@ interface Facts {
   readonly commits: readonly string[]
   readonly lamp: string
   readonly other: string
-  readonly said: string
+  readonly comment: string
   readonly begun: number
   /** The tokens billed on the run, and those in its transcripts. */
   readonly billed: number
@@ -287,24 +296,27 @@ interface Facts {
 }
 
 /** The visible results of a follow-up: pushes and comments. */
-const seen = (scene: Followed, moment: Moment): readonly [number, number] => [
-  scene.stood(moment).length - 1,
-  scene.comments(moment).length,
+const seen = (scene: FollowUpSystem, moment: Moment): readonly [number, number] => [
+  scene.branchHistory(moment).length - 1,
+  scene.followUpComments(moment).length,
 ]
 
-async function ended(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Facts>> {
+async function ended(
+  scene: FollowUpSystem,
+  runs: ReadonlyMap<Moment, Run>,
+): Promise<ReadonlyMap<Moment, Facts>> {
   const facts = new Map<Moment, Facts>()
   for (const [moment, before] of runs) facts.set(moment, await factsOf(scene, moment, before))
-  await scene.system.deserted(HELD_MS_MAX)
-  expect(scene.system.leaks()).toEqual([])
+  await scene.system.waitForNoProcesses(HELD_MS_MAX)
+  expect(scene.system.findLeaks()).toEqual([])
   expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
   return facts
 }
 
-async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Facts> {
+async function factsOf(scene: FollowUpSystem, moment: Moment, before: Run): Promise<Facts> {
   const { system } = scene
-  const run = await system.runIs(identifierOf(moment), 'over', (now) => {
-    system.letGo(now)
+  const run = await system.waitForRun(identifierOf(moment), 'over', (now) => {
+    system.openGates(now)
     return isOver(now)
   })
   const events = await system.events(run)
@@ -313,9 +325,9 @@ async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Fa
     run,
     seen: seen(scene, moment),
     commits: scene.commits(moment),
-    lamp: scene.shown(moment, 'lamp'),
-    other: scene.shown(moment, 'other'),
-    said: scene.comments(moment)[0] ?? '',
+    lamp: scene.fileOnBranch(moment, 'lamp'),
+    other: scene.fileOnBranch(moment, 'other'),
+    comment: scene.followUpComments(moment)[0] ?? '',
     // The run's own execution was the first.
     begun: events.filter((event) => event.type === 'status' && event.to === 'preparing').length - 1,
     billed: run.costTotals?.outputTokens ?? 0,
@@ -324,7 +336,7 @@ async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Fa
 }
 
 /** The run in the host's archive. */
-function writtenBy({ dataDir }: Yard, sessions: ReadonlySet<string>): number {
+function writtenBy({ dataDir }: LocalSystem, sessions: ReadonlySet<string>): number {
   const usage = join(dataDir, 'usage')
   const files = readdirSync(usage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
   const snapshots = files
@@ -350,13 +362,13 @@ describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
       '$when: one push, one comment',
       ({ moment }) => {
         const facts = all.get(moment) as Facts
-        const { run, said } = facts
+        const { run, comment } = facts
         expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
         expect([facts.seen, facts.begun]).toEqual([[1, 1], begun])
         const isAgents = ASKED[moment].length > 0
         expect([facts.lamp, facts.other]).toEqual([isAgents ? 'branch\nbrighter' : 'branch', 'of main'])
         expect([facts.commits.length, facts.commits.at(-1)]).toEqual([isAgents ? 2 : 1, 'Mend the lamp'])
-        if (isAgents && !areWordsLost(victim, moment)) expect(said).toContain('Made it brighter.')
+        if (isAgents && !areWordsLost(victim, moment)) expect(comment).toContain('Made it brighter.')
         const [first, ...costs] = run.costs.map(({ label }) => label)
         expect(facts.billed).toBe(facts.written)
         expect([first, new Set(costs)]).toEqual(['run', new Set(isAgents ? ['follow-up 1'] : [])])
@@ -369,7 +381,7 @@ describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
 
 const KILLS = 8
 const KILL_PAUSE_MS_MAX = 5_000
-const seed = drawnSeed()
+const seed = drawSeed()
 const NAMES = ['first', 'second', 'third']
 const many = ALL ? test : test.skip
 
@@ -380,13 +392,14 @@ async function anotherSecond(): Promise<void> {
 }
 
 /** Each follow-up has something to push; every other one has work for the agent. */
-async function round(scene: Followed, runs: readonly Run[], number: number): Promise<void> {
+async function round(scene: FollowUpSystem, runs: readonly Run[], number: number): Promise<void> {
   for (const [at, name] of NAMES.entries()) {
-    await scene.onBase(name, { other: `${number}\n` })
-    if ((at + number) % 2 === 0) scene.say(name, please('append lamp', `  ${number}`, 'say Brighter.'))
+    await scene.commitToBase(name, { other: `${number}\n` })
+    if ((at + number) % 2 === 0)
+      scene.comment(name, agentRequest('append lamp', `  ${number}`, 'say Brighter.'))
   }
   await anotherSecond()
-  for (const run of runs) await scene.followUp(run)
+  for (const run of runs) await scene.requestFollowUp(run)
 }
 
 const lampAfter = (at: number, rounds: number): string =>
@@ -400,10 +413,10 @@ describe('kill −9 at any moment', () => {
     `of either or both, in each of ${KILLS} rounds: one push, one comment each (SEED=${seed})`,
     async () => {
       const random = new Random(seed)
-      const scene = await Followed.open(NAMES)
+      const scene = await FollowUpSystem.open(NAMES)
       const { system } = scene
-      let worker = await system.enrol()
-      const runs = await scene.opened(NAMES, LAMP)
+      let worker = await system.pairWorker()
+      const runs = await scene.openPulls(NAMES, LAMP)
       for (let number = 0; number < KILLS; number++) {
         await round(scene, runs, number)
         await pause(random.below(KILL_PAUSE_MS_MAX))
@@ -412,9 +425,14 @@ describe('kill −9 at any moment', () => {
         if (victims.includes('host')) await system.startHost()
         if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
         for (const [at, name] of NAMES.entries()) {
-          const { status, error } = await system.ends(identifierOf(name))
-          const facts = { status, error, lamp: scene.shown(name, 'lamp'), other: scene.shown(name, 'other') }
-          const seen = [scene.stood(name).length - 1, scene.comments(name).length]
+          const { status, error } = await system.waitForEnd(identifierOf(name))
+          const facts = {
+            status,
+            error,
+            lamp: scene.fileOnBranch(name, 'lamp'),
+            other: scene.fileOnBranch(name, 'other'),
+          }
+          const seen = [scene.branchHistory(name).length - 1, scene.followUpComments(name).length]
           expect([number, name, facts, seen]).toEqual([
             number,
             name,
@@ -423,8 +441,8 @@ describe('kill −9 at any moment', () => {
           ])
         }
       }
-      await system.deserted(HELD_MS_MAX)
-      expect(system.leaks()).toEqual([])
+      await system.waitForNoProcesses(HELD_MS_MAX)
+      expect(system.findLeaks()).toEqual([])
     },
     2 * STORY_MS_MAX,
   )

@@ -7,11 +7,11 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Run, RunEvent } from '../../protocol/run.ts'
-import { Dashboard } from '../support/dashboard-client.ts'
-import { Followed, identifierOf, please, REVIEWER } from '../support/follow-up-system.ts'
-import { Yard } from '../support/local-system.ts'
+import { DashboardClient } from '../support/dashboard-client.ts'
+import { agentRequest, FollowUpSystem, identifierOf, REVIEWER } from '../support/follow-up-system.ts'
+import { LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/real-files.ts'
-import { socketClient } from '../support/socket-client.ts'
+import { connectSocket } from '../support/socket-client.ts'
 
 const TEST_MS_MAX = 300_000
 const MARKER = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
@@ -27,43 +27,44 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 // ---- on the local code host ------------------------------------------------------------------------------------------
 
 /** Commits and pushes as a person with their own checkout. */
-function onMain(system: Yard, files: Readonly<Record<string, string>>): void {
+function onMain(system: LocalSystem, files: Readonly<Record<string, string>>): void {
   const work = join(system.folder, 'draft', 'plain')
   for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
   const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
   const git = (...args: string[]) => execFileSync('git', ['-C', work, ...as, ...args], { stdio: 'pipe' })
   git('add', '--all')
   git('commit', '--quiet', '--message', 'Go on')
-  git('push', '--quiet', system.bare('plain'), 'main')
+  git('push', '--quiet', system.bareRepoPath('plain'), 'main')
 }
 
-const followUp = ({ host }: Yard, { id }: Run) => host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
+const followUp = ({ host }: LocalSystem, { id }: Run) =>
+  host.request(`/api/runs/${id}/followup`, { method: 'POST' })
 
-async function followedUp(system: Yard, before: Run): Promise<Run> {
+async function followedUp(system: LocalSystem, before: Run): Promise<Run> {
   expect(await followUp(system, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
-  return system.ends(before.ticket.identifier)
+  return system.waitForEnd(before.ticket.identifier)
 }
 
-const pullOf = (system: Yard, { prUrl }: Run) =>
+const pullOf = (system: LocalSystem, { prUrl }: Run) =>
   system.pulls('plain').find(({ number }) => prUrl?.endsWith(`/${number}.json`))
 
 /** The comments on a run's pull request. */
-const saidOn = (system: Yard, run: Run): string[] =>
+const commentsOn = (system: LocalSystem, run: Run): string[] =>
   (pullOf(system, run)?.comments ?? []).map(({ body }) => body)
 
-const pushesOf = (system: Yard, { result }: Run): number =>
+const pushesOf = (system: LocalSystem, { result }: Run): number =>
   system.pushes('plain').filter((ref) => ref === `refs/heads/${result?.branch}`).length
 
 story(
   'a newer base, a conflict and a remark get one push and one comment each, even without the tracker',
   async () => {
     const tracker = { startedState: 'Doing', reviewState: 'Review' }
-    const system = await Yard.open({ local: true, tracker })
-    await system.online(1)
-    system.ticket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
-    system.ticket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
-    const drift = await system.ends('DRIFT-1')
-    const clash = await system.ends('CLASH-1')
+    const system = await LocalSystem.open({ local: true, tracker })
+    await system.waitForOnlineWorkers(1)
+    system.writeTicket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
+    system.writeTicket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
+    const drift = await system.waitForEnd('DRIFT-1')
+    const clash = await system.waitForEnd('CLASH-1')
     const ticketOf = (name: string) => readFileSync(join(system.tickets, `${name}.md`), 'utf8')
     for (const name of ['DRIFT-1', 'CLASH-1'])
       await until(`${name} is in review`, () => ticketOf(name).includes('state: Review'))
@@ -76,39 +77,39 @@ story(
     await nothingToDo(system, resolved)
 
     expect(['DRIFT-1', 'CLASH-1'].map(ticketOf)).toEqual(tickets)
-    expect((await system.host.ask('/api/runs')).body).toHaveLength(2)
-    await system.deserted()
-    expect(system.leaks()).toEqual([])
+    expect((await system.host.request('/api/runs')).body).toHaveLength(2)
+    await system.waitForNoProcesses()
+    expect(system.findLeaks()).toEqual([])
   },
 )
 
 /** Switches to a tracker without a key. */
-async function isDisconnected(system: Yard): Promise<void> {
-  const { url, token } = await system.host.launched()
+async function isDisconnected(system: LocalSystem): Promise<void> {
+  const { url, token } = await system.host.waitForLaunch()
   const authorization = `Bearer ${token}`
-  const { frames, opened, close } = socketClient(Number(new URL(url).port), '/ws', { authorization })
+  const { frames, opened, close } = connectSocket(Number(new URL(url).port), '/ws', { authorization })
   await opened
   const body = { patch: { tracker: { driver: 'linear' } } }
-  expect((await system.host.ask('/api/settings', { method: 'PUT', body })).status).toBe(200)
+  expect((await system.host.request('/api/settings', { method: 'PUT', body })).status).toBe(200)
   await until('a word on the tracker', () => frames.some(({ linearStatus }) => linearStatus !== undefined))
-  await new Dashboard(frames).trackerIs('disconnected')
+  await new DashboardClient(frames).waitForTracker('disconnected')
   close()
 }
 
-async function onlyDrifted(system: Yard, before: Run): Promise<void> {
+async function onlyDrifted(system: LocalSystem, before: Run): Promise<void> {
   const run = await followedUp(system, before)
   expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
   const branch = run.result?.branch ?? ''
   expect(system.commits('plain', branch)).toEqual(['Add a lamp'])
   expect(system.git('plain', 'show', `${branch}:other`)).toBe('of main')
   expect([pushesOf(system, run), labelsOf(run)]).toEqual([2, ['run']])
-  const [said, ...others] = saidOn(system, run)
+  const [said, ...others] = commentsOn(system, run)
   expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
   expect(said).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
 }
 
-async function inConflict(system: Yard, before: Run): Promise<Run> {
-  const asked = please(
+async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
+  const asked = agentRequest(
     'write README.md',
     '  of both',
     'run git add README.md && git rebase --continue',
@@ -116,7 +117,7 @@ async function inConflict(system: Yard, before: Run): Promise<Run> {
     '  By taking both.',
     'say Took both.',
   )
-  const comment = await system.host.ask(`/api/pulls/plain/${pullOf(system, before)?.number}/comment`, {
+  const comment = await system.host.request(`/api/pulls/plain/${pullOf(system, before)?.number}/comment`, {
     method: 'POST',
     body: { body: asked },
   })
@@ -129,7 +130,7 @@ async function inConflict(system: Yard, before: Run): Promise<Run> {
   expect(system.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
   expect(system.commits('plain', branch)).toEqual(['Say it otherwise'])
   expect(pushesOf(system, run)).toBe(2)
-  const [, said, ...others] = saidOn(system, run)
+  const [, said, ...others] = commentsOn(system, run)
   expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
   expect(said).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
   const events = (await system.events(run)).slice(eventsBefore.length)
@@ -156,12 +157,12 @@ function costsMore(before: Run, run: Run): void {
 }
 
 /** Our own comments cause no follow-up, and people's remarks are answered. */
-async function nothingToDo(system: Yard, before: Run): Promise<void> {
+async function nothingToDo(system: LocalSystem, before: Run): Promise<void> {
   const run = await followedUp(system, before)
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
   expect(pushesOf(system, run)).toBe(2)
   expect(logOf(await system.events(run))).toContain('there is nothing for an agent to do')
-  const said = saidOn(system, run)
+  const said = commentsOn(system, run)
   expect(said).toHaveLength(3)
   expect(said[2]).toMatch(/holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./)
 }
@@ -178,80 +179,86 @@ story(
   'a fork’s branch is pushed to the fork, a thread is addressed, and other people’s commits are kept',
   async () => {
     const names = ['fork', 'race', 'thread']
-    const scene = await Followed.open(names, { local: true })
-    await scene.system.online(1)
-    const runs = new Map((await scene.opened(names, LAMP)).map((run) => [run.ticket.repo ?? '', run]))
+    const scene = await FollowUpSystem.open(names, { local: true })
+    await scene.system.waitForOnlineWorkers(1)
+    const runs = new Map((await scene.openPulls(names, LAMP)).map((run) => [run.ticket.repo ?? '', run]))
     const runOf = (name: string) => runs.get(name) as Run
-    for (const name of names) await scene.onBase(name, { other: 'of main\n' })
+    for (const name of names) await scene.commitToBase(name, { other: 'of main\n' })
     await Promise.all([
       toItsFork(scene, runOf('fork')),
       overtaken(scene, runOf('race')),
       addressed(scene, runOf('thread')),
     ])
-    await scene.system.deserted()
-    expect(scene.system.leaks()).toEqual([])
+    await scene.system.waitForNoProcesses()
+    expect(scene.system.findLeaks()).toEqual([])
     expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
   },
 )
 
-async function toItsFork(scene: Followed, before: Run): Promise<void> {
-  const fork = await scene.fromFork('fork', REVIEWER)
-  await scene.followUp(before)
-  isCompleted(await scene.system.ends(identifierOf('fork')))
+async function toItsFork(scene: FollowUpSystem, before: Run): Promise<void> {
+  const fork = await scene.moveToFork('fork', REVIEWER)
+  await scene.requestFollowUp(before)
+  isCompleted(await scene.system.waitForEnd(identifierOf('fork')))
   // The commits from before the fork do not count.
-  expect(scene.stood('fork', fork)).toHaveLength(1)
+  expect(scene.branchHistory('fork', fork)).toHaveLength(1)
   expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
-  expect(scene.shown('fork', 'other', fork)).toBe('of main')
-  expect(scene.comments('fork')).toHaveLength(1)
+  expect(scene.fileOnBranch('fork', 'other', fork)).toBe('of main')
+  expect(scene.followUpComments('fork')).toHaveLength(1)
   expect(scene.github.branchSha('acme/fork', scene.branch('fork'))).toBeUndefined()
 }
 
 /** Another person pushes right before our push. */
-async function overtaken(scene: Followed, before: Run): Promise<void> {
-  scene.say('race', please('append lamp', '  three', 'say Made it three.'))
-  const hold = scene.turnstile.hold('before', /^POST \/acme\/race\.git\/git-receive-pack$/)
-  await scene.followUp(before)
-  await until('it is about to push', hold.isThere, TEST_MS_MAX)
-  const theirs = await scene.onBranch('race', { theirs: 'theirs\n' })
+async function overtaken(scene: FollowUpSystem, before: Run): Promise<void> {
+  scene.comment('race', agentRequest('append lamp', '  three', 'say Made it three.'))
+  const hold = scene.proxy.hold('before', /^POST \/acme\/race\.git\/git-receive-pack$/)
+  await scene.requestFollowUp(before)
+  await until('it is about to push', hold.hasArrived, TEST_MS_MAX)
+  const theirs = await scene.commitToBranch('race', { theirs: 'theirs\n' })
   hold.release()
-  isCompleted(await scene.system.ends(identifierOf('race')))
-  expect(scene.stood('race')).toEqual([expect.any(String), theirs, expect.any(String)])
+  isCompleted(await scene.system.waitForEnd(identifierOf('race')))
+  expect(scene.branchHistory('race')).toEqual([expect.any(String), theirs, expect.any(String)])
   expect(scene.commits('race')).toHaveLength(3)
-  expect([scene.shown('race', 'theirs'), scene.shown('race', 'other')]).toEqual(['theirs', 'of main'])
-  expect(scene.shown('race', 'lamp')).toBe('one\ntwo\nthree')
-  expect(scene.comments('race')).toEqual([expect.stringContaining('Made it three.')])
+  expect([scene.fileOnBranch('race', 'theirs'), scene.fileOnBranch('race', 'other')]).toEqual([
+    'theirs',
+    'of main',
+  ])
+  expect(scene.fileOnBranch('race', 'lamp')).toBe('one\ntwo\nthree')
+  expect(scene.followUpComments('race')).toEqual([expect.stringContaining('Made it three.')])
 }
 
-async function addressed(scene: Followed, before: Run): Promise<void> {
+async function addressed(scene: FollowUpSystem, before: Run): Promise<void> {
   const { github } = scene
   const at = { path: 'lamp', line: 2, author: REVIEWER }
-  const done = await github.addThread('acme/thread', 1, { ...at, body: please('fail This is settled.') })
+  const done = await github.addThread('acme/thread', 1, {
+    ...at,
+    body: agentRequest('fail This is settled.'),
+  })
   done.resolvedBy = REVIEWER
   await github.addThread('acme/thread', 1, {
     ...at,
-    body: please('write lamp', '  one', '  2', 'say Now 2.'),
+    body: agentRequest('write lamp', '  one', '  2', 'say Now 2.'),
   })
-  await scene.followUp(before)
-  isCompleted(await scene.system.ends(identifierOf('thread')))
-  expect([scene.stood('thread').length, scene.shown('thread', 'lamp')]).toEqual([2, 'one\n2'])
-  expect(scene.comments('thread')).toEqual([expect.stringContaining('Now 2.')])
+  await scene.requestFollowUp(before)
+  isCompleted(await scene.system.waitForEnd(identifierOf('thread')))
+  expect([scene.branchHistory('thread').length, scene.fileOnBranch('thread', 'lamp')]).toEqual([2, 'one\n2'])
+  expect(scene.followUpComments('thread')).toEqual([expect.stringContaining('Now 2.')])
 }
 
 // ---- placement -------------------------------------------------------------------------------------------------------
 
 story('a retained sandbox is reused, its worker is waited for, and a lost sandbox is replaced', async () => {
-  const scene = await Followed.open(['home'])
+  const scene = await FollowUpSystem.open(['home'])
   const { system } = scene
-  const keeper = await system.enrol()
-  const [first] = (await scene.opened(['home'], LAMP)) as [Run]
-  await system.enrol()
-  await scene.onBase('home', { other: 'of main\n' })
+  const keeper = await system.pairWorker()
+  const [first] = (await scene.openPulls(['home'], LAMP)) as [Run]
+  await system.pairWorker()
+  await scene.commitToBase('home', { other: 'of main\n' })
   const secret = join(system.sandboxOf(first) ?? '', 'home', 'of-the-run')
   writeFileSync(secret, '')
 
-  scene.say('home', please('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
-  await scene.followUp(first)
-  const second = await scene.system.ends(identifierOf('home'))
+  scene.comment('home', agentRequest('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
+  await scene.requestFollowUp(first)
+  const second = await scene.system.waitForEnd(identifierOf('home'))
   isCompleted(second)
   expect([second.sandbox.workerId, second.agentSessionId]).toEqual([
     first.sandbox.workerId,
@@ -260,22 +267,22 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
 
   keeper.process.kill('SIGKILL')
   await keeper.exit
-  await system.online(1)
-  await scene.onBase('home', { other: 'of main, later\n' })
-  scene.say('home', please('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
-  const { id } = await scene.followUp(second)
-  const waits = await system.runIs('HOME', 'waiting', ({ queueReason }) =>
+  await system.waitForOnlineWorkers(1)
+  await scene.commitToBase('home', { other: 'of main, later\n' })
+  scene.comment('home', agentRequest('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
+  const { id } = await scene.requestFollowUp(second)
+  const waits = await system.waitForRun('HOME', 'waiting', ({ queueReason }) =>
     /holds the sandbox/.test(queueReason ?? ''),
   )
   expect(waits.status).toBe('queued')
-  await system.host.ask(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
-  const third = await scene.system.ends(identifierOf('home'))
+  await system.host.request(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
+  const third = await scene.system.waitForEnd(identifierOf('home'))
   isCompleted(third)
   expect(third.id).toBe(id)
   expect(third.sandbox.workerId).not.toBe(second.sandbox.workerId)
   expect(existsSync(secret)).toBe(true)
   expect(labelsOf(third)).toEqual(['run', 'follow-up 1', 'follow-up 2'])
-  expect(scene.shown('home', 'lamp')).toBe('one\ntwo\nthree\nfour')
-  expect([scene.stood('home').length, scene.comments('home').length]).toEqual([3, 2])
-  await system.deserted()
+  expect(scene.fileOnBranch('home', 'lamp')).toBe('one\ntwo\nthree\nfour')
+  expect([scene.branchHistory('home').length, scene.followUpComments('home').length]).toEqual([3, 2])
+  await system.waitForNoProcesses()
 })

@@ -17,11 +17,16 @@ import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { openStore } from '../../store/store.ts'
 import { freePort } from '../support/free-ports.ts'
-import { firstSeed, Random } from '../support/random.ts'
+import { Random, seedFromEnvironment } from '../support/random.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { keptLog, noMeters } from '../support/recording-log.ts'
-import { type Execution, ScriptedWorker, USAGE_PROJECT, type Way } from '../support/scripted-worker.ts'
-import { type Served, serve } from '../support/serve.ts'
+import { createRecordingLog, noMeters } from '../support/recording-log.ts'
+import {
+  type FrameDirection,
+  type ScriptedExecution,
+  ScriptedWorker,
+  USAGE_PROJECT,
+} from '../support/scripted-worker.ts'
+import { type CommandProcess, serve } from '../support/serve.ts'
 
 const KILLS = Number(process.env.KILL_RUNS ?? 18)
 const KILLS_A_STORY = 15
@@ -34,7 +39,7 @@ const STORY_MS_MAX = 400_000
 // ---- the time of a kill ----------------------------------------------------------------------------------------------
 
 /** Frames around which a kill could leave something half done. */
-const MOMENTS: readonly `${Way} ${(HostFrame | WorkerFrame)['type']}`[] = [
+const MOMENTS: readonly `${FrameDirection} ${(HostFrame | WorkerFrame)['type']}`[] = [
   'heard dispatch',
   'sent dispatch-accepted',
   'sent run-patch',
@@ -67,10 +72,10 @@ class Story {
   readonly dataDir = tempFolder()
   readonly tickets = tempFolder()
   readonly workers: ScriptedWorker[] = []
-  readonly hosts: Served[] = []
+  readonly hosts: CommandProcess[] = []
   /** Events that a dashboard received, as it received them. */
-  readonly told = new Map<string, string>()
-  readonly toldEnds = new Map<string, string>()
+  readonly published = new Map<string, string>()
+  readonly publishedEnds = new Map<string, string>()
   /** Runs that the host has acknowledged, by ticket. */
   readonly promised = new Map<string, string>()
   /** Violations that were found during the story. */
@@ -86,7 +91,7 @@ class Story {
     this.random = new Random(seed)
   }
 
-  get host(): Served {
+  get host(): CommandProcess {
     const last = this.hosts.at(-1)
     if (last === undefined) throw new Error('no host was started')
     return last
@@ -109,7 +114,7 @@ class Story {
   }
 
   async #enrol(name: string, port: number): Promise<void> {
-    const paired = await this.host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+    const paired = await this.host.request('/api/workers/pairing-tokens', { method: 'POST' })
     const worker = new ScriptedWorker({
       name,
       token: (paired.body as { token: string }).token,
@@ -118,7 +123,7 @@ class Story {
       concurrency: 6,
       heartbeatMs: 200,
       pauseMsMax: 30,
-      onFrame: (way, frame) => this.#passed(worker, `${way} ${frame.type}`),
+      onFrame: (direction, frame) => this.#passed(worker, `${direction} ${frame.type}`),
     })
     this.workers.push(worker)
     worker.start()
@@ -138,7 +143,7 @@ class Story {
     const asked: string[] = []
     for (let n = 0; n < count && this.#dropped < RUNS; n++) {
       const name = `T${String(this.#dropped++).padStart(3, '0')}`
-      const byHand = this.random.random(0.3)
+      const byHand = this.random.chance(0.3)
       const text = `---\nstate: ${byHand ? 'Backlog' : 'Todo'}\npriority: ${this.random.below(5)}\n---\n${name}\n`
       writeFileSync(join(this.tickets, `${name}.md`), text)
       if (byHand) asked.push(name)
@@ -181,7 +186,7 @@ class Story {
   // ---- kills -----------------------------------------------------------------------------------------------------
 
   async live(): Promise<void> {
-    this.#launch = await this.host.launched()
+    this.#launch = await this.host.waitForLaunch()
     this.#watch(this.#launch)
   }
 
@@ -191,30 +196,30 @@ class Story {
     socket.addEventListener('error', () => {})
     socket.addEventListener('message', ({ data }) => {
       const frame = JSON.parse(String(data)) as DashboardFrame
-      if (frame.type === 'run-event') this.#hearEvent(frame.event)
+      if (frame.type === 'run-event') this.#onEvent(frame.event)
       if (frame.type === 'run-updated' && frame.run.finishedAt !== undefined)
-        this.toldEnds.set(frame.run.id, `${frame.run.status} ${frame.run.finishedAt}`)
+        this.publishedEnds.set(frame.run.id, `${frame.run.status} ${frame.run.finishedAt}`)
     })
   }
 
-  #hearEvent(event: RunEvent): void {
+  #onEvent(event: RunEvent): void {
     const place = `${event.runId} ${event.index}`
     const text = JSON.stringify(event)
-    const before = this.told.get(place)
+    const before = this.published.get(place)
     if (before !== undefined) this.faults.push(`told twice: ${before} and ${text}`)
-    this.told.set(place, text)
+    this.published.set(place, text)
   }
 
   /** Waits for the instant, and kills. */
   async kill(): Promise<void> {
     const { host, random } = this
-    if (random.random(0.15)) {
+    if (random.chance(0.15)) {
       // While it starts.
       await pause(random.below(400))
       return await this.#killNow(host, 'while it started')
     }
     await this.live()
-    if (random.random(0.3)) {
+    if (random.chance(0.3)) {
       const ms = random.below(500)
       await pause(ms)
       return await this.#killNow(host, `${ms} ms after it had started`)
@@ -247,22 +252,22 @@ class Story {
       count: 1 + random.below(10),
       spring: (worker) => {
         this.#slip = this.#nextSlip()
-        if (random.random(0.5)) worker.drop()
+        if (random.chance(0.5)) worker.dropConnection()
         else worker.connectAgain()
       },
     }
   }
 
-  #springs(host: Served, spring: () => void): void {
+  #springs(host: CommandProcess, spring: () => void): void {
     const kill = () => {
       host.process.kill('SIGKILL')
       spring()
     }
-    if (this.random.random(0.5)) kill()
+    if (this.random.chance(0.5)) kill()
     else setTimeout(kill, this.random.below(COMMIT_MS))
   }
 
-  async #killNow(host: Served, why: string): Promise<void> {
+  async #killNow(host: CommandProcess, why: string): Promise<void> {
     this.#launch = undefined
     host.process.kill('SIGKILL')
     const exit = await host.exit
@@ -277,7 +282,7 @@ class Story {
 
   // ---- the end ---------------------------------------------------------------------------------------------------
 
-  get executions(): readonly Execution[] {
+  get executions(): readonly ScriptedExecution[] {
     return this.workers.flatMap(({ executions }) => executions)
   }
 
@@ -286,7 +291,7 @@ class Story {
   }
 
   async get<T>(path: string): Promise<T> {
-    const { status, body } = await this.host.ask(path)
+    const { status, body } = await this.host.request(path)
     if (status !== 200) throw new Error(`${path} was answered with ${status}`)
     // Other tests check responses against their schemas.
     return body as T
@@ -313,22 +318,22 @@ async function judge(story: Story): Promise<string[]> {
   for (const run of runs) {
     const events = await story.get<RunEvent[]>(`/api/runs/${run.id}/events`)
     const database = executed.get(run.id) ?? []
-    const says = (what: string) => wrong.push(`${run.id} of ${run.ticket.id}: ${what}`)
-    for (const what of faultsOf(run, events, database)) says(what)
+    const report = (what: string) => wrong.push(`${run.id} of ${run.ticket.id}: ${what}`)
+    for (const what of faultsOf(run, events, database)) report(what)
     if (hits.get(`fact of ${run.ticket.id}`) !== 1)
-      says(`its fact was recorded ${hits.get(`fact of ${run.ticket.id}`)} times`)
+      report(`its fact was recorded ${hits.get(`fact of ${run.ticket.id}`)} times`)
     for (const event of events) {
-      const text = story.told.get(`${run.id} ${event.index}`)
+      const text = story.published.get(`${run.id} ${event.index}`)
       if (text !== undefined && text !== JSON.stringify(event))
-        says(`was told ${text}, has ${JSON.stringify(event)}`)
-      story.told.delete(`${run.id} ${event.index}`)
+        report(`was told ${text}, has ${JSON.stringify(event)}`)
+      story.published.delete(`${run.id} ${event.index}`)
     }
-    const end = story.toldEnds.get(run.id)
+    const end = story.publishedEnds.get(run.id)
     if (end !== undefined && end !== `${run.status} ${run.finishedAt}`)
-      says(`was told ended as ${end}, is ${run.status} ${run.finishedAt}`)
-    for (const what of await filesOf(story, run, database[0])) says(what)
+      report(`was told ended as ${end}, is ${run.status} ${run.finishedAt}`)
+    for (const what of await filesOf(story, run, database[0])) report(what)
   }
-  for (const text of story.told.values()) wrong.push(`was told of ${text}, which is gone`)
+  for (const text of story.published.values()) wrong.push(`was told of ${text}, which is gone`)
   for (const { name, refusals, claims } of story.workers) {
     for (const { leaseId, reason } of refusals)
       wrong.push(`${name} was dispatched ${leaseId} in vain: ${reason}`)
@@ -339,17 +344,17 @@ async function judge(story: Story): Promise<string[]> {
 
 const STATUSES = 'queued, preparing, running, finalizing, completed'
 
-function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Execution[]): string[] {
+function faultsOf(run: Run, events: readonly RunEvent[], database: readonly ScriptedExecution[]): string[] {
   const wrong: string[] = []
   if (run.status !== 'completed') wrong.push(`is ${run.status} (${run.error ?? run.queueReason})`)
   // A killed host causes no second execution, because its workers keep their leases.
   if (database.length !== 1)
     wrong.push(
-      `was executed ${database.length} times: ${database.map(({ worker, how }) => `${worker} ${how}`)}`,
+      `was executed ${database.length} times: ${database.map(({ worker, ending: how }) => `${worker} ${how}`)}`,
     )
   const steps = database[0]?.steps ?? []
-  if (database[0]?.how !== 'completed' || database[0].acknowledgedAt === undefined)
-    wrong.push(`for its worker it ended ${database[0]?.how}`)
+  if (database[0]?.ending !== 'completed' || database[0].acknowledgedAt === undefined)
+    wrong.push(`for its worker it ended ${database[0]?.ending}`)
 
   const holes = events.findIndex(({ index }, place) => index !== place)
   if (holes >= 0) wrong.push(`event ${holes} has index ${events[holes]?.index}`)
@@ -371,7 +376,7 @@ function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Exec
   return wrong
 }
 
-async function filesOf(story: Story, run: Run, execution: Execution | undefined): Promise<string[]> {
+async function filesOf(story: Story, run: Run, execution: ScriptedExecution | undefined): Promise<string[]> {
   const wrong: string[] = []
   for (const step of execution?.steps ?? []) {
     if (step.does === 'artifact') {
@@ -401,7 +406,7 @@ async function leftOver(dataDir: string): Promise<string[]> {
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
   })
   const { snapshots: lives, keyValues } = store.database
@@ -460,12 +465,12 @@ async function body(seed: number): Promise<void> {
 }
 
 async function fetchMetrics(story: Story): Promise<Response> {
-  const { url, token } = await story.host.launched()
+  const { url, token } = await story.host.waitForLaunch()
   return await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })
 }
 
 for (let n = 0; n < STORIES; n++) {
-  const seed = firstSeed(20_261_121) + n
+  const seed = seedFromEnvironment(20_261_121) + n
   test(
     `${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`,
     async () => {

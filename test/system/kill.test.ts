@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { readConfig } from '../../core/settings/read.ts'
 import { runTypeScript } from '../support/child-process.ts'
-import { firstSeed, Random } from '../support/random.ts'
+import { Random, seedFromEnvironment } from '../support/random.ts'
 import { tempFolder, until } from '../support/real-files.ts'
 import { serve } from '../support/serve.ts'
 
@@ -26,7 +26,7 @@ const WORK_MS_MAX = 60_000
 
 interface Known {
   /** By host process: the highest count that it acknowledged. */
-  readonly told: Map<string, number>
+  readonly acknowledged: Map<string, number>
   /** Repo keys whose patch was answered with 200. */
   readonly patched: Set<string>
 }
@@ -67,14 +67,14 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   await Promise.all(patching)
   for (const line of host.lines) {
     const [word, life = '', n] = line.split(' ')
-    if (word === 'told') known.told.set(life, Math.max(known.told.get(life) ?? 0, Number(n)))
+    if (word === 'told') known.acknowledged.set(life, Math.max(known.acknowledged.get(life) ?? 0, Number(n)))
     if (word === 'failed') throw new Error(line)
   }
 }
 
 /** `lines`: the output of the running host. */
-function isShareDone(lines: readonly string[], { told, patched }: Known, cycles: number): boolean {
-  const counts = sum(told.values()) + lines.filter((line) => line.startsWith('told ')).length
+function isShareDone(lines: readonly string[], { acknowledged, patched }: Known, cycles: number): boolean {
+  const counts = sum(acknowledged.values()) + lines.filter((line) => line.startsWith('told ')).length
   return counts > cycles * COUNTS_A_CYCLE && patched.size > cycles * PATCHES_A_CYCLE
 }
 
@@ -107,7 +107,7 @@ function judgeFile(dataDir: string, known: Known): void {
 /** The next start must find at least the acknowledged count. */
 function judgeStore(found: readonly string[], known: Known): void {
   const counts = new Map(found.map((line) => [line.split(' ')[1] ?? '', Number(line.split(' ')[2])]))
-  for (const [life, n] of known.told) {
+  for (const [life, n] of known.acknowledged) {
     if ((counts.get(life) ?? -1) < n) throw new Error(`${life} was told ${n}, found ${counts.get(life)}`)
   }
 }
@@ -115,10 +115,10 @@ function judgeStore(found: readonly string[], known: Known): void {
 test(
   `${CYCLES} kills lose nothing that was acknowledged`,
   async () => {
-    const seed = firstSeed(20_261_121)
+    const seed = seedFromEnvironment(20_261_121)
     const random = new Random(seed)
     const dataDir = tempFolder()
-    const known: Known = { told: new Map(), patched: new Set() }
+    const known: Known = { acknowledged: new Map(), patched: new Set() }
     writeFileSync(join(dataDir, 'config.json'), '{"server":{"port":0},"worker":{"local":false}}')
     try {
       for (let round = 0; round < CYCLES; round++) {
@@ -130,7 +130,7 @@ test(
       throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}`)
     }
     // The kills must have hit a busy host.
-    expect(sum(known.told.values())).toBeGreaterThan(CYCLES * 1_000)
+    expect(sum(known.acknowledged.values())).toBeGreaterThan(CYCLES * 1_000)
     expect(known.patched.size).toBeGreaterThan(CYCLES * PATCHES_A_CYCLE)
   },
   120_000 + CYCLES * 10_000,
@@ -139,7 +139,7 @@ test(
 /** The command starts on the data of the killed host, and the store contains the acknowledged writes. */
 async function judgeStart(dataDir: string, known: Known): Promise<void> {
   const command = serve(dataDir)
-  const config = await command.ask('/api/config')
+  const config = await command.request('/api/config')
   expect(config.status).toBe(200)
   command.process.kill('SIGTERM')
   expect(await command.exit).toBe(0)

@@ -6,15 +6,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { PullDetail, PullListResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
-import { STORY_WAIT_MS } from '../support/dashboard-client.ts'
-import { Watching } from '../support/fault-matcher.ts'
+import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
+import { FaultMatcher } from '../support/fault-matcher.ts'
 import { type GithubFaults, noFaults } from '../support/github/faults.ts'
 import type { GraphFault } from '../support/linear/faults.ts'
 import type { IssueRow } from '../support/linear/rows.ts'
 import { GATE, isOver } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
 import { until } from '../support/real-files.ts'
-import { Crossing, OWNER, REVIEWER } from '../support/system-with-providers.ts'
+import { OWNER, ProviderSystem, REVIEWER } from '../support/system-with-providers.ts'
 
 const TEST_MS_MAX = 300_000
 /** Longer than two polls of the tracker. */
@@ -29,48 +29,52 @@ function story(title: string, body: () => Promise<void>): void {
 /** The ticket's script for the scripted agent. */
 const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
 
-async function withKey(crossing: Crossing, trackerApiKey: string): Promise<void> {
-  const saved = await crossing.send('PUT', '/api/settings/credentials', { trackerApiKey })
+async function withKey(system: ProviderSystem, trackerApiKey: string): Promise<void> {
+  const saved = await system.send('PUT', '/api/settings/credentials', { trackerApiKey })
   expect(saved.body).toMatchObject({ results: { tracker: { ok: true, detail: 'Ada Lovelace in Acme' } } })
 }
 
-async function connected(tracker: object = {}): Promise<Crossing> {
-  const crossing = await Crossing.open({ tracker })
-  await withKey(crossing, crossing.linear.apiKey)
-  await connectByDevice(crossing)
-  return crossing
+async function connected(tracker: object = {}): Promise<ProviderSystem> {
+  const system = await ProviderSystem.open({ tracker })
+  await withKey(system, system.linear.apiKey)
+  await connectByDevice(system)
+  return system
 }
 
 const isIn = (issue: IssueRow, state: string): Promise<void> =>
-  until(`${issue.identifier} is in ${state}`, () => issue.state.name === state, STORY_WAIT_MS)
+  until(`${issue.identifier} is in ${state}`, () => issue.state.name === state, SYSTEM_WAIT_MS_MAX)
 
 describe('a ticket in Linear', () => {
   story('becomes a pull request on GitHub, is reviewed, and merged', async () => {
-    const crossing = await connected(STATES)
-    const dashboard = await crossing.dashboard()
-    const issue = crossing.ticket('Say hello', [`run ${GATE}`, ...WORK])
-    const running = await crossing.reaches(issue, 'running')
+    const system = await connected(STATES)
+    const dashboard = await system.connectDashboard()
+    const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
+    const running = await system.waitForStatus(issue, 'running')
     await isIn(issue, 'In Progress')
-    crossing.letGo(running)
-    const run = await crossing.ends(issue)
+    system.openGates(running)
+    const run = await system.waitForEnd(issue)
     expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
     await isIn(issue, 'In Review')
-    await isOnGithub(crossing, run, issue)
-    await isLinked(crossing, run, issue)
-    await isReviewed(crossing)
-    const merged = await crossing.send('POST', `${PULL}/merge`, { method: 'squash' })
+    await isOnGithub(system, run, issue)
+    await isLinked(system, run, issue)
+    await isReviewed(system)
+    const merged = await system.send('POST', `${PULL}/merge`, { method: 'squash' })
     expect(merged.body).toMatchObject({ merged: true })
-    expect(crossing.github.pull('acme/app', 1).pull.mergedMs).not.toBeNull()
-    const isTold = () => dashboard.run(run.id)?.prState === 'merged'
-    await until('dashboards hear that it is merged', isTold, STORY_WAIT_MS)
-    expect(await crossing.run(issue)).toMatchObject({ prState: 'merged', status: 'completed' })
+    expect(system.github.pull('acme/app', 1).pull.mergedMs).not.toBeNull()
+    const isShown = () => dashboard.run(run.id)?.prState === 'merged'
+    await until('dashboards hear that it is merged', isShown, SYSTEM_WAIT_MS_MAX)
+    expect(await system.findRun(issue)).toMatchObject({ prState: 'merged', status: 'completed' })
     // The host's own status changes must not start the ticket again.
-    expect(await crossing.get<Run[]>('/api/runs')).toHaveLength(1)
-    expect([crossing.github.counters.bugs, crossing.github.violations]).toEqual([[], []])
+    expect(await system.get<Run[]>('/api/runs')).toHaveLength(1)
+    expect([system.github.counters.bugs, system.github.violations]).toEqual([[], []])
   })
 })
 
-async function isOnGithub({ github, get }: Crossing, run: Run, { identifier }: IssueRow): Promise<void> {
+async function isOnGithub(
+  { github, get }: ProviderSystem,
+  run: Run,
+  { identifier }: IssueRow,
+): Promise<void> {
   const { title, body, pull, author } = github.pull('acme/app', 1)
   expect([title, author]).toEqual([`${identifier}: Say hello`, OWNER])
   expect(body).toContain('It says hello now.')
@@ -82,14 +86,14 @@ async function isOnGithub({ github, get }: Crossing, run: Run, { identifier }: I
   expect(await get(`/api/runs/${run.id}/pr`)).toMatchObject({ url: run.prUrl, number: 1, state: 'open' })
 }
 
-async function isLinked({ linear }: Crossing, run: Run, issue: IssueRow): Promise<void> {
+async function isLinked({ linear }: ProviderSystem, run: Run, issue: IssueRow): Promise<void> {
   const links = () => linear.world.attachments.filter((row) => row.issue === issue)
-  await until('the pull request is linked in the ticket', () => links().length > 0, STORY_WAIT_MS)
+  await until('the pull request is linked in the ticket', () => links().length > 0, SYSTEM_WAIT_MS_MAX)
   expect(links().map(({ url }) => url)).toEqual([run.prUrl])
 }
 
 /** A reviewer requests a change on GitHub, and a follow-up answers. */
-async function isReviewed({ github, send, get }: Crossing): Promise<void> {
+async function isReviewed({ github, send, get }: ProviderSystem): Promise<void> {
   const at = { path: 'src/hello.txt', line: 1, author: REVIEWER }
   const thread = await github.addThread('acme/app', 1, { ...at, body: 'Why so loud?' })
   const { conversation } = await get<PullDetail>(PULL)
@@ -118,45 +122,45 @@ describe('a run', () => {
   ]
 
   story('completes despite failures of the tracker, which is updated afterwards', async () => {
-    const crossing = await connected(STATES)
+    const system = await connected(STATES)
     const issues: IssueRow[] = []
     for (const [name, fault] of faults) {
-      const issue = crossing.ticket(`While it ${name}`, [`run ${GATE}`, ...WORK])
+      const issue = system.createTicket(`While it ${name}`, [`run ${GATE}`, ...WORK])
       issues.push(issue)
-      const running = await crossing.reaches(issue, 'running')
+      const running = await system.waitForStatus(issue, 'running')
       await isIn(issue, 'In Progress')
-      const mend = crossing.linear.faults.add(fault)
-      crossing.letGo(running)
-      const run = await crossing.ends(issue)
+      const mend = system.linear.faults.add(fault)
+      system.openGates(running)
+      const run = await system.waitForEnd(issue)
       expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
       mend()
     }
     for (const issue of issues) await isIn(issue, 'In Review')
-    const linked = () => crossing.linear.world.attachments.map(({ issue }) => issue.identifier)
+    const linked = () => system.linear.world.attachments.map(({ issue }) => issue.identifier)
     const areLinked = () => issues.every(({ identifier }) => linked().includes(identifier))
-    await until('their pull requests are linked in them', areLinked, STORY_WAIT_MS)
+    await until('their pull requests are linked in them', areLinked, SYSTEM_WAIT_MS_MAX)
     expect(linked().sort()).toEqual(issues.map(({ identifier }) => identifier).sort())
-    await isClosedElsewhere(crossing, issues[0] as IssueRow)
+    await isClosedElsewhere(system, issues[0] as IssueRow)
   })
 
   /** Opening the run shows it at once, without waiting for the next poll. */
-  async function isClosedElsewhere(crossing: Crossing, issue: IssueRow): Promise<void> {
-    const { id, prUrl = '' } = await crossing.ends(issue)
-    const { github } = crossing
+  async function isClosedElsewhere(system: ProviderSystem, issue: IssueRow): Promise<void> {
+    const { id, prUrl = '' } = await system.waitForEnd(issue)
+    const { github } = system
     github.addToken(REVIEWER, 'ghp_of_lisa')
     const address = `${github.apiUrl}/repos/acme/app/pulls/${prUrl.split('/').at(-1)}`
     const headers = { authorization: 'Bearer ghp_of_lisa', 'content-type': 'application/json' }
     const closed = await fetch(address, { method: 'PATCH', headers, body: '{"state":"closed"}' })
     expect(closed.status).toBe(200)
-    const dashboard = await crossing.dashboard()
-    await crossing.get(`/api/runs/${id}`)
-    const isTold = () => dashboard.run(id)?.prState === 'closed'
-    await until('dashboards hear that it is closed', isTold, STORY_WAIT_MS)
+    const dashboard = await system.connectDashboard()
+    await system.get(`/api/runs/${id}`)
+    const isShown = () => dashboard.run(id)?.prState === 'closed'
+    await until('dashboards hear that it is closed', isShown, SYSTEM_WAIT_MS_MAX)
   }
 
   story('opens its pull request once, whichever of the first attempts fail', async () => {
-    const crossing = await connected()
-    const { faults } = crossing.github
+    const system = await connected()
+    const { faults } = system.github
     const tries: readonly (readonly [string, Partial<GithubFaults>])[] = [
       ['a gateway’s page', { badGateway: true }],
       ['nothing', { reset: true }],
@@ -164,68 +168,68 @@ describe('a run', () => {
     ]
     for (const [index, [name, fault]] of tries.entries()) {
       let asked = 0
-      const matching = new Watching('^POST /repos/acme/app/pulls$', () => {
+      const matching = new FaultMatcher('^POST /repos/acme/app/pulls$', () => {
         asked += 1
         // The second attempt succeeds.
         if (asked > 1) Object.assign(faults, noFaults())
       })
       Object.assign(faults, { ...fault, matching })
-      const run = await crossing.ends(crossing.ticket(`Answered with ${name}`, WORK))
+      const run = await system.waitForEnd(system.createTicket(`Answered with ${name}`, WORK))
       expect([name, run.status, run.error, run.prState]).toEqual([name, 'completed', undefined, 'open'])
-      expect([asked, crossing.github.repo('acme/app').issues.size]).toEqual([2, index + 1])
+      expect([asked, system.github.repo('acme/app').issues.size]).toEqual([2, index + 1])
     }
   })
 
   story('continues with an invalid tracker key: polling stops until there is a new key', async () => {
-    const crossing = await connected()
-    const dashboard = await crossing.dashboard()
-    const issue = crossing.ticket('Outlive the key', [`run ${GATE}`, ...WORK])
-    const running = await crossing.reaches(issue, 'running')
-    crossing.linear.accounts.removeKey(crossing.linear.apiKey)
-    await dashboard.trackerIs('auth-error')
-    const asked = crossing.linear.calls.length
-    crossing.letGo(running)
-    const run = await crossing.ends(issue)
+    const system = await connected()
+    const dashboard = await system.connectDashboard()
+    const issue = system.createTicket('Outlive the key', [`run ${GATE}`, ...WORK])
+    const running = await system.waitForStatus(issue, 'running')
+    system.linear.accounts.removeKey(system.linear.apiKey)
+    await dashboard.waitForTracker('auth-error')
+    const asked = system.linear.calls.length
+    system.openGates(running)
+    const run = await system.waitForEnd(issue)
     expect([run.status, run.prState]).toEqual(['completed', 'open'])
     await pause(QUIET_MS)
-    expect(crossing.linear.calls.slice(asked)).toEqual([])
-    const next = crossing.ticket('With the new key', WORK)
-    await withKey(crossing, crossing.linear.accounts.addKey(crossing.linear.viewer))
-    await dashboard.trackerIs('connected')
-    expect((await crossing.ends(next)).status).toBe('completed')
-    await isLinked(crossing, run, issue)
+    expect(system.linear.calls.slice(asked)).toEqual([])
+    const next = system.createTicket('With the new key', WORK)
+    await withKey(system, system.linear.accounts.addKey(system.linear.viewer))
+    await dashboard.waitForTracker('connected')
+    expect((await system.waitForEnd(next)).status).toBe('completed')
+    await isLinked(system, run, issue)
   })
 
   story(
     'is cancelled when its ticket is withdrawn: always if queued, by configuration if running',
     async () => {
-      const crossing = await connected({ ...STATES, whenTicketLeaves: 'stop' })
-      const running = crossing.ticket('Begun', [`run ${GATE}`, ...WORK])
-      await crossing.reaches(running, 'running')
+      const system = await connected({ ...STATES, whenTicketLeaves: 'stop' })
+      const running = system.createTicket('Begun', [`run ${GATE}`, ...WORK])
+      await system.waitForStatus(running, 'running')
       // A status that the host itself set does not count as withdrawn.
       await isIn(running, 'In Progress')
-      const { id } = await crossing.reaches(running, 'running')
-      crossing.linear.world.change(running, { state: 'Backlog' })
-      expect((await crossing.ends(running)).status).toBe('cancelled')
+      const { id } = await system.waitForStatus(running, 'running')
+      system.linear.world.change(running, { state: 'Backlog' })
+      expect((await system.waitForEnd(running)).status).toBe('cancelled')
       // The ticket is withdrawn right when the run starts: the host's own status change must not undo that.
-      whenItIsLookedFor(crossing, () => crossing.linear.world.change(running, { state: 'Backlog' }))
-      crossing.linear.world.change(running, { state: 'Todo' })
-      const again = await crossing.runIs(running, 'over again', (run) => run.id !== id && isOver(run))
+      beforeStatusRead(system, () => system.linear.world.change(running, { state: 'Backlog' }))
+      system.linear.world.change(running, { state: 'Todo' })
+      const again = await system.waitForRun(running, 'over again', (run) => run.id !== id && isOver(run))
       expect([again.status, running.state.name]).toEqual(['cancelled', 'Backlog'])
 
-      await crossing.send('PUT', '/api/settings', {
+      await system.send('PUT', '/api/settings', {
         patch: { worker: { local: false }, tracker: { whenTicketLeaves: 'finish' } },
       })
-      const queued = crossing.ticket('Not begun', WORK)
-      await crossing.reaches(queued, 'queued')
-      crossing.linear.world.change(queued, { state: 'Backlog' })
-      expect((await crossing.ends(queued)).status).toBe('cancelled')
-      expect(crossing.github.repo('acme/app').issues.size).toBe(0)
+      const queued = system.createTicket('Not begun', WORK)
+      await system.waitForStatus(queued, 'queued')
+      system.linear.world.change(queued, { state: 'Backlog' })
+      expect((await system.waitForEnd(queued)).status).toBe('cancelled')
+      expect(system.github.repo('acme/app').issues.size).toBe(0)
     },
   )
 
   /** Runs once, right before the host reads the status of the ticket that it is about to move. */
-  function whenItIsLookedFor({ linear }: Crossing, does: () => void): void {
+  function beforeStatusRead({ linear }: ProviderSystem, does: () => void): void {
     const forget = linear.faults.add(
       { kind: 'internal' },
       {

@@ -23,18 +23,23 @@ import { type FakeGithub, startGithub } from '../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../support/linear/linear.ts'
 import { isOver } from '../support/local-system.ts'
 import {
-  type Mirror,
-  type Sink,
-  startMirror,
-  startSink,
-  type Trick,
-  TWIST,
+  type MisbehavingProxy,
+  type Misbehaviour,
+  type RequestSink,
+  startMisbehavingProxy,
+  startRequestSink,
+  TOKEN_SUFFIX,
 } from '../support/misbehaving-proxy.ts'
-import { drawnSeed, Random } from '../support/random.ts'
+import { drawSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { filesBelow, Plants, type Sighting, Watch } from '../support/secret-sweep.ts'
-import { run as command, type Served, sandboxFolder, serve } from '../support/serve.ts'
-import { socketClient } from '../support/socket-client.ts'
+import {
+  PlantedSecrets,
+  ProcessWatcher,
+  readFilesBelow,
+  type SecretSighting,
+} from '../support/secret-sweep.ts'
+import { type CommandProcess, runCommand as command, sandboxFolder, serve } from '../support/serve.ts'
+import { connectSocket } from '../support/socket-client.ts'
 
 const TEST_MS_MAX = 600_000
 /** Every secret field is set; a key that is set later replaces a login. */
@@ -61,38 +66,38 @@ afterEach(async () => {
 
 // ---- the fakes -----------------------------------------------------------------------------------------------------
 
-interface Neighbours {
-  readonly plants: Plants
+interface Providers {
+  readonly plants: PlantedSecrets
   readonly linear: FakeLinear
   readonly github: FakeGithub
-  readonly tracker: Mirror
-  readonly codehost: Mirror
-  readonly vendors: Mirror
-  readonly sink: Sink
+  readonly tracker: MisbehavingProxy
+  readonly codehost: MisbehavingProxy
+  readonly vendors: MisbehavingProxy
+  readonly sink: RequestSink
 }
 
-async function neighbours(): Promise<Neighbours> {
-  const plants = new Plants()
+async function providers(): Promise<Providers> {
+  const plants = new PlantedSecrets()
   const clientSecret = plants.plant('tracker client secret', `lin_client_${hex()}`)
   const linear = await startLinear({ app: { clientSecret } })
   linear.world.team({ key: 'ENG', name: 'Engineering' })
   linear.onTokenAnswer = ({ pair }) => {
-    plants.plant('access token of the tracker', pair.accessToken + TWIST)
-    plants.plant('refresh token of the tracker', pair.refreshToken + TWIST)
+    plants.plant('access token of the tracker', pair.accessToken + TOKEN_SUFFIX)
+    plants.plant('refresh token of the tracker', pair.refreshToken + TOKEN_SUFFIX)
   }
   const github = await startGithub({ people: [{ login: 'mona' }, { login: 'lisa' }] })
   await github.addRepo({ fullName: 'acme/plain', members: { mona: 'admin', lisa: 'push' } })
   github.device.settings.intervalSeconds = 1
   const vendor = await startVendor()
-  const mirrors = await Promise.all([linear.url, github.origin, vendor].map(startMirror))
-  const [tracker, codehost, vendors] = mirrors as [Mirror, Mirror, Mirror]
-  const sink = await startSink()
+  const mirrors = await Promise.all([linear.url, github.origin, vendor].map(startMisbehavingProxy))
+  const [tracker, codehost, vendors] = mirrors as [MisbehavingProxy, MisbehavingProxy, MisbehavingProxy]
+  const sink = await startRequestSink()
   endings.push(
     () => linear.stop(),
     () => github.close(),
     () => sink.close(),
   )
-  for (const mirror of mirrors) endings.push(() => mirror.close())
+  for (const proxy of mirrors) endings.push(() => proxy.close())
   return { plants, linear, github, tracker, codehost, vendors, sink }
 }
 
@@ -111,7 +116,7 @@ async function startVendor(): Promise<string> {
 }
 
 /** One host with every feature, and a secret in each secret field. */
-function configOf(town: Neighbours, more: { connect?: object; tracker?: object } = {}): object {
+function configOf(town: Providers, more: { connect?: object; tracker?: object } = {}): object {
   const { plants, linear, github } = town
   const pair = linear.grant({ isPkce: false })
   const token = `ghp_${hex()}`
@@ -122,18 +127,18 @@ function configOf(town: Neighbours, more: { connect?: object; tracker?: object }
     sandbox: { network: 'none', concurrency: 2 },
     agent: {
       commands: { agentA: 'scripted-agent' },
-      agentAApiKey: plants.plant('agentA key', `sk-ant-api03-${hex()}${TWIST}`),
-      agentAOauthToken: plants.plant('agentA token', `sk-ant-oat01-${hex()}${TWIST}`),
-      agentBApiKey: plants.plant('agentB key', `sk-proj-${hex()}${TWIST}`),
+      agentAApiKey: plants.plant('agentA key', `sk-ant-api03-${hex()}${TOKEN_SUFFIX}`),
+      agentAOauthToken: plants.plant('agentA token', `sk-ant-oat01-${hex()}${TOKEN_SUFFIX}`),
+      agentBApiKey: plants.plant('agentB key', `sk-proj-${hex()}${TOKEN_SUFFIX}`),
       agentBLogin: loginOf(plants, 'agentB login'),
-      agentCApiKey: plants.plant('agentC key', `AIza${hex()}${TWIST}`),
+      agentCApiKey: plants.plant('agentC key', `AIza${hex()}${TOKEN_SUFFIX}`),
       agentCLogin: loginOf(plants, 'agentC login'),
     },
     tracker: {
       driver: 'linear',
       apiUrl: town.tracker.url,
-      apiKey: plants.plant('tracker key', pair.accessToken + TWIST),
-      refreshToken: plants.plant('tracker refresh token', pair.refreshToken + TWIST),
+      apiKey: plants.plant('tracker key', pair.accessToken + TOKEN_SUFFIX),
+      refreshToken: plants.plant('tracker refresh token', pair.refreshToken + TOKEN_SUFFIX),
       tokenExpiresAt: plants.plant('tracker token end', instant),
       pollSeconds: 1,
       eligible: { states: ['Todo'] },
@@ -143,7 +148,7 @@ function configOf(town: Neighbours, more: { connect?: object; tracker?: object }
     codehost: {
       driver: 'github',
       apiUrl: `${town.codehost.url}/api/v3`,
-      token: plants.plant('codehost token', token + TWIST),
+      token: plants.plant('codehost token', token + TOKEN_SUFFIX),
     },
     connect: {
       codehostClientId: github.device.settings.clientId,
@@ -156,8 +161,8 @@ function configOf(town: Neighbours, more: { connect?: object; tracker?: object }
   }
 }
 
-function loginOf(plants: Plants, name: string): string {
-  const [access, refresh] = [`eyJ${hex()}`, `rt_${hex()}${TWIST}`]
+function loginOf(plants: PlantedSecrets, name: string): string {
+  const [access, refresh] = [`eyJ${hex()}`, `rt_${hex()}${TOKEN_SUFFIX}`]
   plants.plant(`${name}, access`, access)
   plants.plant(`${name}, refresh`, refresh)
   return JSON.stringify({ tokens: { access_token: access, refresh_token: refresh }, refresh_token: refresh })
@@ -165,18 +170,18 @@ function loginOf(plants: Plants, name: string): string {
 
 /** One host with all its requests and effects. */
 class Witness {
-  readonly town: Neighbours
+  readonly town: Providers
   readonly folder = tempFolder()
   readonly dataDir = join(this.folder, 'host')
   readonly home = join(this.folder, 'home')
   readonly answers: [what: string, text: string][] = []
   readonly #env: NodeJS.ProcessEnv
   #config = join(this.dataDir, 'config.json')
-  #host: Served | undefined
-  #watch: Watch | undefined
-  #dashboard: ReturnType<typeof socketClient> | undefined
+  #host: CommandProcess | undefined
+  #watch: ProcessWatcher | undefined
+  #dashboard: ReturnType<typeof connectSocket> | undefined
 
-  constructor(town: Neighbours, config: object, env: NodeJS.ProcessEnv = {}) {
+  constructor(town: Providers, config: object, env: NodeJS.ProcessEnv = {}) {
     this.town = town
     mkdirSync(this.dataDir, { mode: 0o700 })
     mkdirSync(this.home)
@@ -212,20 +217,20 @@ class Witness {
   async open(): Promise<this> {
     const { plants } = this.town
     this.#host = serve(this.dataDir, ['--log-level', 'debug', '--log-format', 'json'], this.#env)
-    const { url, token } = await this.host.launched()
+    const { url, token } = await this.host.waitForLaunch()
     plants.plant('own launch token', token)
-    this.#watch = new Watch(plants, [this.host.process.pid ?? 0])
-    this.#dashboard = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
+    this.#watch = new ProcessWatcher(plants, [this.host.process.pid ?? 0])
+    this.#dashboard = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
     await this.#dashboard.opened
     return this
   }
 
-  get host(): Served {
+  get host(): CommandProcess {
     if (this.#host === undefined) throw new Error('no host was started')
     return this.#host
   }
 
-  get watch(): Watch {
+  get watch(): ProcessWatcher {
     if (this.#watch === undefined) throw new Error('nobody watches')
     return this.#watch
   }
@@ -238,7 +243,7 @@ class Witness {
     /** This route returns a secret to a person on purpose. */
     isPersonal = false,
   ): Promise<{ status: number; body: unknown }> {
-    const { url, token } = await this.host.launched()
+    const { url, token } = await this.host.waitForLaunch()
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
@@ -266,7 +271,7 @@ class Witness {
   }
 
   /** Calls every GET route, for every existing object. */
-  async lookAtEverything(): Promise<void> {
+  async readEverything(): Promise<void> {
     const runs = await this.runs()
     const ofRun = (id: string) => ['', '/events', '/placement', '/pr'].map((rest) => `/api/runs/${id}${rest}`)
     const paths = [
@@ -301,28 +306,28 @@ class Witness {
         `push ${frame.type}`,
         JSON.stringify(frame),
       ]),
-      ...filesBelow(this.folder).filter(
+      ...readFilesBelow(this.folder).filter(
         ([path]) => path !== this.#config && !path.endsWith('/.codex/auth.json'),
       ),
       // An agent's own files may contain its own key.
-      ...filesBelow(sandboxFolder()).filter(([path]) => !/\/sandboxes\/[^/]+\/home\//.test(path)),
-      ...this.town.sink.seen.map((text): [string, string] => ['somebody else', text]),
+      ...readFilesBelow(sandboxFolder()).filter(([path]) => !/\/sandboxes\/[^/]+\/home\//.test(path)),
+      ...this.town.sink.requests.map((text): [string, string] => ['somebody else', text]),
     ]
     const found = shown.flatMap(([what, text]) =>
-      this.town.plants.in(text).map((name) => `${name} in ${what}: ${around(this.town.plants, text)}`),
+      this.town.plants.findIn(text).map((name) => `${name} in ${what}: ${around(this.town.plants, text)}`),
     )
     const inProcesses = sightings
       .filter((sighting) => !isMeant(sighting))
       .map(({ name, where }) => `${name} in ${where}`)
     expect(statSync(this.#config).mode & 0o777).toBe(0o600)
     // Positive control: the search must find the secrets where they have to be.
-    expect(this.town.plants.in(kept).length).toBeGreaterThanOrEqual(KEPT_MIN)
+    expect(this.town.plants.findIn(kept).length).toBeGreaterThanOrEqual(KEPT_MIN)
     return [...new Set([...found, ...inProcesses])]
   }
 }
 
 /** Allowed: an agent's own key in its sandbox, and a process's own start parameters. */
-function isMeant({ name, where, inSandbox }: Sighting): boolean {
+function isMeant({ name, where, inSandbox }: SecretSighting): boolean {
   if (!where.startsWith('environment of ')) return false
   if (name === 'agentA key') return inSandbox
   // A starting process has no arguments yet, and the wrangler stub runs `env` on purpose.
@@ -334,12 +339,12 @@ const lines = (what: string, text: string): [string, string][] =>
   text.split('\n').map((line): [string, string] => [what, line])
 
 /** An excerpt around the secret that shows its origin. */
-function around(plants: Plants, text: string): string {
-  const line = text.split('\n').find((one) => plants.in(one).length > 0) ?? ''
+function around(plants: PlantedSecrets, text: string): string {
+  const line = text.split('\n').find((one) => plants.findIn(one).length > 0) ?? ''
   return line.slice(0, 400)
 }
 
-function ticket({ linear }: Neighbours, title: string, steps: readonly string[] = TICKET): void {
+function ticket({ linear }: Providers, title: string, steps: readonly string[] = TICKET): void {
   const description = ['Please.', '```switchyard', ...steps, '```', ''].join('\n')
   linear.world.issue({ title, description, state: 'Todo' })
 }
@@ -351,9 +356,9 @@ function ticket({ linear }: Neighbours, title: string, steps: readonly string[] 
  * is always included.
  */
 const TRICKS_PLAYED = process.env.SECRET_TRICKS === 'all' ? Number.POSITIVE_INFINITY : 5
-const SEED = drawnSeed()
+const SEED = drawSeed()
 
-function tricksOf(town: Neighbours): readonly Trick[] {
+function tricksOf(town: Providers): readonly Misbehaviour[] {
   const [first, ...others] = allTricks(town)
   const random = new Random(SEED)
   const drawn = others
@@ -364,7 +369,7 @@ function tricksOf(town: Neighbours): readonly Trick[] {
   return [...(first === undefined ? [] : [first]), ...drawn].slice(0, TRICKS_PLAYED)
 }
 
-const allTricks = ({ sink }: Neighbours): readonly Trick[] => [
+const allTricks = ({ sink }: Providers): readonly Misbehaviour[] => [
   { kind: 'page', status: 502 },
   { kind: 'page', status: 200 },
   { kind: 'complaint', status: 200 },
@@ -387,42 +392,44 @@ const allTricks = ({ sink }: Neighbours): readonly Trick[] => [
 ]
 
 /** One trick of each group of similar ones. */
-const isForHelpers = (trick: Trick): boolean =>
+const isForHelpers = (trick: Misbehaviour): boolean =>
   trick.kind === 'oauth' ||
   (trick.kind === 'redirect' && trick.status === 307) ||
   (trick.kind === 'page' && trick.status === 502) ||
   (trick.kind === 'complaint' && trick.status === 400)
 
 async function played(
-  mirror: Mirror,
-  trick: Trick,
+  proxy: MisbehavingProxy,
+  trick: Misbehaviour,
   when: RegExp,
   during: () => Promise<unknown>,
 ): Promise<number> {
-  const before = mirror.tricked
-  Object.assign(mirror, { trick, when })
+  const before = proxy.misbehavedCount
+  Object.assign(proxy, { trick, when })
   try {
     await during()
-    return mirror.tricked - before
+    return proxy.misbehavedCount - before
   } finally {
-    Object.assign(mirror, { trick: undefined, when: /./ })
+    Object.assign(proxy, { trick: undefined, when: /./ })
   }
 }
 
 /** Triggers every call to the providers; returns how often each was tricked. */
-function everythingDuring(witness: Witness, trick: Trick): Promise<number[]> {
+function everythingDuring(witness: Witness, trick: Misbehaviour): Promise<number[]> {
   const { tracker, codehost } = witness.town
   const looks = async (): Promise<void> => {
-    await witness.lookAtEverything()
+    await witness.readEverything()
     await Promise.all([
       witness.ask('POST', '/api/pulls/plain/1/comment', { body: 'Hello' }),
       witness.ask('POST', '/api/pulls/plain/1/resolve-thread', { threadId: 'x', resolved: true }),
     ])
   }
   const polls = async (): Promise<void> => {
-    const before = tracker.tricked
+    const before = tracker.misbehavedCount
     await witness.ask('GET', '/api/tracker/projects')
-    await until('a poll meets it', () => tracker.tricked > before + 1, POLL_WAIT_MS, 50).catch(() => {})
+    await until('a poll meets it', () => tracker.misbehavedCount > before + 1, POLL_WAIT_MS, 50).catch(
+      () => {},
+    )
   }
   return Promise.all([played(codehost, trick, /./, looks), played(tracker, trick, /./, polls)])
 }
@@ -447,7 +454,7 @@ describe('with everything planted', () => {
   test(
     'a run, its pull request, and every route while providers echo everything',
     async () => {
-      const town = await neighbours()
+      const town = await providers()
       const token = town.plants.plant('own token of the bucket', `cloudflare-${hex()}`)
       const witness = new Witness(town, configOf(town), { CLOUDFLARE_API_TOKEN: token })
       witness.onPath(bucketThatFails(witness.folder))
@@ -457,7 +464,7 @@ describe('with everything planted', () => {
       expect([run.status, run.error]).toEqual(['completed', undefined])
       expect(run.prUrl).toContain(town.codehost.url)
       await until('artifacts are uploaded', () => existsSync(join(witness.folder, 'uploads')), WAIT_MS, 50)
-      await witness.lookAtEverything()
+      await witness.readEverything()
       for (const trick of tricksOf(town)) {
         const met = await everythingDuring(witness, trick)
         expect([trick, met.every((times) => times > 0)]).toEqual([trick, true])
@@ -473,11 +480,11 @@ describe('with everything planted', () => {
   test(
     'runs whose clone, push or pull request meets a code host that echoes everything',
     async () => {
-      const town = await neighbours()
+      const town = await providers()
       const witness = await new Witness(town, configOf(town)).open()
       const { sink, codehost } = town
-      const away: Trick = { kind: 'redirect', status: 307, to: sink.url }
-      const cases: readonly (readonly [string, RegExp, Trick])[] = [
+      const away: Misbehaviour = { kind: 'redirect', status: 307, to: sink.url }
+      const cases: readonly (readonly [string, RegExp, Misbehaviour])[] = [
         ['clone refused', /upload-pack/, { kind: 'complaint', status: 403 }],
         ['clone redirected', /upload-pack/, { ...away, status: 302 }],
         // An outage is left out, because every call would wait for its end.
@@ -497,7 +504,7 @@ describe('with everything planted', () => {
         })
         expect([title, met > 0]).toEqual([title, true])
       }
-      await witness.lookAtEverything()
+      await witness.readEverything()
       expect(await witness.close()).toEqual([])
     },
     TEST_MS_MAX,
@@ -509,12 +516,12 @@ describe('with everything planted', () => {
 const CALLBACK = '/api/connect/tracker/callback'
 
 /** Invalid keys. */
-function badKeys(plants: Plants): Record<string, string> {
+function badKeys(plants: PlantedSecrets): Record<string, string> {
   return {
-    trackerApiKey: plants.plant('bad tracker key', `lin_api_${hex()}${TWIST}`),
-    codehostToken: plants.plant('bad codehost token', `ghp_${hex()}${TWIST}`),
-    agentAApiKey: plants.plant('bad agentA key', `sk-ant-api03-${hex()}${TWIST}`),
-    agentCApiKey: plants.plant('bad agentC key', `AIza${hex()}${TWIST}`),
+    trackerApiKey: plants.plant('bad tracker key', `lin_api_${hex()}${TOKEN_SUFFIX}`),
+    codehostToken: plants.plant('bad codehost token', `ghp_${hex()}${TOKEN_SUFFIX}`),
+    agentAApiKey: plants.plant('bad agentA key', `sk-ant-api03-${hex()}${TOKEN_SUFFIX}`),
+    agentCApiKey: plants.plant('bad agentC key', `AIza${hex()}${TOKEN_SUFFIX}`),
   }
 }
 
@@ -534,7 +541,7 @@ async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'app
 }
 
 /** Programs that print all they know. Codex is logged in with a key. */
-function stubs(folder: string, home: string, plants: Plants): string {
+function stubs(folder: string, home: string, plants: PlantedSecrets): string {
   const bin = join(folder, 'stubs')
   mkdirSync(bin, { recursive: true })
   for (const name of ['claude', 'codex', 'wrangler'])
@@ -542,12 +549,12 @@ function stubs(folder: string, home: string, plants: Plants): string {
       mode: 0o755,
     })
   mkdirSync(join(home, '.codex'), { recursive: true })
-  const login = { OPENAI_API_KEY: plants.plant("codex' own key", `sk-proj-${hex()}${TWIST}`) }
+  const login = { OPENAI_API_KEY: plants.plant("codex' own key", `sk-proj-${hex()}${TOKEN_SUFFIX}`) }
   writeFileSync(join(home, '.codex', 'auth.json'), JSON.stringify(login), { mode: 0o600 })
   return bin
 }
 
-async function onAPort(town: Neighbours, config: object): Promise<object> {
+async function onAPort(town: Providers, config: object): Promise<object> {
   const port = await freePort()
   const redirectUris = [`http://localhost:${port}${CALLBACK}`]
   Object.assign(town.linear.app, { redirectUris })
@@ -555,7 +562,7 @@ async function onAPort(town: Neighbours, config: object): Promise<object> {
 }
 
 /** Secrets that the host is asked to store, and that the provider refuses. */
-async function everyWayToConnect(witness: Witness): Promise<void> {
+async function everyConnectFlow(witness: Witness): Promise<void> {
   const { plants } = witness.town
   for (const provider of ['agentA', 'agentB', 'agentC', 'storage'])
     await witness.ask('POST', `/api/connect/${provider}`)
@@ -574,23 +581,23 @@ async function everyWayToConnect(witness: Witness): Promise<void> {
 
 /** Starts a device code while providers work, and polls it while they fail. */
 async function deviceCode(witness: Witness): Promise<void> {
-  const before = witness.town.codehost.asked.length
+  const before = witness.town.codehost.requests.length
   await witness.ask('POST', '/api/connect/codehost')
-  expect(witness.town.codehost.asked.length).toBeGreaterThan(before)
+  expect(witness.town.codehost.requests.length).toBeGreaterThan(before)
 }
 
-async function askedAbout(witness: Witness, mirror: Mirror): Promise<void> {
-  const before = mirror.tricked
+async function askedAbout(witness: Witness, proxy: MisbehavingProxy): Promise<void> {
+  const before = proxy.misbehavedCount
   const isAsked = async (): Promise<boolean> => {
     await witness.ask('POST', '/api/connect/codehost/poll')
-    return mirror.tricked > before
+    return proxy.misbehavedCount > before
   }
   await until('the code host is asked about a code', isAsked, WAIT_MS, 100)
 }
 
 /** Secrets of a flow that only the service and the providers know. */
-function plantWhatWasSent({ plants, codehost, tracker }: Neighbours): void {
-  for (const { body } of [...codehost.asked, ...tracker.asked]) {
+function plantWhatWasSent({ plants, codehost, tracker }: Providers): void {
+  for (const { body } of [...codehost.requests, ...tracker.requests]) {
     const form = new URLSearchParams(body)
     for (const name of ['device_code', 'code_verifier']) {
       const value = form.get(name)
@@ -601,15 +608,15 @@ function plantWhatWasSent({ plants, codehost, tracker }: Neighbours): void {
 
 async function tricked(
   witness: Witness,
-  mirrors: readonly Mirror[],
-  trick: Trick,
+  mirrors: readonly MisbehavingProxy[],
+  trick: Misbehaviour,
   during: () => Promise<void>,
 ): Promise<void> {
-  const before = mirrors.map((mirror) => mirror.tricked)
-  for (const mirror of mirrors) mirror.trick = trick
+  const before = mirrors.map((proxy) => proxy.misbehavedCount)
+  for (const proxy of mirrors) proxy.misbehaviour = trick
   await during()
-  for (const mirror of mirrors) mirror.trick = undefined
-  const met = mirrors.map((mirror, n) => mirror.tricked > (before[n] ?? 0))
+  for (const proxy of mirrors) proxy.misbehaviour = undefined
+  const met = mirrors.map((proxy, n) => proxy.misbehavedCount > (before[n] ?? 0))
   expect([trick, met]).toEqual([trick, mirrors.map(() => true)])
   plantWhatWasSent(witness.town)
 }
@@ -618,12 +625,12 @@ describe('every way to connect', () => {
   test(
     'fails in every way with providers and programs that echo everything',
     async () => {
-      const town = await neighbours()
+      const town = await providers()
       const { plants, tracker, codehost, vendors } = town
       const config = await onAPort(town, configOf(town, { tracker: hurried(town) }))
       const witness = new Witness(town, config, {
         SWITCHYARD_TOKEN: plants.plant('own launch token', `launch-${hex()}`),
-        ANTHROPIC_API_KEY: plants.plant('own key of the vendor', `sk-ant-api03-${hex()}${TWIST}`),
+        ANTHROPIC_API_KEY: plants.plant('own key of the vendor', `sk-ant-api03-${hex()}${TOKEN_SUFFIX}`),
         CLOUDFLARE_API_TOKEN: plants.plant('own token of the bucket', `cloudflare-${hex()}`),
       })
       witness.onPath(stubs(witness.folder, witness.home, plants))
@@ -631,12 +638,12 @@ describe('every way to connect', () => {
       for (const trick of tricksOf(town)) {
         await deviceCode(witness)
         await tricked(witness, [tracker, codehost, vendors], trick, async () => {
-          await everyWayToConnect(witness)
+          await everyConnectFlow(witness)
           await askedAbout(witness, codehost)
         })
       }
       expect(
-        tracker.asked.filter(({ body }) => body.includes('grant_type=refresh_token')).length,
+        tracker.requests.filter(({ body }) => body.includes('grant_type=refresh_token')).length,
       ).toBeGreaterThan(1)
       expect(await witness.close()).toEqual([])
     },
@@ -646,7 +653,7 @@ describe('every way to connect', () => {
   test(
     'goes through the helper, which reveals neither received nor own secrets',
     async () => {
-      const town = await neighbours()
+      const town = await providers()
       const { plants, linear, tracker, codehost, github } = town
       const secretFile = join(tempFolder(), 'secret')
       writeFileSync(secretFile, linear.app.clientSecret, { mode: 0o600 })
@@ -664,7 +671,7 @@ describe('every way to connect', () => {
       )
       const told = (): string | undefined => /"url":"([^"]+)"/.exec(helper.err())?.[1]
       await until('the helper serves', () => told() !== undefined)
-      const front = await startMirror(told() ?? '')
+      const front = await startMisbehavingProxy(told() ?? '')
       endings.push(() => front.close())
       const own = { apiBase: front.url, codehostClientId: '', trackerClientId: '' }
       const config = await onAPort(town, configOf(town, { connect: own, tracker: hurried(town) }))
@@ -674,7 +681,7 @@ describe('every way to connect', () => {
       for (const trick of [...allTricks(town).filter(isForHelpers), isRefused]) {
         await deviceCode(witness)
         await tricked(witness, [tracker, codehost], trick, async () => {
-          await everyWayToConnect(witness)
+          await everyConnectFlow(witness)
           await askedAbout(witness, codehost)
         })
         await deviceCode(witness)
@@ -684,7 +691,7 @@ describe('every way to connect', () => {
           await askedAbout(witness, front)
         })
       }
-      expect(front.asked.filter(({ path }) => path.endsWith('/refresh')).length).toBeGreaterThan(1)
+      expect(front.requests.filter(({ path }) => path.endsWith('/refresh')).length).toBeGreaterThan(1)
       witness.answers.push(...lines("the helper's log", helper.out() + helper.err()))
       expect(await witness.close()).toEqual([])
     },
@@ -694,7 +701,7 @@ describe('every way to connect', () => {
   test(
     'succeeds but cannot be stored: the error does not contain the secret',
     async () => {
-      const town = await neighbours()
+      const town = await providers()
       const { plants, linear, github } = town
       const config = await onAPort(town, configOf(town))
       const witness = new Witness(town, config)
@@ -704,8 +711,8 @@ describe('every way to connect', () => {
       const token = `ghp_${hex()}`
       github.addToken('mona', token)
       const good = {
-        trackerApiKey: plants.plant('good tracker key', linear.apiKey + TWIST),
-        codehostToken: plants.plant('good codehost token', token + TWIST),
+        trackerApiKey: plants.plant('good tracker key', linear.apiKey + TOKEN_SUFFIX),
+        codehostToken: plants.plant('good codehost token', token + TOKEN_SUFFIX),
       }
       const put = await witness.ask('PUT', '/api/settings/credentials', good)
       expect(put.body).toMatchObject({ results: { tracker: { ok: false }, codehost: { ok: false } } })
@@ -730,7 +737,7 @@ const LONGEST_NAME = 255
 const ACCESS_MS = 4_000
 
 /** The token's lifetime makes the host refresh it all the time. */
-function hurried(town: Neighbours): object {
+function hurried(town: Providers): object {
   town.linear.accounts.accessMs = ACCESS_MS
   return { tokenExpiresAt: new Date(Date.now() + ACCESS_MS).toISOString() }
 }

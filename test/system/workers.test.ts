@@ -11,15 +11,15 @@ import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run
 import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
 import { tempFolder, until } from '../support/real-files.ts'
 import {
-  type Script,
+  defaultScript,
+  type ExecutionScript,
   ScriptedWorker,
-  type ScriptedWorkerParts,
-  type Step,
+  type ScriptedWorkerOptions,
+  type ScriptStep,
   USAGE_PROJECT,
-  usualScript,
 } from '../support/scripted-worker.ts'
-import { readLaunch, type Served, serve } from '../support/serve.ts'
-import { socketClient } from '../support/socket-client.ts'
+import { type CommandProcess, readLaunch, serve } from '../support/serve.ts'
+import { connectSocket } from '../support/socket-client.ts'
 
 const workers: ScriptedWorker[] = []
 
@@ -32,7 +32,7 @@ afterEach(() => {
 interface Place {
   readonly dataDir: string
   readonly tickets: string
-  host: Served
+  host: CommandProcess
 }
 
 function place(more: object = {}): Place {
@@ -55,7 +55,7 @@ function put({ tickets }: Place, name: string, fields = 'state: Todo'): void {
 }
 
 async function get<T>({ host }: Place, path: string): Promise<T> {
-  const { status, body } = await host.ask(path)
+  const { status, body } = await host.request(path)
   if (status !== 200) throw new Error(`${path} was answered with ${status}: ${JSON.stringify(body)}`)
   // Other tests check responses against their schemas.
   return body as T
@@ -75,11 +75,11 @@ async function runOf(at: Place, ticket: string, status?: Run['status']): Promise
 /** The queue reason of a run is updated a moment after a change. */
 async function waitsFor(at: Place, ticket: string, reason: string): Promise<void> {
   let said: string | undefined
-  const isSaid = async () => {
+  const hasReason = async () => {
     said = (await runOf(at, ticket, 'queued')).queueReason
     return said === reason
   }
-  await until(`${ticket} to wait because of "${reason}"`, isSaid).catch((error) => {
+  await until(`${ticket} to wait because of "${reason}"`, hasReason).catch((error) => {
     throw new Error(`${error.message}; it says "${said}"`)
   })
 }
@@ -91,7 +91,7 @@ const fleetOf = async (at: Place) => (await get<FleetResponse>(at, '/api/workers
 /** Sends a request such as `POST /path` and returns its status. */
 async function status({ host }: Place, asks: string, body?: unknown): Promise<number> {
   const [method = 'GET', path = ''] = asks.split(' ')
-  const answer = await host.ask(path, { method, ...(body === undefined ? {} : { body }) })
+  const answer = await host.request(path, { method, ...(body === undefined ? {} : { body }) })
   if (answer.status >= 400) expect(Object.keys(Object(answer.body))).toEqual(['error'])
   return answer.status
 }
@@ -99,7 +99,7 @@ async function status({ host }: Place, asks: string, body?: unknown): Promise<nu
 type Listener = 'management' | 'fleet'
 
 async function addressOf({ host }: Place, listener: Listener): Promise<string> {
-  const { url, fleetUrl } = await host.launched()
+  const { url, fleetUrl } = await host.waitForLaunch()
   return listener === 'fleet' ? (fleetUrl ?? '').replace('ws:', 'http:') : url
 }
 
@@ -113,10 +113,10 @@ function workerSocket({ dataDir }: Place, via: Listener): string {
 async function enrol(
   at: Place,
   name: string,
-  more: Partial<ScriptedWorkerParts> & { readonly via?: Listener } = {},
+  more: Partial<ScriptedWorkerOptions> & { readonly via?: Listener } = {},
 ): Promise<ScriptedWorker> {
   const { via = 'fleet', ...parts } = more
-  const { token } = (await at.host.ask('/api/workers/pairing-tokens', { method: 'POST' })).body as {
+  const { token } = (await at.host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
     token: string
   }
   const worker = new ScriptedWorker({
@@ -124,7 +124,7 @@ async function enrol(
     token,
     seed: 1,
     heartbeatMs: 200,
-    journal: true,
+    recordFrames: true,
     url: () => workerSocket(at, via),
     ...parts,
   })
@@ -135,13 +135,13 @@ async function enrol(
 }
 
 /** A script that waits between its start and its end until the test releases it. */
-function held(script: Script = usualScript) {
+function held(script: ExecutionScript = defaultScript) {
   let release = () => {}
   const until = new Promise<void>((resolve) => {
     release = resolve
   })
-  const first: Step = { does: 'wait', until }
-  const holding: Script = (job, random) => {
+  const first: ScriptStep = { does: 'wait', until }
+  const holding: ExecutionScript = (job, random) => {
     const [start, ...rest] = script(job, random)
     return start === undefined ? [first] : [start, first, ...rest]
   }
@@ -165,17 +165,18 @@ async function supervisor(at: Place, via: Listener, asks: string, as: ScriptedWo
 }
 
 async function watch({ host }: Place) {
-  const { url, token } = await host.launched()
-  const client = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
+  const { url, token } = await host.waitForLaunch()
+  const client = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
   await client.opened
-  await client.first(1)
+  await client.firstFrames(1)
   return client
 }
 
 const logsOf = (events: readonly RunEvent[]) =>
   events.flatMap((event) => (event.type === 'log' && event.stream === 'stdout' ? [event.text] : []))
 
-const linesOf = (steps: readonly Step[]) => steps.flatMap((step) => (step.does === 'log' ? [step.text] : []))
+const linesOf = (steps: readonly ScriptStep[]) =>
+  steps.flatMap((step) => (step.does === 'log' ? [step.text] : []))
 
 const statusesOf = (events: readonly RunEvent[]) =>
   events.flatMap((event) => (event.type === 'status' ? [event.to] : []))
@@ -184,7 +185,7 @@ async function restarted(at: Place, signal: NodeJS.Signals): Promise<void> {
   at.host.process.kill(signal)
   await at.host.exit
   at.host = serve(at.dataDir)
-  await at.host.launched()
+  await at.host.waitForLaunch()
 }
 
 // ---- from a ticket to its result -------------------------------------------------------------------------------------
@@ -221,10 +222,10 @@ describe('a ticket dropped into the folder', () => {
     expect(execution).toMatchObject({ how: 'completed', acknowledgedAt: expect.any(Number) })
   })
 
-  async function isLeft(at: Place, run: Run, steps: readonly Step[]): Promise<void> {
+  async function isLeft(at: Place, run: Run, steps: readonly ScriptStep[]): Promise<void> {
     for (const step of steps) {
       if (step.does === 'artifact') {
-        const { url, token } = await at.host.launched()
+        const { url, token } = await at.host.waitForLaunch()
         const file = await fetch(`${url}/api/runs/${run.id}/artifacts/${step.name}`, {
           headers: { authorization: `Bearer ${token}` },
         })
@@ -358,7 +359,7 @@ describe('the two listeners', () => {
 
   test('any request on the fleet listener other than the worker socket, demand and state: 404', async () => {
     const at = place()
-    const { token } = await at.host.launched()
+    const { token } = await at.host.waitForLaunch()
     const base = await addressOf(at, 'fleet')
     const said: string[] = []
     for (const { method, path, listeners } of Object.values(routes)) {
@@ -388,7 +389,7 @@ describe('the two listeners', () => {
 describe('enrolment', () => {
   test('a pairing token is single-use; a known worker reconnects with its credential', async () => {
     const at = place()
-    const { token } = (await at.host.ask('/api/workers/pairing-tokens', { method: 'POST' })).body as {
+    const { token } = (await at.host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
       token: string
     }
     expect(token).toMatch(/^wp-[\w-]{43}$/)
@@ -409,11 +410,11 @@ describe('enrolment', () => {
     expect(two.rejections).toMatchObject([{ code: 'invalid-token' }])
 
     const before = one.connections
-    one.drop()
+    one.dropConnection()
     await until('it to come back', () => one.connections > before && one.isRegistered)
     expect((await fleetOf(at)).map(({ name, connection }) => `${name} ${connection}`)).toEqual(['one online'])
     const secret = one.credential?.secret ?? ''
-    const everything = JSON.stringify([await fleetOf(at), (await at.host.ask('/api/config')).body])
+    const everything = JSON.stringify([await fleetOf(at), (await at.host.request('/api/config')).body])
     expect(everything).not.toContain(secret)
     expect(at.host.out() + at.host.err()).not.toContain(secret)
   })
@@ -464,13 +465,13 @@ describe('rename, drain, enable, revoke', () => {
     const at = place()
     const worker = await enrol(at, 'one')
     const name = `  big\u0007 box ${'x'.repeat(80)}  `
-    const renamed = await at.host.ask(`/api/workers/${worker.workerId}/rename`, {
+    const renamed = await at.host.request(`/api/workers/${worker.workerId}/rename`, {
       method: 'POST',
       body: { name },
     })
     expect(renamed.body).toMatchObject({ workers: [{ name: `big box ${'x'.repeat(52)}` }] })
-    worker.drop()
-    await until('it to hear its name', () => worker.knownAs?.startsWith('big box') === true)
+    worker.dropConnection()
+    await until('it to hear its name', () => worker.nameAtHost?.startsWith('big box') === true)
   })
 
   test('a draining worker finishes its runs and gets no new ones, across reconnects and restarts', async () => {
@@ -479,10 +480,10 @@ describe('rename, drain, enable, revoke', () => {
     const worker = await enrol(at, 'one', { concurrency: 2, script })
     put(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'running')
-    const drained = await at.host.ask(`/api/workers/${worker.workerId}/drain`, { method: 'POST' })
+    const drained = await at.host.request(`/api/workers/${worker.workerId}/drain`, { method: 'POST' })
     expect(drained.body).toMatchObject({ workers: [{ state: 'draining', activeRuns: 1 }] })
     await until('the worker to be told at once', () =>
-      worker.journal.some(({ frame }) => frame.type === 'worker-state'),
+      worker.recordedFrames.some(({ frame }) => frame.type === 'worker-state'),
     )
     expect(worker.state).toBe('draining')
     put(at, 'ENG-2')
@@ -529,7 +530,7 @@ describe('worker-authenticated routes', () => {
     const at = place()
     const one = await enrol(at, 'one')
     const two = await enrol(at, 'two')
-    const { token } = await at.host.launched()
+    const { token } = await at.host.waitForLaunch()
     const own = `workerId=${one.workerId}`
     const cases: readonly (readonly [string, string | undefined])[] = [
       [own, undefined],
@@ -660,7 +661,7 @@ describe('tickets and runs', () => {
     expect(await tickets('?ticket=B')).toEqual(['B'])
     expect(await tickets('?status=queued&status=running&limit=2')).toEqual(['C', 'B'])
     expect(await tickets('?status=completed')).toEqual([])
-    const { url, token } = await at.host.launched()
+    const { url, token } = await at.host.waitForLaunch()
     const headers = { authorization: `Bearer ${token}` }
     const page = await fetch(`${url}/api/runs?limit=2`, { headers })
     const next = /^<(.*)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1] ?? ''
@@ -671,7 +672,7 @@ describe('tickets and runs', () => {
     const at = place()
     put(at, 'ENG-1')
     const waiting = await runOf(at, 'ENG-1', 'queued')
-    const cancel = ({ id }: Run) => at.host.ask(`/api/runs/${id}/cancel`, { method: 'POST' })
+    const cancel = ({ id }: Run) => at.host.request(`/api/runs/${id}/cancel`, { method: 'POST' })
     expect((await cancel(waiting)).body).toMatchObject({ status: 'cancelled' })
     const { script } = held()
     const worker = await enrol(at, 'one', { script })
@@ -684,7 +685,7 @@ describe('tickets and runs', () => {
     await until('the worker to be told', () => worker.claims.length === 0)
     expect((await cancel(ended)).body).toEqual(ended)
 
-    expect((await at.host.ask(`/api/runs/${waiting.id}/retry`, { method: 'POST' })).status).toBe(200)
+    expect((await at.host.request(`/api/runs/${waiting.id}/retry`, { method: 'POST' })).status).toBe(200)
     await runOf(at, 'ENG-1', 'running')
   })
 
@@ -697,7 +698,7 @@ describe('tickets and runs', () => {
       await until('its dispatch', () => worker.executions.length > known)
       // Three breaks within one run: one frame waits for its file, another for the connection.
       for (let breaks = 0; breaks < 3; breaks++) {
-        worker.drop()
+        worker.dropConnection()
         await until('it to be back', () => worker.isRegistered)
       }
       const run = await runOf(at, name, 'completed')
@@ -710,9 +711,12 @@ describe('tickets and runs', () => {
 
   test('a run that finishes while the host is down is accepted later; dropped events are named as lost', async () => {
     const at = place()
-    const chatty: Script = (job, random) => {
-      const [start, ...rest] = usualScript(job, random)
-      const chatter = Array.from({ length: 100 }, (_, n): Step => ({ does: 'log', text: `chatter ${n}` }))
+    const chatty: ExecutionScript = (job, random) => {
+      const [start, ...rest] = defaultScript(job, random)
+      const chatter = Array.from(
+        { length: 100 },
+        (_, n): ScriptStep => ({ does: 'log', text: `chatter ${n}` }),
+      )
       return start === undefined ? [] : [start, ...chatter, ...rest]
     }
     const { script, release } = held(chatty)
@@ -741,7 +745,7 @@ describe('tickets and runs', () => {
     put(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'completed')
     await restarted(at, 'SIGTERM')
-    const answer = await at.host.ask(`/api/runs/${id}/discard`, { method: 'POST' })
+    const answer = await at.host.request(`/api/runs/${id}/discard`, { method: 'POST' })
     expect(answer.status).toBe(200)
     expect((answer.body as Run).sandbox.id).toBeUndefined()
     await until('the worker to be told', () => worker.discarded.includes(id))
@@ -781,7 +785,7 @@ describe('metrics', () => {
     await enrol(at, 'anvil')
     put(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'completed')
-    const { url, token } = await at.host.launched()
+    const { url, token } = await at.host.waitForLaunch()
     const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })
     const lines = (await response.text()).split('\n')
     for (const line of [

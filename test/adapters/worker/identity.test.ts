@@ -14,7 +14,7 @@ import { describe, expect, test } from '@jest/globals'
 import { removeFileDurably, replaceFile } from '../../../store/files/atomic.ts'
 import { type IdentityOptions, openIdentity, type StoredIdentity } from '../../../worker/identity.ts'
 import { tempFolder } from '../../support/real-files.ts'
-import { keptLog } from '../../support/recording-log.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
 
 const TOKEN = `wp-${'t'.repeat(43)}`
 const NEXT = `wp-${'n'.repeat(43)}`
@@ -24,7 +24,7 @@ function place(token?: string) {
   const folder = tempFolder()
   const files = { credentialFile: join(folder, 'credential.json'), tokenFile: join(folder, 'token') }
   if (token !== undefined) writeFileSync(files.tokenFile, `${token}\n`, { mode: 0o600 })
-  const log = keptLog()
+  const log = createRecordingLog()
   const parts: IdentityOptions = {
     ...files,
     host: 'host.example',
@@ -151,14 +151,14 @@ describe('a credential', () => {
 
   test('that is still being written is used already, and its token no longer', async () => {
     const { open } = place(TOKEN)
-    let land = () => {}
-    const landing = new Promise<void>((resolve) => {
-      land = resolve
+    let finishWrite = () => {}
+    const written = new Promise<void>((resolve) => {
+      finishWrite = resolve
     })
-    const identity = await open({ replaceFile: () => landing })
+    const identity = await open({ replaceFile: () => written })
     const kept = identity.saveCredential(credential)
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
-    land()
+    finishWrite()
     await kept
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
   })

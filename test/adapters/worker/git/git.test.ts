@@ -9,7 +9,7 @@ import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
 import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
-import { keptLog, noMeters } from '../../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../../support/recording-log.ts'
 import { got, refusalOf } from './git-fixture.ts'
 
 const folder = tempFolder()
@@ -50,7 +50,7 @@ describe('git’s environment', () => {
       dataDir,
       clock: realClock,
       random: realRandom,
-      log: keptLog(),
+      log: createRecordingLog(),
       meters: noMeters,
       emergencySpaceBytes: 64 * 1024,
     })
@@ -94,14 +94,14 @@ describe('git ends', () => {
   test('with its background processes, without waiting for them', async () => {
     const { output } = got(await run('sleep 100 & echo $!'))
     const pid = Number(output)
-    const lives = () => {
+    const isAlive = () => {
       try {
         return process.kill(pid, 0)
       } catch {
         return false
       }
     }
-    await until('it is gone', () => !lives())
+    await until('it is gone', () => !isAlive())
   })
 
   test('after a flood of output, which is truncated', async () => {
@@ -137,9 +137,9 @@ describe('addresses', () => {
     ['', undefined],
     ['https://code.example/a\nb', undefined],
     ['/srv/a\nb', undefined],
-  ])('%j uses protocol %s', (address, way) => {
+  ])('%j uses protocol %s', (address, protocol) => {
     const answer = protocolOf(address)
-    expect(answer.ok ? answer.value : undefined).toBe(way)
+    expect(answer.ok ? answer.value : undefined).toBe(protocol)
   })
 
   test('only some addresses may receive a token', () => {

@@ -11,25 +11,25 @@ import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import { until } from '../../../support/real-files.ts'
 import {
-  booted,
-  executed,
-  handsIn,
+  bootSandbox,
+  executeJob,
   jobOf,
   KEY,
+  openTerminal,
+  openTestExecutor,
   RUN,
   SHELL,
   SIZE,
   SLOTS_FROM,
-  seat,
 } from '../../../support/resumed-sandbox.ts'
-import { isRoot, ORDINARY } from '../../../support/sandbox.ts'
+import { isRoot, ORDINARY_UID } from '../../../support/sandbox.ts'
 
 let folder = ''
 let executor: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-  executor = await handsIn(folder)
+  executor = await openTestExecutor(folder)
 })
 afterEach(async () => {
   await executor.discard(RUN)
@@ -40,24 +40,24 @@ afterEach(async () => {
 const disk = () => join(folder, 'sandboxes', RUN)
 
 async function steppedIn() {
-  await executed(executor)
-  const person = seat(await booted(executor))
-  await person.sees('scripted agent · session')
-  await person.sees('> ')
+  await executeJob(executor)
+  const person = openTerminal(await bootSandbox(executor))
+  await person.waitForText('scripted agent · session')
+  await person.waitForText('> ')
   return person
 }
 
 async function shell() {
   const job = jobOf(['say hello'])
-  await executed(executor, { ...job, agent: { ...job.agent, command: SHELL } })
-  const person = seat(await booted(executor))
-  await person.sees('$ ')
+  await executeJob(executor, { ...job, agent: { ...job.agent, command: SHELL } })
+  const person = openTerminal(await bootSandbox(executor))
+  await person.waitForText('$ ')
   return person
 }
 
 describe('the terminal', () => {
   test('runs the session, echoes input, follows a resize, and ends with the agent’s exit code', async () => {
-    const { session, sees, ended, booted: sandbox } = await steppedIn()
+    const { session, waitForText: sees, ended, booted: sandbox } = await steppedIn()
     session.input('sa')
     await sees('sa')
     session.input('y Grüße, 世界\r')
@@ -69,7 +69,7 @@ describe('the terminal', () => {
   })
 
   test('has a size, which can change, and job control', async () => {
-    const { session, sees, ended, booted: sandbox } = await shell()
+    const { session, waitForText: sees, ended, booted: sandbox } = await shell()
     session.input('stty size; tput cols\n')
     await sees('30 100\r\n100\r\n')
     session.resize({ cols: 133, rows: 41 })
@@ -88,16 +88,16 @@ describe('the terminal', () => {
   })
 
   test('exists once: its messages are stored, and the next boot resumes them', async () => {
-    const { session, sees, booted: sandbox } = await steppedIn()
+    const { session, waitForText: sees, booted: sandbox } = await steppedIn()
     session.input('say remember the milk\r')
     await sees('\r\nremember the milk\r\n')
     const first = await sandbox.close()
     expect(await sandbox.close()).toBe(first)
-    const again = seat(await booted(executor))
-    await again.sees('remember the milk')
-    await again.sees('> ')
+    const again = openTerminal(await bootSandbox(executor))
+    await again.waitForText('remember the milk')
+    await again.waitForText('> ')
     again.session.input('say and the bread\r')
-    await again.sees('\r\nand the bread\r\n')
+    await again.waitForText('\r\nand the bread\r\n')
     const second = await again.booted.close()
     const count = (usage: typeof first) => usage.flatMap(({ entries }) => entries).length
     expect([count(second) - count(first), count(first) > 1]).toEqual([1, true])
@@ -107,7 +107,7 @@ describe('the terminal', () => {
 
   test('blocks while paused, loses no output, and still accepts input', async () => {
     const bytes = 50 * 1024 * 1024
-    await executed(executor)
+    await executeJob(executor)
     let [received, lines, tail, most, paused] = [0, 0, '', 0, true]
     const held = () => {
       collectGarbage()
@@ -118,7 +118,7 @@ describe('the terminal', () => {
     const prompted = new Promise<void>((resolve) => {
       ready = resolve
     })
-    const sandbox = await booted(executor)
+    const sandbox = await bootSandbox(executor)
     const session = sandbox.open(SIZE, {
       onOutput: (data) => {
         if (paused && received > 0) paused = false
@@ -152,7 +152,7 @@ describe('the terminal', () => {
   }, 180_000)
 
   test('can be interrupted during a flood of unread output', async () => {
-    const { session, sees, ended, booted: sandbox } = await shell()
+    const { session, waitForText: sees, ended, booted: sandbox } = await shell()
     const yes = `yes nothing but ${process.pid}`
     session.input(`${yes}\n`)
     await sees(`but ${process.pid}\r\nnothing but ${process.pid}`)
@@ -166,18 +166,21 @@ describe('the terminal', () => {
   })
 
   test('that is opened after closing says so and ends', async () => {
-    await executed(executor)
-    const sandbox = await booted(executor)
+    await executeJob(executor)
+    const sandbox = await bootSandbox(executor)
     await sandbox.close()
-    const late = seat(sandbox)
+    const late = openTerminal(sandbox)
     expect(await late.ended).toBe(137)
     expect(late.text()).toContain('closed')
   })
 
   test('of an agent that cannot start shows the reason and ends', async () => {
     const job = jobOf(['say hello'])
-    await executed(executor, { ...job, agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') } })
-    const { ended, text, booted: sandbox } = seat(await booted(executor))
+    await executeJob(executor, {
+      ...job,
+      agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') },
+    })
+    const { ended, text, booted: sandbox } = openTerminal(await bootSandbox(executor))
     expect(await ended).not.toBe(0)
     expect(text()).toContain('not found')
     await sandbox.close()
@@ -186,7 +189,7 @@ describe('the terminal', () => {
 
 describe('after closing', () => {
   test('no credential is on the disk, neither then nor meanwhile', async () => {
-    const { session, sees, booted: sandbox } = await steppedIn()
+    const { session, waitForText: sees, booted: sandbox } = await steppedIn()
     session.input(
       'run grep -c -e "$(echo $ANTHROPIC_API_KEY | tail -c 21)" $CLAUDE_CONFIG_DIR/.claude.json\r',
     )
@@ -200,7 +203,7 @@ describe('after closing', () => {
   })
 
   test('no process is left', async () => {
-    const { session, sees, booted: sandbox } = await steppedIn()
+    const { session, waitForText: sees, booted: sandbox } = await steppedIn()
     // Unique, unless another process on this machine sleeps equally long.
     const sleep = `sleep 87654.${process.pid}`
     // Processes that remain in the command's group are killed with it.
@@ -228,9 +231,9 @@ describe('after closing', () => {
     await until('nothing of it is there', () => commandLines(join(disk())).length === 0)
     await until('no agent is there', () => commandLines(resumed).length === 0)
     expect(holding(KEY.slice(-20))).toEqual([])
-    executor = await handsIn(folder)
-    const again = seat(await booted(executor))
-    await again.sees('scripted agent · session')
+    executor = await openTestExecutor(folder)
+    const again = openTerminal(await bootSandbox(executor))
+    await again.waitForText('scripted agent · session')
     await again.booted.close()
   })
 })
@@ -239,18 +242,18 @@ describe('the isolation', () => {
   test.each([
     ['none', 'way: \r\n'],
     ['allowlist', 'way: http://127.0.0.1:'],
-  ] as const)('are those of the run, also after a restart: %s', async (network, way) => {
+  ] as const)('are those of the run, also after a restart: %s', async (network, proxyLine) => {
     const job = jobOf(['say hello'], {
       sandbox: { network, allowedHosts: ['api.example.com'], maxProcesses: 99, exposeCodehostToken: true },
       credentials: { codehost: 'a-token-of-the-code-host' },
     })
-    await executed(executor, { ...job, agent: { ...job.agent, command: SHELL } })
+    await executeJob(executor, { ...job, agent: { ...job.agent, command: SHELL } })
     await executor.close()
-    executor = await handsIn(folder)
-    const { session, sees, booted: sandbox } = seat(await booted(executor))
+    executor = await openTestExecutor(folder)
+    const { session, waitForText: sees, booted: sandbox } = openTerminal(await bootSandbox(executor))
     await sees('$ ')
     session.input('echo "way: $HTTPS_PROXY"; cat /run/cred/codehost\n')
-    await sees(way)
+    await sees(proxyLine)
     await sees('No such file')
     expect(holding('a-token-of-the-code-host')).toEqual([])
     await sandbox.close()
@@ -265,12 +268,12 @@ describe('a sandbox cannot be booted', () => {
 
   test('if it does not exist or has expired', async () => {
     expect(await refusal()).toBe('gone')
-    await executed(executor, jobOf(['say hello'], { retentionHours: 0 }))
+    await executeJob(executor, jobOf(['say hello'], { retentionHours: 0 }))
     expect(await refusal()).toBe('gone')
   })
 
   test('if its folder is gone', async () => {
-    await executed(executor)
+    await executeJob(executor)
     rmSync(join(disk(), 'work'), { recursive: true })
     expect(await refusal()).toBe('gone')
   })
@@ -283,7 +286,7 @@ describe('a sandbox cannot be booted', () => {
     expect(await refusal()).toBe('conflict')
     await execution.finish(await execution.runAgent())
     await execution.whenExited()
-    const sandbox = await booted(executor)
+    const sandbox = await bootSandbox(executor)
     expect(await refusal()).toBe('conflict')
     expect(await executor.refusalOf(job)).toMatch(/^busy: /)
     await sandbox.close()
@@ -296,13 +299,15 @@ describe('a sandbox cannot be booted', () => {
     const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
     let isWell = true
     const find = () => (isWell ? drivers.agentA.locate() : Promise.reject(new Error('too many open files')))
-    const there = await handsIn(own, { drivers: { ...drivers, agentA: { ...drivers.agentA, locate: find } } })
-    await executed(there)
+    const there = await openTestExecutor(own, {
+      drivers: { ...drivers, agentA: { ...drivers.agentA, locate: find } },
+    })
+    await executeJob(there)
     isWell = false
     const answer = await there.boot({ runId: RUN, credentials: {} })
     expect(answer.ok ? 'booted' : answer.refusal.kind).toBe('failed')
     isWell = true
-    await (await booted(there)).close()
+    await (await bootSandbox(there)).close()
     await there.close()
     await removeFolderTree(own)
   })
@@ -319,7 +324,7 @@ describe('a sandbox cannot be booted', () => {
 test('a visited sandbox counts as unpushed, even if the worker dies before the person leaves', async () => {
   const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   const nothing = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
-  const there = await handsIn(own, {
+  const there = await openTestExecutor(own, {
     gitSources: {
       checkOut: async () => yes({ base: 'a' }),
       collect: async () => yes(nothing),
@@ -327,12 +332,12 @@ test('a visited sandbox counts as unpushed, even if the worker dies before the p
       followUps: {} as never,
     },
   })
-  await executed(there)
+  await executeJob(there)
   const isUnpushed = () =>
     JSON.parse(readFileSync(join(own, 'sandboxes', RUN, 'sandbox.json'), 'utf8')).unpushed
   expect(isUnpushed()).toBe(false)
-  const person = seat(await booted(there))
-  await person.sees('> ')
+  const person = openTerminal(await bootSandbox(there))
+  await person.waitForText('> ')
   await until('it is noted', isUnpushed)
   await person.booted.close()
   await there.close()
@@ -344,9 +349,9 @@ test('the disk of a booted sandbox is not reclaimed', async () => {
   const late = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   const { realClock } = await import('../../../../bin/clock.ts')
   const clock = { ...realClock, now: () => realClock.now() + now }
-  const there = await handsIn(late, { clock })
-  await executed(there)
-  const sandbox = await booted(there)
+  const there = await openTestExecutor(late, { clock })
+  await executeJob(there)
+  const sandbox = await bootSandbox(there)
   now = 2 * 3_600_000
   await there.reclaim(() => false)
   expect(existsSync(join(late, 'sandboxes', RUN, 'work'))).toBe(true)
@@ -360,8 +365,8 @@ test('the disk of a booted sandbox is not reclaimed', async () => {
 ;(isRoot ? test : test.skip)('a worker that is an ordinary user does the same', async () => {
   const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   chmodSync(own, 0o700)
-  chownSync(own, ORDINARY, ORDINARY)
-  const task = { uid: ORDINARY, folder: own, does: 'all' }
+  chownSync(own, ORDINARY_UID, ORDINARY_UID)
+  const task = { uid: ORDINARY_UID, folder: own, does: 'all' }
   const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [JSON.stringify(task)])
   expect([await child.ended, child.errors]).toEqual([0, []])
   expect(JSON.parse(child.lines.at(-1) ?? '{}')).toEqual({ code: 3, entries: 3 })
