@@ -122,7 +122,7 @@ describe('octokit reads', () => {
     expect(await read()).toMatchObject({ mergeable: false, mergeable_state: 'dirty' })
   })
 
-  test('files with their patches, and commits, as git tells them', async () => {
+  test('files with patches, and commits, as git reports them', async () => {
     const pull_number = await proposal()
     await github.commit(SHOP, {
       branch: 'change',
@@ -146,13 +146,13 @@ describe('octokit reads', () => {
 })
 
 describe('addresses and versions', () => {
-  test('the API is also where github.com has it, at the root', async () => {
+  test('the API is also available at the root, as on github.com', async () => {
     const root = new Octokit({ auth: 'ghp_mona', baseUrl: github.origin })
     expect((await root.repos.get(place)).data.url).toBe(`${github.origin}/repos/mona/shop`)
     expect(await root.graphql('{ viewer { login } }')).toEqual({ viewer: { login: 'mona' } })
   })
 
-  test('the newer version tells less of a pull request', async () => {
+  test('the newer API version omits some fields of a pull request', async () => {
     await proposal()
     const headers = { 'x-github-api-version': '2026-03-10' }
     const { data } = await octokit.pulls.list({ ...place, headers })
@@ -161,7 +161,7 @@ describe('addresses and versions', () => {
   })
 })
 
-describe('what is fresh, and what is too much', () => {
+describe('caching and rate limits', () => {
   test('a conditional request answers 304 and costs nothing', async () => {
     const first = await octokit.pulls.list(place)
     expect(first.headers['x-ratelimit-used']).toBe('1')
@@ -174,7 +174,7 @@ describe('what is fresh, and what is too much', () => {
     expect((await other).headers['x-ratelimit-used']).toBe('3')
   })
 
-  test('an hour has one quota for each person, whatever the token', async () => {
+  test('the hourly budget belongs to a person, whatever the token', async () => {
     await octokit.users.getAuthenticated()
     const { headers } = await clientOf('ghp_mona_too').users.getAuthenticated()
     expect(headers).toMatchObject({
@@ -197,7 +197,7 @@ describe('what is fresh, and what is too much', () => {
     expect((await octokit.users.getAuthenticated()).headers['x-ratelimit-used']).toBe('1')
   })
 
-  test('nine hundred points a minute are enough, of which a write takes five', () => {
+  test('900 points a minute are the limit, and a write takes five', () => {
     const quotas = new Quotas(GITHUB_LIMITS, () => nowMs)
     const read = { resource: 'core', points: 1, creates: false } as const
     const write = { resource: 'core', points: 5, creates: true } as const
@@ -213,7 +213,7 @@ describe('what is fresh, and what is too much', () => {
     expect(quotas.secondary('mona', write)).toBe(60)
   })
 
-  test('a secondary limit sends away for a minute', async () => {
+  test('a secondary limit demands a pause of one minute', async () => {
     const pointsPerMinute = { core: 3, graphql: 3 }
     const small = await startGithub({ clock: { now: () => nowMs }, limits: { pointsPerMinute } })
     const read = () => fetch(`${small.apiUrl}/user`, { headers: { authorization: 'token ghp_mona' } })
@@ -229,14 +229,14 @@ describe('what is fresh, and what is too much', () => {
     await small.close()
   })
 
-  test('eighty new things a minute are enough', async () => {
+  test('80 creations a minute are the limit', async () => {
     await proposal()
     const say = () => octokit.issues.createComment({ ...place, issue_number: 1, body: 'again' })
     for (let n = 0; n < 80; n++) await say()
     expect(await refusal(say())).toMatch(/^403 You have exceeded a secondary rate limit/)
   })
 
-  test('a hundred at once are enough, and GraphQL tells of its own quota with status 200', async () => {
+  test('100 concurrent requests are the limit, and GraphQL reports its own budget with status 200', async () => {
     const small = await startGithub({ limits: { concurrent: 2, hourly: 3 }, repos: [{ fullName: SHOP }] })
     // Longer than three requests need to arrive, even on a busy machine.
     small.faults.latencyMs = 3_000
@@ -274,8 +274,8 @@ describe('what is fresh, and what is too much', () => {
   })
 })
 
-describe('who may', () => {
-  test('anybody reads what is public, and nobody writes it unnamed', async () => {
+describe('permissions', () => {
+  test('public content is readable by anyone, and writes need authentication', async () => {
     await github.addRepo({ fullName: 'mona/open', private: false })
     const open = await fetch(`${github.apiUrl}/repos/mona/open`)
     expect([open.status, open.headers.get('x-ratelimit-limit')]).toEqual([200, '60'])
@@ -296,7 +296,7 @@ describe('who may', () => {
     expect(await refusal(pushed)).toMatch(/^403/)
   })
 
-  test('what cannot be seen is not there', async () => {
+  test('invisible repositories answer 404', async () => {
     expect(await refusal(clientOf('ghp_eve').repos.get(place))).toBe('404 Not Found')
     expect(await refusal(octokit.repos.get({ owner: 'mona', repo: 'none' }))).toBe('404 Not Found')
     expect(await refusal(clientOf('ghp_wrong').repos.get(place))).toBe('401 Bad credentials')
@@ -304,7 +304,7 @@ describe('who may', () => {
     expect(await refusal(clientOf('ghp_narrow').repos.get(place))).toBe('404 Not Found')
   })
 
-  test('a fine-grained token tells no scopes, cannot read checks, and is told what it lacks', async () => {
+  test('a fine-grained token has no scopes, cannot read checks, and learns what it lacks', async () => {
     const fine = clientOf('github_pat_mona')
     expect((await fine.users.getAuthenticated()).headers['x-oauth-scopes']).toBeUndefined()
     const sentence = '403 Resource not accessible by personal access token'
@@ -315,14 +315,14 @@ describe('who may', () => {
     expect(await refusal(clientOf('github_pat_reads').pulls.merge({ ...place, pull_number }))).toBe(sentence)
   })
 
-  test('a client without a name and an unknown version of the API are refused', async () => {
+  test('requests without a user agent or with an unknown API version are refused', async () => {
     const bare = { authorization: 'Bearer ghp_mona', 'user-agent': '' }
     expect((await fetch(`${github.apiUrl}/user`, { headers: bare })).status).toBe(403)
     const early = { authorization: 'Bearer ghp_mona', 'x-github-api-version': '2001-01-01' }
     expect((await fetch(`${github.apiUrl}/user`, { headers: early })).status).toBe(400)
   })
 
-  test('a renamed repository sends on', async () => {
+  test('a renamed repository redirects', async () => {
     github.renameRepo(SHOP, 'mona/store')
     expect((await octokit.repos.get(place)).data.full_name).toBe('mona/store')
     const headers = { authorization: 'token ghp_mona' }
@@ -341,7 +341,7 @@ describe('merging', () => {
     ['merge', ['Merge pull request #1 from mona/change', 'Add 12', 'Change primes.txt, old.txt', 'Begin']],
     ['squash', ['Change change (#1)', 'Change primes.txt, old.txt', 'Begin']],
     ['rebase', ['Add 12', 'Change primes.txt, old.txt', 'Begin']],
-  ] as const)('%s makes the commits that it says', async (merge_method, subjects) => {
+  ] as const)('%s creates the expected commits', async (merge_method, subjects) => {
     const pull_number = await proposal()
     const { data } = await merge(pull_number, { merge_method })
     expect(data).toEqual({
@@ -378,7 +378,7 @@ describe('merging', () => {
     expect(await refusal(merge(99))).toBe('404 Not Found')
   })
 
-  test('happens by a push, too', async () => {
+  test('happens by pushing to the base, too', async () => {
     const pull_number = await proposal()
     await github.setBranch(SHOP, 'main', github.branchSha(SHOP, 'change'))
     expect((await octokit.pulls.get({ ...place, pull_number })).data).toMatchObject({
@@ -387,7 +387,7 @@ describe('merging', () => {
     })
   })
 
-  test('waits for approvals where they are wanted', async () => {
+  test('waits for required approvals', async () => {
     const pull_number = await proposal()
     github.repo(SHOP).approvals = 1
     expect(await refusal(merge(pull_number))).toMatch(/^405 At least 1 approving review is required/)
@@ -399,13 +399,13 @@ describe('merging', () => {
 describe('closing and reopening', () => {
   const set = (state: 'open' | 'closed') => octokit.pulls.update({ ...place, pull_number: 1, state })
 
-  test('goes both ways while the branch stays', async () => {
+  test('closes and reopens while the branch exists', async () => {
     await proposal()
     expect((await set('closed')).data).toMatchObject({ state: 'closed', merged: false })
     expect((await set('open')).data).toMatchObject({ state: 'open', closed_at: null })
   })
 
-  test('a branch that was forced or deleted, and a merged one, stay closed', async () => {
+  test('a pull request with a rewritten or deleted branch, or a merged one, stays closed', async () => {
     await proposal()
     const sha = github.branchSha(SHOP, 'change')
     await set('closed')
@@ -419,7 +419,7 @@ describe('closing and reopening', () => {
     expect(await refusal(set('open'))).toMatch(/^422 Validation Failed.*has been merged/)
   })
 
-  test('a deleted branch closes it, and a second one for the same branch is not opened', async () => {
+  test('deleting the branch closes the pull request, and a second one for the same branch is refused', async () => {
     await proposal()
     const again = octokit.pulls.create({ ...place, title: 'Again', head: 'change', base: 'main' })
     expect(await refusal(again)).toContain('A pull request already exists for mona:change.')
@@ -431,7 +431,7 @@ describe('closing and reopening', () => {
 })
 
 describe('forks', () => {
-  test('a pull request comes from one, follows it, and survives it', async () => {
+  test('a pull request from a fork follows it, and survives its deletion', async () => {
     await github.fork(SHOP, { fullName: 'hubot/shop' })
     await github.commit('hubot/shop', { branch: 'idea', files: { 'idea.txt': 'idea\n' } })
     const { data } = await hubot.pulls.create({ ...place, title: 'Idea', head: 'hubot:idea', base: 'main' })
@@ -453,7 +453,7 @@ describe('forks', () => {
 })
 
 describe('conversation', () => {
-  test('nobody approves their own, and a review without words is none', async () => {
+  test('authors cannot approve their own pull request, and a review needs a text', async () => {
     const pull_number = await proposal()
     expect(await refusal(octokit.pulls.createReview({ ...place, pull_number, event: 'APPROVE' }))).toBe(
       '422 Unprocessable Entity: "Can not approve your own pull request"',
@@ -468,7 +468,7 @@ describe('conversation', () => {
     ])
   })
 
-  test('only the first comment of a thread is replied to', async () => {
+  test('replies go to the first comment of a thread only', async () => {
     const pull_number = await proposal()
     const comments = [{ path: 'primes.txt', line: 6, body: 'Not a prime.' }]
     await hubot.pulls.createReview({ ...place, pull_number, event: 'COMMENT', comments })
@@ -500,7 +500,7 @@ describe('conversation', () => {
     expect(await line()).toBeNull()
   })
 
-  test('checks and statuses are the newest of each name', async () => {
+  test('only the newest check and status of each name counts', async () => {
     const sha = github.branchSha(SHOP, 'main') ?? ''
     github.addCheck(SHOP, sha, { name: 'build', status: 'completed', conclusion: 'failure' })
     github.addCheck(SHOP, sha, { name: 'build', status: 'in_progress', conclusion: null })
@@ -517,7 +517,7 @@ describe('conversation', () => {
 })
 
 describe('issues', () => {
-  test('come with pull requests among them, and are found by label, state, since and assignee', async () => {
+  test('are listed with pull requests, and filtered by label, state, since and assignee', async () => {
     await proposal()
     nowMs += 60_000
     github.addIssue(SHOP, { title: 'Broken', author: 'eve', labels: ['Todo', 'bug'], assignees: ['hubot'] })
@@ -614,7 +614,7 @@ describe('GraphQL', () => {
     })
   })
 
-  test('makes a draft ready, found by the id that the REST half told', async () => {
+  test('marks a draft as ready by the node id from REST', async () => {
     const pull_number = await proposal({ draft: true })
     const { data } = await octokit.pulls.get({ ...place, pull_number })
     const READY = `mutation Ready($id: ID!) {
@@ -685,7 +685,7 @@ describe('the device flow', () => {
   const start = () => post('device/code', { client_id, scope: 'repo workflow' })
   const poll = (device_code: string) => post('oauth/access_token', { client_id, device_code, grant_type })
 
-  test('gives a token once the person said yes, and slows down who asks too often', async () => {
+  test('issues a token after approval, and slows down early polls', async () => {
     const { device_code, user_code, interval } = await start()
     expect(interval).toBe(5)
     expect(await poll(device_code)).toMatchObject({ status: 200, error: 'slow_down', interval: 10 })
@@ -701,7 +701,7 @@ describe('the device flow', () => {
     expect(await poll(device_code)).toMatchObject({ error: 'incorrect_device_code' })
   })
 
-  test('says why there is no token', async () => {
+  test('reports why there is no token', async () => {
     const denied = await start()
     github.device.deny(denied.user_code)
     nowMs += 5000
@@ -762,7 +762,7 @@ describe('git', () => {
     chmodSync(join(folder, 'askpass'), 0o755)
   })
 
-  test('clones with the token that askpass tells, and pushes with a lease, which moves the pull request', async () => {
+  test('clones with a token from askpass, and pushes with a lease, which moves the pull request', async () => {
     expect(await git('gho_hubot', 'clone', '-q', '-b', 'change', github.cloneUrl(SHOP), copy)).toMatchObject({
       code: 0,
     })
@@ -782,7 +782,7 @@ describe('git', () => {
     expect(fetched.code).toBe(0)
   })
 
-  test('refuses wrong tokens, strangers, readers and what the branch does not allow', async () => {
+  test('refuses wrong tokens, people without access, readers, and pushes to protected branches', async () => {
     const url = github.cloneUrl(SHOP)
     const wrong = await git('ghp_wrong', 'clone', '-q', url, copy)
     expect([wrong.code, wrong.error]).toEqual([128, expect.stringContaining('Authentication failed')])
@@ -806,11 +806,11 @@ describe('git', () => {
   })
 })
 
-describe('the description', () => {
+describe('the API description', () => {
   const of = (method: string, path: string, query: string, body?: unknown): string[] =>
     validateRequest(method, path, new URLSearchParams(query), body)
 
-  test('names what a request has wrong', () => {
+  test('names the problems of a request', () => {
     expect(of('GET', '/repos/a/b/pulls', 'state=open&per_page=100&sort=updated')).toEqual([])
     expect(of('GET', '/repos/a/b/pulls', 'state=merged&per-page=3')).toEqual([
       'GET /repos/{owner}/{repo}/pulls: query state is "merged", not one of open, closed, all',
@@ -829,7 +829,7 @@ describe('the description', () => {
     expect(of('GET', '/orgs/a', '')).toEqual(['GET /orgs/a: no such operation'])
   })
 
-  test('names what an answer has wrong', () => {
+  test('names the problems of a reply', () => {
     expect(
       validateResponse('GET', '/repos/a/b/git/ref/heads/x', 200, { ref: 1, node_id: 'x', url: 'x' }),
     ).toEqual([

@@ -7,7 +7,7 @@ import type { Clock } from '../../../../core/ports.ts'
 import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, type GithubOptions, startGithub } from '../../../support/github/github.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 export const TOKEN = 'ghp_driver_planted'
 export const ME = 'pat'
@@ -54,7 +54,7 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
   const http = createHttp({ clock: realClock, random: realRandom })
-  const clients = createClientPool({ http, clock, random: realRandom, log: keptLog() })
+  const clients = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
   const close = async () => {
     clients.close()
     await http.close()

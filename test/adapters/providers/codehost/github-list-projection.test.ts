@@ -27,7 +27,7 @@ const pull = fc.record(
   { requiredKeys: ['number', 'html_url', 'created_at'] },
 )
 
-test('whatever a pull request looks like, in short it is the same one', () => {
+test('a reduced pull request reads the same as the complete one', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(pull, strange), { maxLength: 5 }), (pulls) => {
       const whole: unknown[] = JSON.parse(JSON.stringify(pulls))
@@ -37,7 +37,7 @@ test('whatever a pull request looks like, in short it is the same one', () => {
   )
 })
 
-test('the repositories that each of them carries are left out', () => {
+test('the repositories of each pull request are left out', () => {
   const repo = { description: 'x'.repeat(10_000) }
   const text = JSON.stringify([{ number: 7, base: { ref: 'main', repo }, head: { ref: 'fix', repo } }])
   expect(JSON.parse(PULL_LIST_PROJECTION.apply(text))).toEqual([

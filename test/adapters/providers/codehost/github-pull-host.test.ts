@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { createPullHost } from '../../../../providers/codehost/pull-host.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-fixture.ts'
 import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
 
@@ -11,7 +11,9 @@ const wrong: string[] = []
 
 function hostOn({ github, clients, clock }: GithubBench, token = TOKEN) {
   const codehost = { driver: 'github' as const, apiUrl: github.apiUrl, token }
-  return granted(createPullHost({ ...configDefaults, codehost }, { clients, clock, log: keptLog() }))
+  return granted(
+    createPullHost({ ...configDefaults, codehost }, { clients, clock, log: createRecordingLog() }),
+  )
 }
 
 async function closed({ github, close }: GithubBench): Promise<void> {
@@ -64,7 +66,7 @@ describe('GitHub', () => {
     }
   }
 
-  test('a list that has not changed costs nothing, and a write is seen at once', () =>
+  test('an unchanged list costs nothing, and a write is visible at once', () =>
     on(async (made) => {
       const { github } = made
       await github.openPulls(REMOTE, 3, SOMEBODY)
@@ -78,7 +80,7 @@ describe('GitHub', () => {
       expect(states).toContainEqual([2, 'closed'])
     }))
 
-  test('more than a page of open ones is listed whole', () =>
+  test('all open pull requests are listed, even on several pages', () =>
     on(async (made) => {
       await made.github.openPulls(REMOTE, 130, SOMEBODY)
       const listed = granted(await hostOn(made).list(REMOTE, 'person'))
@@ -91,7 +93,7 @@ describe('GitHub', () => {
       ]).toEqual([130, 0])
     }))
 
-  test('a repository that was renamed is followed, to look and to act', () =>
+  test('reads and actions follow a renamed repository', () =>
     on(async (made) => {
       const { github } = made
       await github.openPulls(REMOTE, 1, SOMEBODY)
@@ -107,7 +109,7 @@ describe('GitHub', () => {
       expect(await host.merge(place, 'squash')).toMatchObject({ ok: true })
     }))
 
-  test('of a conversation that is longer than can be shown, it is the newest that is', () =>
+  test('only the newest part of a very long conversation is read', () =>
     on(async (made) => {
       const { github } = made
       await github.openPulls(REMOTE, 1, SOMEBODY)
@@ -130,7 +132,7 @@ describe('GitHub', () => {
       expect(conversation.threads[0]?.diffHunk).toContain('@@')
     }))
 
-  test('of very many threads it is the newest that are shown, in their order', () =>
+  test('only the newest of very many threads are read, in their order', () =>
     on(async (made) => {
       const { github } = made
       await github.openPulls(REMOTE, 1, SOMEBODY)
@@ -142,7 +144,7 @@ describe('GitHub', () => {
       expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, place) => `thread ${place + 21}`))
     }))
 
-  test('checks and statuses are shown; a token that may not read the former says so', () =>
+  test('checks and statuses are read, and missing access to checks is reported', () =>
     on(async (made) => {
       const { github } = made
       github.addToken(ME, 'github_pat_fine')
@@ -164,7 +166,7 @@ describe('GitHub', () => {
       })
     }))
 
-  test('a fork that is gone leaves its pull request to be seen', () =>
+  test('the pull request of a deleted fork stays visible', () =>
     on(async (made) => {
       const { github } = made
       await github.fork(REMOTE, { fullName: 'eve/lamps' })
@@ -176,7 +178,7 @@ describe('GitHub', () => {
       expect(await host.detail({ remote: REMOTE, number: 1 })).toMatchObject({ value: { changedFiles: 1 } })
     }))
 
-  test('GitHub’s own refusals of a merge are told as they are', () =>
+  test('GitHub’s own refusals of a merge are passed on', () =>
     on(async (made) => {
       const { github } = made
       github.repo(REMOTE).allow.squash = false
@@ -195,7 +197,7 @@ describe('GitHub', () => {
       })
     }))
 
-  test('a token that is not taken is told of without being told', () =>
+  test('a refused token is reported without being revealed', () =>
     on(async (made) => {
       const host = hostOn(made, 'ghp_dead_planted')
       for (const answer of [await host.repos(), await host.list(REMOTE, 'person')]) {
@@ -204,7 +206,7 @@ describe('GitHub', () => {
       }
     }))
 
-  test('with too many requests nothing more is asked, and an outage is one that passes', () =>
+  test('a rate limit stops requests, and an outage is temporary', () =>
     on(async (made) => {
       const { github } = made
       const host = hostOn(made)
@@ -231,13 +233,13 @@ describe('connecting', () => {
       { driver: 'github' as const, token: TOKEN, apiUrl: 'http://code.example' },
       /^codehost\.apiUrl must begin/,
     ],
-  ])('%j is refused', async (codehost, message) => {
+  ])('the configuration %j is refused', async (codehost, message) => {
     const { clients, clock, close } = await githubBench({ repos: [] })
-    expect(createPullHost({ ...configDefaults, codehost }, { clients, clock, log: keptLog() })).toMatchObject(
-      {
-        refusal: { kind: 'invalid', message: expect.stringMatching(message) },
-      },
-    )
+    expect(
+      createPullHost({ ...configDefaults, codehost }, { clients, clock, log: createRecordingLog() }),
+    ).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringMatching(message) },
+    })
     await close()
   })
 })

@@ -39,7 +39,7 @@ function page(state: string, number: number, last: number): ManualReply {
 }
 
 describe('listing', () => {
-  test('a page of open ones is one round trip, and every reply is kept', async () => {
+  test('one page of open pull requests takes one round trip, and every reply is cached', async () => {
     const manual = createManualGithub(({ target }) => ({
       json: target.includes('state=open')
         ? [pullJson(), pullJson({ number: 3, draft: true, updated_at: '2026-11-03T00:00:00Z' })]
@@ -62,7 +62,7 @@ describe('listing', () => {
       expect(isSummary({ ...pull, ...HERE })).toMatchObject({ ok: true })
   })
 
-  test('more pages are asked for all at once, and no more than there may be', async () => {
+  test('further pages are read in parallel, up to the limit', async () => {
     const manual = createManualGithub(({ url, target }) => {
       if (target.includes('state=closed')) return { json: [] }
       return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 19)
@@ -84,7 +84,7 @@ describe('listing', () => {
     expect(manual.requests.length).toBe(2)
   })
 
-  test('repositories are followed through addresses with commas in them', async () => {
+  test('page links may contain commas', async () => {
     const repo = (name: string) => ({ full_name: name, pushed_at: null, created_at: '2026-11-01T10:00:00Z' })
     const at = 'https://api.github.com/user/repos?affiliation=owner,collaborator&page'
     const manual = createManualGithub(({ target }) =>
@@ -107,14 +107,14 @@ describe('listing', () => {
     })
   })
 
-  test('pages that are linked by a mark are followed one by one, and end', async () => {
+  test('cursor links are followed one by one, and end', async () => {
     const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
     const manual = createManualGithub(() => ({ json: [pullJson()], headers: { link: next } }))
     expect((await host(manual).list(REMOTE, 'person')).ok).toBe(true)
     expect(manual.requests.length).toBe(1 + 10)
   })
 
-  test('accounts and forks that are gone do no harm, and what is no pull request is left out', async () => {
+  test('deleted accounts and forks are accepted, and invalid items are left out', async () => {
     const ghost = pullJson({
       user: null,
       head: { ref: 'mend', sha: SHA, repo: null },
@@ -140,7 +140,7 @@ describe('listing', () => {
     })
   })
 
-  test('a name that is none is not asked for', async () => {
+  test('an invalid repository name is never requested', async () => {
     const manual = createManualGithub(() => ({ json: [] }))
     expect(await host(manual).list('../../user', 'person')).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(manual.requests).toEqual([])
@@ -148,7 +148,7 @@ describe('listing', () => {
 })
 
 describe('states', () => {
-  test('one list tells of all that are open; only the others are asked for, and one that is gone is left out', async () => {
+  test('one list covers the open pull requests, only others are read by number, and missing ones are left out', async () => {
     const manual = createManualGithub(({ target }) => {
       if (target.includes('state=open'))
         return { json: [pullJson({ number: 1 }), pullJson({ number: 2, draft: true })] }
@@ -165,14 +165,14 @@ describe('states', () => {
     expect(manual.requests.length).toBe(3)
   })
 
-  test('a single one is asked for itself', async () => {
+  test('a single number is read directly', async () => {
     const manual = createManualGithub(usualReplies())
     const states = await host(manual).states(REMOTE, [12], 'person')
     expect(states.ok && [...states.value]).toEqual([[12, 'open']])
     expect(manual.targets()).toEqual([`GET ${PULL}`])
   })
 
-  test('nothing is told when one could not be asked', async () => {
+  test('a failed read of one number refuses all', async () => {
     const manual = createManualGithub(({ target }) =>
       target.includes('state=open') ? { json: [] } : { status: 502, text: '' },
     )
@@ -185,7 +185,7 @@ describe('states', () => {
 describe('one pull request', () => {
   const check = (more: object) => ({ name: 'build', status: 'completed', conclusion: 'success', ...more })
 
-  test('takes two round trips, with everything in it', async () => {
+  test('takes two round trips for all parts', async () => {
     const told = usualReplies({
       [`GET ${PULL}/files`]: {
         json: [
@@ -294,7 +294,7 @@ describe('one pull request', () => {
     expect(manual.requests.find(({ method }) => method === 'POST')?.writes).toBe(false)
   })
 
-  test('a token that may not read check runs still shows the statuses', async () => {
+  test('statuses are read even without access to check runs', async () => {
     const manual = createManualGithub(
       usualReplies({
         [`GET /repos/ada/lamps/commits/${SHA}/check-runs`]: {
@@ -311,7 +311,7 @@ describe('one pull request', () => {
     })
   })
 
-  test('checks are read page by page, and when there are more than are listed it says so', async () => {
+  test('checks are read page by page, and a truncated list is reported', async () => {
     const below = `https://api.github.com/repos/ada/lamps/commits/${SHA}`
     const page = (target: string, item: (at: number) => object, last: number) => {
       const at = Number(/[?&]page=(\d+)/.exec(target)?.[1] ?? 1)
@@ -345,7 +345,7 @@ describe('one pull request', () => {
     expect(await shownWith(6, 1)).toEqual([600, true])
   })
 
-  test('whether it can be merged is asked again while GitHub works it out, for as long as a person waits', async () => {
+  test('the mergeability is read again until GitHub knows it, for as long as a person waits', async () => {
     const slow = new ManualClock()
     let lists = 0
     const settled = createManualGithub((asked) => {
@@ -370,7 +370,7 @@ describe('one pull request', () => {
     expect(slow.timers).toBe(0)
   })
 
-  test('of one that is closed it is not asked whether it can be merged', async () => {
+  test('the mergeability of a closed pull request is not awaited', async () => {
     const closed = pullJson({ state: 'closed', mergeable: null })
     const manual = createManualGithub((asked) =>
       asked.target.endsWith('/pulls/12') ? { json: closed } : usualReplies()(asked),
@@ -378,14 +378,14 @@ describe('one pull request', () => {
     expect(await host(manual).detail(PLACE)).toMatchObject({ value: { state: 'closed' } })
   })
 
-  test('a number that is none’s is unknown, whatever else went wrong', async () => {
+  test('a missing number is unknown, whatever else failed', async () => {
     const manual = createManualGithub(({ target }) =>
       target.endsWith('/pulls/12') ? undefined : { status: 502, text: '' },
     )
     expect(await host(manual).detail(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
-  test('a difference that GitHub can’t work out leaves the rest to be seen', async () => {
+  test('a diff that GitHub cannot compute does not hide the rest', async () => {
     const sorry = { status: 422, json: { message: 'Sorry, this diff is taking too long to generate.' } }
     const manual = createManualGithub(usualReplies({ [`GET ${PULL}/files`]: sorry }))
     expect(await host(manual).detail(PLACE)).toMatchObject({
@@ -394,7 +394,7 @@ describe('one pull request', () => {
     })
   })
 
-  test('all patches together stay within bounds', async () => {
+  test('all patches together stay within their limit', async () => {
     const file = (filename: string) => ({ filename, status: 'modified', patch: 'x'.repeat(3 * 1024 * 1024) })
     const manual = createManualGithub(
       usualReplies({ [`GET ${PULL}/files`]: { json: ['a', 'b', 'c', 'd'].map(file) } }),
@@ -423,7 +423,7 @@ describe('one pull request', () => {
     expect(detail.ok && detail.value.conversation.threads.map(({ id }) => id)).toEqual(['A', 'B'])
   })
 
-  test('whatever GitHub answers makes a record of the service’s own, or a refusal', async () => {
+  test('any reply of GitHub becomes a valid record or a refusal', async () => {
     const strange = (template: object) =>
       fc
         .dictionary(fc.constantFrom(...Object.keys(template)), fc.anything(), { maxKeys: 3 })
@@ -450,7 +450,7 @@ describe('one pull request', () => {
   })
 })
 
-describe('an answer that is something else', () => {
+describe('an unexpected reply', () => {
   const OTHERS = [
     { json: {} },
     { json: [] },
@@ -460,7 +460,7 @@ describe('an answer that is something else', () => {
     { text: '' },
   ]
 
-  test.each(OTHERS)('than a pull request (%j) has no state, and nothing is done to it', async (told) => {
+  test.each(OTHERS)('that is not a pull request (%j) has no state and triggers no action', async (told) => {
     const manual = () =>
       createManualGithub(
         usualReplies({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }),
@@ -472,7 +472,7 @@ describe('an answer that is something else', () => {
     expect(writes(asked)).toEqual([])
   })
 
-  test('one without its head commit is not merged, for it could be any', async () => {
+  test('without a head commit is not merged', async () => {
     const manual = createManualGithub(
       usualReplies({ [`GET ${PULL}`]: { json: pullJson({ head: { ref: 'mend' } }) } }),
     )
@@ -480,7 +480,7 @@ describe('an answer that is something else', () => {
     expect(writes(manual)).toEqual([])
   })
 
-  test.each([{}, { data: null }, []])('of GraphQL (%j) is no yes', async (json) => {
+  test.each([{}, { data: null }, []])('of GraphQL (%j) is not a success', async (json) => {
     const draft = { [`GET ${PULL}`]: { json: pullJson({ draft: true }) } }
     const manual = () => createManualGithub(usualReplies({ 'POST /graphql': { json }, ...draft }))
     expect((await host(manual()).detail(PLACE)).ok).toBe(false)
@@ -495,7 +495,7 @@ describe('merging', () => {
     json: { message: 'Base branch was modified. Review and try the merge again.' },
   }
 
-  test('is of the head commit that was just read', async () => {
+  test('names the head commit that was just read', async () => {
     const manual = createManualGithub(usualReplies({ [`PUT ${PULL}/merge`]: merged }))
     expect(await host(manual).merge(PLACE, 'squash')).toEqual({
       ok: true,
@@ -507,7 +507,7 @@ describe('merging', () => {
     })
   })
 
-  test('is tried once more when somebody else’s merge came between', async () => {
+  test('is tried once more when another merge moved the base', async () => {
     let tries = 0
     const once = createManualGithub((asked) =>
       asked.method === 'PUT' ? (++tries > 1 ? merged : moved) : usualReplies()(asked),
@@ -552,7 +552,7 @@ describe('merging', () => {
   })
 })
 
-describe('what can’t be done in this state is not tried', () => {
+describe('an action that the state forbids is not sent', () => {
   const inState = {
     open: {},
     draft: { draft: true },
@@ -580,7 +580,7 @@ describe('what can’t be done in this state is not tried', () => {
   })
 })
 
-describe('talking', () => {
+describe('commenting', () => {
   const owner = (pull: string, first: unknown = '9007199254740993') => ({
     json: {
       data: {
@@ -590,7 +590,7 @@ describe('talking', () => {
     },
   })
 
-  test('an issue of that number is not commented on', async () => {
+  test('an issue with that number gets no comment', async () => {
     const manual = createManualGithub(({ target }) =>
       target.includes('/issues/') ? { status: 201, json: {} } : undefined,
     )
@@ -598,7 +598,7 @@ describe('talking', () => {
     expect(writes(manual)).toEqual([])
   })
 
-  test('a reply goes to the first comment of the thread, whichever was answered', async () => {
+  test('a reply is sent to the first comment of the thread', async () => {
     const manual = createManualGithub(
       usualReplies({ 'POST /graphql': owner('PR_12'), 'POST /repos': { status: 201, json: {} } }),
     )
@@ -622,7 +622,7 @@ describe('talking', () => {
     ],
     ['not a thread', { json: { data: { repository: { pullRequest: { id: 'PR_12' } }, node: {} } } }],
     ['of a pull request that is not there', { json: { data: { repository: null, node: null } } }],
-  ])('a thread that is %s is unknown, and stays as it is', async (_, told) => {
+  ])('a thread that is %s is unknown and stays unchanged', async (_, told) => {
     const manual = createManualGithub(usualReplies({ 'POST /graphql': told }))
     const wish = { threadId: 'PRRT_1', resolved: true }
     expect(await host(manual).resolveThread(PLACE, wish)).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -632,7 +632,7 @@ describe('talking', () => {
     expect(manual.requests.every(({ writes }) => writes === false)).toBe(true)
   })
 
-  test('a number that GraphQL can’t say is not asked about', async () => {
+  test('a number beyond GraphQL’s Int is not requested', async () => {
     const manual = createManualGithub(usualReplies())
     const place = { remote: REMOTE, number: 2 ** 31 }
     expect(await host(manual).resolveThread(place, { threadId: 'x', resolved: true })).toMatchObject({
@@ -641,7 +641,7 @@ describe('talking', () => {
     expect(manual.requests).toEqual([])
   })
 
-  test('a review other than an approval needs words, and one’s own can’t be approved', async () => {
+  test('a review other than an approval needs a text, and GitHub refuses to approve one’s own', async () => {
     const own = {
       status: 422,
       json: { message: 'Unprocessable Entity', errors: ['Can not approve your own pull request'] },
@@ -674,11 +674,11 @@ describe('addresses', () => {
   })
 })
 
-describe('where its branch lies', () => {
+describe('branches', () => {
   const originOf = (more: object) =>
     host(createManualGithub(usualReplies({ [`GET ${PULL}`]: { json: pullJson(more) } }))).branches(PLACE)
 
-  test('is said of a fork, in one question', async () => {
+  test('of a fork are read in one request', async () => {
     const manual = createManualGithub(
       usualReplies({
         [`GET ${PULL}`]: {
@@ -698,14 +698,14 @@ describe('where its branch lies', () => {
     ['a name that is none', { full_name: '../lamps' }],
     ['a name that is an option', { full_name: '--upload-pack=x/y' }],
     ['a name of another kind', { full_name: 7 }],
-  ])('is nowhere to push to with %s', async (_, repo) => {
+  ])('have no repository to push to with %s', async (_, repo) => {
     expect(await originOf({ head: { ref: 'fix', sha: SHA, repo } })).toEqual({
       ok: true,
       value: { headRemote: undefined, headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
     })
   })
 
-  test('is a refusal of what is no pull request, and of nobody', async () => {
+  test('of an invalid or missing pull request are refused', async () => {
     expect(
       await host(createManualGithub(() => ({ json: { message: 'hello' } }))).branches(PLACE),
     ).toMatchObject({

@@ -25,7 +25,7 @@ describe('limits', () => {
     expect(GITHUB_RATE_LIMITS.resourceOf(requestTo(url))).toBe(resource)
   })
 
-  test('what a reply says of the budget, with the seconds at which it begins anew', () => {
+  test('a reply reports the budget and its reset time in seconds', () => {
     const said = {
       'x-ratelimit-limit': '5000',
       'x-ratelimit-remaining': '4999',
@@ -93,7 +93,7 @@ describe('refusals', () => {
     expect(toRefusal(reply(status, {}, body), 'pull request 1 of ada/lamps').refusal.kind).toBe(kind)
   })
 
-  test('GitHub’s own words are told, with those of the single errors, and made printable', () => {
+  test('GitHub’s message and its errors are passed on in printable form', () => {
     const said = message('Validation Failed', [
       { message: 'No\u001b[2J' },
       'more',
@@ -104,7 +104,7 @@ describe('refusals', () => {
     )
   })
 
-  test('a token that lacks something is told what', () => {
+  test('a missing permission of a token is named', () => {
     const headers = { 'x-accepted-github-permissions': 'checks=read' }
     expect(toRefusal(reply(403, headers, message('No')), 'it').refusal.message).toMatch(/needs checks=read/)
   })
@@ -120,7 +120,7 @@ describe('addresses', () => {
     expect(parseGithubAddress(api)).toMatchObject({ ok: true, value: { graphql, site } })
   })
 
-  test('a wrong one is told by its field', () => {
+  test('an invalid address is reported with its field', () => {
     expect(parseGithubAddress('http://code.example', 'tracker.apiUrl')).toMatchObject({
       refusal: { message: expect.stringMatching(/^tracker\.apiUrl must begin with https/) },
     })

@@ -86,7 +86,7 @@ describe('addresses', () => {
 })
 
 describe('finding', () => {
-  test('asks for exactly this branch, and believes only an answer that is of it', async () => {
+  test('asks for exactly this branch, and accepts only a pull request of it', async () => {
     const fork = pull({ number: 1, head: { ref: 'mend', repo: { full_name: 'eve/lamps' } } })
     const others = [
       pull({ number: 2, head: { ref: 'other', repo } }),
@@ -115,7 +115,7 @@ describe('finding', () => {
     })
   })
 
-  test('a renamed repository leads on within its origin, and nowhere else', async () => {
+  test('redirects of a renamed repository are followed within the origin only', async () => {
     const { host, requests } = await github([
       { status: 301, headers: { location: '/repositories/7/pulls' } },
       { status: 200, json: [pull()] },
@@ -178,14 +178,14 @@ describe('finding', () => {
     [503, { 'retry-after': '90' }, 90_000],
     [403, {}, undefined],
     [404, { 'retry-after': '90' }, undefined],
-  ])('%i with %j: asking again within %s ms is in vain', async (status, headers, againAfterMs) => {
+  ])('%i with %j: no retry within %s ms', async (status, headers, againAfterMs) => {
     // Measured by GitHub's clock, because this machine's may be wrong by hours.
     const { host } = await github([{ status, headers: { ...headers, date: DATE } }])
     for (const answer of [await find(host), await host.hasComment('ada/lamps', 1, 'x')])
       expect(answer.ok ? answer : answer.refusal.retryAfterMs).toBe(againAfterMs)
   })
 
-  test('an outage that passes is waited out; one that lasts is told of', async () => {
+  test('a short outage is retried, a lasting one is reported', async () => {
     const { host, requests } = await github([
       { status: 502 },
       { status: 429, headers: { 'retry-after': '0' } },
@@ -198,7 +198,7 @@ describe('finding', () => {
     expect(down.requests).toHaveLength(3)
   })
 
-  test('nobody there, and an answer without end', async () => {
+  test('an unreachable server and an endless reply are refused', async () => {
     const { host } = await github([{ status: 200, text: 'x'.repeat(17 * 1024 * 1024) }])
     expect(await find(host)).toMatchObject({
       refusal: { message: expect.stringMatching(/more than \d+ bytes/) },
@@ -211,7 +211,7 @@ describe('finding', () => {
     })
   })
 
-  test('a name that is none is not asked for', async () => {
+  test('an invalid repository name is never requested', async () => {
     const { host, requests } = await github([{ status: 200, json: [] }])
     expect(await host.findPull('../user', 'x', 'main')).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(requests).toEqual([])
@@ -219,7 +219,7 @@ describe('finding', () => {
 })
 
 describe('opening', () => {
-  test('says all of it', async () => {
+  test('sends all fields', async () => {
     const { host, requests } = await github([{ status: 201, json: pull({ draft: true }) }])
     expect(await host.openPull(order)).toMatchObject({ ok: true, value: { number: 12, state: 'draft' } })
     expect(requests[0]).toMatchObject({ method: 'POST', url: '/repos/ada/lamps/pulls' })
@@ -233,7 +233,7 @@ describe('opening', () => {
     })
   })
 
-  test('one that is there already is a conflict', async () => {
+  test('an existing pull request is a conflict', async () => {
     const errors = [
       { resource: 'PullRequest', code: 'custom', message: 'A pull request already exists for ada:mend.' },
     ]
@@ -241,14 +241,14 @@ describe('opening', () => {
     expect(await host.openPull(order)).toMatchObject({ refusal: { kind: 'conflict' } })
   })
 
-  test('is not said twice when the first may have been heard', async () => {
+  test('is not retried when the first request may have taken effect', async () => {
     const { host, requests } = await github([{ status: 502 }, { status: 201, json: pull() }])
     expect(await host.openPull(order)).toMatchObject({ refusal: { kind: 'failed' } })
     expect(requests).toHaveLength(1)
   })
 })
 
-test('when to come back: seconds, or a date', () => {
+test('the retry time is given in seconds or as a date', () => {
   const now = Date.UTC(2026, 0, 1)
   expect(retryAfterMs('7', now)).toBe(7_000)
   expect(retryAfterMs('1.5', now)).toBe(1_500)

@@ -7,7 +7,7 @@ import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/real-files.ts'
-import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts'
 import { type BenchOrder, git, granted, makeBare, type PullBench, pushTo } from './pull-suite.ts'
 
 export const REMOTE = 'ada/lamps'
@@ -17,7 +17,7 @@ export interface LocalBench extends PullBench {
   readonly path: string
   readonly clock: ManualClock
   readonly home: string
-  readonly log: KeptLog
+  readonly log: RecordingLog
   /** Path of a pull request's file. */
   readonly fileOf: (number: number) => string
   readonly edit: (number: number, change: (pull: KeptPull) => object) => void
@@ -32,7 +32,7 @@ export async function localBench(): Promise<LocalBench> {
   const bare = join(path, `${REMOTE}.git`)
   await makeBare(bare)
   const clock = new ManualClock()
-  const log = keptLog()
+  const log = createRecordingLog()
   const fileOf = (number: number) => join(path, `${REMOTE}.pulls`, `${number}.json`)
   const edit = (number: number, change: (pull: KeptPull) => object) => {
     const pull = JSON.parse(readFileSync(fileOf(number), 'utf8'))
@@ -80,7 +80,7 @@ export async function localBench(): Promise<LocalBench> {
           ],
         })),
     },
-    later: async () => clock.jump(2_000),
+    later: async () => clock.jumpWallClock(2_000),
     close: async () => {},
   }
 }

@@ -32,7 +32,7 @@ async function shownOf(
   return detailOf(bench, await bench.open({ head: 'work' }))
 }
 
-describe('nothing of a repository is run', () => {
+describe('no program of a repository runs', () => {
   test('no hook, no external diff, no text conversion, no filter, no monitor, no signature check', async () => {
     const bench = await localBench()
     const attributes = '* diff=evil filter=evil text\n'
@@ -94,7 +94,7 @@ describe('nothing of a repository is run', () => {
     expect(existsSync(witness)).toBe(false)
   })
 
-  test('one with merge programs of its own is shown, and left for its owner to merge in', async () => {
+  test('a repository with merge programs is readable, but its owner has to merge', async () => {
     const bench = await localBench()
     const witness = join(tempFolder(), 'witness')
     await git(bench.bare, ['config', 'merge.evil.driver', `touch ${witness}`])
@@ -113,7 +113,7 @@ describe('nothing of a repository is run', () => {
     expect(existsSync(witness)).toBe(false)
   })
 
-  test('what stands in for a commit, or points out of the machine, is not followed', async () => {
+  test('replace refs and alternates are not followed', async () => {
     const bench = await localBench()
     const main = await bench.push('main', { files: { a: 'a\n' } })
     const work = await bench.push('work', { files: { b: 'b\n' } })
@@ -124,7 +124,7 @@ describe('nothing of a repository is run', () => {
 })
 
 describe('names and contents', () => {
-  test('content that looks like the next file’s section is content', async () => {
+  test('content that looks like a diff header stays content', async () => {
     const trap = 'x\rdiff --git a/evil b/evil\r@@ -1 +1 @@\u2028diff --git a/evil b/evil\n'
     const { files } = await shownOf({
       '1\ndiff --git a/evil b/evil\n@@ -1 +1 @@': 'name\n',
@@ -143,7 +143,7 @@ describe('names and contents', () => {
     ])
   })
 
-  test('a file that becomes a link, and one whose mode changes, do not put the others out of step', async () => {
+  test('type and mode changes do not shift the patches of other files', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n', b: 'b\n', c: 'c\n' } })
     const link =
@@ -157,7 +157,7 @@ describe('names and contents', () => {
     ])
   })
 
-  test('whatever the files are called and hold, each is listed with its own patch', async () => {
+  test('any file names and contents are listed with their own patches', async () => {
     const piece = fc.constantFrom(
       'a',
       'é',
@@ -203,7 +203,7 @@ describe('names and contents', () => {
     )
   }, 120_000)
 
-  test('bytes that are no text, and commits from other times, are shown as well as can be', async () => {
+  test('invalid UTF-8 and impossible dates are shown as well as possible', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     const stream = Buffer.concat([
@@ -232,10 +232,10 @@ describe('names and contents', () => {
   })
 })
 
-describe('what else may be pushed', () => {
+describe('other hostile pushes', () => {
   const place = (number: number) => ({ remote: REMOTE, number })
 
-  test('a file whose name begins with a tab leaves the others their own counts', async () => {
+  test('a file name that begins with a tab does not shift line counts', async () => {
     const { files } = await shownOf({ '\tx': '1\n2\n', '\t': '1\n', m: '1\n2\n3\n', n: '1\n2\n3\n4\n' })
     expect(files.map(({ path, additions }) => [path, additions])).toEqual([
       ['\t', 1],
@@ -257,7 +257,7 @@ describe('what else may be pushed', () => {
     },
   )
 
-  test('a reference in the place of what is remembered of one keeps none of the others from being', async () => {
+  test('a ref in the place of a recorded pull request does not block the others', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     for (const head of ['one', 'two', 'three']) await bench.push(head, { files: { [head]: 'b\n' } })
@@ -277,7 +277,7 @@ describe('what else may be pushed', () => {
     ])
   })
 
-  test('a history that begins anew inside a branch is not rebased, and says so', async () => {
+  test('a branch with a second root commit is not rebased', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     await bench.push('work', { files: { b: 'b\n' } })
@@ -314,7 +314,7 @@ describe('what else may be pushed', () => {
 })
 
 describe('sizes', () => {
-  test('a huge file, a huge patch and a huge message cost their own text, and nothing else', async () => {
+  test('a huge file, patch or message loses its own text only', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     await bench.push('work', { files: { 'small.txt': 'small\n' }, message: `Long\n\n${'m'.repeat(3 * MIB)}` })
@@ -335,7 +335,7 @@ describe('sizes', () => {
     expect(detail.commits[0]?.message).toMatch(/^Long\n\nm+$/)
   }, 60_000)
 
-  test('files that take too long to be compared are listed, and the rest is shown', async () => {
+  test('files that take too long to compare are listed without patches', async () => {
     const bench = await localBench()
     const from = await bench.push('main', { files: { a: 'a\n', b: 'b\n' } })
     const to = await bench.push('work', { files: { a: 'A\n', c: 'c\n' } })
@@ -355,7 +355,7 @@ describe('sizes', () => {
     })
   })
 
-  test('of thousands of files the first are listed, and all are counted', async () => {
+  test('the first of thousands of files are listed, and all are counted', async () => {
     const names = Array.from(
       { length: 4_000 },
       (_, at) => `${'deep/'.repeat(20)}${String(at).padStart(4, '0')}.txt`,
@@ -365,7 +365,7 @@ describe('sizes', () => {
     expect(detail.files.at(-1)).toMatchObject({ additions: 1 })
   }, 60_000)
 
-  test('of hundreds of commits the newest are listed, oldest first, and a rebase of them is refused', async () => {
+  test('the newest of hundreds of commits are listed, and a rebase is refused', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     const commits = Array.from({ length: 300 }, (_, at) => {

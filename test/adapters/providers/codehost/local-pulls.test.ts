@@ -21,7 +21,7 @@ async function opened(bench: LocalBench, head: string): Promise<number> {
 }
 
 describe('repositories', () => {
-  test('every bare one is listed, most recently pushed first, with what its owner says of it', async () => {
+  test('bare repositories are listed with their descriptions, most recently pushed first', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     const other = join(bench.path, 'bo/desk.git')
@@ -32,7 +32,7 @@ describe('repositories', () => {
     mkdirSync(join(bench.path, 'bo/empty.git'))
     mkdirSync(join(bench.path, 'bo/.hidden.git'))
     writeFileSync(join(bench.path, 'notes.txt'), 'mine')
-    bench.clock.jump(60_000)
+    bench.clock.jumpWallClock(60_000)
     const older = {
       description: '',
       defaultBranch: 'main',
@@ -52,7 +52,7 @@ describe('repositories', () => {
     ])
   })
 
-  test('without the folder it says which key names it', async () => {
+  test('a missing folder is reported with its configuration key', async () => {
     const host = createLocalPullHost({
       path: join(tempFolder(), 'nowhere'),
       clock: (await localBench()).clock,
@@ -63,10 +63,10 @@ describe('repositories', () => {
   })
 })
 
-describe('files that people wrote', () => {
+describe('files written by hand', () => {
   const five = { title: 'By hand', state: 'open', baseBranch: 'main', headBranch: 'mine' }
 
-  test('five fields are enough; what is done to it is added, and the rest stays', async () => {
+  test('five fields are enough, and actions keep all others', async () => {
     const bench = await localBench()
     await opened(bench, 'mine')
     const file = bench.fileOf(7)
@@ -80,7 +80,7 @@ describe('files that people wrote', () => {
     ])
   })
 
-  test('one that cannot be read is told of once, refused by name, never rewritten, and takes no other down', async () => {
+  test('an unreadable file is logged once, refused by name, never rewritten, and affects no other', async () => {
     const bench = await localBench()
     const number = await opened(bench, 'one')
     const text = JSON.stringify({ number: 8, ...five, mood: 'good' })
@@ -101,7 +101,7 @@ describe('files that people wrote', () => {
     expect([...granted(await bench.host.states(REMOTE, [8, number], 'person')).keys()]).toEqual([number])
   })
 
-  test('no branch that is written there reaches git as anything but a name', async () => {
+  test('a branch name from a file reaches git as a name only', async () => {
     const bench = await localBench()
     await opened(bench, 'mine')
     const planted = join(bench.path, 'planted')
@@ -130,7 +130,7 @@ describe('files that people wrote', () => {
     expect(existsSync(planted)).toBe(false)
   })
 
-  test('the pull requests’ folder is never a link', async () => {
+  test('the folder of pull requests must not be a link', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     symlinkSync(tempFolder(), join(bench.path, `${REMOTE}.pulls`))
@@ -138,8 +138,8 @@ describe('files that people wrote', () => {
   })
 })
 
-describe('who people are', () => {
-  test('they act in the name that git has of them, and merge in it', async () => {
+describe('identities', () => {
+  test('people act and merge under their git identity', async () => {
     const bench = await localBench()
     const number = await opened(bench, 'one')
     await bench.host.comment(place(number), 'Words')
@@ -154,7 +154,7 @@ describe('who people are', () => {
     ['', 'nothing'],
     ['[user]\n\tname = " .;"\n', 'a name of nothing'],
     ['no configuration', 'a broken file'],
-  ])('without a name they are `you` (%j: %s)', async (text) => {
+  ])('people without a name are `you` (%j: %s)', async (text) => {
     const bench = await localBench()
     const number = await opened(bench, 'one')
     writeFileSync(join(bench.home, '.gitconfig'), text)
@@ -165,7 +165,7 @@ describe('who people are', () => {
 })
 
 describe('merges', () => {
-  test('one that a crash cut short before its file said so is merged at the next look, however it was merged', async () => {
+  test('a merge interrupted before its file was updated is detected at the next read', async () => {
     const bench = await localBench()
     for (const method of ['merge', 'squash', 'rebase'] as const) {
       const number = await opened(bench, method)
@@ -180,7 +180,7 @@ describe('merges', () => {
     }
   })
 
-  test('a branch that never had anything of its own is not taken for merged', async () => {
+  test('a branch without commits of its own does not count as merged', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     await bench.push('main', { files: { 'b.txt': 'b\n' } })
@@ -198,7 +198,7 @@ describe('merges', () => {
     expect(kindOf(await bench.host.reopen(place(number)))).toBe('conflict')
   })
 
-  test('a number that is used again does not take over what was remembered of the first', async () => {
+  test('a reused number does not inherit recorded commits', async () => {
     const bench = await localBench()
     const number = await opened(bench, 'one')
     await bench.host.merge(place(number), 'squash')
@@ -213,7 +213,7 @@ describe('merges', () => {
     }
   })
 
-  test('many at once into one branch: each comes in, or says that the branch was busy, and none is lost', async () => {
+  test('concurrent merges into one branch either succeed or report a conflict, and none is lost', async () => {
     const bench = await localBench()
     const numbers: number[] = []
     for (let at = 0; at < 6; at++) numbers.push(await opened(bench, `b${at}`))
@@ -226,15 +226,15 @@ describe('merges', () => {
     expect(numbers.map((number) => states.get(number) === 'merged')).toEqual(answers.map(({ ok }) => ok))
   })
 
-  test('a rebase keeps authors and their times, leaves out what is there already, and stops at the first conflict', async () => {
+  test('a rebase keeps authors and times, skips applied changes, and stops at the first conflict', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     await bench.push('work', { files: { 'one.txt': '1\n' }, author: 'Bo', message: 'One' })
-    bench.clock.jump(60_000)
+    bench.clock.jumpWallClock(60_000)
     await bench.push('work', { files: { 'two.txt': '2\n' }, author: 'Cy', message: 'Two\n\nWith words é' })
     await bench.push('main', { files: { 'one.txt': '1\n' }, message: 'One, picked' })
     const number = await bench.open({ head: 'work' })
-    bench.clock.jump(60_000)
+    bench.clock.jumpWallClock(60_000)
     expect(await bench.host.merge(place(number), 'rebase')).toMatchObject({ ok: true })
     expect(await git(bench.bare, ['log', '-2', '--format=%an %at %cn %ct %B', 'main'])).toBe(
       [
@@ -252,7 +252,7 @@ describe('merges', () => {
     expect(await tipOf(bench.bare, 'main')).toBe(tip)
   })
 
-  test('a squash is the work of who did it, and names whoever helped', async () => {
+  test('a squash keeps the author and credits co-authors', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     for (const author of ['Bo', 'Cy', 'Bo']) {
@@ -269,7 +269,7 @@ describe('merges', () => {
     )
   })
 
-  test('branches without a common history are shown, and not merged', async () => {
+  test('branches without a common history are readable but not mergeable', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
     const tree = (await git(bench.bare, ['rev-parse', 'main^{tree}'])).trim()
@@ -289,7 +289,7 @@ describe('merges', () => {
     }
   })
 
-  test('nothing is left lying about', async () => {
+  test('no temporary files are left', async () => {
     const bench = await localBench()
     const number = await opened(bench, 'one')
     await bench.host.comment(place(number), 'Words')

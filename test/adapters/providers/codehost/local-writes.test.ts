@@ -51,7 +51,7 @@ function commandLineOf(pid: string): string {
 
 const lockOf = ({ fileOf }: LocalBench) => join(dirname(fileOf(1)), '.1.lock')
 
-test('of two processes that write at once nobody loses anything', async () => {
+test('two concurrent processes lose no write', async () => {
   const bench = await withPull()
   const writers = ['one', 'two'].map((name) =>
     runTypeScript(ENTRY, ['comment', bench.path, REMOTE, '15', name]),
@@ -63,7 +63,7 @@ test('of two processes that write at once nobody loses anything', async () => {
   expect(bodiesIn(bench).sort()).toEqual(said.sort())
 }, 60_000)
 
-test('what a person saves meanwhile stays, and the change is made on top of it', async () => {
+test('a concurrent edit by hand is kept, and the change is applied to it', async () => {
   const bench = await withPull()
   const folder = new PullFolder(dirname(bench.fileOf(1)))
   let saves = 0
@@ -89,7 +89,7 @@ test('what a person saves meanwhile stays, and the change is made on top of it',
   })
 })
 
-test('many at once in one process queue up', async () => {
+test('concurrent changes in one process queue up', async () => {
   const bench = await withPull()
   const words = Array.from({ length: 20 }, (_, at) => `Words ${at}`)
   const answers = await Promise.all(words.map((body) => bench.host.comment(place, body)))
@@ -97,7 +97,7 @@ test('many at once in one process queue up', async () => {
   expect(bodiesIn(bench).sort()).toEqual(words.sort())
 })
 
-test('a writer that is killed leaves a whole file, and a lock that does not last', async () => {
+test('a killed writer leaves a complete file and a lock that expires', async () => {
   const bench = await withPull()
   for (let round = 0; round < 4; round++) {
     const writer = runTypeScript(ENTRY, ['comment', bench.path, REMOTE, '1000', `round ${round}`])
@@ -114,7 +114,7 @@ test('a writer that is killed leaves a whole file, and a lock that does not last
   expect(existsSync(lockOf(bench))).toBe(false)
 }, 60_000)
 
-test('a lock that is left is waited for, and taken away when it is old', async () => {
+test('a foreign lock is waited for, and removed when it is old', async () => {
   const bench = await withPull()
   writeFileSync(lockOf(bench), '')
   const waiting = bench.host.comment(place, 'Later')
@@ -133,7 +133,7 @@ test('a lock that is left is waited for, and taken away when it is old', async (
   expect(readdirSync(dirname(lockOf(bench)))).toEqual(['1.json'])
 })
 
-test('what would not fit is refused before anything is written', async () => {
+test('a change beyond the size limit is refused before any write', async () => {
   const bench = await withPull()
   const comment = (at: number) => ({
     id: `x${at}`,
@@ -153,7 +153,7 @@ test('what would not fit is refused before anything is written', async () => {
   expect(kindOf(await bench.host.comment(place, 'x'.repeat(200_000)))).toBe('invalid')
 })
 
-test('git ends with all that it started when its time is up, and when its process is killed', async () => {
+test('git ends with all its children on timeout and when its parent is killed', async () => {
   const { bare } = await withPull()
   const pid = () => Number(readFileSync(join(bare, 'pid'), 'utf8'))
   const isAlive = () => existsSync(`/proc/${pid()}`)
@@ -175,7 +175,7 @@ test('git ends with all that it started when its time is up, and when its proces
   await until('all of it to have ended', () => !isAlive())
 }, 60_000)
 
-test('a merge and a close at the same moment: what came in is merged', async () => {
+test('after a concurrent merge and close, merged commits count as merged', async () => {
   for (let waitTurns = 0; waitTurns < 4; waitTurns++) {
     const bench = await withPull()
     const merging = bench.host.merge(place, 'squash')
@@ -187,7 +187,7 @@ test('a merge and a close at the same moment: what came in is merged', async () 
   }
 }, 60_000)
 
-test('a process that is killed while it merges leaves no lock of git behind, and nothing half merged', async () => {
+test('a process killed during a merge leaves no git lock and no partial merge', async () => {
   const bench = await localBench()
   await bench.push('main', { files: { 'a.txt': 'a\n' } })
   const numbers: number[] = []
@@ -216,7 +216,7 @@ test('a process that is killed while it merges leaves no lock of git behind, and
   expect(numbers.filter((number) => states.get(number) === 'merged')).toEqual(cameIn)
 }, 120_000)
 
-test('what moves branches comes to its own end when its process is killed, and is asked to when its time is up', async () => {
+test('a ref update finishes when its parent is killed, and gets SIGTERM on timeout', async () => {
   const { bare } = await withPull()
   const has = (name: string) => existsSync(join(bare, name))
   const child = runTypeScript(ENTRY, ['move', bare])
@@ -235,7 +235,7 @@ test('what moves branches comes to its own end when its process is killed, and i
   expect(has('asked')).toBe(true)
 }, 60_000)
 
-test('of a merge that a crash left with nothing but the base branch moved, it is known that it came in', async () => {
+test('a merge that only moved the base branch before a crash is detected', async () => {
   for (const method of ['merge', 'squash', 'rebase'] as const) {
     const bench = await withPull()
     const head = (await tipOf(bench.bare, 'work')) ?? ''

@@ -61,7 +61,7 @@ test('a pull request is opened, and found again', async () => {
   expect(readdirSync(pulls)).toEqual(['1.json'])
 })
 
-test('a second one of the same branch is refused; a draft says so', async () => {
+test('a second pull request of the same branch is refused, and drafts are marked', async () => {
   const { host } = openCodeHost()
   await host().openPull(order({ draft: true }))
   expect(await host().openPull(order())).toMatchObject({
@@ -71,7 +71,7 @@ test('a second one of the same branch is refused; a draft says so', async () => 
   expect(await host().findPull('ada/lamps', 'mend', 'main')).toMatchObject({ value: { state: 'draft' } })
 })
 
-test('many at once: nobody takes another’s number, and of one branch only one is left', async () => {
+test('concurrent pull requests get distinct numbers, and one branch keeps only one', async () => {
   const { host, pulls } = openCodeHost()
   const each = await Promise.all(
     Array.from({ length: 12 }, (_, index) => host().openPull(order({ head: `b${index}` }))),
@@ -86,7 +86,7 @@ test('many at once: nobody takes another’s number, and of one branch only one 
   expect(heads.filter((head) => head === 'mend')).toHaveLength(1)
 })
 
-test('one put there by hand needs five fields, and a closed one is not found', async () => {
+test('a file written by hand needs five fields, and closed ones are not found', async () => {
   const { host, put } = openCodeHost()
   const manual = { title: 'By hand', baseBranch: 'main', headBranch: 'mend' }
   put('3.json', { number: 3, state: 'closed', ...manual })
@@ -97,7 +97,7 @@ test('one put there by hand needs five fields, and a closed one is not found', a
   expect(await host().openPull(order({ head: 'next' }))).toMatchObject({ value: { number: 6 } })
 })
 
-test('what cannot be read is named, keeps its number, and harms nobody', async () => {
+test('an unreadable file is reported, keeps its number and affects no other', async () => {
   const { host, put, pulls } = openCodeHost()
   put('1.json', '{ torn')
   put('2.json', { number: 7, title: 'x', state: 'open', baseBranch: 'main', headBranch: 'mend' })
@@ -124,7 +124,7 @@ test('what cannot be read is named, keeps its number, and harms nobody', async (
   expect(await host().openPull(order())).toMatchObject({ ok: true, value: { number: 11 } })
 })
 
-test('no name leads out of the folder, and no link', async () => {
+test('neither names nor links lead out of the folder', async () => {
   const { host, path } = openCodeHost()
   for (const remote of ['../etc', 'ada/..', 'ada', 'a/b/c', '-x/y', 'ada/\0']) {
     expect(await host().openPull(order({ remote }))).toMatchObject({ refusal: { kind: 'invalid' } })
@@ -137,7 +137,7 @@ test('no name leads out of the folder, and no link', async () => {
   rmSync(join(path, 'ada/lamps.pulls'))
 })
 
-test('what could not be read again is not opened', async () => {
+test('a pull request that could not be read back is refused', async () => {
   const { host, pulls } = openCodeHost()
   expect(await host().openPull(order({ body: 'x'.repeat(200_000) }))).toMatchObject({
     refusal: { kind: 'invalid', message: expect.stringContaining('/body') },
@@ -146,7 +146,7 @@ test('what could not be read again is not opened', async () => {
   expect(await host().openPull(order())).toMatchObject({ value: { number: 1 } })
 })
 
-test('behind the last number that a file can have there is none', async () => {
+test('no number follows the largest possible one', async () => {
   const { host, put, pulls } = openCodeHost()
   put('999999999999999.json', '{}')
   expect(await host().openPull(order())).toMatchObject({

@@ -29,7 +29,7 @@ describe('a folder', () => {
     }
   }
 
-  test('a comment is there once it was made, in switchyard’s name', async () => {
+  test('a comment appears with switchyard as its author', async () => {
     const { host, read } = folder()
     expect(await host.hasComment(REMOTE, 7, MARKER)).toEqual({ ok: true, value: false })
     expect(await host.comment(REMOTE, 7, `Done.\n\n${MARKER}`)).toEqual({ ok: true, value: undefined })
@@ -37,7 +37,7 @@ describe('a folder', () => {
     expect(read().comments).toMatchObject([{ author: 'switchyard', body: `Done.\n\n${MARKER}` }])
   })
 
-  test('of several at the same time none is lost', async () => {
+  test('concurrent comments are all kept', async () => {
     const { host, read } = folder()
     const bodies = ['a', 'b', 'c', 'd', 'e']
     await Promise.all(bodies.map((body) => host.comment(REMOTE, 7, body)))
@@ -46,7 +46,7 @@ describe('a folder', () => {
     expect(new Set(made.map(({ id }) => id)).size).toBe(5)
   })
 
-  test('what repeats a comment is taken away, and nothing else', async () => {
+  test('duplicates of a comment are removed, and nothing else', async () => {
     const { host, read, pulls } = folder()
     const ours = `Done.\n\n${MARKER}`
     const said = (id: string, author: string, body: string) => ({
@@ -71,7 +71,7 @@ describe('a folder', () => {
     expect(await host.dropRepeats(REMOTE, 8, MARKER)).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
-  test('a pull request that is not there gets none', async () => {
+  test('a missing pull request gets no comment', async () => {
     const { host, pulls } = folder()
     expect(await host.comment(REMOTE, 8, 'x')).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(await host.hasComment(REMOTE, 8, 'x')).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -129,20 +129,20 @@ describe('GitHub', () => {
     ['the last page', [['a'], ['b'], [MARKER]], MARKER, true, ['1', '3']],
     ['a page between', [['a'], [MARKER], ['c']], MARKER, true, ['1', '3', '2']],
     ['none of them', [['a'], ['b'], ['c']], MARKER, false, ['1', '3', '2']],
-  ])('looks for it from the newest on: on %s', async (_, pages, text, value, read) => {
+  ])('searches from the newest comment on: on %s', async (_, pages, text, value, read) => {
     const { host, asked } = await github(pages)
     expect(await host.hasComment(REMOTE, 7, text)).toEqual({ ok: true, value })
     expect(asked).toEqual(read.map((page) => `GET ${PATH} ${page}`))
   })
 
-  test('of a conversation without end the newest part is looked at', async () => {
+  test('only the newest part of an endless conversation is searched', async () => {
     const { host, asked } = await github(Array.from({ length: 400 }, () => ['a']))
     expect(await host.hasComment(REMOTE, 7, MARKER)).toEqual({ ok: true, value: false })
     expect(asked).toHaveLength(21)
     expect([asked[1], asked.at(-1)]).toEqual([`GET ${PATH} 400`, `GET ${PATH} 381`])
   })
 
-  test('what repeats a comment is taken away: by the same author, and behind the first', async () => {
+  test('duplicates by the same author after the first comment are removed', async () => {
     const said = (id: number, by: number, body: string) => ({ id, user: { id: by }, body })
     const ours = `Done.\n\n${MARKER}`
     const page = [said(3, 1, ours), said(4, 2, ours), said(5, 1, `> ${MARKER}`), said(7, 1, `${ours}\r\n`)]
@@ -156,7 +156,7 @@ describe('GitHub', () => {
   test.each([
     [404, { ok: true, value: 1 }],
     [403, { ok: false, refusal: { kind: 'forbidden' } }],
-  ])('one that cannot be taken away, with %i', async (status, expected) => {
+  ])('a duplicate that cannot be deleted, with %i', async (status, expected) => {
     const ours = { user: { id: 1 }, body: `Done.\n\n${MARKER}` }
     const { host } = await github(
       [
@@ -171,7 +171,7 @@ describe('GitHub', () => {
     expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toMatchObject(expected)
   })
 
-  test('a comment is made as it is', async () => {
+  test('a comment is sent unchanged', async () => {
     const { host, asked } = await github([[]])
     expect(await host.comment(REMOTE, 7, `Done.\n\n${MARKER}`)).toEqual({ ok: true, value: undefined })
     expect(asked).toEqual([`POST ${PATH}`, JSON.stringify({ body: `Done.\n\n${MARKER}` })])
@@ -181,7 +181,7 @@ describe('GitHub', () => {
     [401, 'unauthorized'],
     [403, 'forbidden'],
     [404, 'unknown'],
-  ])('a refusal %i is told as %s', async (status, kind) => {
+  ])('a reply %i becomes %s', async (status, kind) => {
     const { host } = await github([[]], status)
     expect(await host.comment(REMOTE, 7, 'x')).toMatchObject({ refusal: { kind } })
     expect(await host.hasComment(REMOTE, 7, 'x')).toMatchObject({ refusal: { kind } })

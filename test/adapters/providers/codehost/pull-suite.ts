@@ -89,8 +89,8 @@ export function pullHostSuite(
       }
     })
 
-  describe(`${name}: looking`, () => {
-    on('the repository is among those that the account can reach', async ({ host, remote }) => {
+  describe(`${name}: reading`, () => {
+    on('the repository is listed among those of the account', async ({ host, remote }) => {
       const repos = granted(await host.repos())
       for (const repo of repos) expect(createChecker(CodehostRepo)(repo)).toMatchObject({ ok: true })
       expect(repos).toContainEqual(expect.objectContaining({ fullName: remote, defaultBranch: 'main' }))
@@ -100,13 +100,13 @@ export function pullHostSuite(
       expect(await host.list(remote, 'background')).toEqual({ ok: true, value: [] })
     })
 
-    on('a repository that is not there is unknown, and a name that is none is invalid', async ({ host }) => {
+    on('a missing repository is unknown, and an invalid name is invalid', async ({ host }) => {
       expect(kindOf(await host.list('nobody/nothing', 'person'))).toBe('unknown')
       expect(kindOf(await host.detail({ remote: 'nobody/nothing', number: 1 }))).toBe('unknown')
       expect(kindOf(await host.list('../nothing', 'person'))).toBe('invalid')
     })
 
-    on('open ones, drafts and those that are over are listed, newest activity first', async (bench) => {
+    on('open, draft and finished pull requests are listed, newest activity first', async (bench) => {
       const [first, second, third] = [
         await pullOf(bench, 'one'),
         await pullOf(bench, 'two', { draft: true, title: 'Second' }),
@@ -140,7 +140,7 @@ export function pullHostSuite(
       has('its own clock'),
     )
 
-    on('its address leads back to it, and no other address does', async (bench) => {
+    on('its URL resolves to it, and no other URL does', async (bench) => {
       const number = await pullOf(bench, 'one')
       const [listed] = await listOf(bench)
       expect(bench.host.parseUrl(listed?.url ?? '')).toEqual(placeIn(bench, number))
@@ -155,7 +155,7 @@ export function pullHostSuite(
       }
     })
 
-    on('states are told of those that are there', async (bench) => {
+    on('states are answered for existing pull requests', async (bench) => {
       const [first, second] = [await pullOf(bench, 'one'), await pullOf(bench, 'two', { draft: true })]
       await bench.host.close(placeIn(bench, first))
       const states = granted(await bench.host.states(bench.remote, [first, second, 4_711], 'background'))
@@ -166,7 +166,7 @@ export function pullHostSuite(
       expect(granted(await bench.host.states(bench.remote, [], 'background')).size).toBe(0)
     })
 
-    on('whatever is asked of a number that nobody has, it is unknown', async ({ host, remote }) => {
+    on('every action on a missing number is unknown', async ({ host, remote }) => {
       const place = { remote, number: 4_711 }
       const answers = await Promise.all([
         host.detail(place),
@@ -185,7 +185,7 @@ export function pullHostSuite(
   })
 
   describe(`${name}: in detail`, () => {
-    on('says what it changes against where it parted, commit by commit and file by file', async (bench) => {
+    on('lists commits and files since the merge base', async (bench) => {
       await bench.push('work', {
         files: { 'a.txt': lines(1, 30).replace('5\n', 'five\n'), 'new.txt': 'new\n' },
         message: 'First\n\nWith words.',
@@ -226,7 +226,7 @@ export function pullHostSuite(
       expect(file('raw.bin')).not.toHaveProperty('patch')
     })
 
-    on('holds what was said of it', async (bench) => {
+    on('contains the conversation', async (bench) => {
       const number = await pullOf(bench, 'one')
       await bench.somebody.comment(number, 'A comment')
       await bench.somebody.review(number, 'CHANGES_REQUESTED', 'A review')
@@ -242,7 +242,7 @@ export function pullHostSuite(
       expect(conversation.threads[0]?.diffHunk).toContain('@@')
     })
 
-    on('says whether it can be merged', async (bench) => {
+    on('tells whether it can be merged', async (bench) => {
       const [clean, draft] = [await pullOf(bench, 'one'), await pullOf(bench, 'two', { draft: true })]
       const dirty = await conflicting(bench)
       expect((await detailOf(bench, clean)).mergeableState).toBe('clean')
@@ -255,8 +255,8 @@ export function pullHostSuite(
     })
   })
 
-  describe(`${name}: where its branch lies`, () => {
-    on('it is said of any that is open, with the commit that it is at', async (bench) => {
+  describe(`${name}: branches`, () => {
+    on('are answered for an open pull request, with the head commit', async (bench) => {
       const number = await pullOf(bench, 'one')
       const headSha = await bench.push('one', { files: { 'more.txt': 'more\n' } })
       expect(granted(await bench.host.branches(placeIn(bench, number)))).toEqual({
@@ -267,7 +267,7 @@ export function pullHostSuite(
       })
     })
 
-    on('it is said of one that is over, too', async (bench) => {
+    on('are answered for a finished pull request, too', async (bench) => {
       const number = await pullOf(bench, 'one')
       await bench.host.close(placeIn(bench, number))
       expect(granted(await bench.host.branches(placeIn(bench, number)))).toMatchObject({
@@ -327,7 +327,7 @@ export function pullHostSuite(
       },
     )
 
-    on('a draft, a closed one and a merged one are not merged', async (bench) => {
+    on('drafts, closed and merged pull requests are not merged', async (bench) => {
       const numbers = [
         await pullOf(bench, 'one', { draft: true }),
         await pullOf(bench, 'two'),
@@ -343,14 +343,14 @@ export function pullHostSuite(
       expect(await tipOf(bench.bare, 'main')).toBe(before)
     })
 
-    on('one whose branch is gone is not merged', async (bench) => {
+    on('a pull request without its branch is not merged', async (bench) => {
       const number = await pullOf(bench, 'one')
       await detailOf(bench, number)
       await bench.drop('one')
       expect(kindOf(await bench.host.merge(placeIn(bench, number), 'merge'))).toBe('conflict')
     })
 
-    on('two clicks at once merge once', async (bench) => {
+    on('two concurrent merges merge once', async (bench) => {
       const number = await pullOf(bench, 'one')
       const before = await tipOf(bench.bare, 'main')
       const place = placeIn(bench, number)
@@ -362,7 +362,7 @@ export function pullHostSuite(
       expect(await logOf(bench.bare, `${before}..main`)).toHaveLength(1)
     })
 
-    on('what was merged shows what it changed when its branch is long gone', async (bench) => {
+    on('a merged pull request keeps its changes after its branch is deleted', async (bench) => {
       const number = await pullOf(bench, 'one')
       await bench.host.merge(placeIn(bench, number), 'merge')
       await bench.drop('one')
@@ -389,7 +389,7 @@ export function pullHostSuite(
   })
 
   describe(`${name}: its state`, () => {
-    on('closing closes, reopening opens again, and each only once', async (bench) => {
+    on('closing and reopening each work once', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       const { host } = bench
       expect(kindOf(await host.reopen(place))).toBe('conflict')
@@ -400,7 +400,7 @@ export function pullHostSuite(
       expect((await detailOf(bench, place.number)).state).toBe('open')
     })
 
-    on('a draft that is reopened is a draft, and is ready once', async (bench) => {
+    on('a reopened draft is a draft, and becomes ready once', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one', { draft: true }))
       await bench.host.close(place)
       await bench.host.reopen(place)
@@ -410,7 +410,7 @@ export function pullHostSuite(
       expect(kindOf(await bench.host.markReady(place))).toBe('conflict')
     })
 
-    on('a merged one is neither closed nor reopened', async (bench) => {
+    on('a merged pull request is neither closed nor reopened', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       await bench.host.merge(place, 'merge')
       expect(kindOf(await bench.host.close(place))).toBe('conflict')
@@ -418,14 +418,14 @@ export function pullHostSuite(
       expect((await detailOf(bench, place.number)).state).toBe('merged')
     })
 
-    on('without its branch it is not reopened', async (bench) => {
+    on('a pull request without its branch is not reopened', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       await bench.host.close(place)
       await bench.drop('one')
       expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
     })
 
-    on('while another of the same branch is open it is not reopened', async (bench) => {
+    on('a pull request is not reopened while another of the same branch is open', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       await bench.host.close(place)
       await bench.open({ head: 'one' })
@@ -444,8 +444,8 @@ export function pullHostSuite(
     )
   })
 
-  describe(`${name}: talking`, () => {
-    on('a comment is added, and moves it to the top', async (bench) => {
+  describe(`${name}: conversation`, () => {
+    on('a comment moves the pull request to the top of the list', async (bench) => {
       const [first, second] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')]
       expect(await bench.host.comment(placeIn(bench, first), 'Words é')).toEqual({
         ok: true,
@@ -471,7 +471,7 @@ export function pullHostSuite(
       has('blank comments'),
     )
 
-    on('somebody else’s work is reviewed in each of the three ways', async (bench) => {
+    on('another person’s pull request accepts all three kinds of review', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       const { host } = bench
       expect(await host.review(place, { event: 'COMMENT', body: 'Hm' })).toEqual({
@@ -488,13 +488,13 @@ export function pullHostSuite(
       ])
     })
 
-    on('what needs words and has none is no review', async (bench) => {
+    on('a review that needs a text is refused without one', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       expect(kindOf(await bench.host.review(place, { event: 'COMMENT', body: '' }))).toBe('invalid')
       expect(kindOf(await bench.host.review(place, { event: 'REQUEST_CHANGES', body: '' }))).toBe('invalid')
     })
 
-    on('nobody approves their own', async (bench) => {
+    on('authors cannot approve their own pull request', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one', { own: true }))
       expect(kindOf(await bench.host.review(place, { event: 'APPROVE', body: 'Mine' }))).toBe('conflict')
       expect(kindOf(await bench.host.review(place, { event: 'REQUEST_CHANGES', body: 'Mine' }))).toBe(
@@ -503,7 +503,7 @@ export function pullHostSuite(
       expect(await bench.host.review(place, { event: 'COMMENT', body: 'Mine' })).toMatchObject({ ok: true })
     })
 
-    on('a reply goes to the end of its thread, whichever of its comments it answers', async (bench) => {
+    on('a reply goes to the end of its thread', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
       const commentsOf = async () =>
@@ -515,7 +515,7 @@ export function pullHostSuite(
       expect((await commentsOf()).map(({ body }) => body)).toEqual(['A remark', 'A reply', 'Another'])
     })
 
-    on('only a comment of one of its own threads is replied to', async (bench) => {
+    on('replies need a comment of the pull request’s own threads', async (bench) => {
       const [place, other] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')].map((number) =>
         placeIn(bench, number),
       )

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { readFrontMatter } from '../../../../providers/tracker/front-matter.ts'
-import { cpuMs } from '../../../support/cpu-time.ts'
+import { measureCpuMs } from '../../../support/cpu-time.ts'
 
 const fields = (...lines: readonly string[]): unknown => {
   const read = readFrontMatter(['---', ...lines, '---', 'text'].join('\n'))
@@ -10,7 +10,7 @@ const fields = (...lines: readonly string[]): unknown => {
   return Object.fromEntries([...read.value.entries].map(([key, { value }]) => [key, value]))
 }
 
-describe('by example', () => {
+describe('examples', () => {
   test.each<[string, unknown]>([
     ['a: some text', { a: 'some text' }],
     ['a:   some text  # a comment', { a: 'some text' }],
@@ -75,10 +75,10 @@ describe('by example', () => {
   })
 })
 
-describe('by law', () => {
+describe('properties', () => {
   const anyText = fc.string({ unit: fc.constantFrom(...'ab:#-[]{},\'"\\ \t~|é&\r0') })
 
-  test('a text in double quotes reads as it was, wherever it stands', () => {
+  test('a text in double quotes reads back unchanged anywhere', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const quoted = JSON.stringify(text)
@@ -91,7 +91,7 @@ describe('by law', () => {
     )
   })
 
-  test('whatever stands there, it is read or refused; a value is where its entry says', () => {
+  test('any text is read or refused, and offsets point to the value', () => {
     fc.assert(
       fc.property(fc.array(anyText, { maxLength: 5 }), anyText, (lines, value) => {
         const text = ['---', ...lines, `key: ${value}`, '---', ''].join('\n')
@@ -106,11 +106,11 @@ describe('by law', () => {
   })
 })
 
-test('a list of tens of thousands of lines holds nobody up', () => {
+test('a list of tens of thousands of lines is read quickly', () => {
   const items = Array.from({ length: 60_000 }, (_, n) => `- x${n % 10}`)
   const expected = { a: items.map((item) => item.slice(2)) }
   let found: unknown
-  const tookMs = cpuMs(() => {
+  const tookMs = measureCpuMs(() => {
     found = fields('a:', ...items)
   })
   expect(found).toEqual(expected)

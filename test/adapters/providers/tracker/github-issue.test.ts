@@ -12,7 +12,7 @@ import {
   toGithubIssue,
   toTrackedTicket,
 } from '../../../../providers/tracker/github-issue.ts'
-import { cpuMs } from '../../../support/cpu-time.ts'
+import { measureCpuMs } from '../../../support/cpu-time.ts'
 
 const isTicket = createChecker(Ticket)
 
@@ -47,7 +47,7 @@ function tracked(more: object, assignees: string[] = []) {
 const labels = (...names: string[]) => ({ labels: names.map((name) => ({ id: 1, name, color: 'ededed' })) })
 
 describe('states', () => {
-  test('where tickets are moved to is a state, whatever was configured before', () => {
+  test('the target of a move counts as a state, whatever was configured before', () => {
     const rules = { ...configDefaults.tracker.eligible, states: ['Todo', 'Open'] }
     expect(listStateNames({ rules, startedState: 'Doing', moveTargets: ['doing', 'Checking'] })).toEqual([
       'checking',
@@ -67,7 +67,7 @@ describe('states', () => {
     expect([ticket.state, ticket.labels, closed]).toEqual([state, others, false])
   })
 
-  test('a closed issue is in no other state than that, whatever its labels', () => {
+  test('a closed issue has the state Closed, whatever its labels', () => {
     expect(tracked({ ...labels('Todo'), state: 'closed' })).toMatchObject({
       closed: true,
       ticket: { state: 'Closed', labels: [] },
@@ -94,7 +94,7 @@ describe('priorities', () => {
 })
 
 describe('reading', () => {
-  test('a pull request is no issue, and nothing else is one by mistake', () => {
+  test('pull requests and malformed values are not issues', () => {
     expect(
       toGithubIssue(json({ pull_request: { url: 'https://api.github.com/x' } }), 'ada/lamps'),
     ).toBeUndefined()
@@ -103,13 +103,13 @@ describe('reading', () => {
     }
   })
 
-  test('of several assignees the one counts who is asked for', () => {
+  test('an assignee named by the rules is preferred', () => {
     const two = { assignees: [{ login: 'eve' }, { login: 'ada' }] }
     expect(tracked(two).ticket.assignee).toBe('eve')
     expect(tracked(two, ['Ada']).ticket.assignee).toBe('ada')
   })
 
-  test('whatever GitHub answers is a ticket or none', () => {
+  test('any reply of GitHub is a valid ticket or none', () => {
     const anything = fc.record(
       {
         number: fc.oneof(fc.integer(), fc.anything()),
@@ -139,7 +139,7 @@ describe('reading', () => {
 })
 
 describe('ids', () => {
-  test('an id leads back to its issue, and no other tracker’s does', () => {
+  test('an id resolves to its issue, and ids of other trackers do not', () => {
     expect(parseTicketId(formatTicketId({ remote: 'ada/lamps', number: 12 }))).toEqual({
       remote: 'ada/lamps',
       number: 12,
@@ -149,7 +149,7 @@ describe('ids', () => {
   })
 })
 
-describe('what an issue waits for', () => {
+describe('blockers', () => {
   const ids = (body: string) => parseBlockers(body, 'ada/lamps', 'github.com').map(formatTicketId)
 
   test.each([
@@ -171,9 +171,9 @@ describe('what an issue waits for', () => {
     expect(ids(body)).toEqual(expected)
   })
 
-  test('a long text written to be slow is read quickly', () => {
+  test('a long hostile text is read quickly', () => {
     const nasty = ['<!--'.repeat(20_000), 'Blocked by '.repeat(9_000), `Blocked by ${'#1 '.repeat(300)}`]
-    const tookMs = cpuMs(() => {
+    const tookMs = measureCpuMs(() => {
       for (const one of [...nasty, 'Blocked by #1\n'.repeat(9_000)]) ids(one)
     })
     expect(tookMs).toBeLessThan(2_000)

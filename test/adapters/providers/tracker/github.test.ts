@@ -7,7 +7,7 @@ import { Ticket } from '../../../../protocol/run.ts'
 import { createGithubTracker } from '../../../../providers/tracker/github.ts'
 import { resolveGithubAccount } from '../../../../providers/tracker/github-account.ts'
 import { createTracker } from '../../../../providers/tracker/tracker.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 import { createSettableClock } from '../../../support/test-resources.ts'
 import {
   fastClock,
@@ -465,7 +465,7 @@ describe('credentials', () => {
   test('without a credential no tracker is connected', async () => {
     const { clients, clock, close } = await githubBench({ repos: [] })
     open.push({ close })
-    const ports = { clients, clock, log: keptLog() }
+    const ports = { clients, clock, log: createRecordingLog() }
     expect(createTracker({ ...configDefaults, tracker }, ports)).toBeUndefined()
     expect(createTracker({ ...configDefaults, tracker, codehost }, ports)).toBeDefined()
   })

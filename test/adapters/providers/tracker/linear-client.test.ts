@@ -28,7 +28,7 @@ const error = (code: string, type: string, message = 'It says so', hint?: string
   errors: [{ message, extensions: { code, type, ...(hint && { userPresentableMessage: hint }) } }],
 })
 
-describe('a failure is told by its body', () => {
+describe('the body tells the kind of failure', () => {
   test.each<[number, unknown, string, RegExp]>([
     [401, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /connect Linear again/],
     [400, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /tracker.apiKey/],
@@ -60,7 +60,7 @@ describe('a failure is told by its body', () => {
   })
 })
 
-describe('where there is none, by its status', () => {
+describe('without errors in the body the status tells the kind of failure', () => {
   test.each<[number, unknown, string]>([
     [401, '', 'unauthorized'],
     [403, '<html>', 'forbidden'],
@@ -78,7 +78,7 @@ describe('where there is none, by its status', () => {
   })
 })
 
-test('of an answer with errors and data, the data is used and the errors are named', async () => {
+test('a reply with errors and data uses the data and reports the errors', async () => {
   const body = { data: { a: 1, b: null }, ...error('X', 'internal error', 'b is broken') }
   expect(await createClient(200, body).ask()).toEqual({
     ok: true,
@@ -86,7 +86,7 @@ test('of an answer with errors and data, the data is used and the errors are nam
   })
 })
 
-test('what it says never repeats the credential, and never a control character', async () => {
+test('messages contain neither the credential nor control characters', async () => {
   const answer = await createClient(
     400,
     error('INPUT_ERROR', 'invalid input', `bad ${KEY}\n\u001b[31m`),
@@ -94,7 +94,7 @@ test('what it says never repeats the credential, and never a control character',
   expect(answer).toMatchObject({ refusal: { message: 'Linear says: bad ***��[31m' } })
 })
 
-test('a personal key stands by itself in its header, a token of an app as a bearer', async () => {
+test('a personal key is sent alone, an OAuth token as Bearer', async () => {
   const key = createClient(200, { data: { a: 1 } })
   await key.ask()
   expect(key.errands[0]).toMatchObject({ headers: { authorization: KEY }, writes: false })
@@ -103,7 +103,7 @@ test('a personal key stands by itself in its header, a token of an app as a bear
   expect(token.errands[0]?.headers.authorization).toBe('Bearer lin_oauth_x')
 })
 
-describe('manners', () => {
+describe('rate limits', () => {
   const NOW = 1_000_000
   const errand: ServiceRequest = {
     method: 'POST',
@@ -126,7 +126,7 @@ describe('manners', () => {
     'x-ratelimit-complexity-reset': String(NOW + 9_000),
   })
 
-  test('requests and points are counted apart, and their resets are milliseconds', () => {
+  test('requests and points are separate budgets with resets in milliseconds', () => {
     expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}, counters(7, 1_999)), errand)).toEqual([
       { resource: 'requests', limit: 1_200, remaining: 7, resetsAt: NOW + 5_000 },
       { resource: 'complexity', limit: 200_000, remaining: 1_999, resetsAt: NOW + 9_000 },
@@ -157,7 +157,7 @@ describe('manners', () => {
   })
 })
 
-describe('places', () => {
+describe('addresses', () => {
   test.each([
     [undefined, 'https://api.linear.app/graphql', 'https://linear.app/oauth/authorize'],
     [
@@ -186,12 +186,12 @@ describe('places', () => {
     'ftp://127.0.0.1',
     'https://u:p@x.example',
     'https://u@x.example',
-  ])('a credential does not go to %s', (apiUrl) => {
+  ])('a credential is never sent to %s', (apiUrl) => {
     expect(parseLinearEndpoint(apiUrl)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
 })
 
-test('at a pace, a few come in a row, and in the long run no more than it says', () => {
+test('the rate limiter allows a burst and a long-term rate', () => {
   const pace = new PollRateLimiter(1_000, 3, 0)
   const taken = [0, 0, 0, 0, 500, 1_000, 1_000, 1_999, 2_000, 60_000, 60_000, 60_000, 60_000]
   expect(taken.map((now) => pace.tryConsume(now))).toEqual([

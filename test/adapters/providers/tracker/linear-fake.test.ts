@@ -68,7 +68,7 @@ describe('the real SDK works with it', () => {
     expect(page.pageInfo.hasNextPage).toBe(false)
   })
 
-  test('one issue by its id and by its identifier, with what hangs on it', async () => {
+  test('an issue is read by id and by identifier, with its links', async () => {
     const blocker = linear.world.issue({ title: 'First this' })
     const { id } = linear.world.issue({ title: 'Then that', labels: ['agent', 'ui'], blockedBy: [blocker] })
     const issue = await byKey().issue('eng-2')
@@ -98,7 +98,7 @@ describe('the real SDK works with it', () => {
     expect(linear.world.comments).toMatchObject([{ issue, user: linear.viewer }])
   })
 
-  test('a link made twice is one attachment, with the words of the second', async () => {
+  test('attaching a link twice keeps one attachment with the second title', async () => {
     const { id: issueId } = linear.world.issue({ title: 'A' })
     const url = 'https://github.com/acme/app/pull/1'
     const first = await byKey().createAttachment({ issueId, url, title: 'Draft' })
@@ -121,7 +121,7 @@ describe('the real SDK works with it', () => {
     expect((await byKey().users({ filter: { isMe: { eq: true } } })).nodes).toHaveLength(1)
   })
 
-  test('what is left of the quota', async () => {
+  test('the remaining quota is reported', async () => {
     const { limits } = await byKey().rateLimitStatus
     expect(limits).toMatchObject([
       { type: 'REQUESTS', allowedAmount: 1500, remainingAmount: 1499 },
@@ -139,7 +139,7 @@ describe('the real SDK recognizes its refusals', () => {
     }
   }
 
-  test('a key that is none, a key sent as a token, a token that ran out', async () => {
+  test('an unknown key, a key sent as Bearer, and an expired token', async () => {
     const wrong = new LinearClient({ apiKey: 'lin_api_wrong', apiUrl: linear.graphqlUrl })
     expect(await refusal(wrong.viewer)).toBeInstanceOf(AuthenticationLinearError)
     expect(await refusal(byToken(linear.apiKey).viewer)).toBeInstanceOf(AuthenticationLinearError)
@@ -149,7 +149,7 @@ describe('the real SDK recognizes its refusals', () => {
     expect(await refusal(client.viewer)).toBeInstanceOf(AuthenticationLinearError)
   })
 
-  test('what is not there, and arguments that make no sense', async () => {
+  test('missing objects and invalid arguments', async () => {
     const missing = await refusal(byKey().issue('ENG-404'))
     expect(missing).toBeInstanceOf(InvalidInputLinearError)
     expect(missing).toMatchObject({
@@ -167,7 +167,7 @@ describe('the real SDK recognizes its refusals', () => {
     expect(issue.state.name).toBe('Todo')
   })
 
-  test('a token that may only read', async () => {
+  test('a read-only token', async () => {
     const { id: issueId } = linear.world.issue({ title: 'A' })
     const client = byToken(linear.grant({ scopes: ['read'] }).accessToken)
     expect((await client.issues()).nodes).toHaveLength(1)
@@ -175,7 +175,7 @@ describe('the real SDK recognizes its refusals', () => {
     expect(linear.world.comments).toHaveLength(0)
   })
 
-  test.each([200, 400, 429] as const)('too many requests, said with status %d', async (status) => {
+  test.each([200, 400, 429] as const)('a rate limit, reported with status %d', async (status) => {
     linear.faults.add({ kind: 'ratelimited', status, retryAfterSeconds: 7 }, { times: 1 })
     expect(await refusal(byKey().viewer)).toBeInstanceOf(RatelimitedLinearError)
     expect(await byKey().viewer).toMatchObject({ isMe: true })
@@ -246,7 +246,7 @@ describe('filters', () => {
     expect(await numbers(filter(linear.world.projects[0]?.slugId ?? ''))).toEqual(expected)
   })
 
-  test('and is what both find, or is what either finds', async () => {
+  test('`and` intersects, `or` unites', async () => {
     const filter = fc.constantFrom<object>(
       { number: { gte: 2 } },
       { labels: { name: { startsWith: 'a' } } },
@@ -263,7 +263,7 @@ describe('filters', () => {
     await fc.assert(fc.asyncProperty(filter, filter, both), { numRuns: 10 })
   })
 
-  test('what is archived or deleted is in no list unless it is asked for, and is still there by its id', async () => {
+  test('archived and deleted issues are listed only on request, and readable by id', async () => {
     const [one, two, three] = linear.world.issues
     if (!one || !two || !three) throw new Error('there are three')
     linear.world.archive(one)
@@ -290,7 +290,7 @@ describe('pages', () => {
     }
   }`
 
-  test('every issue is on one page, whatever their size', async () => {
+  test('every issue is on exactly one page, whatever the page size', async () => {
     for (let count = 0; count < 23; count++) linear.world.issue({ title: `${count}` })
     const everything = async (first: number, orderBy: string): Promise<void> => {
       const seen: number[] = []
@@ -309,7 +309,7 @@ describe('pages', () => {
     await fc.assert(fc.asyncProperty(size, order, everything), { numRuns: 12 })
   })
 
-  test('backwards, and by a sort', async () => {
+  test('pages run backwards, and by a sort', async () => {
     for (let count = 0; count < 4; count++) {
       now += 1000
       linear.world.issue({ title: `${count}` })
@@ -325,7 +325,7 @@ describe('pages', () => {
     expect(await listed(`last: 1, before: "${body.data.issues.pageInfo.startCursor}"`)).toEqual([3])
   })
 
-  test('one that changes meanwhile is not on a later page, and nothing else is lost', async () => {
+  test('an issue that changes meanwhile moves off later pages, and no other is lost', async () => {
     for (let count = 0; count < 6; count++) {
       now += 1000
       linear.world.issue({ title: `${count}` })
@@ -366,14 +366,14 @@ describe('quota', () => {
     expect(Number(headers.get('x-ratelimit-complexity-reset'))).toBeLessThan(now + HOUR_MS)
   })
 
-  test('a query that could cost too much is refused, and costs nothing', async () => {
+  test('a query beyond the complexity limit is refused and costs nothing', async () => {
     const { status, body, headers } = await ask(linear, ISSUES, { first: 250 })
     expect({ status, code: body.errors[0].extensions.code }).toEqual({ status: 400, code: 'INPUT_ERROR' })
     expect(body.errors[0].message).toBe('Query too complex')
     expect(headers.get('x-ratelimit-complexity-remaining')).toBe('250000')
   })
 
-  test('a page counts by its variable, also by the default of it, and never for less than nothing', async () => {
+  test('a page counts by its variable or its default, and never negatively', async () => {
     const query = 'query Some($first: Int = 7) { issues(first: $first) { nodes { id } } }'
     const costOf = async (variables: object) =>
       Number((await ask(linear, query, variables)).headers.get('x-complexity'))
@@ -383,7 +383,7 @@ describe('quota', () => {
     expect((await ask(linear, query, { first: 'many' })).status).toBe(400)
   })
 
-  test('an empty bucket refuses, and fills again all the time', async () => {
+  test('an empty bucket refuses, and refills continuously', async () => {
     await begin({ keyLimits: { requests: 60, points: 100_000 } })
     for (let count = 0; count < 60; count++) expect((await ask(linear, '{ viewer { id } }')).status).toBe(200)
     const { status, body, headers } = await ask(linear, '{ viewer { id } }')
@@ -399,7 +399,7 @@ describe('quota', () => {
     expect(linear.counts).toEqual({ viewer: 64 })
   })
 
-  test('a fresh token does not come with a fresh quota', async () => {
+  test('a new token shares the quota of the old one', async () => {
     const { accessToken, refreshToken } = linear.grant()
     linear.quotaOf(`Bearer ${accessToken}`).drain()
     const form = { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: APP.clientId }
@@ -410,8 +410,8 @@ describe('quota', () => {
   })
 })
 
-describe('requests that are none', () => {
-  test('unknown fields, a text that is no query, and another content type', async () => {
+describe('invalid requests', () => {
+  test('unknown fields, invalid queries and other content types are refused', async () => {
     const unknown = await ask(linear, '{ viewer { shoeSize } }')
     expect(unknown).toMatchObject({
       status: 400,
@@ -428,14 +428,14 @@ describe('requests that are none', () => {
     expect((await fetch(`${linear.url}/elsewhere`)).status).toBe(404)
   })
 
-  test('nobody is told anything without a credential', async () => {
+  test('requests without a credential are refused', async () => {
     const { status, body, headers } = await ask(linear, '{ viewer { id } }', {}, '')
     expect({ status, data: body.data }).toEqual({ status: 401, data: undefined })
     expect(body.errors[0].extensions).toMatchObject({ code: 'AUTHENTICATION_ERROR', statusCode: 401 })
     expect(headers.get('x-ratelimit-requests-limit')).toBe('60')
   })
 
-  test('an outage is over on the same port', async () => {
+  test('the server returns on the same port after an outage', async () => {
     const port = await freePort()
     await linear.stop()
     await linear.listen(port)
@@ -446,7 +446,7 @@ describe('requests that are none', () => {
     expect((await ask(linear, '{ viewer { id } }')).status).toBe(200)
   })
 
-  test('what is slow is done all the same, though nobody waits for it', async () => {
+  test('a slow request takes effect even if the caller has left', async () => {
     const { id } = linear.world.issue({ title: 'A' })
     linear.faults.add({ kind: 'slow', ms: 60_000 }, { where: (operation) => operation === 'Say' })
     const query = `mutation Say { commentCreate(input: { issueId: "${id}", body: "Hello" }) { success } }`
@@ -459,7 +459,7 @@ describe('requests that are none', () => {
     await expect(answer).rejects.toThrow()
   })
 
-  test('a part that failed is null, with an error beside the rest', async () => {
+  test('a failed part is null with an error, and the rest is answered', async () => {
     linear.faults.add({ kind: 'partial', path: ['issues', 'nodes', 0, 'assignee'] })
     linear.world.issue({ title: 'A', assignee: linear.viewer })
     const query = 'query Some { issues(first: 1) { nodes { title assignee { name } } } }'
@@ -469,7 +469,7 @@ describe('requests that are none', () => {
     expect(body.errors[0].path).toEqual(['issues', 'nodes', 0, 'assignee'])
   })
 
-  test('a pull request is linked as one only with the integration', async () => {
+  test('pull requests are linked as such with the integration only', async () => {
     const { id } = linear.world.issue({ title: 'A' })
     const LINK = `mutation LinkPr($id: String!, $url: String!) {
       attachmentLinkGitHubPR(issueId: $id, url: $url) { success attachment { id } }
@@ -510,7 +510,7 @@ describe('OAuth', () => {
   const refresh = (refresh_token: string, more: Record<string, string> = { client_id: APP.clientId }) =>
     token({ grant_type: 'refresh_token', refresh_token, ...more })
 
-  test('consent is asked for on a page, and its answer comes back with the state', async () => {
+  test('a page asks for consent, and the answer returns with the state', async () => {
     const page = await fetch(authorizeUrl())
     expect([page.status, await page.text()]).toEqual([
       200,
@@ -526,13 +526,13 @@ describe('OAuth', () => {
     )
   })
 
-  test('an address that was never registered is nobody’s to go to', async () => {
+  test('an unregistered redirect address is refused', async () => {
     const url = authorizeUrl({ redirect_uri: `${REDIRECT}/` })
     expect((await fetch(`${url}&approve=1`, { redirect: 'manual' })).status).toBe(400)
     expect(() => linear.consent(authorizeUrl({ client_id: 'other' }))).toThrow('Unknown client_id')
   })
 
-  test('a code is good once, for a while, with its verifier and its address', async () => {
+  test('a code works once, before it expires, with its verifier and address', async () => {
     const code = codeFor()
     const { status, body } = await exchange(code)
     expect(status).toBe(200)
@@ -549,7 +549,7 @@ describe('OAuth', () => {
     expect(await exchange(late)).toMatchObject(refused)
   })
 
-  test('without PKCE it takes the secret, in the form or by Basic', async () => {
+  test('without PKCE the secret is required, in the form or by Basic', async () => {
     const client_secret = APP.clientSecret
     expect(await exchange(codeFor({}), {})).toMatchObject({ status: 401, body: { error: 'invalid_client' } })
     expect((await exchange(codeFor({}), { client_secret: 'wrong' })).status).toBe(401)
@@ -560,7 +560,7 @@ describe('OAuth', () => {
     expect((await token(form, { authorization: `Basic ${basic}` })).status).toBe(200)
   })
 
-  test('every refresh retires the token it was asked with', async () => {
+  test('every refresh retires its refresh token', async () => {
     const first = linear.grant()
     const second = (await refresh(first.refreshToken)).body
     expect(second.refresh_token).not.toBe(first.refreshToken)
@@ -569,7 +569,7 @@ describe('OAuth', () => {
     expect(await byToken(first.accessToken).viewer).toMatchObject({ isMe: true })
   })
 
-  test('in the time for replays the last retired one is answered with the same pair', async () => {
+  test('during the replay window the previous refresh token answers the same pair', async () => {
     linear.accounts.replayMs = 1_800_000
     const { refreshToken } = linear.grant()
     const { body } = await refresh(refreshToken)
@@ -580,7 +580,7 @@ describe('OAuth', () => {
     expect((await refresh(body.refresh_token)).status).toBe(400)
   })
 
-  test('a pair that never arrived is minted all the same', async () => {
+  test('a pair whose reply is lost is issued all the same', async () => {
     const { refreshToken } = linear.grant()
     const minted: string[] = []
     linear.onTokenAnswer = ({ pair }) => {
@@ -615,7 +615,7 @@ describe('OAuth', () => {
     expect(linear.tokenCalls.map(({ status }) => status)).toEqual([401, 429, 502, 200, 200])
   })
 
-  test('a revoked grant is over, and can’t be revoked again', async () => {
+  test('a revoked grant ends and cannot be revoked again', async () => {
     const { accessToken, refreshToken } = linear.grant()
     const revoke = (form: Record<string, string>) => post(`${linear.url}/oauth/revoke`, form)
     expect((await revoke({})).status).toBe(401)
@@ -625,7 +625,7 @@ describe('OAuth', () => {
     expect((await ask(linear, '{ viewer { id } }', {}, `Bearer ${accessToken}`)).status).toBe(401)
   })
 
-  test('tokens are asked for by a form', async () => {
+  test('token requests must be forms', async () => {
     const headers = { 'content-type': 'application/json' }
     const body = JSON.stringify({ grant_type: 'refresh_token', refresh_token: linear.grant().refreshToken })
     const answer = await fetch(`${linear.url}/oauth/token`, { method: 'POST', headers, body })

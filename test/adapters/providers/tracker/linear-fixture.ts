@@ -10,7 +10,7 @@ import { type ClosableClientPool, createClientPool } from '../../../../providers
 import { createHttp, type Http } from '../../../../providers/http/http.ts'
 import { createTracker } from '../../../../providers/tracker/tracker.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
-import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts'
 
 export type EligibleRules = TrackerQuery['rules']
 
@@ -21,7 +21,7 @@ const checkTicket = createChecker(Ticket)
 
 export class LinearBench {
   readonly linear: FakeLinear
-  readonly log: KeptLog = keptLog()
+  readonly log: RecordingLog = createRecordingLog()
   readonly http: Http
   readonly clients: ClosableClientPool
   readonly tracker: Tracker

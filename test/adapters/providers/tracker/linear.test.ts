@@ -37,7 +37,7 @@ const waitsFor = (tickets: readonly TrackedTicket[], issue: IssueRow): string[] 
 }
 
 describe('a ticket', () => {
-  test('is an issue with all that people know it by', async () => {
+  test('holds all fields of its issue', async () => {
     const { world, viewer } = linear
     const project = world.project({ name: 'Lamps' })
     const blocker = world.issue({ title: 'First', state: 'Backlog' })
@@ -77,14 +77,14 @@ describe('a ticket', () => {
     })
   })
 
-  test('is cut to what a ticket may hold, and shown all the same', async () => {
+  test('is cut to the limits of a ticket', async () => {
     const issue = linear.world.issue({ title: 't'.repeat(20_000), description: 'd'.repeat(200_000) })
     const shown = find((await bench.listTickets()).tickets, issue)
     expect(shown?.ticket.title).toHaveLength(16 * 1024)
     expect(shown?.ticket.description).toHaveLength(128 * 1024)
   })
 
-  test('with more labels and relations than usual is read whole', async () => {
+  test('with unusually many labels and relations is read completely', async () => {
     const labels = Array.from({ length: 40 }, (_, n) => `label ${n}`)
     const blockers = Array.from({ length: 30 }, (_, n) =>
       linear.world.issue({ title: `${n}`, state: 'Backlog' }),
@@ -98,7 +98,7 @@ describe('a ticket', () => {
     expect(linear.counts).toEqual({ Eligible: 1, LongIssue: 1, Issues: 1 })
   })
 
-  test('that is none is named, once, and the others are right', async () => {
+  test('with an invalid form is reported once and affects no other', async () => {
     const { world } = linear
     const odd = world.issue({ title: 'Odd' })
     Reflect.set(odd, 'identifier', 'ENG-'.repeat(100))
@@ -116,8 +116,8 @@ describe('a ticket', () => {
   })
 })
 
-describe('what could be eligible', () => {
-  test('is what the rules say, however they name it', async () => {
+describe('the eligible filter', () => {
+  test('follows the rules, whichever name they use', async () => {
     const { world, viewer } = linear
     const bob = world.user({ name: 'Bob', displayName: 'bobby', email: 'bob@acme.example' })
     const [lamps, doors] = [world.project({ name: 'Lamps' }), world.project({ name: 'Doors' })]
@@ -149,13 +149,13 @@ describe('what could be eligible', () => {
     }
   })
 
-  test('is read page by page', async () => {
+  test('reads page by page', async () => {
     for (let n = 0; n < 120; n++) linear.world.issue({ title: `${n}` })
     expect(await bench.eligible()).toHaveLength(120)
     expect(linear.counts).toEqual({ Eligible: 3 })
   })
 
-  test('is too much beyond a thousand, which is said for as long as it is so', async () => {
+  test('reports more than a thousand tickets as long as there are so many', async () => {
     for (let n = 0; n < 1_040; n++) linear.world.issue({ title: `${n}` })
     for (let looks = 0; looks < 2; looks++) {
       const { tickets, problems } = await bench.listTickets()
@@ -168,8 +168,8 @@ describe('what could be eligible', () => {
   })
 })
 
-describe('from one look to the next', () => {
-  test('nothing happened, and that costs next to nothing', async () => {
+describe('from poll to poll', () => {
+  test('without changes a poll costs almost nothing', async () => {
     for (let n = 0; n < 30; n++) linear.world.issue({ title: `${n}` })
     await bench.listTickets()
     linear.forget()
@@ -178,7 +178,7 @@ describe('from one look to the next', () => {
     expect(linear.points).toBeLessThan(200)
   })
 
-  test('a ticket comes, changes, leaves and comes back', async () => {
+  test('a ticket enters, changes, leaves and returns', async () => {
     linear.world.issue({ title: 'old' })
     expect(await bench.eligible()).toEqual(['ENG-1'])
     const issue = bench.later((world) => world.issue({ title: 'new' }))
@@ -195,7 +195,7 @@ describe('from one look to the next', () => {
     expect(linear.counts.Eligible).toBe(1)
   })
 
-  test('what is nobody’s business is not read', async () => {
+  test('irrelevant changes are not read', async () => {
     linear.world.issue({ title: 'ours' })
     await bench.listTickets()
     for (let n = 0; n < 20; n++) bench.later((world) => world.issue({ title: `${n}`, state: 'Backlog' }))
@@ -204,7 +204,7 @@ describe('from one look to the next', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('many changes are followed further back, and only what they are of is read', async () => {
+  test('many changes are listed further back, and only changed issues are read', async () => {
     linear.world.issue({ title: 'ours' })
     await bench.listTickets()
     linear.forget()
@@ -219,7 +219,7 @@ describe('from one look to the next', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('so much happened that everything is read again', async () => {
+  test('too many changes cause a full read', async () => {
     linear.world.issue({ title: 'ours' })
     await bench.listTickets()
     linear.forget()
@@ -236,7 +236,7 @@ describe('from one look to the next', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('hundreds that changed in one moment are read once, and not for ever', async () => {
+  test('hundreds of simultaneous changes are read once', async () => {
     linear.world.issue({ title: 'ours' })
     await bench.listTickets()
     bench.later((world) =>
@@ -248,7 +248,7 @@ describe('from one look to the next', () => {
     expect(linear.counts).toEqual({ Changes: 3 })
   })
 
-  test('what moves no instant is seen when everything is read again', async () => {
+  test('changes without a new instant appear in the next full read', async () => {
     const project = linear.world.project({ name: 'Lamps' })
     const issue = linear.world.issue({ title: 'x', project })
     await bench.listTickets()
@@ -259,7 +259,7 @@ describe('from one look to the next', () => {
     expect(await shown()).toBe('Lights')
   })
 
-  test('a workspace where nothing ever was is cheap to look at, too', async () => {
+  test('polling an empty workspace is cheap, too', async () => {
     await bench.listTickets()
     linear.forget()
     expect((await bench.listTickets()).tickets).toEqual([])
@@ -268,14 +268,14 @@ describe('from one look to the next', () => {
     expect(await bench.eligible()).toEqual(['ENG-1'])
   })
 
-  test('other rules find other tickets at once', async () => {
+  test('new rules find other tickets at once', async () => {
     linear.world.issue({ title: 'x', state: 'Backlog' })
     linear.world.issue({ title: 'y' })
     expect(await bench.eligible()).toEqual(['ENG-2'])
     expect(await bench.eligible({ ...TODO, states: ['Backlog'] })).toEqual(['ENG-1'])
   })
 
-  test('looks that come too thick find what the one before found', async () => {
+  test('too frequent polls answer from the cache', async () => {
     const issue = linear.world.issue({ title: 'x' })
     const listTickets = () => bench.tracker.listTickets({ rules: TODO, tickets: [] })
     for (let n = 0; n < 50; n++)
@@ -287,8 +287,8 @@ describe('from one look to the next', () => {
   })
 })
 
-describe('tickets that are cared about', () => {
-  test('are shown whatever has become of them', async () => {
+describe('requested tickets', () => {
+  test('are listed in any state', async () => {
     const { world } = linear
     const [moved, archived, removed] = ['a', 'b', 'c'].map((title) =>
       world.issue({ title, state: 'In Progress' }),
@@ -311,7 +311,7 @@ describe('tickets that are cared about', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('are asked for once when they are not there', async () => {
+  test('are requested once when they do not exist', async () => {
     const wish = { tickets: ['00000000-0000-4000-8000-000000000000'] }
     await bench.listTickets(wish)
     linear.forget()
@@ -319,7 +319,7 @@ describe('tickets that are cared about', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('an eligible one that is deleted is closed', async () => {
+  test('a deleted eligible ticket counts as closed', async () => {
     const [gone, stays] = [linear.world.issue({ title: 'x' }), linear.world.issue({ title: 'y' })]
     await bench.listTickets()
     linear.world.remove(gone)
@@ -330,7 +330,7 @@ describe('tickets that are cared about', () => {
 })
 
 describe('blockers', () => {
-  test('hold a ticket up until they are done, and again when they are opened again', async () => {
+  test('block a ticket while they are open, and again when reopened', async () => {
     const { world } = linear
     const blocker = world.issue({ title: 'first', state: 'In Progress' })
     const done = world.issue({ title: 'long done', state: 'Done' })
@@ -346,7 +346,7 @@ describe('blockers', () => {
     expect(await bench.eligible()).toEqual(['ENG-4'])
   })
 
-  test('that come and go are seen at the next look', async () => {
+  test('that appear and disappear are seen at the next poll', async () => {
     const { world } = linear
     const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
     const waiting = async () => waitsFor((await bench.listTickets()).tickets, issue)
@@ -363,7 +363,7 @@ describe('blockers', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
-  test('that we may not see are not asked for again and again', async () => {
+  test('that are not accessible are not requested repeatedly', async () => {
     const { world } = linear
     const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
     await bench.listTickets()
@@ -374,7 +374,7 @@ describe('blockers', () => {
     expect(linear.counts).toEqual({ Eligible: 1, Changes: 3, Issues: 1 })
   })
 
-  test('that wait for one another are shown as they are', async () => {
+  test('that block each other are listed', async () => {
     const { world } = linear
     const [one, two] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
     world.blocks(one, two)
@@ -384,14 +384,14 @@ describe('blockers', () => {
   })
 })
 
-describe('when it goes wrong', () => {
+describe('failures', () => {
   const kindOf = async (tickets: string[] = []): Promise<string> => {
     bench.pass(30_000)
     const looked = await bench.tracker.listTickets({ rules: TODO, tickets })
     return looked.ok ? namesOf(looked.value.tickets).join(' ') : looked.refusal.kind
   }
 
-  test('the kind says what follows, and the next look is right again', async () => {
+  test('have a kind, and the next poll recovers', async () => {
     linear.world.issue({ title: 'x' })
     expect(await kindOf()).toBe('ENG-1')
     linear.faults.add({ kind: 'html', status: 502 }, { times: 1 })
@@ -404,7 +404,7 @@ describe('when it goes wrong', () => {
     expect(await kindOf()).toBe('ENG-1 ENG-2')
   })
 
-  test('a key that was not taken is not shown again right away', async () => {
+  test('a refused key is not sent again right away', async () => {
     linear.world.issue({ title: 'x' })
     linear.faults.add({ kind: 'authentication' }, { times: 1 })
     expect(await kindOf()).toBe('unauthorized')
@@ -413,7 +413,7 @@ describe('when it goes wrong', () => {
     expect(linear.counts).toEqual(asked)
   })
 
-  test('a reading that was interrupted goes on where it was', async () => {
+  test('an interrupted full read continues at its page', async () => {
     for (let n = 0; n < 120; n++) linear.world.issue({ title: `${n}` })
     linear.faults.add({ kind: 'internal' }, { times: 1, where: only('Eligible', 3) })
     expect(await kindOf()).toBe('failed')
@@ -423,7 +423,7 @@ describe('when it goes wrong', () => {
     expect(await bench.eligible()).toHaveLength(119)
   })
 
-  test('of a partial answer what is there is used, and nothing counts as gone', async () => {
+  test('a partial reply is used, and nothing counts as gone', async () => {
     const issue = linear.world.issue({ title: 'x' })
     await bench.listTickets()
     bench.later((world) => world.change(issue, { title: 'y' }))
@@ -438,7 +438,7 @@ describe('when it goes wrong', () => {
     expect([find(tickets, issue)?.ticket.title, problems]).toEqual(['y', []])
   })
 
-  test('a list that is missing as a whole is no empty one', async () => {
+  test('a missing list does not count as empty', async () => {
     linear.world.issue({ title: 'x' })
     linear.faults.add({ kind: 'partial', path: ['issues'] }, { times: 1 })
     expect(await kindOf()).toBe('failed')
@@ -449,7 +449,7 @@ describe('when it goes wrong', () => {
     expect(await kindOf()).toBe('ENG-1 ENG-2')
   })
 
-  test('asked for fewer requests, it asks for nothing until then', async () => {
+  test('a rate limit stops requests until it ends', async () => {
     linear.world.issue({ title: 'x' })
     linear.faults.add({ kind: 'ratelimited', status: 400, retryAfterSeconds: 300 })
     expect(await kindOf()).toBe('unavailable')
@@ -460,7 +460,7 @@ describe('when it goes wrong', () => {
     expect(linear.calls).toEqual([])
   })
 
-  test('a key that is none is refused, and told nowhere', async () => {
+  test('an unknown key is refused and never revealed', async () => {
     const key = 'lin_api_not_a_key'
     const answer = await bench.open(key).listTickets({ rules: TODO, tickets: [] })
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'unauthorized' } })
@@ -469,7 +469,7 @@ describe('when it goes wrong', () => {
 })
 
 describe('moving a ticket', () => {
-  test('is by a state’s name or id, in the ticket’s own team, and is shown at once', async () => {
+  test('takes a state’s name or id of the ticket’s own team, and is visible at once', async () => {
     const { world } = linear
     const other = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
     const issue = world.issue({ title: 'x' })
@@ -491,13 +491,13 @@ describe('moving a ticket', () => {
     expect(foreign).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
-  test('to where it is changes nothing', async () => {
+  test('to the current state changes nothing', async () => {
     const issue = linear.world.issue({ title: 'x' })
     expect(await bench.tracker.moveTicket(issue.id, 'todo')).toEqual({ ok: true, value: undefined })
     expect(linear.counts).toEqual({ Whereabouts: 1 })
   })
 
-  test('out of a state in which it is not expected is not done', async () => {
+  test('out of an unexpected state is refused', async () => {
     const issue = linear.world.issue({ title: 'x', state: 'Backlog' })
     expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
       refusal: {
@@ -509,7 +509,7 @@ describe('moving a ticket', () => {
     expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
   })
 
-  test.each(['Done', 'Canceled', 'Duplicate'])('that somebody has put in %s is left there', async (state) => {
+  test.each(['Done', 'Canceled', 'Duplicate'])('that somebody moved to %s is refused', async (state) => {
     const issue = linear.world.issue({ title: 'x', state })
     expect(await bench.tracker.moveTicket(issue.id, 'In Review')).toMatchObject({
       refusal: {
@@ -521,7 +521,7 @@ describe('moving a ticket', () => {
     expect(await bench.tracker.moveTicket(issue.id, 'In Review', [state])).toMatchObject({ ok: true })
   })
 
-  test('to a state that is not there names those that are', async () => {
+  test('to an unknown state names the existing ones', async () => {
     const issue = linear.world.issue({ title: 'x' })
     expect(await bench.tracker.moveTicket(issue.id, 'Doing\n')).toEqual({
       ok: false,
@@ -533,14 +533,14 @@ describe('moving a ticket', () => {
     })
   })
 
-  test('that is not there is unknown, and what is no id is not asked for', async () => {
+  test('with an unknown id is unknown, and an invalid id is never requested', async () => {
     const absent = await bench.tracker.moveTicket('00000000-0000-4000-8000-000000000000', 'Done')
     expect(absent).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(await bench.tracker.moveTicket('../x', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(linear.calls).toHaveLength(1)
   })
 
-  test('whose answer got lost is done by doing it again', async () => {
+  test('can be repeated after a lost reply', async () => {
     const issue = linear.world.issue({ title: 'x' })
     linear.faults.add({ kind: 'cut' }, { times: 1, where: only('MoveIssue') })
     expect(await bench.tracker.moveTicket(issue.id, 'Done')).toMatchObject({ ok: false })
@@ -549,7 +549,7 @@ describe('moving a ticket', () => {
     expect(linear.counts.MoveIssue).toBe(1)
   })
 
-  test('that the account may not move is refused', async () => {
+  test('without permission is refused', async () => {
     const issue = linear.world.issue({ title: 'x' })
     const { accessToken } = linear.grant({ scopes: ['read'] })
     const answer = await bench.open(accessToken).moveTicket(issue.id, 'Done')
@@ -560,7 +560,7 @@ describe('moving a ticket', () => {
 })
 
 describe('the link to the pull request', () => {
-  test('twice is once', async () => {
+  test('is idempotent', async () => {
     const issue = linear.world.issue({ title: 'x' })
     const url = 'https://github.com/acme/web/pull/7'
     expect(await bench.link(issue.id, { url, title: 'Mend it' })).toMatchObject({ ok: true })
@@ -568,7 +568,7 @@ describe('the link to the pull request', () => {
     expect(linear.world.attachments).toMatchObject([{ url, title: 'Mend it', issue: { id: issue.id } }])
   })
 
-  test('has a title, and is not of a file', async () => {
+  test('has a title, and is never a file', async () => {
     const issue = linear.world.issue({ title: 'x' })
     await bench.link(issue.id, { url: 'https://x.example/1', title: '' })
     await bench.link(issue.id, { url: 'https://x.example/2', title: 'y'.repeat(5_000) })
@@ -618,7 +618,7 @@ test('an hour of polling stays far below half of the smallest quota', async () =
   expect(linear.calls.length / hours).toBeLessThan(250)
 }, 60_000)
 
-test('after whatever happens, what is shown as eligible is what is', async () => {
+test('after any sequence of changes, the eligible tickets are correct', async () => {
   const state = fc.constantFrom('Backlog', 'Todo', 'In Progress', 'Done')
   const label = fc.constantFrom('agent', 'bug')
   const deed = fc.oneof(
@@ -682,7 +682,7 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
   )
 }, 60_000)
 
-test('without a credential there is no tracker', () => {
+test('no tracker exists without a credential', () => {
   const ports = { clock: { monotonic: () => 0 } as never, log: bench.log, clients: bench.clients }
   expect(createTracker(configDefaults, ports)).toBe(undefined)
 })

@@ -28,9 +28,9 @@ import { replaceIfUnchanged } from '../../../../providers/tracker/atomic-rewrite
 import { readWholeFile } from '../../../../providers/tracker/folder.ts'
 import { createLocalTracker } from '../../../../providers/tracker/local.ts'
 import { createTracker } from '../../../../providers/tracker/tracker.ts'
-import { ManualClock, promisesSettled } from '../../../support/manual-clock.ts'
+import { ManualClock, settlePromises } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 const ALL = { rules: configDefaults.tracker.eligible, tickets: [] }
 
@@ -40,13 +40,13 @@ const fileOf = (state: string, ...lines: readonly string[]): string =>
 interface LocalTrackerBench {
   readonly path: string
   readonly tracker: Tracker
-  readonly log: ReturnType<typeof keptLog>
+  readonly log: ReturnType<typeof createRecordingLog>
   readonly put: (name: string, text: string | Uint8Array) => void
   readonly text: (name: string) => string
 }
 
 function openTracker(clock: Clock = realClock, path = tempFolder()): LocalTrackerBench {
-  const log = keptLog()
+  const log = createRecordingLog()
   return {
     path,
     log,
@@ -66,8 +66,8 @@ async function idsOf(one: Pick<LocalTrackerBench, 'tracker'>): Promise<string[]>
   return (await listTickets(one)).tickets.map(({ ticket }) => ticket.id)
 }
 
-describe('looking', () => {
-  test('each file is a ticket; its address opens the file, its times are the file’s', async () => {
+describe('reading', () => {
+  test('each file is a ticket with the file’s address and times', async () => {
     const one = openTracker()
     one.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
     one.put('ENG 2 é.md', fileOf('Done'))
@@ -84,7 +84,7 @@ describe('looking', () => {
     expect(tickets[1]?.ticket.createdAt).toBe(when.toISOString())
   })
 
-  test('what is no plain visible Markdown file is passed over without a word', async () => {
+  test('anything but regular visible Markdown files is ignored silently', async () => {
     const one = openTracker()
     one.put('good.md', fileOf('Todo'))
     for (const name of [
@@ -106,7 +106,7 @@ describe('looking', () => {
     expect(await listTickets(one)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
   })
 
-  test('a file that does not parse is named, in the log once, and leaves the others alone', async () => {
+  test('an invalid file is reported, logged once, and affects no other', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     one.put('b.md', fileOf('Todo', 'labels: bug'))
@@ -124,7 +124,7 @@ describe('looking', () => {
     expect(await listTickets(one)).toMatchObject({ tickets: { length: 3 }, problems: [] })
   })
 
-  test('a file that is too large, and one whose name does not print, are named', async () => {
+  test('too large files and unprintable names are reported', async () => {
     const one = openTracker()
     one.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
     one.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
@@ -137,7 +137,7 @@ describe('looking', () => {
     ])
   })
 
-  test('of two with one id, the first by name is the ticket', async () => {
+  test('the first of two files with one id is the ticket', async () => {
     const one = openTracker()
     one.put('b.md', fileOf('Todo', 'id: x'))
     one.put('a.md', fileOf('Done', 'id: x'))
@@ -147,7 +147,7 @@ describe('looking', () => {
     })
   })
 
-  test('a great many bad files make a short list', async () => {
+  test('the list of problems is limited', async () => {
     const one = openTracker()
     for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
     const { problems } = await listTickets(one)
@@ -155,7 +155,7 @@ describe('looking', () => {
     expect(problems.at(-1)).toBe('5 more files have problems; fix these first')
   })
 
-  test('of hundreds of files only those that changed are read again', async () => {
+  test('only changed files are read again', async () => {
     const clock = new ManualClock(Date.now() + 60_000)
     const one = openTracker(clock)
     for (let n = 0; n < 600; n++) one.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
@@ -172,7 +172,7 @@ describe('looking', () => {
     expect(tickets.filter(({ closed }) => closed).map(({ ticket }) => ticket.id)).toEqual(['100'])
   })
 
-  test('a second write within the grain of the file’s times is not missed', async () => {
+  test('a second write within the time resolution is not missed', async () => {
     const one = openTracker()
     const path = join(one.path, 'a.md')
     for (let n = 0; n < 30; n++) {
@@ -185,7 +185,7 @@ describe('looking', () => {
     expect(statSync(path).isFile()).toBe(true)
   })
 
-  test('a folder that is not there says which key names it, and is fine once it is', async () => {
+  test('a missing folder is reported with its configuration key, until it exists', async () => {
     const path = join(tempFolder(), 'tickets')
     const one = openTracker(realClock, path)
     expect(await one.tracker.listTickets(ALL)).toEqual({
@@ -205,7 +205,7 @@ describe('looking', () => {
     })
   })
 
-  test('while files are being saved every which way, a ticket is read whole or said to be broken', async () => {
+  test('while files are being saved, a ticket is read completely or reported as broken', async () => {
     const one = openTracker()
     const versions = ['Todo', 'In Progress'].map((state) =>
       fileOf(state, `title: ${state} `.padEnd(5000, 'x')),
@@ -218,10 +218,10 @@ describe('looking', () => {
         one.put('.swap', text)
         renameSync(join(one.path, '.swap'), join(one.path, 'renamed.md'))
         one.put('truncated.md', '')
-        await promisesSettled()
+        await settlePromises()
         for (let at = 0; at < text.length; at += 2000) {
           appendFileSync(join(one.path, 'truncated.md'), text.slice(at, at + 2000))
-          await promisesSettled()
+          await settlePromises()
         }
       }
     })()
@@ -243,7 +243,7 @@ describe('looking', () => {
 })
 
 describe('moving', () => {
-  test('rewrites that one line and keeps every other byte, the mode, and nothing beside it', async () => {
+  test('rewrites one line and keeps all other bytes and the mode', async () => {
     const one = openTracker()
     const before = Buffer.from(
       '---\r\ntitle: é à\r\nstate: "Todo"  # soon\r\n---\r\n\r\nstate: Todo\r\n\ttext \r\n',
@@ -257,7 +257,7 @@ describe('moving', () => {
     expect((await listTickets(one)).tickets[0]?.ticket.state).toBe('In Progress')
   })
 
-  test('leaves a ticket alone that somebody has put elsewhere', async () => {
+  test('a ticket that somebody moved elsewhere stays there', async () => {
     const one = openTracker()
     one.put('a.md', '---\nstate: Backlog\n---\nb')
     expect(await one.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
@@ -267,14 +267,14 @@ describe('moving', () => {
     expect(await one.tracker.moveTicket('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
   })
 
-  test('adds the line where there is none', async () => {
+  test('adds a missing state line', async () => {
     const one = openTracker()
     one.put('a.md', '---\ntitle: a\n---\nb')
     await one.tracker.moveTicket('a', 'Done')
     expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
-  test('one that somebody has closed meanwhile stays closed', async () => {
+  test('a ticket that somebody closed meanwhile stays closed', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Canceled'))
     expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
@@ -284,7 +284,7 @@ describe('moving', () => {
     expect(await one.tracker.moveTicket('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
   })
 
-  test('to where it is already writes nothing', async () => {
+  test('a move to the current state writes nothing', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const { ino } = statSync(join(one.path, 'a.md'))
@@ -292,7 +292,7 @@ describe('moving', () => {
     expect(statSync(join(one.path, 'a.md')).ino).toBe(ino)
   })
 
-  test('a ticket that is not there is unknown, and so is one that cannot be read', async () => {
+  test('missing and unreadable tickets are unknown', async () => {
     const one = openTracker()
     one.put('bad.md', 'no')
     for (const id of ['nobody', 'bad', '../bad']) {
@@ -300,14 +300,14 @@ describe('moving', () => {
     }
   })
 
-  test('a state that no ticket can be in is refused, and nothing is written', async () => {
+  test('an impossible state is refused without a write', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     expect(await one.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(one.text('a.md')).toBe(fileOf('Todo'))
   })
 
-  test('many moves at once happen one after the other', async () => {
+  test('concurrent moves run one after the other', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const answers = await Promise.all(
@@ -317,7 +317,7 @@ describe('moving', () => {
     expect(one.text('a.md')).toBe(fileOf('S7'))
   })
 
-  test('a file that changed under it stays as it is', async () => {
+  test('a file that changed meanwhile stays unchanged', async () => {
     const one = openTracker()
     const path = join(one.path, 'a.md')
     const whole = async () => {
@@ -338,7 +338,7 @@ describe('moving', () => {
     expect(readdirSync(one.path)).toEqual([])
   })
 
-  test('against an editor that saves all the time, each move is made or refused, and no save is lost', async () => {
+  test('with an editor that saves continuously, each move succeeds or is refused, and no save is lost', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo', 'x-save: 0'))
     let saves = 0
@@ -369,7 +369,7 @@ describe('moving', () => {
     expect(one.text('a.md')).toBe(fileOf('Done', `x-save: ${saves}`))
   })
 
-  test('drafts that a crash left are removed when they are old, and no others', async () => {
+  test('only old drafts of a crash are removed', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     const [old, young, foreign] = ['.switchyard-1-0.draft', '.switchyard-1-1.draft', '.other.draft'] as const
@@ -380,7 +380,7 @@ describe('moving', () => {
     expect(readdirSync(one.path).sort()).toEqual([foreign, young, 'a.md'])
   })
 
-  test('another name of the file keeps what it had', async () => {
+  test('another hard link keeps the old content', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
@@ -389,8 +389,8 @@ describe('moving', () => {
   })
 })
 
-describe('around the tickets', () => {
-  test('its projects are those that its tickets name, each once, in order', async () => {
+describe('projects and other tickets', () => {
+  test('projects are those that tickets name, each once and sorted', async () => {
     const one = openTracker()
     expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
     for (const [name, project] of [
@@ -413,16 +413,16 @@ describe('around the tickets', () => {
     }
   })
 
-  test('of a folder that is not there, projects are refused as looks are', async () => {
+  test('a missing folder refuses projects as it refuses reads', async () => {
     const one = openTracker(realClock, join(tempFolder(), 'tickets'))
     expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
-  test('it has no place for a link to a pull request: nothing but a state is ever written to a file', () => {
+  test('pull requests are not linked, because only states are written to files', () => {
     expect(openTracker().tracker.linkPull).toBeUndefined()
   })
 
-  test('a ticket that is cared about is told of in whatever state, and not at all once its file is gone', async () => {
+  test('a requested ticket is listed in any state, and missing once its file is gone', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Done'))
     one.put('b.md', fileOf('Todo'))
@@ -440,7 +440,7 @@ describe('around the tickets', () => {
     expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
-  test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
+  test('a ticket with a broken file is reported and not moved, until the file is repaired', async () => {
     const one = openTracker()
     one.put('a.md', fileOf('Todo'))
     await listTickets(one)
@@ -467,7 +467,7 @@ describe('watching', () => {
     for (let turns = 0, before = -1; turns < 3; turns++) {
       if (count() !== before) turns = 0
       before = count()
-      await promisesSettled()
+      await settlePromises()
     }
   }
 
@@ -478,7 +478,7 @@ describe('watching', () => {
     await until(`being told of ${what}`, () => count() > before)
   }
 
-  test('is told after a file is made, written to, renamed or removed', async () => {
+  test('reports created, written, renamed and removed files', async () => {
     const one = openTracker()
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
@@ -491,7 +491,7 @@ describe('watching', () => {
     stop()
   })
 
-  test('is told once of a burst, and now and then of what never rests', async () => {
+  test('reports a burst once, and continuous changes now and then', async () => {
     const clock = new ManualClock()
     let heard = 0
     const after: Clock['after'] = (ms, run) => {
@@ -523,7 +523,7 @@ describe('watching', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('a folder that comes later, goes, and comes back as another one is watched each time', async () => {
+  test('a folder that appears, vanishes and is replaced is watched each time', async () => {
     const path = join(tempFolder(), 'tickets')
     const one = openTracker(hasty, path)
     let changes = 0
@@ -545,7 +545,7 @@ describe('watching', () => {
     stop()
   })
 
-  test('a path that is a file is waited at', async () => {
+  test('a path that is a file is polled until it is a folder', async () => {
     const path = join(tempFolder(), 'tickets')
     writeFileSync(path, '')
     const one = openTracker(hasty, path)
@@ -562,7 +562,7 @@ describe('watching', () => {
     stop()
   })
 
-  test('once stopped, nothing is told', async () => {
+  test('reports nothing after it was stopped', async () => {
     const clock = new ManualClock()
     const one = openTracker(clock)
     let changes = 0
@@ -579,7 +579,7 @@ test('the tracker is the configured one, or none', () => {
       throw new Error('a folder is asked without a courier')
     },
   }
-  const ports = { clock: new ManualClock(), log: keptLog(), clients }
+  const ports = { clock: new ManualClock(), log: createRecordingLog(), clients }
   const tracker = (part: object) =>
     createTracker({ ...configDefaults, tracker: { ...configDefaults.tracker, ...part } }, ports)
   expect(tracker({})).toBeUndefined()

@@ -13,7 +13,7 @@ const read = (text: string | Uint8Array) => {
 
 const withFields = (...lines: readonly string[]) => read(['---', ...lines, '---', ''].join('\n'))
 
-test('a whole ticket', () => {
+test('a complete ticket', () => {
   const text = [
     '---',
     'id: 7',
@@ -64,7 +64,7 @@ test('a whole ticket', () => {
   expect(read(`\ufeff${text.join('\n')}`)).toEqual(expected)
 })
 
-test('what a file leaves out is taken from its name and its times', () => {
+test('missing fields default to the file’s name and times', () => {
   expect(read('---\n---')).toEqual({
     ticket: {
       id: 'ENG-1',
@@ -122,11 +122,11 @@ test.each<[string, string]>([
   ['createdAt: yesterday', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
   ['createdAt: 2026-01-31T25:00', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
   ['title: a: b', 'line 2: holds a colon and a space; put the text behind the first colon in quotes'],
-])('%j is refused with file, line and cure', (line, expected) => {
+])('%j is refused with file, line and advice', (line, expected) => {
   expect(withFields(line)).toBe(`ENG-1.md, ${expected}`)
 })
 
-test('what is no ticket at all says so', () => {
+test('files that are no tickets are reported', () => {
   expect(read('')).toBe('ENG-1.md is empty; write the ticket, or remove the file')
   expect(read(Buffer.from([0x2d, 0xff]))).toBe('ENG-1.md is not UTF-8 text; save it as UTF-8')
   expect(read('# Just a note\n')).toMatch(/^ENG-1\.md, line 1: must be ---/)
@@ -154,7 +154,7 @@ test.each<[string, string, string, string]>([
   else expect(moved(text.replace('x-é', 'x-e'), state)).toBe(expected.replace('x-é', 'x-e'))
 })
 
-test('whatever the state is, it reads as it was, and nothing else has changed', () => {
+test('any state reads back unchanged, and no other byte changes', () => {
   const line = fc.constantFrom('title: é\u00a0à', '# n\u0085te', 'labels: [a]', '', 'x-y: "ÿ"')
   const state = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 20 }),
@@ -173,7 +173,7 @@ test('whatever the state is, it reads as it was, and nothing else has changed', 
   )
 })
 
-test('an id is no longer than what is kept under it, and whole', () => {
+test('an id fits the key limit of the store and is never cut', () => {
   const longest = '課'.repeat(85)
   expect(withFields(`id: ${longest}`)).toMatchObject({ ticket: { id: longest } })
   expect(withFields('title: x', `id: ${longest}課`)).toBe(
