@@ -1,16 +1,32 @@
-/** The house is as its map says: storeys, doors, names, and nothing ambient where decisions are made. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+/**
+ * The structure of the project: layers, the files that may load a library, nothing ambient where decisions are made,
+ * and ratchets for names, sentences and sizes.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
-import { complaints, importsOf, installScripts, withoutComments } from './support/structure-rules.ts'
+import {
+  bannedNames,
+  longFiles,
+  longFunctions,
+  longSubjects,
+  repeatedSentences,
+  repeatedTypes,
+  riddleComments,
+  riddleHeaders,
+} from './support/language-rules.ts'
+import { importsOf, installScripts, violations, withoutComments } from './support/structure-rules.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const NOT_OURS = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.git']
+/** Subjects of the time before there was a limit. */
+const LONG_SUBJECTS = 18
+const EXCLUDED = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.git']
 
 function sourcesOf(folder: string): [string, string][] {
   return readdirSync(join(root, folder), { withFileTypes: true })
-    .filter(({ name }) => !NOT_OURS.includes(name))
+    .filter(({ name }) => !EXCLUDED.includes(name))
     .flatMap((entry): [string, string][] => {
       const path = join(folder, entry.name)
       if (entry.isDirectory()) return sourcesOf(path)
@@ -18,18 +34,18 @@ function sourcesOf(folder: string): [string, string][] {
     })
 }
 
-test('this house is tidy', () => {
-  expect(complaints(new Map(sourcesOf('')))).toEqual([])
+test('the sources follow the structure rules', () => {
+  expect(violations(new Map(sourcesOf('')))).toEqual([])
 })
 
 test('every top-level folder is known', () => {
   const known =
     'protocol core store providers actors transport worker oauth-helper inspector bin bench build examples test docs .ci'
   const folders = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  const strange = folders
+  const unknown = folders
     .map(({ name }) => name)
-    .filter((name) => ![...NOT_OURS, ...known.split(' ')].includes(name))
-  expect(strange).toEqual([])
+    .filter((name) => ![...EXCLUDED, ...known.split(' ')].includes(name))
+  expect(unknown).toEqual([])
 })
 
 test('every file that a page of the project names is there', () => {
@@ -64,11 +80,96 @@ test('nothing in the tree needs its install script', () => {
   expect(installScripts(bad)).toEqual([expect.stringMatching(/^evil has an install script/)])
 })
 
-describe('an untidy house is complained about', () => {
-  const importing = (what: string): string => `/** Theory. */\nimport { a } from '${what}'\n`
+describe('ratchets: these counts may only fall', () => {
+  const sources = new Map(sourcesOf(''))
+  const inEachFile = (rule: (path: string, text: string) => string[]): string[] =>
+    [...sources].flatMap(([path, text]) => rule(path, text))
+  const allowed: Record<string, number> = JSON.parse(readFileSync(join(root, 'test/ratchets.json'), 'utf8'))
+
+  test.each<[string, () => string[]]>([
+    ['names that GLOSSARY.md replaces', () => inEachFile(bannedNames)],
+    ['type names declared twice', () => repeatedTypes(sources)],
+    ['product sentences repeated outside test/rules', () => repeatedSentences(sources)],
+    ['functions above 70 lines', () => inEachFile(longFunctions)],
+    ['files above 250 lines', () => inEachFile(longFiles)],
+    ['headers that begin with a pronoun', () => inEachFile(riddleHeaders)],
+    ['comments that begin with a pronoun', () => inEachFile(riddleComments)],
+  ])('%s', (rule, find) => {
+    const found = find()
+    if (process.env.UPDATE_EXPECTATIONS === '1') lower(rule, found.length)
+    else if (found.length !== allowed[rule])
+      throw new Error(
+        `${found.length} instead of ${allowed[rule]}: mend what is new; when it is fewer, run "npm run test:update -- test/tidy"\n${found.join('\n')}`,
+      )
+  })
+
+  test('commit subjects above 60 characters', () => {
+    const log = spawnSync('git', ['log', '--format=%s'], { cwd: root, encoding: 'utf8' })
+    // A copy without its history has no subjects.
+    const found = longSubjects(log.status === 0 ? log.stdout : '')
+    expect(found.slice(0, Math.max(0, found.length - LONG_SUBJECTS))).toEqual([])
+  })
+
+  function lower(rule: string, count: number): void {
+    if (count > (allowed[rule] ?? Number.POSITIVE_INFINITY))
+      throw new Error(`${rule}: ${count} is more than before`)
+    allowed[rule] = count
+    writeFileSync(join(root, 'test/ratchets.json'), `${JSON.stringify(allowed, undefined, 2)}\n`)
+  }
+})
+
+describe('the rules of language', () => {
+  test('find names by their parts, and say the usual word', () => {
+    const text =
+      "/** The yard. */\nconst yardOf = ''\nconst TOLD_MAX = 'no yard'\nconst one = { outlook: 1, told: 2 }\n"
+    expect(bannedNames('core/a.ts', text)).toEqual([
+      'core/a.ts: TOLD_MAX: say sent, reported',
+      'core/a.ts: one: say what it is',
+      'core/a.ts: yardOf: say modules, system',
+    ])
+  })
+
+  test('find a type that two files of the product declare', () => {
+    const sources = new Map([
+      ['core/a.ts', 'export interface Lease {}\n'],
+      ['store/b.ts', 'type Lease = string\n// type Run = 1\n'],
+      ['test/c.ts', 'type Run = string\n'],
+    ])
+    expect(repeatedTypes(sources)).toEqual(['Lease is declared 2 times: core/a.ts, store/b.ts'])
+  })
+
+  test('find headers and comments without a subject', () => {
+    const text = '/**\n * What a lease is.\n */\n// It ends.\nconst a = 1 // One more\n/** A lease ends. */\n'
+    expect(riddleHeaders('core/a.ts', text)).toEqual(['core/a.ts: its header begins with "What"'])
+    expect(riddleComments('core/a.ts', text)).toHaveLength(2)
+    expect(riddleComments('test/a.ts', text)).toEqual([])
+  })
+
+  test('find long functions, long files and long subjects', () => {
+    const body = '  call()\n'.repeat(70)
+    const text = `const text = 'ä'\nfunction short() {}\nfunction long() {\n${body}}\nclass A {\n  #long() {\n${body}}\n}\n`
+    expect(longFunctions('core/a.ts', text)).toEqual(['core/a.ts:3: 72 lines', 'core/a.ts:76: 72 lines'])
+    expect(longFiles('core/a.ts', '\n'.repeat(251))).toEqual(['core/a.ts: 251 lines'])
+    expect(longFiles('test/a.ts', '\n'.repeat(251))).toEqual([])
+    expect(longSubjects(`${'x'.repeat(60)}\n${'y'.repeat(61)}`)).toEqual(['y'.repeat(61)])
+  })
+
+  test('find a sentence of the product that a test repeats', () => {
+    const sentence = 'the disk takes no writes: '
+    const sources = new Map([
+      ['core/a.ts', `const a = \`the disk takes no writes: \${reason}\``],
+      ['test/rules/a.test.ts', `const b = '${sentence}full'`],
+      ['test/machines/a.test.ts', `const b = '${sentence}full'`],
+    ])
+    expect(repeatedSentences(sources)).toEqual([`test/machines/a.test.ts: ${sentence}full`])
+  })
+})
+
+describe('a violation is reported', () => {
+  const importing = (what: string): string => `/** A header. */\nimport { a } from '${what}'\n`
 
   test.each<[string, string, string]>([
-    // storeys
+    // layers
     ['core/a.ts', importing('../store/b.ts'), 'core/ must not import store/b.ts'],
     ['core/a.ts', "import type { A } from '../actors/b.ts'", 'core/ must not import actors/b.ts'],
     ['protocol/a.ts', importing('../core/b.ts'), 'protocol/ must not import core/b.ts'],
@@ -91,8 +192,8 @@ describe('an untidy house is complained about', () => {
     ],
     ['worker/a.ts', importing('../providers/tracker/b.ts'), 'worker/ must not import providers/tracker/b.ts'],
     ['core/a.ts', "import '../bin/b.ts'", 'core/ must not import bin/b.ts'],
-    ['attic/a.ts', '', 'attic/ is not a folder of the house'],
-    // doors
+    ['attic/a.ts', '', 'attic/ is no folder of the project'],
+    // libraries
     ['core/a.ts', importing('typebox'), 'typebox is only for'],
     ['core/a.ts', importing('xstate'), 'xstate is only for'],
     ['store/a.ts', importing('lmdb'), 'lmdb is only for'],
@@ -104,9 +205,9 @@ describe('an untidy house is complained about', () => {
     ['worker/a.ts', importing('@lydell/node-pty'), '@lydell/node-pty is only for'],
     ['actors/a.ts', importing('pino'), 'pino is only for'],
     ['core/a.ts', importing('typebox/compile'), 'typebox is only for'],
-    ['core/a.ts', importing('left-pad'), 'left-pad has no door'],
-    // the world
-    ['core/a.ts', importing('node:fs'), 'node:fs touches the world'],
+    ['core/a.ts', importing('left-pad'), 'no file may load left-pad'],
+    // ambient state
+    ['core/a.ts', importing('node:fs'), 'node:fs reaches outside'],
     ['core/a.ts', 'const at = Date.now()', 'Date.now: use Clock.now() instead'],
     ['core/a.ts', 'const at = new Date()', 'new Date(): use new Date(clock.now()) instead'],
     ['protocol/a.ts', 'const at = performance.now()', 'performance.now: use Clock.monotonic() instead'],
@@ -117,33 +218,33 @@ describe('an untidy house is complained about', () => {
     ['core/a.ts', "import { randomUUID } from 'node:crypto'", 'randomUUID: use Chance.bytes() instead'],
     ['core/a.ts', 'crypto.randomBytes(4)', 'randomBytes: use Chance.bytes() instead'],
     ['core/a.ts', 'process.env.HOME', 'process.e: use a value that bin/ hands in instead'],
-    // names and habits
+    // names and exceptions
     ['core/utils/a.ts', '', 'a folder of this name says nothing'],
     ['test/helpers/a.ts', '', 'a folder of this name says nothing'],
-    ['core/index.ts', "export * from './a.ts'", 'passes on what lives elsewhere'],
-    ['core/index.ts', "export type { A } from './a.ts'", 'passes on what lives elsewhere'],
+    ['core/index.ts', "export * from './a.ts'", 're-exports another file'],
+    ['core/index.ts', "export type { A } from './a.ts'", 're-exports another file'],
     ['core/a.ts', 'const a: any = 1', 'any without a reason'],
     ['core/a.ts', 'const a = b as any', 'any without a reason'],
     ['core/a.ts', 'const a = new Map<string, any>()', 'any without a reason'],
     ['core/a.ts', '// @ts-ignore\nfoo()', 'a switched-off type check without a reason'],
     ['core/a.ts', '// biome-ignore lint/a/b:\nfoo()', 'biome-ignore without a reason'],
     ['core/a.ts', '// @ts-nocheck because\n', '@ts-nocheck is never right'],
-  ])('%s: %j', (path, text, complaint) => {
-    expect(complaints(new Map([[path, text]]))).toContainEqual(expect.stringContaining(complaint))
+  ])('%s: %j', (path, text, violation) => {
+    expect(violations(new Map([[path, text]]))).toContainEqual(expect.stringContaining(violation))
   })
 
-  test('a circle, however long, also one of lazy imports; types make none', () => {
+  test('an import cycle of any length is found, also through lazy imports; type imports are none', () => {
     const circle = new Map([
       ['core/a.ts', "import { b } from './b.ts'"],
       ['core/b.ts', "import { c } from './c.ts'\nimport type { D } from './d.ts'"],
       ['core/c.ts', "await import('./a.ts')"],
       ['core/d.ts', "import { a } from './a.ts'"],
     ])
-    expect(complaints(circle)).toEqual(['a circle: core/a.ts → core/b.ts → core/c.ts → core/a.ts'])
+    expect(violations(circle)).toEqual(['an import cycle: core/a.ts → core/b.ts → core/c.ts → core/a.ts'])
   })
 })
 
-describe('a tidy house is left in peace', () => {
+describe('sources without a violation', () => {
   test.each<[string, string]>([
     [
       'core/a.ts',
@@ -154,7 +255,7 @@ describe('a tidy house is left in peace', () => {
       "import type { FrontDesk } from '../actors/api/host-api.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
     ],
     ['transport/listener.ts', "import uWS, { type TemplatedApp } from 'uWebSockets.js'"],
-    ['worker/dial.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/runtime/a.ts'"],
+    ['worker/dialer.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/runtime/a.ts'"],
     [
       'core/a.ts',
       '/** Not Date.now(), nor Math.random(). */\n// import { a } from "xstate"\nnew Date(at).toISOString()',
@@ -168,12 +269,12 @@ describe('a tidy house is left in peace', () => {
       '// @ts-expect-error the argument is wrong on purpose\nfoo()\n// biome-ignore lint/a/b: the parser needs it\nbar()',
     ],
   ])('%s: %j', (path, text) => {
-    expect(complaints(new Map([[path, text]]))).toEqual([])
+    expect(violations(new Map([[path, text]]))).toEqual([])
   })
 })
 
 describe('reading sources', () => {
-  test('every kind of import is seen, and what is only a type', () => {
+  test('every kind of import is found, and which are types only', () => {
     const text =
       "import a from 'a'\nimport type { B } from 'b'\nimport {\n  c,\n} from 'c'\nimport 'd'\nconst e = import('e')\n"
     expect(importsOf(text).map(({ from, typeOnly }) => `${from}${typeOnly ? ' (type)' : ''}`)).toEqual([
@@ -185,7 +286,7 @@ describe('reading sources', () => {
     ])
   })
 
-  test('comments go, whatever only looks like one stays', () => {
+  test('comments are removed, what only looks like one stays', () => {
     expect(withoutComments("a // b\n'//c' /* d\n */ `//e` = /[/*]'/g")).toBe(
       "a     \n'//c'     \n    `//e` = /[/*]'/g",
     )

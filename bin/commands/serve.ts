@@ -6,29 +6,26 @@
  */
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
-import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost } from '../../actors/root/create-host.ts'
 import type { LocalWorkerLauncher, Log, Meters, Store } from '../../core/ports.ts'
-import { type Result, yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
-import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
-import { createPrometheusMetrics, type Metrics } from '../../transport/metrics.ts'
-import { openHostServer } from '../../transport/server.ts'
+import { createPrometheusMetrics } from '../../transport/metrics.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createHostProviders, type HostProviders } from '../create-providers.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { removeLaunch, writeLaunch } from '../launch-file.ts'
+import { removeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
+import { openServer } from '../open-server.ts'
 import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
@@ -181,71 +178,6 @@ function createLocalWorkerLauncher(
 }
 
 // ---- listeners -----------------------------------------------------------------------------------------------------
-
-interface LaunchOptions {
-  readonly dataDir: string
-  readonly token: string
-  readonly startedAt: string
-  readonly configuration: CompletedConfig
-  readonly log: Log
-  readonly metrics: Metrics
-}
-
-interface OpenServer {
-  close(): Promise<void>
-}
-
-/** @param onUrl called before the launch file is written, because clients may send requests as soon as they read it */
-async function openServer(
-  hostApi: HostApi,
-  launching: LaunchOptions,
-  onUrl: (url: string) => void,
-): Promise<Result<OpenServer>> {
-  const { dataDir, token, startedAt, configuration, log, metrics } = launching
-  const { server, fleet } = configuration.effective
-  const opened = await openHostServer({
-    hostApi,
-    token,
-    version: VERSION,
-    clock: realClock,
-    log,
-    meters: metrics,
-    metricsText: () => metrics.text(),
-    openApi: openApiDocument,
-    management: { host: server.host, port: server.port },
-    ...(fleet.host === undefined || fleet.host === ''
-      ? {}
-      : {
-          fleet: {
-            host: fleet.host,
-            port: fleet.port,
-            ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
-          },
-        }),
-  })
-  if (!opened.ok) return opened
-  const hostServer = opened.value
-  const url = urlOf('http', server.host, hostServer.managementPort)
-  const fleetUrl =
-    hostServer.fleetPort === undefined || fleet.host === undefined
-      ? undefined
-      : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
-  onUrl(url)
-  const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
-  try {
-    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
-  } catch (error) {
-    await hostServer.close('the service could not start')
-    throw error
-  }
-  log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-  return yes({ close: () => hostServer.close('the service is stopping') })
-}
-
-function urlOf(scheme: string, host: string, port: number): string {
-  const bare = host.replace(/^\[|\]$/g, '')
-  return `${scheme}://${bare.includes(':') ? `[${bare}]` : bare}:${port}`
-}
 
 // ---- the end ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import { yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { DEVICE_START, FakeAccountProviders } from '../machines/accounts/accounts-fixture.ts'
-import { hostInMemory } from '../support/host-in-memory.ts'
+import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { Random } from '../support/random.ts'
 
 const TOKEN = 'gho_a-very-secret-token'
@@ -22,8 +22,8 @@ const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
 async function startForConnecting(config = QUIET) {
   const random = new Random(11)
   const desks: HostApi[] = []
-  const providers = new FakeAccountProviders(() => made.clock.turn())
-  const made = hostInMemory(config, {
+  const providers = new FakeAccountProviders(() => made.clock.settle())
+  const made = createInMemoryHost(config, {
     accounts: providers.accounts,
     bucket: providers.bucket,
     port: () => 4400,
@@ -37,7 +37,7 @@ async function startForConnecting(config = QUIET) {
     },
   })
   made.host.start()
-  await made.clock.turn()
+  await made.clock.settle()
   const [hostApi] = desks
   if (hostApi === undefined) throw new Error('the host did not open its listeners')
   const pushes: DashboardPush[] = []
@@ -55,7 +55,7 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
     shown = true
     return one
   })
-  await setup.clock.turn()
+  await setup.clock.settle()
   await setup.providers.answer('exchange', yes(PAIR))
   expect(shown).toBe(false)
   await setup.providers.answer('check tracker', yes('Ada of Acme'))
@@ -85,19 +85,19 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
 test('the code host: a code, polls, the token on disk; then disconnected by hand', async () => {
   const setup = await startForConnecting()
   const begun = setup.hostApi.connect('codehost')
-  await setup.clock.turn()
+  await setup.clock.settle()
   await setup.providers.answer('start device', yes(DEVICE_START))
   expect(await begun).toMatchObject({ value: { status: 'device', userCode: 'ABCD-1234' } })
   await setup.clock.advance(5_000)
   const polled = setup.hostApi.pollCodehost()
-  await setup.clock.turn()
+  await setup.clock.settle()
   await setup.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
   await setup.providers.answer('check codehost', yes('octocat'))
   expect(await polled).toMatchObject({ status: 'connected', config: { codehost: { token: '***' } } })
   expect(await setup.file()).toMatchObject({ codehost: { token: TOKEN } })
 
   const left = setup.hostApi.changeCredentials({ codehostToken: '' })
-  await setup.clock.turn()
+  await setup.clock.settle()
   expect(await left).toMatchObject({ value: { results: { codehost: { ok: true } } } })
   expect((await setup.file()).codehost).toEqual({})
   expect(JSON.stringify([setup.pushes, setup.log.lines])).not.toContain(TOKEN)
@@ -112,7 +112,7 @@ test('a full round leaves nothing behind', async () => {
       error: 'access_denied',
       state: setup.providers.states.at(-1) ?? '',
     })
-    await setup.clock.turn()
+    await setup.clock.settle()
     await page
   }
   await setup.clock.advance(3_600_000)
@@ -126,9 +126,9 @@ test('a restart ends a flow that was under way, and nothing of it stays on disk'
   await setup.hostApi.connect('tracker')
   const begun = setup.hostApi.connect('codehost')
   const waiting = setup.hostApi.changeCredentials({ trackerApiKey: 'lin_api_secret' })
-  await setup.clock.turn()
+  await setup.clock.settle()
   setup.host.stop('the test')
-  await setup.clock.turn()
+  await setup.clock.settle()
   expect(await begun).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
   expect(await waiting).toMatchObject({ value: { results: { tracker: { ok: false } } } })
   expect([...setup.store.database.snapshots.all('journey')]).toEqual([])

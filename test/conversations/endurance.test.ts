@@ -179,7 +179,7 @@ test('placement names the wall clock time at which a worker gets dispatches agai
 test('the tracker is polled as often as before when the wall clock is set back', async () => {
   const host = await startHost()
   await host.advance(1)
-  host.clock.jump(-24 * 3_600_000)
+  host.clock.jumpWallClock(-24 * 3_600_000)
   const before = host.tracker.polls
   await host.advance(300)
   expect(host.tracker.polls - before).toBe(10)
@@ -239,7 +239,7 @@ test('however many leases end, none is kept for much longer than a week', async 
     const share = ended.contribute()
     if (share === undefined) return
     const committed = store.database.commit(share.writes)
-    await clock.turn()
+    await clock.settle()
     await committed
     share.onCommitted()
   }

@@ -5,7 +5,7 @@ import type { PullBranches, PullDetailFacts, PullReference } from '../../core/pr
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
-import { HandPulls, handPullUrl } from '../support/manual-code-host.ts'
+import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
   configWith,
@@ -18,10 +18,10 @@ import {
   Work,
 } from './host-conversation.ts'
 
-const URL = handPullUrl('owner/name', 1)
+const URL = manualPullUrl('owner/name', 1)
 const AT = '2026-01-01T00:00:00.000Z'
 
-class ScriptedPullConversation extends HandPulls {
+class ScriptedPullConversation extends ManualPullRequests {
   reads = 0
   conversation: PullDetailFacts['conversation'] = { comments: [], reviews: [], threads: [] }
   headRemote: string | undefined = 'somebody/name'
@@ -141,7 +141,7 @@ describe('refused', () => {
       await host.settle()
       expect(host.run(runId)).toMatchObject({ status: 'completed', prState: state })
     }
-    expect(pulls.asked.at(-1)).toBe('states owner/name 1 person')
+    expect(pulls.requests.at(-1)).toBe('states owner/name 1 person')
   })
 
   test('409: two requests at once start one follow-up', async () => {

@@ -35,10 +35,10 @@ import { WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createMemoryStore, type MemoryStore } from '../../store/memory-store.ts'
-import { hostInMemory } from '../support/host-in-memory.ts'
+import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Random } from '../support/random.ts'
-import { type KeptLog, keptLog } from '../support/recording-log.ts'
+import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
 import type {
   ScriptedConnectionListener,
   ScriptedConnectionSender,
@@ -188,21 +188,21 @@ class KillableDatabase implements ControlDatabase {
   backup = () => this.#database.backup()
 }
 
-type BuiltConversationHost = ReturnType<typeof hostInMemory>
+type BuiltConversationHost = ReturnType<typeof createInMemoryHost>
 
 /** A manual clock whose turns also deliver everything that is under way through sockets. */
 class ConversationClock extends ManualClock {
   wrapTurn: ((turn: () => Promise<void>) => Promise<void>) | undefined
 
-  override turn(): Promise<void> {
-    return this.wrapTurn === undefined ? super.turn() : this.wrapTurn(() => super.turn())
+  override settle(): Promise<void> {
+    return this.wrapTurn === undefined ? super.settle() : this.wrapTurn(() => super.settle())
   }
 }
 
 export class HostConversation {
   readonly clock = new ConversationClock()
   readonly tracker = new ScriptedTracker()
-  readonly log: KeptLog
+  readonly log: RecordingLog
   readonly store: MemoryStore
   transcript: string[] = []
   /** Dependencies of the host that replace the scripted tracker and the absent providers. */
@@ -224,7 +224,7 @@ export class HostConversation {
     if (sockets !== undefined) this.clock.wrapTurn = (turn) => this.#inTurn(turn)
     this.#config = configText
     this.store = createMemoryStore({ clock: this.clock, config: configText })
-    const log = keptLog()
+    const log = createRecordingLog()
     this.log = { ...log, error: (fields, message) => this.write(`!! ${message} ${JSON.stringify(fields)}`) }
   }
 
@@ -246,7 +246,7 @@ export class HostConversation {
     const hostDatabase = new KillableDatabase(this.store.database, this.clock)
     this.#hostClock = hostClock
     this.#hostDatabase = hostDatabase
-    this.#built = hostInMemory((await this.store.config.read()) ?? this.#config, {
+    this.#built = createInMemoryHost((await this.store.config.read()) ?? this.#config, {
       clock: hostClock,
       store: { ...this.store, database: hostDatabase },
       log: this.log,
@@ -298,7 +298,7 @@ export class HostConversation {
   }
 
   settle(): Promise<void> {
-    return this.clock.turn()
+    return this.clock.settle()
   }
 
   /** Runs turns one after the other, so that frames of one connection do not overtake those of another. */

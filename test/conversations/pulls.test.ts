@@ -1,7 +1,7 @@
 /** A run's pull request: its state is polled, its ticket links it, and the run's artifacts are linked in it. */
 import { expect, test } from '@jest/globals'
 import { no, type RefusalKind, yes } from '../../core/result.ts'
-import { HandBucket, HandPulls, handPullUrl } from '../support/manual-code-host.ts'
+import { ManualBucket, ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
   configWith,
@@ -10,13 +10,13 @@ import {
   HostConversation as YarnOf,
 } from './host-conversation.ts'
 
-const URL = handPullUrl('owner/name', 1)
+const URL = manualPullUrl('owner/name', 1)
 const STORAGE = { bucket: 'files', publicBaseUrl: 'https://files.example/x/' }
 
 async function startWithOpenPull(config: object = {}) {
   const host: HostConversation = new YarnOf(configWith(config))
-  const pulls = new HandPulls()
-  const bucket = new HandBucket()
+  const pulls = new ManualPullRequests()
+  const bucket = new ManualBucket()
   host.overrides = { pulls: () => yes(pulls), bucket }
   await host.start()
   pulls.pulls.set(URL, 'open')
@@ -49,25 +49,25 @@ test('a pull request that was merged elsewhere is noticed within two minutes and
   expect(pushes.filter(({ type }) => type === 'run-updated')).toMatchObject([
     { run: { id: runId, prState: 'merged' } },
   ])
-  pulls.asked = []
+  pulls.requests = []
   await host.advance(600)
-  expect(pulls.asked).toEqual([])
+  expect(pulls.requests).toEqual([])
 })
 
 test('all runs of a repository are asked about in one question, in the background', async () => {
   const { host, pulls } = await startWithFinishedRun()
-  pulls.asked = []
+  pulls.requests = []
   await host.advance(121)
-  expect(pulls.asked).toEqual(['states owner/name 1 background'])
+  expect(pulls.requests).toEqual(['states owner/name 1 background'])
 })
 
 test('opening a run checks its pull request, once however often the page is loaded', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
-  pulls.asked = []
+  pulls.requests = []
   pulls.pulls.set(URL, 'draft')
   for (let times = 0; times < 5; times++) host.hostApi.run(runId)
   await host.settle()
-  expect(pulls.asked).toEqual(['states owner/name 1 person'])
+  expect(pulls.requests).toEqual(['states owner/name 1 person'])
   expect(host.run(runId).prState).toBe('draft')
 })
 
@@ -149,7 +149,7 @@ test('a repository that cannot be read is named beside the others', async () => 
     ],
     errors: [{ repo: 'api', remote: 'owner/api', message: 'GitHub answered 502' }],
   })
-  expect(pulls.asked).toEqual(['list owner/name person'])
+  expect(pulls.requests).toEqual(['list owner/name person'])
 })
 
 test.each<[RefusalKind, RefusalKind]>([
@@ -358,7 +358,7 @@ test('an unreachable bucket is given up after a while, and the run says so', asy
 
 test('without a login to the bucket the run says so, and nothing else is affected', async () => {
   const made = await startWithOpenPull({ storage: STORAGE })
-  made.bucket.is = { installed: true, loggedIn: false }
+  made.bucket.state = { installed: true, loggedIn: false }
   const { connection, work, runId } = await acceptRun(made.host)
   await connection.send(work.artifact('a.txt', 'a'))
   await connection.send(

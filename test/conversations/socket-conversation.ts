@@ -12,9 +12,9 @@ import type { Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'
 import { type HostServer, openHostServer } from '../../transport/server.ts'
-import { promisesSettled } from '../support/manual-clock.ts'
-import { clientFrame } from '../support/socket-client.ts'
-import { afterwards, partsFor } from '../support/test-resources.ts'
+import { settlePromises } from '../support/manual-clock.ts'
+import { encodeClientFrame } from '../support/socket-client.ts'
+import { closeAfterTest, serverOptions } from '../support/test-resources.ts'
 
 /** Rounds without a delivery while something is still under way, before the test fails. */
 const ROUNDS_MAX = 2_000
@@ -53,10 +53,12 @@ export class SocketTransport {
   static async open(hostApi: HostApi, log: Log): Promise<SocketTransport> {
     const transport = new SocketTransport()
     const workerConnected = (link: WorkerSender) => transport.#onConnected(hostApi, link)
-    const opened = await openHostServer(partsFor({ ...hostApi, connectWorker: workerConnected }, { log }))
+    const opened = await openHostServer(
+      serverOptions({ ...hostApi, connectWorker: workerConnected }, { log }),
+    )
     if (!opened.ok) throw new Error(opened.refusal.message)
     transport.#listeners = opened.value
-    afterwards(() => transport.kill())
+    closeAfterTest(() => transport.kill())
     return transport
   }
 
@@ -236,18 +238,18 @@ class ClientSocket {
 
   async send(text: string): Promise<void> {
     if (this.#isEnded || this.#isBroken) return
-    this.#socket?.write(clientFrame(TEXT, text))
+    this.#socket?.write(encodeClientFrame(TEXT, text))
     await this.flushed()
   }
 
   /** Resolves when the host has read everything sent so far and its earlier frames have arrived. */
   async flushed(): Promise<void> {
     // The host's frames of one tick are written at the end of the tick.
-    await promisesSettled()
+    await settlePromises()
     if (this.#isEnded || this.#isBroken) return
     await new Promise<void>((resolve) => {
       this.#pongs.push(resolve)
-      this.#socket?.write(clientFrame(PING, ''))
+      this.#socket?.write(encodeClientFrame(PING, ''))
     })
   }
 
@@ -291,7 +293,7 @@ class ClientSocket {
       const text = payload.toString()
       this.#arrivals.push(() => this.#listener.onText(text))
     } else if (opcode === PONG) this.#pongs.shift()?.()
-    else if (opcode === PING) this.#socket?.write(clientFrame(PONG, payload))
+    else if (opcode === PING) this.#socket?.write(encodeClientFrame(PONG, payload))
     else if (opcode === CLOSE) {
       const code = payload.length < 2 ? 1005 : payload.readUInt16BE(0)
       this.#onEnd(code, payload.toString('utf8', 2))

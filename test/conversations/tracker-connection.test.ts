@@ -8,7 +8,7 @@ import type { TokenPair } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { noNeighbours } from '../support/no-providers.ts'
+import { noProviders } from '../support/no-providers.ts'
 import { configWith, HostConversation, ScriptedTracker, ticket } from './host-conversation.ts'
 
 const HOUR_MS = 3_600_000
@@ -68,7 +68,7 @@ async function startWithTracker(tracker: object = {}) {
   host.overrides = {
     tracker: (config) => provider.tracker(config),
     accounts: {
-      ...noNeighbours.accounts,
+      ...noProviders.accounts,
       refreshTrackerToken: (_, token) => provider.refresh(token),
       checkTracker: async ({ tracker: { apiKey } }) =>
         apiKey === provider.good ? yes('Ada') : no('unauthorized', 'the token is not valid'),

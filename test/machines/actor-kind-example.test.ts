@@ -5,14 +5,14 @@ import { createHostContext } from '../../actors/root/create-host-context.ts'
 import type { StateChange } from '../../actors/runtime/actor-system.ts'
 import { assembleSystem } from '../../actors/runtime/assemble-system.ts'
 import { failureStreakModule } from '../../examples/actor-kind/module.ts'
-import { dependenciesInMemory } from '../support/host-in-memory.ts'
+import { createInMemoryDependencies } from '../support/host-in-memory.ts'
 
 /** Only what the module reads of a run that ended. */
 const ended = (status: string) =>
   ({ kind: 'run', key: 'r', after: { context: { run: { status } } }, over: true }) as unknown as StateChange
 
 test('the example warns at the third failed run in a row, and starts over after a completed one', async () => {
-  const { dependencies, clock, store, log } = dependenciesInMemory()
+  const { dependencies, clock, store, log } = createInMemoryDependencies()
   const { modules, startSingletons } = assembleSystem(
     { clock, database: store.database, log, meters: dependencies.meters, onFatal: () => {} },
     [failureStreakModule],
@@ -21,7 +21,7 @@ test('the example warns at the third failed run in a row, and starts over after 
   startSingletons()
   for (const status of ['failed', 'completed', 'failed', 'failed', 'failed', 'failed'])
     modules.onStateChange(ended(status))
-  await clock.turn()
+  await clock.settle()
   expect(log.lines.filter((line) => JSON.stringify(line).includes('runs keep failing'))).toHaveLength(1)
 })
 

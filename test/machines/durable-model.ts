@@ -14,7 +14,7 @@ import { newRun } from '../../core/run/run-transitions.ts'
 import { aTicket, T0, T1 } from '../rules/run/runs.ts'
 import { CrashDatabase } from '../support/crash-database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { keptLog, noMeters } from '../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../support/recording-log.ts'
 
 /** An actor and the events that bring it into one state. */
 export interface ActorPose {
@@ -191,7 +191,7 @@ export function createIsolatedSystem(
   const system = new ActorSystem({
     clock,
     database,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     kinds: [leaseKind, runKind, workerKind, executionKind],
     runEffect: ({ type }) => void done.push(type),
@@ -199,10 +199,10 @@ export function createIsolatedSystem(
     ...more,
   })
   const flush = async () => {
-    await clock.turn()
+    await clock.settle()
     while (database.inFlight > 0) {
       database.flush()
-      await clock.turn()
+      await clock.settle()
     }
   }
   const pose = ({ kind, key, input, events }: ActorPose) => {

@@ -9,8 +9,8 @@ import type { WorkerReceiver } from '../../core/connection-ports.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { capabilities, config, ScriptedTracker, ticket } from '../conversations/host-conversation.ts'
-import { hostInMemory } from '../support/host-in-memory.ts'
-import { firstSeed, Random } from '../support/random.ts'
+import { createInMemoryHost } from '../support/host-in-memory.ts'
+import { Random, seedFromEnvironment } from '../support/random.ts'
 
 const CYCLES = Number(process.env.FLEET_CYCLES ?? 240)
 /** Long enough for every backoff, push and answer timeout to end. */
@@ -52,7 +52,7 @@ class SimpleWorker {
 
   async sendFrames(...frames: readonly object[]): Promise<void> {
     for (const frame of frames) this.#connection?.onText(JSON.stringify(frame))
-    await this.#fleet.clock.turn()
+    await this.#fleet.clock.settle()
   }
 
   async register(): Promise<void> {
@@ -107,7 +107,7 @@ async function createFleet() {
   const random = new Random(7)
   const tracker = new ScriptedTracker()
   const hostApis: HostApi[] = []
-  const made = hostInMemory(config, {
+  const made = createInMemoryHost(config, {
     tracker: () => tracker,
     random: {
       bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
@@ -119,7 +119,7 @@ async function createFleet() {
     },
   })
   made.host.start()
-  await made.clock.turn()
+  await made.clock.settle()
   const [hostApi] = hostApis
   if (hostApi === undefined) throw new Error('the host did not open its doors')
   return { ...made, tracker, hostApi }
@@ -135,11 +135,11 @@ async function cycle(
 ): Promise<void> {
   const one = ticket(`ENG-${n}`)
   fleet.tracker.put(one)
-  await fleet.clock.turn()
+  await fleet.clock.settle()
   for (const worker of workers)
     for (const leaseId of worker.offered.splice(0)) await execute(fleet, workers, worker, leaseId, random)
   fleet.tracker.close({ ...one, state: 'Done' })
-  await fleet.clock.turn()
+  await fleet.clock.settle()
 }
 
 async function execute(
@@ -153,7 +153,7 @@ async function execute(
   // The lease was offered earlier and has ended since.
   if (own === undefined) return
   // Rejections are rare, because a worker that rejects often is skipped for a while, and then nothing happens.
-  const draw = random.random(0.04)
+  const draw = random.chance(0.04)
     ? random.pick(['rejected', 'unanswered'])
     : random.pick(['away', 'artifacts', 'cancelled', 'forgotten', 'plain', 'plain'])
   if (draw === 'rejected') {
@@ -199,7 +199,7 @@ async function execute(
 
 async function cancelled(fleet: TestFleet, runId: string): Promise<void> {
   const answer = fleet.hostApi.cancelRun(runId)
-  await fleet.clock.turn()
+  await fleet.clock.settle()
   await answer
 }
 
@@ -212,7 +212,7 @@ async function pass(fleet: TestFleet, workers: readonly SimpleWorker[], ms: numb
 }
 
 test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
-  const seed = firstSeed(1)
+  const seed = seedFromEnvironment(1)
   const random = new Random(seed)
   const fleet = await createFleet()
   fleet.hostApi.onPush(() => {})

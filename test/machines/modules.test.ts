@@ -7,7 +7,7 @@ import { hostModules } from '../../actors/root/modules.ts'
 import { assembleSystem } from '../../actors/runtime/assemble-system.ts'
 import type { ViewNeed } from '../../actors/runtime/module.ts'
 import { daemonDependenciesInMemory } from '../support/daemon-in-memory.ts'
-import { dependenciesInMemory } from '../support/host-in-memory.ts'
+import { createInMemoryDependencies } from '../support/host-in-memory.ts'
 
 /** The largest set of modules that all reach each other. */
 function largestCycle(needs: readonly ViewNeed[]): readonly string[] {
@@ -23,7 +23,7 @@ function largestCycle(needs: readonly ViewNeed[]): readonly string[] {
 }
 
 test('no modules of the host depend on each other in a circle', () => {
-  const { dependencies, clock, store, log } = dependenciesInMemory()
+  const { dependencies, clock, store, log } = createInMemoryDependencies()
   const { modules } = assembleSystem(
     { clock, database: store.database, log, meters: dependencies.meters, onFatal: () => {} },
     hostModules,

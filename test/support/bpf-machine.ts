@@ -3,14 +3,14 @@
  * prints and runs a program.
  */
 
-export interface Call {
+export interface SystemCall {
   readonly arch: number
   readonly nr: number
   /** 64 bits each. */
   readonly args?: readonly bigint[]
 }
 
-interface Decoded {
+interface DecodedInstruction {
   readonly code: number
   readonly jt: number
   readonly jf: number
@@ -18,7 +18,7 @@ interface Decoded {
 }
 
 const LOAD = 0x20
-const JUMPS: Readonly<Record<number, [sign: string, (a: number, k: number) => boolean]>> = {
+const JUMP_CONDITIONS: Readonly<Record<number, [sign: string, (a: number, k: number) => boolean]>> = {
   21: ['==', (a, k) => a === k],
   37: ['>', (a, k) => a > k],
   53: ['>=', (a, k) => a >= k],
@@ -27,7 +27,7 @@ const JUMPS: Readonly<Record<number, [sign: string, (a: number, k: number) => bo
 const RETURN = 0x06
 const RECORD_BYTES = 64
 
-function decode(program: Uint8Array): Decoded[] {
+function decode(program: Uint8Array): DecodedInstruction[] {
   const bytes = Buffer.from(program)
   if (bytes.length % 8 !== 0) throw new Error('not a whole number of instructions')
   return Array.from({ length: bytes.length / 8 }, (_, index) => ({
@@ -39,19 +39,19 @@ function decode(program: Uint8Array): Decoded[] {
 }
 
 /** The action of the filter, as the kernel gets it. */
-export function judge(program: Uint8Array, call: Call): number {
+export function runFilter(program: Uint8Array, call: SystemCall): number {
   const instructions = decode(program)
-  const record = recordOf(call)
+  const record = encodeSeccompData(call)
   let accumulator = 0
   for (let at = 0; at < instructions.length; at++) {
-    const { code, jt, jf, k } = instructions[at] as Decoded
+    const { code, jt, jf, k } = instructions[at] as DecodedInstruction
     if (code === RETURN) return k
     if (code === LOAD) {
       if (k % 4 !== 0 || k >= RECORD_BYTES) throw new Error(`loads from ${k}`)
       accumulator = record.readUInt32LE(k)
       continue
     }
-    const [, holds] = JUMPS[code] ?? []
+    const [, holds] = JUMP_CONDITIONS[code] ?? []
     if (holds === undefined) throw new Error(`no such instruction: ${code}`)
     at += holds(accumulator, k) ? jt : jf
   }
@@ -60,18 +60,20 @@ export function judge(program: Uint8Array, call: Call): number {
 
 export function disassemble(program: Uint8Array): string {
   return decode(program)
-    .map(({ code, jt, jf, k }, at) => `${String(at).padStart(3)}  ${textOf(code, at, jt, jf, k)}\n`)
+    .map(
+      ({ code, jt, jf, k }, at) => `${String(at).padStart(3)}  ${renderInstruction(code, at, jt, jf, k)}\n`,
+    )
     .join('')
 }
 
-function textOf(code: number, at: number, jt: number, jf: number, k: number): string {
+function renderInstruction(code: number, at: number, jt: number, jf: number, k: number): string {
   if (code === LOAD) return `load ${k}`
   if (code === RETURN) return `return 0x${k.toString(16)}`
-  const [sign] = JUMPS[code] ?? ['?']
+  const [sign] = JUMP_CONDITIONS[code] ?? ['?']
   return `if ${sign} 0x${k.toString(16)} to ${at + 1 + jt} else ${at + 1 + jf}`
 }
 
-function recordOf({ arch, nr, args = [] }: Call): Buffer {
+function encodeSeccompData({ arch, nr, args = [] }: SystemCall): Buffer {
   const record = Buffer.alloc(RECORD_BYTES)
   record.writeUInt32LE(nr >>> 0, 0)
   record.writeUInt32LE(arch >>> 0, 4)

@@ -16,8 +16,8 @@ import { openStore } from '../../store/store.ts'
 import { openHostServer } from '../../transport/server.ts'
 import { putRun, sampleRun } from '../adapters/store/samples.ts'
 import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
-import { noNeighbours } from './no-providers.ts'
-import { keptLog, noMeters } from './recording-log.ts'
+import { noProviders } from './no-providers.ts'
+import { createRecordingLog, noMeters } from './recording-log.ts'
 
 const ACTORS = 200
 const RUNS = 50
@@ -30,7 +30,7 @@ const fail = (reason: string): never => {
 }
 process.on('unhandledRejection', (error) => fail(String(error)))
 
-const log = keptLog()
+const log = createRecordingLog()
 const store = await openStore({ dataDir, clock: realClock, random: realRandom, log, meters: noMeters })
 const configText = await store.config.read()
 const configuration = readConfig(configText)
@@ -68,7 +68,7 @@ const host = createHost({
   configuration: configuration.value,
   configText,
   tracker: () => undefined,
-  ...noNeighbours,
+  ...noProviders,
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
   openListeners: async (hostApi) => {
     const { port } = configuration.value.effective.server

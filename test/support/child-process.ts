@@ -13,13 +13,13 @@ import { afterAll } from '@jest/globals'
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const cache = join(root, 'node_modules', '.cache', 'switchyard-tests')
 const bundles = new Map<string, string>()
-const made: string[] = []
+const createdFiles: string[] = []
 
 afterAll(() => {
-  for (const file of made.splice(0)) rmSync(file, { force: true })
+  for (const file of createdFiles.splice(0)) rmSync(file, { force: true })
 })
 
-export interface Child {
+export interface TestProcess {
   readonly process: ChildProcessByStdio<null, Readable, Readable>
   /** Whole lines of its output so far. */
   readonly lines: string[]
@@ -29,15 +29,19 @@ export interface Child {
 }
 
 /** `entry` is a path from the checkout's root. */
-export function runTypeScript(entry: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Child {
+export function runTypeScript(
+  entry: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): TestProcess {
   const child = spawn(process.execPath, ['--enable-source-maps', bundleOf(entry), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, NODE_OPTIONS: '', ...env },
   })
   const lines: string[] = []
   const errors: string[] = []
-  keepLines(child.stdout, lines)
-  keepLines(child.stderr, errors)
+  collectLines(child.stdout, lines)
+  collectLines(child.stderr, errors)
   const ended = new Promise<number | NodeJS.Signals>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal ?? -1))
   })
@@ -49,7 +53,7 @@ export function compileC(source: string, flags: readonly string[]): string {
   mkdirSync(cache, { recursive: true })
   const out = join(cache, `${basename(source, '.c')}-${process.pid}.so`)
   execFileSync('cc', [...flags, '-o', out, join(root, source), '-ldl', '-lpthread'])
-  made.push(out)
+  createdFiles.push(out)
   return out
 }
 
@@ -72,11 +76,11 @@ function bundleOf(entry: string): string {
     ...options,
   ])
   bundles.set(entry, out)
-  made.push(out)
+  createdFiles.push(out)
   return out
 }
 
-function keepLines(stream: Readable, lines: string[]): void {
+function collectLines(stream: Readable, lines: string[]): void {
   let rest = ''
   stream.setEncoding('utf8')
   stream.on('data', (text: string) => {

@@ -38,35 +38,35 @@ export const tallyMachine = setup({
   types: {} as { context: TallyContext; events: TallyEvent; input: { name: string } },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    say: recordEffect(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
-    sayNever: recordEffect(({ context }) => ({ type: 'tally.never', name: context.name })),
-    tellOther: sendEvent(({ event }) => ({
+    recordCount: recordEffect(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
+    recordDiscarded: recordEffect(({ context }) => ({ type: 'tally.never', name: context.name })),
+    sendToOther: sendEvent(({ event }) => ({
       to: { kind: 'tally', key: event.type === 'pass' ? event.to : '' },
       event: { type: 'add' },
     })),
-    bearOther: spawnActor(({ event }) => {
+    spawnOther: spawnActor(({ event }) => {
       const name = event.type === 'bear' ? event.name : ''
       return { to: { kind: 'tally', key: name }, input: { name } }
     }),
-    throwUp: () => {
+    throwError: () => {
       throw new Error('boom')
     },
     nap: setDeadline(({ event }) => ({ name: 'nap', at: event.type === 'wait' ? event.until : 0 })),
-    wakeUp: cancelDeadline('nap'),
-    sayEnded: recordEffect(({ context }) => ({ type: 'tally.ended', name: context.name })),
+    cancelNap: cancelDeadline('nap'),
+    recordEnd: recordEffect(({ context }) => ({ type: 'tally.ended', name: context.name })),
   },
 }).createMachine({
   id: 'tally',
   context: ({ input }) => ({ name: input.name, n: 0 }),
   initial: 'awake',
-  entry: 'say',
+  entry: 'recordCount',
   states: {
     awake: {
       on: {
-        add: { actions: ['count', 'say'] },
-        pass: { actions: ['count', 'say', 'tellOther'] },
-        bear: { actions: ['count', 'say', 'bearOther'] },
-        boom: { actions: ['count', 'sayNever', 'tellOther', 'nap', 'throwUp'] },
+        add: { actions: ['count', 'recordCount'] },
+        pass: { actions: ['count', 'recordCount', 'sendToOther'] },
+        bear: { actions: ['count', 'recordCount', 'spawnOther'] },
+        boom: { actions: ['count', 'recordDiscarded', 'sendToOther', 'nap', 'throwError'] },
         wait: { target: 'napping', actions: 'nap' },
         rest: 'resting.lightly',
         end: 'over',
@@ -74,8 +74,8 @@ export const tallyMachine = setup({
     },
     napping: {
       on: {
-        'deadline.nap': { target: 'awake', actions: ['count', 'say'] },
-        forget: { target: 'awake', actions: 'wakeUp' },
+        'deadline.nap': { target: 'awake', actions: ['count', 'recordCount'] },
+        forget: { target: 'awake', actions: 'cancelNap' },
         wait: { actions: 'nap' },
       },
     },
@@ -83,7 +83,7 @@ export const tallyMachine = setup({
       initial: 'lightly',
       states: { lightly: { on: { add: 'deeply' } }, deeply: { on: { add: '#tally.awake' } } },
     },
-    over: { type: 'final', entry: 'sayEnded' },
+    over: { type: 'final', entry: 'recordEnd' },
   },
 })
 
@@ -94,7 +94,7 @@ const isContext = (value: unknown): value is TallyContext =>
   'n' in value &&
   typeof value.n === 'number'
 
-export const tallyLayout = createSnapshotCodec<TallyContext>({
+export const tallyCodec = createSnapshotCodec<TallyContext>({
   version: 2,
   states: { awake: 'a', napping: 'z', 'resting.lightly': 'rl', 'resting.deeply': 'rd', over: 'o' },
   schema: {
@@ -107,7 +107,7 @@ export const tallyLayout = createSnapshotCodec<TallyContext>({
 export const tallyKind = (supervision: Partial<Supervision> = {}): ActorKind => ({
   name: 'tally',
   logic: tallyMachine,
-  codec: tallyLayout,
+  codec: tallyCodec,
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],
     crashesMax: 3,

@@ -5,20 +5,20 @@
  */
 
 /** Of the processor, in milliseconds. */
-export function cpuMs(work: () => void): number {
+export function measureCpuMs(work: () => void): number {
   const before = process.cpuUsage()
   work()
-  return since(before)
+  return cpuMsSince(before)
 }
 
 /** The same of work that takes turns with others; what runs besides in this process counts too. */
-export async function cpuMsOf(run: () => unknown): Promise<number> {
+export async function measureAsyncCpuMs(run: () => unknown): Promise<number> {
   const before = process.cpuUsage()
   await run()
-  return since(before)
+  return cpuMsSince(before)
 }
 
-function since(before: NodeJS.CpuUsage): number {
+function cpuMsSince(before: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(before)
   return (user + system) / 1_000
 }

@@ -3,15 +3,15 @@ import type { DaemonDependencies } from '../../actors/daemon/daemon-dependencies
 import { no } from '../../core/result.ts'
 import { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { ManualClock } from './manual-clock.ts'
-import { plainScreen } from './plain-screen.ts'
-import { keptLog, noMeters } from './recording-log.ts'
+import { createPlainScreen } from './plain-screen.ts'
+import { createRecordingLog, noMeters } from './recording-log.ts'
 
 export function daemonDependenciesInMemory(): DaemonDependencies {
   const clock = new ManualClock()
   return {
     clock,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     database: new MemoryControlDatabase(clock),
     dialer: { dial: () => ({ send() {}, backlogBytes: () => 0, close() {} }) },
@@ -32,7 +32,7 @@ export function daemonDependenciesInMemory(): DaemonDependencies {
       async discard() {},
       async reclaim() {},
     },
-    makeScreen: plainScreen,
+    makeScreen: createPlainScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker in memory',
     concurrency: 1,

@@ -3,16 +3,16 @@ import type { DashboardPush } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { until } from './real-files.ts'
-import type { Frame } from './socket-client.ts'
+import type { ReceivedFrame } from './socket-client.ts'
 
 /** On a machine that does many other things besides. */
-export const STORY_WAIT_MS = 60_000
+export const SYSTEM_WAIT_MS_MAX = 60_000
 
 /** What a dashboard has been told so far. */
-export class Dashboard {
-  readonly #frames: readonly Frame[]
+export class DashboardClient {
+  readonly #frames: readonly ReceivedFrame[]
 
-  constructor(frames: readonly Frame[]) {
+  constructor(frames: readonly ReceivedFrame[]) {
     this.#frames = frames
   }
 
@@ -23,12 +23,12 @@ export class Dashboard {
   }
 
   get tracker(): TrackerStatus {
-    const told = this.#frames.filter(({ linearStatus }) => linearStatus !== undefined)
-    return told.at(-1)?.linearStatus as TrackerStatus
+    const statusFrames = this.#frames.filter(({ linearStatus }) => linearStatus !== undefined)
+    return statusFrames.at(-1)?.linearStatus as TrackerStatus
   }
 
-  trackerIs(state: TrackerStatus['state']): Promise<void> {
-    return until(`the tracker is ${state}`, () => this.tracker.state === state, STORY_WAIT_MS)
+  waitForTracker(state: TrackerStatus['state']): Promise<void> {
+    return until(`the tracker is ${state}`, () => this.tracker.state === state, SYSTEM_WAIT_MS_MAX)
   }
 
   /** The newest word on a run. */

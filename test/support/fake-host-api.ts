@@ -19,7 +19,7 @@ export const WORKER_ID = 'wk-0123456789abcdef'
 export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
 export const LISTED_ORIGIN = 'https://dash.example'
 
-type Listener = (push: DashboardPush, text?: string) => void
+type PushListener = (push: DashboardPush, text?: string) => void
 
 /** One connected worker, as the desk sees it, and everything that its door has told. */
 export interface FakeWorkerReceiver extends WorkerReceiver {
@@ -45,7 +45,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   /** Questions about runs, as they came. */
   readonly asked: unknown[]
   readonly patches: Record<string, unknown>[]
-  readonly listeners: Set<Listener>
+  readonly listeners: Set<PushListener>
   readonly runsById: Map<string, Run>
   readonly eventsById: Map<string, RunEvent[]>
   readonly artifacts: Map<string, ArtifactFile>
@@ -105,19 +105,19 @@ export function createFakeHostApi(): FakeHostApi {
     storeState: () => ({ is: 'ready' }),
     updateGauges: () => {},
     actorsByKind: () => new Map([['run', 3]]),
-    ...runDesk(() => hostApi),
-    ...memoryDesk(() => hostApi),
-    ...workerDesk(() => hostApi),
+    ...createRunApi(() => hostApi),
+    ...createMemoryApi(() => hostApi),
+    ...createWorkerApi(() => hostApi),
     ...createFakeProviderApi(() => hostApi),
   }
   return hostApi
 }
 
-type Part<N extends keyof HostApi> = Pick<HostApi, N>
+type HostApiPart<N extends keyof HostApi> = Pick<HostApi, N>
 
 // ---- runs --------------------------------------------------------------------------------------------------------
 
-type RunPart =
+type RunMethod =
   | 'tickets'
   | 'runTicket'
   | 'runs'
@@ -153,7 +153,7 @@ export function fakeRun(id: string, status: Run['status'] = 'queued', identifier
 
 const TERMINAL = ['completed', 'failed', 'cancelled']
 
-function runDesk(hostApi: () => FakeHostApi): Part<RunPart> {
+function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
   const found = (id: string): Result<Run> => {
     const run = hostApi().runsById.get(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
@@ -236,7 +236,9 @@ export const fakeMemory = (id: string): RepoMemory => ({
   hits: 1,
 })
 
-function memoryDesk(hostApi: () => FakeHostApi): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
+function createMemoryApi(
+  hostApi: () => FakeHostApi,
+): HostApiPart<'memories' | 'forgetMemory' | 'clearMemories'> {
   const memories = () => ({ repos: Object.fromEntries(hostApi().memoriesByRepo) })
   return {
     memories,
@@ -256,7 +258,7 @@ function memoryDesk(hostApi: () => FakeHostApi): Part<'memories' | 'forgetMemory
 
 // ---- workers -----------------------------------------------------------------------------------------------------
 
-type WorkerPart =
+type WorkerMethod =
   | 'fleet'
   | 'renameWorker'
   | 'drainWorker'
@@ -276,7 +278,7 @@ export const fakeWorker = (id: string): WorkerView => ({
   enrolledAt: at,
 })
 
-function workerDesk(hostApi: () => FakeHostApi): Part<WorkerPart> {
+function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> {
   const fleet = () => ({ workers: [...hostApi().workersById.values()] })
   const change = (id: string, made: (worker: WorkerView) => Result<WorkerView>) => {
     const worker = hostApi().workersById.get(id)
@@ -317,14 +319,14 @@ function workerDesk(hostApi: () => FakeHostApi): Part<WorkerPart> {
     connectWorker: (link) => {
       const { workerRefusal: turnAway } = hostApi()
       if (turnAway !== undefined) return no('unavailable', turnAway)
-      const line = fakeLine(link)
+      const line = createFakeConnection(link)
       hostApi().lines.push(line)
       return yes(line)
     },
   }
 }
 
-function fakeLine(link: WorkerSender): FakeWorkerReceiver {
+function createFakeConnection(link: WorkerSender): FakeWorkerReceiver {
   let bytesMax = WORKER_UNREGISTERED_FRAME_BYTES_MAX
   const line: FakeWorkerReceiver = {
     link,

@@ -8,7 +8,7 @@ export interface ProviderAnswers {
   readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
 }
 
-type NeighbourPart =
+type ProviderMethod =
   | 'runPull'
   | 'changeCredentials'
   | 'connect'
@@ -36,9 +36,9 @@ type NeighbourPart =
 
 const NOT_CONNECTED = no('invalid', 'nothing is connected')
 
-export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<HostApi, NeighbourPart> {
+export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<HostApi, ProviderMethod> {
   const asked =
-    (name: NeighbourPart) =>
+    (name: ProviderMethod) =>
     async (...args: readonly unknown[]) => {
       hostApi().neighbourly.push({ name, args })
       // Whoever sets an answer says of which type it is by the question's name.

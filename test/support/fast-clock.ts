@@ -7,7 +7,7 @@
 import { realClock } from '../../bin/clock.ts'
 import type { Clock } from '../../core/ports.ts'
 
-export const hastyClock = (times: number): Clock => ({
+export const createFastClock = (times: number): Clock => ({
   ...realClock,
   monotonic: () => realClock.monotonic() * times,
   after: (ms, run) => realClock.after(ms / times, run),

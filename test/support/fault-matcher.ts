@@ -2,7 +2,7 @@
  * Which requests a fault of the fake GitHub hits, as a pattern, and a word to the test as soon as one arrives: long
  * before it is answered, if it ever is.
  */
-export class Watching extends RegExp {
+export class FaultMatcher extends RegExp {
   readonly #arrived: () => void
 
   constructor(pattern: string, arrived: () => void) {

@@ -8,8 +8,8 @@ import { afterEach, expect } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
 import { type FakeGithub, startGithub } from './github/github.ts'
 import { git } from './github/plumbing.ts'
-import { Turnstile } from './holding-proxy.ts'
-import { SECRETS, Yard } from './local-system.ts'
+import { HoldingProxy } from './holding-proxy.ts'
+import { LocalSystem, SECRETS } from './local-system.ts'
 
 /** Whose pull requests the service makes, and who looks at them. */
 export const OWNER = 'mona'
@@ -18,7 +18,7 @@ export const REVIEWER = 'lisa'
 const FOLLOW_UP = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
 
 /** What a comment asks of the scripted agent. */
-export const please = (...lines: readonly string[]): string =>
+export const agentRequest = (...lines: readonly string[]): string =>
   ['Please:', '```switchyard', ...lines, '```'].join('\n')
 
 const open = new Set<FakeGithub>()
@@ -28,19 +28,19 @@ afterEach(async () => {
   open.clear()
 })
 
-export class Followed {
-  readonly system: Yard
+export class FollowUpSystem {
+  readonly system: LocalSystem
   readonly github: FakeGithub
-  readonly turnstile: Turnstile
+  readonly proxy: HoldingProxy
 
-  private constructor(system: Yard, github: FakeGithub, turnstile: Turnstile) {
+  private constructor(system: LocalSystem, github: FakeGithub, proxy: HoldingProxy) {
     this.system = system
     this.github = github
-    this.turnstile = turnstile
+    this.proxy = proxy
   }
 
   /** `names`: of repositories. */
-  static async open(names: readonly string[], options: Parameters<typeof Yard.open>[0] = {}) {
+  static async open(names: readonly string[], options: Parameters<typeof LocalSystem.open>[0] = {}) {
     const people = [{ login: OWNER, tokens: [SECRETS.codehost] }, { login: REVIEWER }]
     const github = await startGithub({ people })
     open.add(github)
@@ -49,30 +49,30 @@ export class Followed {
       const { path } = await github.addRepo({ fullName: `acme/${name}`, members })
       await git(path, ['config', 'core.logAllRefUpdates', 'always'])
     }
-    const turnstile = await Turnstile.to(github.origin)
+    const proxy = await HoldingProxy.startFor(github.origin)
     const repos = Object.fromEntries(names.map((name) => [name, { remote: `acme/${name}` }]))
-    const codehost = { driver: 'github', apiUrl: `${turnstile.url}/api/v3`, token: SECRETS.codehost }
+    const codehost = { driver: 'github', apiUrl: `${proxy.url}/api/v3`, token: SECRETS.codehost }
     const concurrency = Math.max(4, names.length)
-    const system = await Yard.open({ concurrency, ...options, codehost, repos })
-    return new Followed(system, github, turnstile)
+    const system = await LocalSystem.open({ concurrency, ...options, codehost, repos })
+    return new FollowUpSystem(system, github, proxy)
   }
 
   // ---- what people do ----------------------------------------------------------------------------------------------
 
   /** Each in its own repository; all of them with their pull request in the end. */
-  async opened(names: readonly string[], lines: readonly string[]): Promise<Run[]> {
-    for (const name of names) this.system.ticket(identifierOf(name), lines, { repo: name })
-    const runs = await Promise.all(names.map((name) => this.system.ends(identifierOf(name))))
+  async openPulls(names: readonly string[], lines: readonly string[]): Promise<Run[]> {
+    for (const name of names) this.system.writeTicket(identifierOf(name), lines, { repo: name })
+    const runs = await Promise.all(names.map((name) => this.system.waitForEnd(identifierOf(name))))
     for (const { status, prState } of runs) expect([status, prState]).toEqual(['completed', 'open'])
     return runs
   }
 
-  onBase(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+  commitToBase(name: string, files: Readonly<Record<string, string>>): Promise<string> {
     return this.github.commit(`acme/${name}`, { branch: 'main', author: REVIEWER, files })
   }
 
   /** Somebody else's commit on the pull request's branch. */
-  onBranch(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+  commitToBranch(name: string, files: Readonly<Record<string, string>>): Promise<string> {
     return this.github.commit(`acme/${name}`, { branch: this.branch(name), author: REVIEWER, files })
   }
 
@@ -81,7 +81,7 @@ export class Followed {
   }
 
   /** As if it had always come from there: its branch lies in somebody's fork, and nowhere else. */
-  async fromFork(name: string, owner: string): Promise<string> {
+  async moveToFork(name: string, owner: string): Promise<string> {
     const fullName = `${owner}/${name}`
     const fork = await this.github.fork(`acme/${name}`, { fullName, members: { [OWNER]: 'pull' } })
     await git(fork.path, ['config', 'core.logAllRefUpdates', 'always'])
@@ -91,12 +91,12 @@ export class Followed {
     return fullName
   }
 
-  say(name: string, body: string): void {
+  comment(name: string, body: string): void {
     this.github.addComment(`acme/${name}`, 1, { author: REVIEWER, body })
   }
 
-  async followUp({ id }: Run): Promise<Run> {
-    const { status, body } = await this.system.host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
+  async requestFollowUp({ id }: Run): Promise<Run> {
+    const { status, body } = await this.system.host.request(`/api/runs/${id}/followup`, { method: 'POST' })
     expect([status, body]).toEqual([200, expect.objectContaining({ id })])
     return body as Run
   }
@@ -104,7 +104,7 @@ export class Followed {
   // ---- what comes of it --------------------------------------------------------------------------------------------
 
   /** Of ours, those that close a follow-up. */
-  comments(name: string): string[] {
+  followUpComments(name: string): string[] {
     const { comments } = this.github.issue(`acme/${name}`, 1)
     return comments
       .filter(({ author, body }) => author === OWNER && FOLLOW_UP.test(body))
@@ -112,7 +112,7 @@ export class Followed {
   }
 
   /** All that its branch has stood at, oldest first. */
-  stood(name: string, fullName = `acme/${name}`): string[] {
+  branchHistory(name: string, fullName = `acme/${name}`): string[] {
     return this.#git(fullName, 'reflog', '--format=%H', `refs/heads/${this.branch(name)}`).reverse()
   }
 
@@ -121,7 +121,7 @@ export class Followed {
     return this.#git(fullName, 'log', '--format=%s', `main..${this.branch(name)}`)
   }
 
-  shown(name: string, path: string, fullName = `acme/${name}`): string {
+  fileOnBranch(name: string, path: string, fullName = `acme/${name}`): string {
     return this.#git(fullName, 'show', `${this.branch(name)}:${path}`).join('\n')
   }
 

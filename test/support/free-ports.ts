@@ -7,16 +7,16 @@
 import { createServer } from 'node:net'
 
 /** Below what systems give out: from 32768 on, mostly. */
-const FIRST = 10_000
-const STRETCHES = 200
-const PORTS_A_STRETCH = 50
+const FIRST_PORT = 10_000
+const RANGES = 200
+const PORTS_PER_RANGE = 50
 
 let chosen = 0
 
 export async function freePort(): Promise<number> {
-  const first = FIRST + (process.pid % STRETCHES) * PORTS_A_STRETCH
-  for (let tries = 0; tries < PORTS_A_STRETCH; tries++) {
-    const port = first + (chosen++ % PORTS_A_STRETCH)
+  const first = FIRST_PORT + (process.pid % RANGES) * PORTS_PER_RANGE
+  for (let tries = 0; tries < PORTS_PER_RANGE; tries++) {
+    const port = first + (chosen++ % PORTS_PER_RANGE)
     if (await isFree(port)) return port
   }
   throw new Error(`somebody listens at every port from ${first} on`)

@@ -11,50 +11,50 @@ import { afterAll } from '@jest/globals'
 /** No line is hung up on that a client may be about to use again. */
 const KEEP_ALIVE_MS = 300_000
 
-const open = new Set<Turnstile>()
+const open = new Set<HoldingProxy>()
 
 afterAll(() => {
-  for (const turnstile of open) turnstile.close()
+  for (const proxy of open) proxy.close()
   open.clear()
 })
 
 export interface Hold {
   /** It has come. */
-  readonly isThere: () => boolean
+  readonly hasArrived: () => boolean
   /** Nobody waits for its answer any more. */
-  readonly isLeft: () => boolean
+  readonly isAbandoned: () => boolean
   release(): void
 }
 
 /** `late`: it comes through in the end, whether or not anybody still waits for the answer. */
-type When = 'before' | 'late' | 'after'
+type HoldPoint = 'before' | 'late' | 'after'
 
-interface Held extends Hold {
+interface HeldRequest extends Hold {
   readonly pattern: RegExp
-  readonly when: When
-  readonly arrive: (answer: ServerResponse) => void
+  readonly when: HoldPoint
+  readonly onArrival: (answer: ServerResponse) => void
   readonly released: Promise<void>
 }
 
-type Answered = Pick<IncomingMessage, 'statusCode' | 'headers'> & { readonly body: Buffer }
+type ProxiedResponse = Pick<IncomingMessage, 'statusCode' | 'headers'> & { readonly body: Buffer }
 
-export class Turnstile {
+export class HoldingProxy {
   readonly #to: URL
   readonly #server: Server
-  readonly #holds = new Set<Held>()
+  readonly #holds = new Set<HeldRequest>()
 
   private constructor(to: string) {
     this.#to = new URL(to)
     this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (asked, answer) => {
-      this.#pass(asked, answer).catch(() => answer.destroy())
+      this.#serve(asked, answer).catch(() => answer.destroy())
     })
   }
 
-  static async to(url: string): Promise<Turnstile> {
-    const turnstile = new Turnstile(url)
-    open.add(turnstile)
-    await new Promise<void>((resolve) => turnstile.#server.listen(0, '127.0.0.1', resolve))
-    return turnstile
+  static async startFor(url: string): Promise<HoldingProxy> {
+    const proxy = new HoldingProxy(url)
+    open.add(proxy)
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
+    return proxy
   }
 
   get url(): string {
@@ -63,20 +63,20 @@ export class Turnstile {
   }
 
   /** The next request like `POST /a/path?and=query`, once. */
-  hold(when: When, pattern: RegExp): Hold {
+  hold(when: HoldPoint, pattern: RegExp): Hold {
     let answer: ServerResponse | undefined
     let release = () => {}
-    const held: Held = {
+    const held: HeldRequest = {
       pattern,
       when,
-      arrive: (to) => {
+      onArrival: (to) => {
         answer = to
       },
       released: new Promise<void>((resolve) => {
         release = resolve
       }),
-      isThere: () => answer !== undefined,
-      isLeft: () => answer?.closed === true,
+      hasArrived: () => answer !== undefined,
+      isAbandoned: () => answer?.closed === true,
       release: () => release(),
     }
     this.#holds.add(held)
@@ -88,23 +88,23 @@ export class Turnstile {
     this.#server.close()
   }
 
-  async #pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
-    const body = await wholeOf(asked)
-    const hold = this.#holdFor(`${asked.method} ${asked.url}`)
-    if (hold !== undefined && hold.when !== 'after') await stands(hold, answer)
+  async #serve(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const body = await readBody(asked)
+    const hold = this.#takeHold(`${asked.method} ${asked.url}`)
+    if (hold !== undefined && hold.when !== 'after') await waitForRelease(hold, answer)
     if (answer.closed && hold?.when !== 'late') return
     const answered = await this.#forward(asked, body)
-    if (hold?.when === 'after') await stands(hold, answer)
+    if (hold?.when === 'after') await waitForRelease(hold, answer)
     answer.writeHead(answered.statusCode ?? 502, answered.headers).end(answered.body)
   }
 
-  #holdFor(line: string): Held | undefined {
+  #takeHold(line: string): HeldRequest | undefined {
     const found = [...this.#holds].find(({ pattern }) => pattern.test(line))
     if (found !== undefined) this.#holds.delete(found)
     return found
   }
 
-  #forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<Answered> {
+  #forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<ProxiedResponse> {
     const { 'transfer-encoding': _, ...rest } = headers
     const { hostname, port } = this.#to
     const length = body.length === 0 ? {} : { 'content-length': String(body.length) }
@@ -112,8 +112,9 @@ export class Turnstile {
       const to = request(
         { hostname, port, method, path: url, headers: { ...rest, ...length }, agent: false },
         (from) => {
-          wholeOf(from).then(
-            (answered) => resolve({ statusCode: from.statusCode, headers: plain(from), body: answered }),
+          readBody(from).then(
+            (answered) =>
+              resolve({ statusCode: from.statusCode, headers: endToEndHeaders(from), body: answered }),
             reject,
           )
         },
@@ -124,18 +125,18 @@ export class Turnstile {
   }
 }
 
-function stands({ arrive, released }: Held, answer: ServerResponse): Promise<void> {
+function waitForRelease({ onArrival: arrive, released }: HeldRequest, answer: ServerResponse): Promise<void> {
   arrive(answer)
   return released
 }
 
 /** Its length is known now, and the connection is our own. */
-function plain({ headers }: IncomingMessage): IncomingMessage['headers'] {
+function endToEndHeaders({ headers }: IncomingMessage): IncomingMessage['headers'] {
   const { 'transfer-encoding': _, connection: __, 'content-length': ___, ...rest } = headers
   return rest
 }
 
-async function wholeOf(message: IncomingMessage): Promise<Buffer> {
+async function readBody(message: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = []
   for await (const part of message) parts.push(part)
   return Buffer.concat(parts)

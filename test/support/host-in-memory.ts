@@ -6,18 +6,18 @@ import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from './manual-clock.ts'
-import { noNeighbours } from './no-providers.ts'
-import { keptLog, noMeters } from './recording-log.ts'
+import { noProviders } from './no-providers.ts'
+import { createRecordingLog, noMeters } from './recording-log.ts'
 
-export function hostInMemory(configText?: string, parts: Partial<HostDependencies> = {}) {
-  const { dependencies, clock, log, store, ended } = dependenciesInMemory(configText)
+export function createInMemoryHost(configText?: string, parts: Partial<HostDependencies> = {}) {
+  const { dependencies, clock, log, store, ended } = createInMemoryDependencies(configText)
   const host: Host = createHost({ ...dependencies, ...parts })
   return { host, clock, log, store, ended }
 }
 
-export function dependenciesInMemory(configText?: string) {
+export function createInMemoryDependencies(configText?: string) {
   const clock = new ManualClock()
-  const log = keptLog()
+  const log = createRecordingLog()
   const store = createMemoryStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
   const configuration = readConfig(configText)
   if (!configuration.ok) throw new Error(configuration.refusal.message)
@@ -31,7 +31,7 @@ export function dependenciesInMemory(configText?: string) {
     configuration: configuration.value,
     configText,
     tracker: () => undefined,
-    ...noNeighbours,
+    ...noProviders,
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
     openListeners: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),

@@ -14,7 +14,7 @@ import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
 import { freePort } from './free-ports.ts'
 import { tempFolder, until } from './real-files.ts'
-import { run, type Served, sandboxFolder, serve } from './serve.ts'
+import { type CommandProcess, runCommand, sandboxFolder, serve } from './serve.ts'
 
 /** In nobody's place but the configuration's. */
 export const SECRETS = {
@@ -25,14 +25,14 @@ export const SECRETS = {
 /** For a ticket's block: the agent goes on when the test says so. */
 export const GATE = 'while [ ! -e /out/go ]; do sleep 0.05; done'
 /** As `grep -E` takes them: those of the configuration, tokens, credentials. */
-const SECRET_FORMS = [...Object.values(SECRETS), 'w[cp]-[A-Za-z0-9_-]{43}']
-const MEANT_FOR_THEM = ['config.json', 'credential.json']
+const SECRET_PATTERNS = [...Object.values(SECRETS), 'w[cp]-[A-Za-z0-9_-]{43}']
+const FILES_WITH_SECRETS = ['config.json', 'credential.json']
 /** Longer than a test waits for anything; then whatever is held at a gate goes home by itself. */
 const RUN_MS_MAX = 120_000
 /** Asking all processes of a machine is dear. */
-const LOOK_EVERY_MS = 50
+const SCAN_EVERY_MS = 50
 /** A host that is asked without a pause does little else. */
-const ASK_EVERY_MS = 20
+const POLL_EVERY_MS = 20
 
 const GIT_ENV = {
   PATH: process.env.PATH,
@@ -47,7 +47,7 @@ const GIT_ENV = {
 export type RepoName = 'plain' | 'slow-setup' | 'slow-push'
 const REPOS: readonly RepoName[] = ['plain', 'slow-setup', 'slow-push']
 
-export interface YardOptions {
+export interface LocalSystemOptions {
   /** The host's own worker; otherwise `startWorker` starts one. */
   readonly local?: boolean
   readonly fleet?: object
@@ -69,34 +69,34 @@ export interface TicketOptions {
   readonly front?: readonly string[]
 }
 
-export class Yard {
+export class LocalSystem {
   readonly folder = tempFolder()
-  readonly dataDir = this.#made('host')
-  readonly tickets = this.#made('tickets')
-  readonly code = this.#made('code')
-  readonly #options: YardOptions
+  readonly dataDir = this.#makeFolder('host')
+  readonly tickets = this.#makeFolder('tickets')
+  readonly code = this.#makeFolder('code')
+  readonly #options: LocalSystemOptions
   #fleetPort = 0
-  #host: Served | undefined
+  #host: CommandProcess | undefined
   #workers = 0
 
-  private constructor(options: YardOptions) {
+  private constructor(options: LocalSystemOptions) {
     this.#options = options
   }
 
-  static async open(options: YardOptions = {}): Promise<Yard> {
-    const yard = new Yard(options)
-    for (const name of REPOS) yard.#makeRepo(name)
-    yard.#fleetPort = await freePort()
-    writeFileSync(join(yard.dataDir, 'config.json'), JSON.stringify(yard.#config(await freePort())), {
+  static async open(options: LocalSystemOptions = {}): Promise<LocalSystem> {
+    const system = new LocalSystem(options)
+    for (const name of REPOS) system.#makeRepo(name)
+    system.#fleetPort = await freePort()
+    writeFileSync(join(system.dataDir, 'config.json'), JSON.stringify(system.#config(await freePort())), {
       mode: 0o600,
     })
-    await yard.startHost()
-    return yard
+    await system.startHost()
+    return system
   }
 
   // ---- processes -------------------------------------------------------------------------------------------------
 
-  get host(): Served {
+  get host(): CommandProcess {
     if (this.#host === undefined) throw new Error('no host was started')
     return this.#host
   }
@@ -105,17 +105,17 @@ export class Yard {
     return this.#fleetPort
   }
 
-  async startHost(): Promise<Served> {
+  async startHost(): Promise<CommandProcess> {
     this.#host = serve(this.dataDir, ['--log-level', 'debug'])
-    await this.#host.launched()
+    await this.#host.waitForLaunch()
     return this.#host
   }
 
   /** A new one, by a token of its own. */
-  async enrol(args: readonly string[] = [], url?: string): Promise<Served> {
+  async pairWorker(args: readonly string[] = [], url?: string): Promise<CommandProcess> {
     this.#workers += 1
     const dataDir = join(this.folder, `worker${this.#workers}`)
-    const { body } = await this.host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+    const { body } = await this.host.request('/api/workers/pairing-tokens', { method: 'POST' })
     const tokenFile = join(this.folder, `token${this.#workers}`)
     writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
     const worker = this.startWorker(dataDir, ['--token-file', tokenFile, ...args], url)
@@ -132,15 +132,15 @@ export class Yard {
     dataDir: string,
     args: readonly string[] = [],
     url = `http://127.0.0.1:${this.#fleetPort}`,
-  ): Served {
+  ): CommandProcess {
     const concurrency = ['--concurrency', String(this.#options.concurrency ?? 4)]
     const always = ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug']
-    return run([...always, ...concurrency, ...args], dataDir, this.#options.workerEnv)
+    return runCommand([...always, ...concurrency, ...args], dataDir, this.#options.workerEnv)
   }
 
-  async online(count: number, ms?: number): Promise<void> {
+  async waitForOnlineWorkers(count: number, ms?: number): Promise<void> {
     const areThere = async () => {
-      const { body } = await this.host.ask('/api/workers')
+      const { body } = await this.host.request('/api/workers')
       const { workers } = body as FleetResponse
       return workers.filter(({ connection }) => connection === 'online').length === count
     }
@@ -150,7 +150,7 @@ export class Yard {
   // ---- tickets and runs ------------------------------------------------------------------------------------------
 
   /** Carried out by the scripted agent, line by line. */
-  ticket(identifier: string, lines: readonly string[], options: TicketOptions = {}): void {
+  writeTicket(identifier: string, lines: readonly string[], options: TicketOptions = {}): void {
     const { repo = 'plain', title = `About ${identifier}`, front = [] } = options
     const head = [
       '---',
@@ -165,73 +165,78 @@ export class Yard {
   }
 
   /** undefined: the host has not seen the ticket yet, or can't answer. */
-  async run(identifier: string): Promise<Run | undefined> {
-    const answer = await this.host.ask('/api/runs?limit=1000').catch(() => undefined)
+  async findRun(identifier: string): Promise<Run | undefined> {
+    const answer = await this.host.request('/api/runs?limit=1000').catch(() => undefined)
     const runs = Array.isArray(answer?.body) ? (answer.body as Run[]) : []
     return runs.find(({ ticket }) => ticket.identifier === identifier)
   }
 
-  async runIs(identifier: string, what: string, isSo: (run: Run) => boolean, ms = RUN_MS_MAX): Promise<Run> {
+  async waitForRun(
+    identifier: string,
+    what: string,
+    isSo: (run: Run) => boolean,
+    ms = RUN_MS_MAX,
+  ): Promise<Run> {
     let seen: Run | undefined
     const look = async () => {
-      seen = await this.run(identifier)
+      seen = await this.findRun(identifier)
       return seen !== undefined && isSo(seen)
     }
-    await until(`${identifier} is ${what}`, look, ms, ASK_EVERY_MS).catch((error) => {
+    await until(`${identifier} is ${what}`, look, ms, POLL_EVERY_MS).catch((error) => {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })
     return seen as Run
   }
 
-  reaches(identifier: string, status: Run['status']): Promise<Run> {
-    return this.runIs(identifier, status, (run) => run.status === status)
+  waitForStatus(identifier: string, status: Run['status']): Promise<Run> {
+    return this.waitForRun(identifier, status, (run) => run.status === status)
   }
 
-  ends(identifier: string, ms?: number): Promise<Run> {
-    return this.runIs(identifier, 'over', (run) => isOver(run), ms)
+  waitForEnd(identifier: string, ms?: number): Promise<Run> {
+    return this.waitForRun(identifier, 'over', (run) => isOver(run), ms)
   }
 
   async events(run: Run): Promise<RunEvent[]> {
-    return (await this.host.ask(`/api/runs/${run.id}/events`)).body as RunEvent[]
+    return (await this.host.request(`/api/runs/${run.id}/events`)).body as RunEvent[]
   }
 
   // ---- gates -----------------------------------------------------------------------------------------------------
 
   /** Whatever waits inside this run's sandbox goes on. */
-  letGo(run: Run): void {
-    for (const place of this.#sandboxesOf(run.id)) openGate(place)
+  openGates(run: Run): void {
+    for (const place of this.#sandboxesOf(run.id)) openSandboxGate(place)
   }
 
   /** Its setup, or its agent, has come to its gate. */
-  async atGate(run: Run): Promise<void> {
-    const isThere = () => this.isDoing(run, '/out/go')
-    await until(`${run.ticket.identifier} is at its gate`, isThere, RUN_MS_MAX, LOOK_EVERY_MS)
+  async waitForGate(run: Run): Promise<void> {
+    const isThere = () => this.hasProcess(run, '/out/go')
+    await until(`${run.ticket.identifier} is at its gate`, isThere, RUN_MS_MAX, SCAN_EVERY_MS)
   }
 
   /** A process with this in its command line is in its sandbox. */
-  isDoing(run: Run, what: string): boolean {
-    return pids().some((pid) => commandOf(pid).includes(what) && isOf(run.id, pid))
+  hasProcess(run: Run, what: string): boolean {
+    return pids().some((pid) => commandOf(pid).includes(what) && belongsTo(run.id, pid))
   }
 
-  letPushesGo(): void {
+  openPushGate(): void {
     writeFileSync(join(this.code, 'go'), '')
   }
 
   /** Somebody is pushing, and is kept waiting. */
-  async pushing(): Promise<void> {
-    await until('a push waits', () => this.#hooks().length > 0, RUN_MS_MAX, LOOK_EVERY_MS)
+  async waitForPush(): Promise<void> {
+    await until('a push waits', () => this.#heldPushes().length > 0, RUN_MS_MAX, SCAN_EVERY_MS)
   }
 
   // ---- what came of it -------------------------------------------------------------------------------------------
 
-  bare(repo: RepoName): string {
+  bareRepoPath(repo: RepoName): string {
     return join(this.code, 'acme', `${repo}.git`)
   }
 
   git(repo: RepoName, ...args: readonly string[]): string {
     const quiet = { env: GIT_ENV, stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[] }
-    return execFileSync('git', ['-C', this.bare(repo), ...args], quiet)
+    return execFileSync('git', ['-C', this.bareRepoPath(repo), ...args], quiet)
       .toString()
       .trim()
   }
@@ -248,7 +253,7 @@ export class Yard {
 
   /** One line for each time that somebody's push was taken. */
   pushes(repo: RepoName): string[] {
-    return linesOf(join(this.bare(repo), 'pushes'))
+    return linesOf(join(this.bareRepoPath(repo), 'pushes'))
   }
 
   pulls(repo: RepoName): KeptPull[] {
@@ -259,27 +264,27 @@ export class Yard {
   }
 
   /** No process of any sandbox is left, nor of a push. */
-  async deserted(ms?: number): Promise<void> {
+  async waitForNoProcesses(ms?: number): Promise<void> {
     const isEmpty = () => this.#processes().length === 0
-    await until('no process is left', isEmpty, ms, LOOK_EVERY_MS).catch((error) => {
+    await until('no process is left', isEmpty, ms, SCAN_EVERY_MS).catch((error) => {
       throw new Error(`${error.message}\n${this.#processes().join('\n')}`)
     })
   }
 
   /** No process is left in any sandbox below. */
-  isDeserted(folder: string): boolean {
+  hasNoProcesses(folder: string): boolean {
     return this.#processesOf(folder).length === 0
   }
 
   #processes(): string[] {
     const inside = namesIn(sandboxFolder()).flatMap((name) => this.#processesOf(join(sandboxFolder(), name)))
-    return [...inside, ...this.#hooks()].map((pid) => `${pid} ${commandOf(pid)}`)
+    return [...inside, ...this.#heldPushes()].map((pid) => `${pid} ${commandOf(pid)}`)
   }
 
   /** Files, other than those that are for them, in which one of the secrets stands. */
-  leaks(): string[] {
-    const found = SECRET_FORMS.flatMap((form) => filesWith(form, [this.folder, sandboxFolder()]))
-    return found.filter((path) => !MEANT_FOR_THEM.includes(basename(path)))
+  findLeaks(): string[] {
+    const found = SECRET_PATTERNS.flatMap((form) => filesWith(form, [this.folder, sandboxFolder()]))
+    return found.filter((path) => !FILES_WITH_SECRETS.includes(basename(path)))
   }
 
   /** The folder of a run's sandbox, wherever it was executed. */
@@ -289,7 +294,7 @@ export class Yard {
 
   // ---- small ones ------------------------------------------------------------------------------------------------
 
-  #made(name: string): string {
+  #makeFolder(name: string): string {
     const folder = join(this.folder, name)
     mkdirSync(folder, { mode: 0o700 })
     return folder
@@ -318,17 +323,17 @@ export class Yard {
 
   #makeRepo(name: RepoName): void {
     const work = join(this.folder, 'draft', name)
-    cpSync(draftOf(name), work, { recursive: true })
-    gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, this.bare(name))
+    cpSync(templateOf(name), work, { recursive: true })
+    gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, this.bareRepoPath(name))
     const note = '#!/bin/sh\nwhile read -r old new ref; do echo "$ref" >> pushes; done\n'
-    this.#hook(name, 'post-receive', note)
+    this.#writeHook(name, 'post-receive', note)
     if (name !== 'slow-push') return
     const gate = `#!/bin/sh\nwhile [ -d ${this.code} ] && [ ! -e ${this.code}/go ]; do sleep 0.05; done\n`
-    this.#hook(name, 'pre-receive', gate)
+    this.#writeHook(name, 'pre-receive', gate)
   }
 
-  #hook(repo: RepoName, name: string, text: string): void {
-    const folder = join(this.bare(repo), 'hooks')
+  #writeHook(repo: RepoName, name: string, text: string): void {
+    const folder = join(this.bareRepoPath(repo), 'hooks')
     mkdirSync(folder, { recursive: true })
     writeFileSync(join(folder, name), text)
     chmodSync(join(folder, name), 0o755)
@@ -342,28 +347,28 @@ export class Yard {
   }
 
   #processesOf(place: string): number[] {
-    return pids().filter((pid) => isOf(place, pid))
+    return pids().filter((pid) => belongsTo(place, pid))
   }
 
-  #hooks(): number[] {
+  #heldPushes(): number[] {
     return pids().filter(
-      (pid) => commandOf(pid).includes('hooks/pre-receive') && cwdOf(pid) === this.bare('slow-push'),
+      (pid) => commandOf(pid).includes('hooks/pre-receive') && cwdOf(pid) === this.bareRepoPath('slow-push'),
     )
   }
 }
 
-const drafts = new Map<RepoName, string>()
+const templates = new Map<RepoName, string>()
 
 /** Made once for all yards of a test file: git is started three times for it. */
-function draftOf(name: RepoName): string {
-  const known = drafts.get(name)
+function templateOf(name: RepoName): string {
+  const known = templates.get(name)
   if (known !== undefined) return known
   const work = tempFolder()
   gitIn(work, 'init', '--quiet', '--template=', '--initial-branch=main')
   writeFileSync(join(work, 'README.md'), `# ${name}\n`)
   gitIn(work, 'add', '--all')
   gitIn(work, 'commit', '--quiet', '--message', 'Begin')
-  drafts.set(name, work)
+  templates.set(name, work)
   return work
 }
 
@@ -371,7 +376,7 @@ const gitIn = (cwd: string, ...args: string[]) =>
   execFileSync('git', args, { cwd, env: GIT_ENV, stdio: 'pipe' })
 
 /** Of a sandbox, unless it is on its way out. */
-export function openGate(place: string): void {
+export function openSandboxGate(place: string): void {
   try {
     writeFileSync(join(place, 'out', 'go'), '')
   } catch (error) {
@@ -385,7 +390,7 @@ export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'can
 
 const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger)
 /** What a process sees mounted tells whose it is. */
-const isOf = (place: string, pid: number): boolean =>
+const belongsTo = (place: string, pid: number): boolean =>
   `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place)
 const commandOf = (pid: number): string => textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
 

@@ -3,7 +3,7 @@
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 
-interface Timer {
+interface ManualTimer {
   readonly at: number
   readonly order: number
   readonly run: () => void
@@ -13,7 +13,7 @@ export class ManualClock implements Clock {
   #wall: number
   #elapsed = 0
   #order = 0
-  #timers: Timer[] = []
+  #timers: ManualTimer[] = []
   #ends: (() => void)[] = []
 
   constructor(wall = Date.UTC(2026, 0, 1)) {
@@ -38,42 +38,42 @@ export class ManualClock implements Clock {
   }
 
   /** Ends ticks until nothing asks for another end, letting promises settle in between. */
-  async turn(): Promise<void> {
+  async settle(): Promise<void> {
     do {
       const ends = this.#ends
       this.#ends = []
       for (const end of ends) end()
-      await promisesSettled()
+      await settlePromises()
     } while (this.#ends.length > 0)
   }
 
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms
-    await this.turn()
+    await this.settle()
     for (;;) {
       const next = this.#timers
         .filter((timer) => timer.at <= until)
         .sort((a, b) => a.at - b.at || a.order - b.order)[0]
       if (next === undefined) break
       this.#timers = this.#timers.filter((timer) => timer !== next)
-      this.#pass(next.at - this.#elapsed)
+      this.#elapse(next.at - this.#elapsed)
       next.run()
-      await this.turn()
+      await this.settle()
     }
-    this.#pass(until - this.#elapsed)
+    this.#elapse(until - this.#elapsed)
   }
 
   /** The wall clock jumps; nothing else notices. */
-  jump(ms: number): void {
+  jumpWallClock(ms: number): void {
     this.#wall += ms
   }
 
-  #pass(ms: number): void {
+  #elapse(ms: number): void {
     this.#elapsed += ms
     this.#wall += ms
   }
 }
 
-export async function promisesSettled(): Promise<void> {
+export async function settlePromises(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve))
 }

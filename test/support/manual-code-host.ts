@@ -16,14 +16,14 @@ import type { PullState } from '../../protocol/run.ts'
 const AT = '2026-01-01T00:00:00.000Z'
 const SITE = 'https://codehost.example'
 
-export const handPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
+export const manualPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
 
-export class HandPulls implements PullRequestApi {
+export class ManualPullRequests implements PullRequestApi {
   /** By address. */
   readonly pulls = new Map<string, PullState>()
   readonly comments: string[] = []
   /** What it was asked, `states owner/name 1,2 background`. */
-  asked: string[] = []
+  requests: string[] = []
   /** In place of every answer. */
   refusal: Result<never> | undefined
 
@@ -32,12 +32,12 @@ export class HandPulls implements PullRequestApi {
   }
 
   async list(remote: string, urgency: string): Promise<Result<readonly PullFacts[]>> {
-    this.asked.push(`list ${remote} ${urgency}`)
+    this.requests.push(`list ${remote} ${urgency}`)
     return this.refusal ?? yes(this.#of(remote).map(([number, state]) => factsOf(remote, number, state)))
   }
 
   async detail({ remote, number }: PullReference): Promise<Result<PullDetailFacts>> {
-    const state = this.pulls.get(handPullUrl(remote, number))
+    const state = this.pulls.get(manualPullUrl(remote, number))
     if (this.refusal !== undefined) return this.refusal
     if (state === undefined) return no('unknown', 'there is no such pull request')
     const comments = this.comments.map(
@@ -72,27 +72,27 @@ export class HandPulls implements PullRequestApi {
   }
 
   async states(remote: string, numbers: readonly number[], urgency: string) {
-    this.asked.push(`states ${remote} ${numbers.join()} ${urgency}`)
+    this.requests.push(`states ${remote} ${numbers.join()} ${urgency}`)
     if (this.refusal !== undefined) return this.refusal
     const known = this.#of(remote).filter(([number]) => numbers.includes(number))
     return yes(new Map(known))
   }
 
   async merge(place: PullReference): Promise<Result<string>> {
-    const done = this.#turn(place, ['open'], 'merged')
+    const done = this.#changeState(place, ['open'], 'merged')
     return done.ok ? yes('merged it') : done
   }
 
   async close(place: PullReference) {
-    return this.#turn(place, ['open', 'draft'], 'closed')
+    return this.#changeState(place, ['open', 'draft'], 'closed')
   }
 
   async reopen(place: PullReference) {
-    return this.#turn(place, ['closed'], 'open')
+    return this.#changeState(place, ['closed'], 'open')
   }
 
   async markReady(place: PullReference) {
-    return this.#turn(place, ['draft'], 'open')
+    return this.#changeState(place, ['draft'], 'open')
   }
 
   async comment(_: PullReference, body: string): Promise<Result<void>> {
@@ -125,8 +125,8 @@ export class HandPulls implements PullRequestApi {
     })
   }
 
-  #turn({ remote, number }: PullReference, from: readonly PullState[], to: PullState): Result<void> {
-    const url = handPullUrl(remote, number)
+  #changeState({ remote, number }: PullReference, from: readonly PullState[], to: PullState): Result<void> {
+    const url = manualPullUrl(remote, number)
     const state = this.pulls.get(url)
     if (this.refusal !== undefined) return this.refusal
     if (state === undefined) return no('unknown', 'there is no such pull request')
@@ -139,7 +139,7 @@ export class HandPulls implements PullRequestApi {
 function factsOf(remote: string, number: number, state: PullState): PullFacts {
   return {
     number,
-    url: handPullUrl(remote, number),
+    url: manualPullUrl(remote, number),
     title: `Pull request ${number}`,
     state,
     author: 'ada',
@@ -150,13 +150,13 @@ function factsOf(remote: string, number: number, state: PullState): PullFacts {
   }
 }
 
-export class HandBucket implements Bucket {
-  is: BucketState = { installed: true, loggedIn: true, account: 'Dev' }
+export class ManualBucket implements Bucket {
+  state: BucketState = { installed: true, loggedIn: true, account: 'Dev' }
   readonly uploads: string[] = []
   refusal: Result<never> | undefined
 
   async status() {
-    return this.is
+    return this.state
   }
 
   async login() {

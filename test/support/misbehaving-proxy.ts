@@ -16,7 +16,7 @@ import {
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-export type Trick =
+export type Misbehaviour =
   /** A proxy's page, with what it was asked in it. */
   | { readonly kind: 'page'; readonly status: number }
   /** JSON in which every field that a message may stand in has it; `status` may be 200, as GraphQL has it. */
@@ -32,7 +32,7 @@ export type Trick =
   /** Links to its other pages, and to itself, lead elsewhere. */
   | { readonly kind: 'links'; readonly to: string }
 
-export interface Asked {
+export interface ProxiedRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage['headers']
@@ -40,7 +40,7 @@ export interface Asked {
 }
 
 /** Different in an address, in JSON, in a form and in HTML. */
-export const TWIST = '/+%7E"\\=&p'
+export const TOKEN_SUFFIX = '/+%7E"\\=&p'
 const TOKEN = /\b(?:lin_(?:api|oauth|refresh)|gho)_[0-9a-f]{20,}/g
 /** No line is hung up on that a client may be about to use again. */
 const KEEP_ALIVE_MS = 300_000
@@ -48,19 +48,19 @@ const KEEP_ALIVE_MS = 300_000
 const PADDING_STEP = 61
 const PADDING_MAX = 480
 
-export async function startMirror(target: string): Promise<Mirror> {
-  const mirror = new Mirror(new URL(target))
-  await mirror.listen()
-  return mirror
+export async function startMisbehavingProxy(target: string): Promise<MisbehavingProxy> {
+  const proxy = new MisbehavingProxy(new URL(target))
+  await proxy.listen()
+  return proxy
 }
 
-export class Mirror {
+export class MisbehavingProxy {
   /** Undefined: it hands on. */
-  trick: Trick | undefined
+  misbehaviour: Misbehaviour | undefined
   /** Only what is asked for like this (`POST /graphql`) is tricked. */
-  when: RegExp = /./
-  readonly asked: Asked[] = []
-  tricked = 0
+  appliesTo: RegExp = /./
+  readonly requests: ProxiedRequest[] = []
+  misbehavedCount = 0
   readonly #target: URL
   readonly #server: Server
 
@@ -96,16 +96,17 @@ export class Mirror {
       headers: request.headers,
       body: body.toString('utf8'),
     }
-    this.asked.push(asked)
-    const trick = this.when.test(`${asked.method} ${asked.path}`) ? this.trick : undefined
-    if (trick !== undefined) this.tricked += 1
+    this.requests.push(asked)
+    const trick = this.appliesTo.test(`${asked.method} ${asked.path}`) ? this.misbehaviour : undefined
+    if (trick !== undefined) this.misbehavedCount += 1
     if (trick?.kind === 'slow') await pause(trick.ms)
-    else if (trick !== undefined && trick.kind !== 'links') return void this.#play(trick, asked, response)
-    await this.#handOn(asked, body, response, trick?.kind === 'links' ? trick.to : this.url)
+    else if (trick !== undefined && trick.kind !== 'links')
+      return void this.#misbehave(trick, asked, response)
+    await this.#forward(asked, body, response, trick?.kind === 'links' ? trick.to : this.url)
   }
 
-  #play(trick: Trick, asked: Asked, response: ServerResponse): unknown {
-    const echo = 'x'.repeat((this.tricked * PADDING_STEP) % PADDING_MAX) + echoOf(asked)
+  #misbehave(trick: Misbehaviour, asked: ProxiedRequest, response: ServerResponse): unknown {
+    const echo = 'x'.repeat((this.misbehavedCount * PADDING_STEP) % PADDING_MAX) + echoOf(asked)
     const answer = (status: number, type: string, text: string, headers: Record<string, string> = {}) =>
       response.writeHead(status, { 'content-type': type, ...headers }).end(text)
     const json = (status: number, value: object) => answer(status, 'application/json', JSON.stringify(value))
@@ -129,13 +130,13 @@ export class Mirror {
 
   // ---- handing on --------------------------------------------------------------------------------------------------
 
-  async #handOn(asked: Asked, body: Buffer, response: ServerResponse, own: string): Promise<void> {
+  async #forward(asked: ProxiedRequest, body: Buffer, response: ServerResponse, own: string): Promise<void> {
     const { method, path, headers } = asked
     const isGit = /^git\//.test(headers['user-agent'] ?? '')
-    const sent = isGit ? body : Buffer.from(untwisted(asked.body))
+    const sent = isGit ? body : Buffer.from(restoreTokens(asked.body))
     const inner = ask(new URL(path, this.#target), {
       method,
-      headers: { ...untwistedHeaders(headers), 'content-length': String(sent.length) },
+      headers: { ...restoreTokenHeaders(headers), 'content-length': String(sent.length) },
     })
     inner.end(sent)
     const [reply] = (await once(inner, 'response')) as [IncomingMessage]
@@ -144,20 +145,20 @@ export class Mirror {
     const got = Buffer.concat(chunks)
     const isText = /json|x-www-form|html/.test(reply.headers['content-type'] ?? '')
     const moved = (text: string) => text.replaceAll(this.#target.origin, own)
-    const said = isText ? Buffer.from(moved(twisted(got.toString('utf8')))) : got
-    const told = Object.entries(reply.headers).map(([name, value]) => [
+    const payload = isText ? Buffer.from(moved(lengthenTokens(got.toString('utf8')))) : got
+    const replyHeaders = Object.entries(reply.headers).map(([name, value]) => [
       name,
       typeof value === 'string' ? moved(value) : value,
     ])
-    const { 'transfer-encoding': _, ...rest } = Object.fromEntries(told)
-    const length = said.length > 0 || method !== 'HEAD' ? { 'content-length': String(said.length) } : {}
+    const { 'transfer-encoding': _, ...rest } = Object.fromEntries(replyHeaders)
+    const length = payload.length > 0 || method !== 'HEAD' ? { 'content-length': String(payload.length) } : {}
     response.writeHead(reply.statusCode ?? 500, reply.statusCode === 304 ? rest : { ...rest, ...length })
-    response.end(reply.statusCode === 304 ? undefined : said)
+    response.end(reply.statusCode === 304 ? undefined : payload)
   }
 }
 
 /** As a server sees it that logs what it parsed: raw, and each secret by itself. */
-function echoOf({ headers, body, path }: Asked): string {
+function echoOf({ headers, body, path }: ProxiedRequest): string {
   const login = /^basic +(.+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''
   const all = [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']]
   const words = [...all, Buffer.from(login, 'base64').toString('utf8'), ...fieldsOf(body), body]
@@ -193,32 +194,33 @@ function headersOf(echo: string): Record<string, string> {
 
 // ---- the twist ---------------------------------------------------------------------------------------------------
 
-export const twisted = (text: string): string => text.replace(TOKEN, (token) => token + inJson(TWIST))
+export const lengthenTokens = (text: string): string =>
+  text.replace(TOKEN, (token) => token + jsonForm(TOKEN_SUFFIX))
 
-const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
-const inForm = (text: string): string => new URLSearchParams({ t: text }).toString().slice(2)
-const FORMS = [inForm(TWIST), inJson(TWIST), TWIST]
+const jsonForm = (text: string): string => JSON.stringify(text).slice(1, -1)
+const formForm = (text: string): string => new URLSearchParams({ t: text }).toString().slice(2)
+const FORMS = [formForm(TOKEN_SUFFIX), jsonForm(TOKEN_SUFFIX), TOKEN_SUFFIX]
 
-function untwisted(text: string): string {
+function restoreTokens(text: string): string {
   return FORMS.reduce((left, form) => left.replaceAll(form, ''), text)
 }
 
-function untwistedHeaders({
+function restoreTokenHeaders({
   authorization,
   ...rest
 }: IncomingMessage['headers']): IncomingMessage['headers'] {
   const { 'transfer-encoding': _, ...kept } = rest
   if (authorization === undefined) return kept
   const [scheme = '', value = ''] = authorization.split(' ')
-  if (!/^basic$/i.test(scheme)) return { ...kept, authorization: untwisted(authorization) }
-  const login = untwisted(Buffer.from(value, 'base64').toString('utf8'))
+  if (!/^basic$/i.test(scheme)) return { ...kept, authorization: restoreTokens(authorization) }
+  const login = restoreTokens(Buffer.from(value, 'base64').toString('utf8'))
   return { ...kept, authorization: `Basic ${Buffer.from(login).toString('base64')}` }
 }
 
 // ---- a place where nothing may go --------------------------------------------------------------------------------
 
 /** Takes whatever it is sent, asks git for a password, and remembers everything. */
-export async function startSink(): Promise<Sink> {
+export async function startRequestSink(): Promise<RequestSink> {
   const seen: string[] = []
   const server = createServer((request, response) => {
     let text = `${request.method} ${request.url}\n${request.rawHeaders.join('\n')}\n`
@@ -238,7 +240,7 @@ export async function startSink(): Promise<Sink> {
   return {
     // Another name of this machine is another origin, and another place to git.
     url: `http://localhost:${port}`,
-    seen,
+    requests: seen,
     close: async () => {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -246,8 +248,8 @@ export async function startSink(): Promise<Sink> {
   }
 }
 
-export interface Sink {
+export interface RequestSink {
   readonly url: string
-  readonly seen: readonly string[]
+  readonly requests: readonly string[]
   close(): Promise<void>
 }

@@ -2,24 +2,24 @@
 import type { HostDependencies } from '../../actors/root/create-host.ts'
 import { no } from '../../core/result.ts'
 
-const nobody = no('invalid', 'there is nobody to ask in this test')
+const refused = no('invalid', 'there is nobody to ask in this test')
 
-export const noNeighbours: Pick<HostDependencies, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
+export const noProviders: Pick<HostDependencies, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
   accounts: {
-    authorizeTracker: () => nobody,
-    exchangeTrackerCode: async () => nobody,
-    refreshTrackerToken: async () => nobody,
-    checkTracker: async () => nobody,
-    startDevice: async () => nobody,
-    pollDevice: async () => nobody,
-    checkCodehost: async () => nobody,
-    checkAgent: async () => nobody,
-    findAgentLogin: async () => nobody,
+    authorizeTracker: () => refused,
+    exchangeTrackerCode: async () => refused,
+    refreshTrackerToken: async () => refused,
+    checkTracker: async () => refused,
+    startDevice: async () => refused,
+    pollDevice: async () => refused,
+    checkCodehost: async () => refused,
+    checkAgent: async () => refused,
+    findAgentLogin: async () => refused,
   },
   bucket: {
     status: async () => ({ installed: false, loggedIn: false }),
-    login: async () => nobody,
-    upload: async () => nobody,
+    login: async () => refused,
+    upload: async () => refused,
     stop: () => {},
   },
   pulls: () => no('invalid', 'the code host is not connected'),

@@ -4,12 +4,12 @@
  */
 import { expect } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
-import { STORY_WAIT_MS } from './dashboard-client.ts'
+import { SYSTEM_WAIT_MS_MAX } from './dashboard-client.ts'
 import type { FakeLinear } from './linear/linear.ts'
 import { until } from './real-files.ts'
-import { type Crossing, OWNER } from './system-with-providers.ts'
+import { OWNER, type ProviderSystem } from './system-with-providers.ts'
 
-export interface Page {
+export interface BrowserPage {
   readonly status: number
   readonly text: string
 }
@@ -17,7 +17,7 @@ export interface Page {
 const HOPS_MAX = 3
 
 /** The address of the callback; it is not opened yet. */
-export async function consented(
+export async function decideConsent(
   linear: FakeLinear,
   url: string,
   decision: 'approve' | 'refuse' = 'approve',
@@ -35,24 +35,24 @@ export async function consented(
 }
 
 /** As a browser does, which knows no launch token. */
-export async function browse(url: string): Promise<Page> {
+export async function fetchPage(url: string): Promise<BrowserPage> {
   const response = await fetch(url)
   return { status: response.status, text: await response.text() }
 }
 
 /** The code host's own flow: the code is typed in while the dashboard asks whether it has been. */
-export async function connectByDevice(crossing: Crossing): Promise<void> {
-  const begun = (await crossing.send('POST', '/api/connect/codehost')).body as ConnectResponse
+export async function connectByDevice(system: ProviderSystem): Promise<void> {
+  const begun = (await system.send('POST', '/api/connect/codehost')).body as ConnectResponse
   if (begun.status !== 'device') throw new Error(JSON.stringify(begun))
   const poll = async () =>
-    (await crossing.send('POST', '/api/connect/codehost/poll')).body as ConnectPollResponse
+    (await system.send('POST', '/api/connect/codehost/poll')).body as ConnectPollResponse
   expect(await poll()).toEqual({ status: 'pending' })
-  crossing.github.device.approve(begun.userCode, OWNER)
+  system.github.device.approve(begun.userCode, OWNER)
   let polled: ConnectPollResponse = { status: 'pending' }
   const isOver = async (): Promise<boolean> => {
     polled = await poll()
     return polled.status !== 'pending'
   }
-  await until('the code host is connected', isOver, STORY_WAIT_MS, 50)
+  await until('the code host is connected', isOver, SYSTEM_WAIT_MS_MAX, 50)
   expect(polled).toMatchObject({ status: 'connected', detail: expect.stringContaining(OWNER) })
 }

@@ -2,16 +2,16 @@
 import type { CreateScreen } from '../../core/daemon/terminal.ts'
 
 /** Asks for the cursor, as a program does; answered like a terminal would. */
-export const QUESTION = '\x1b[6n'
-export const ANSWER = '\x1b[1;1R'
+export const CURSOR_QUERY = '\x1b[6n'
+export const CURSOR_REPLY = '\x1b[1;1R'
 
-export const plainScreen: CreateScreen = ({ cols, rows }, answer) => {
+export const createPlainScreen: CreateScreen = ({ cols, rows }, answer) => {
   let [printed, size, isClosed] = ['', `${cols}x${rows}`, false]
   return {
     async write(data) {
       if (isClosed) throw new Error('it is closed')
       printed += data
-      if (data.includes(QUESTION)) answer(ANSWER)
+      if (data.includes(CURSOR_QUERY)) answer(CURSOR_REPLY)
     },
     resize: (now) => {
       size = `${now.cols}x${now.rows}`

@@ -21,7 +21,7 @@ export class Random {
     return Math.floor(this.fraction() * bound)
   }
 
-  random(probability: number): boolean {
+  chance(probability: number): boolean {
     return this.fraction() < probability
   }
 
@@ -33,9 +33,9 @@ export class Random {
 }
 
 /** The seed to start from: a fixed one, or `SEED` from the environment to repeat what a failure printed. */
-export const firstSeed = (fallback: number): number => Number(process.env.SEED ?? fallback)
+export const seedFromEnvironment = (fallback: number): number => Number(process.env.SEED ?? fallback)
 
 /** Drawn anew each time; but in CI always the same, so that a change is judged by what it changed. */
-export const drawnSeed = (): number => firstSeed(process.env.CI ? CI_SEED : Date.now() % 1_000_000)
+export const drawSeed = (): number => seedFromEnvironment(process.env.CI ? CI_SEED : Date.now() % 1_000_000)
 
 const CI_SEED = 260_601

@@ -19,9 +19,9 @@ export interface RawClient {
   close(): void
 }
 
-const NOTHING: RawReply = { status: 0, headers: new Map(), body: '', closed: true }
+const NO_REPLY: RawReply = { status: 0, headers: new Map(), body: '', closed: true }
 
-export function rawClient(port: number, host = '127.0.0.1'): RawClient {
+export function createRawClient(port: number, host = '127.0.0.1'): RawClient {
   let socket: Socket | undefined
   let got = Buffer.alloc(0)
   let settle: ((reply: RawReply) => void) | undefined
@@ -29,31 +29,31 @@ export function rawClient(port: number, host = '127.0.0.1'): RawClient {
 
   const done = (reply: RawReply, used: number): void => {
     got = got.subarray(used)
-    const tell = settle
+    const resolve = settle
     settle = undefined
     if (reply.status === 101 || reply.headers.get('connection')?.toLowerCase() === 'close') hangUp()
-    tell?.(reply)
+    resolve?.(reply)
   }
   const hangUp = (): void => {
     socket?.destroy()
     socket = undefined
   }
-  const look = (ended: boolean): void => {
+  const parse = (ended: boolean): void => {
     const read = readReply(got, ended, bodiless)
     if (read !== undefined) done(read.reply, read.used)
-    else if (ended) done(NOTHING, got.length)
+    else if (ended) done(NO_REPLY, got.length)
   }
-  const dial = (): Socket => {
+  const open = (): Socket => {
     const fresh = connect({ port, host, noDelay: true })
     got = Buffer.alloc(0)
     const ended = (): void => {
       if (socket !== fresh) return
       socket = undefined
-      look(true)
+      parse(true)
     }
     fresh.on('data', (bytes) => {
       got = got.length === 0 ? bytes : Buffer.concat([got, bytes])
-      look(false)
+      parse(false)
     })
     fresh.on('error', ended)
     fresh.on('close', ended)
@@ -66,7 +66,7 @@ export function rawClient(port: number, host = '127.0.0.1'): RawClient {
         const request = typeof text === 'string' ? Buffer.from(text, 'latin1') : text
         settle = resolve
         bodiless = request.subarray(0, 5).toString() === 'HEAD '
-        socket ??= dial()
+        socket ??= open()
         socket.write(request)
       }),
     close: hangUp,

@@ -14,38 +14,38 @@ export function tempFolder(): string {
 }
 
 afterAll(async () => {
-  for (const folder of folders.splice(0)) await removed(folder)
+  for (const folder of folders.splice(0)) await removeTestFolder(folder)
 })
 
 /** From its top again and again: what was killed a moment ago may still be putting something down. */
-export async function removed(folder: string): Promise<void> {
-  let hindrance: unknown
+export async function removeTestFolder(folder: string): Promise<void> {
+  let lastError: unknown
   const isGone = () => {
     try {
       rmSync(folder, { recursive: true, force: true })
       return true
     } catch (error) {
-      hindrance = error
+      lastError = error
       return false
     }
   }
-  await until(`${folder} to be gone`, isGone, PATIENCE_MS, 50).catch((error) => {
-    throw new Error(`${error.message}: ${hindrance}`)
+  await until(`${folder} to be gone`, isGone, WAIT_MS_MAX, 50).catch((error) => {
+    throw new Error(`${error.message}: ${lastError}`)
   })
 }
 
 /** Generous, as only what is broken waits it out: a busy machine may take ten times as long as a quiet one. */
-const PATIENCE_MS = 45_000
+const WAIT_MS_MAX = 45_000
 
 /** What is dear to ask is asked less often: asking takes time from those who are to bring it about. */
-const REST_FOR_ASKING = 8
-const REST_MS_MAX = 50
+const PAUSE_PER_CHECK = 8
+const PAUSE_MS_MAX = 50
 
 /** Asks again every few milliseconds, or less often what is dear to ask, until it is so; fails naming what was waited for. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  ms = PATIENCE_MS,
+  ms = WAIT_MS_MAX,
   everyMs = 5,
 ): Promise<void> {
   const end = Date.now() + ms
@@ -53,7 +53,7 @@ export async function until(
     const asked = performance.now()
     if (await isSo()) return
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain for: ${what}`)
-    const rest = Math.min(REST_FOR_ASKING * (performance.now() - asked), REST_MS_MAX)
+    const rest = Math.min(PAUSE_PER_CHECK * (performance.now() - asked), PAUSE_MS_MAX)
     await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, rest)))
   }
 }

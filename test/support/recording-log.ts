@@ -1,12 +1,12 @@
 /** A log and meters for tests: they keep what they are told, so that a test can ask. */
 import type { Log, Meters } from '../../core/ports.ts'
 
-export interface KeptLog extends Log {
+export interface RecordingLog extends Log {
   readonly lines: { readonly level: string; readonly fields: object; readonly message: string }[]
 }
 
-export function keptLog(): KeptLog {
-  const lines: KeptLog['lines'] = []
+export function createRecordingLog(): RecordingLog {
+  const lines: RecordingLog['lines'] = []
   const keep = (level: string) => (fields: object, message: string) =>
     void lines.push({ level, fields, message })
   return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }

@@ -5,16 +5,16 @@
  * prints a line when the agent's prompt is there, and stays.
  */
 import { spawnSync } from 'node:child_process'
-import { booted, executed, handsIn, RUN, seat } from './resumed-sandbox.ts'
+import { bootSandbox, executeJob, openTerminal, openTestExecutor, RUN } from './resumed-sandbox.ts'
 
-interface Task {
+interface ResumedSandboxTask {
   readonly uid?: number
   readonly folder: string
   readonly slotsFrom?: number
   readonly does: 'all' | 'stay'
 }
 
-const { uid, folder, slotsFrom, does }: Task = JSON.parse(process.argv[2] ?? '{}')
+const { uid, folder, slotsFrom, does }: ResumedSandboxTask = JSON.parse(process.argv[2] ?? '{}')
 
 if (uid !== undefined && process.geteuid?.() !== uid) {
   const { status } = spawnSync(process.execPath, process.argv.slice(1), {
@@ -25,18 +25,18 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
   })
   process.exitCode = status ?? 1
 } else {
-  const hands = await handsIn(folder, {}, slotsFrom)
-  await executed(hands)
-  const person = seat(await booted(hands))
-  await person.sees('/exit leaves')
-  await person.sees('> ')
+  const hands = await openTestExecutor(folder, {}, slotsFrom)
+  await executeJob(hands)
+  const person = openTerminal(await bootSandbox(hands))
+  await person.waitForText('/exit leaves')
+  await person.waitForText('> ')
   if (does === 'stay') {
     console.log('staying')
     // For as long as nobody kills it.
     setInterval(() => {}, 60_000)
   } else {
     person.session.input('run cat kept.txt\r')
-    await person.sees('kept\r')
+    await person.waitForText('kept\r')
     person.session.input('exit 3\r')
     const code = await person.ended
     const usage = await person.booted.close()

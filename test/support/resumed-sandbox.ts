@@ -18,7 +18,7 @@ import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
-import { keptLog } from './recording-log.ts'
+import { createRecordingLog } from './recording-log.ts'
 
 export const RUN = 'run-1'
 export const KEY = 'sk-ant-api03-a-key-that-must-not-stay-anywhere-0123456789'
@@ -32,7 +32,7 @@ export const SLOTS_FROM = 1_000_500 + (process.pid % 200_000) * 1_000
 /** On a terminal a plain shell, which can do there what the scripted agent can't. */
 export const SHELL = `sh -c 'if [ -t 0 ]; then PS1="$ " exec sh -i; fi; exec scripted-agent "$@"' agent`
 
-export async function handsIn(
+export async function openTestExecutor(
   folder: string,
   changes: Partial<ExecutorDependencies> = {},
   slotsFrom = SLOTS_FROM,
@@ -44,7 +44,7 @@ export async function handsIn(
   return openExecutor({
     folder,
     clock,
-    log: keptLog(),
+    log: createRecordingLog(),
     uuid: randomUUID,
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
     userFor: (number) => sandboxUserOf(number, machine),
@@ -100,7 +100,7 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
 }
 
 /** Executes the job; its sandbox is retained then. */
-export async function executed(
+export async function executeJob(
   hands: ClosableExecutor,
   job: Job = jobOf(['write kept.txt', '  kept']),
 ): Promise<void> {
@@ -114,24 +114,24 @@ export async function executed(
   await execution.whenExited()
 }
 
-export interface Seat {
+export interface OpenTerminal {
   readonly booted: BootedSandbox
   readonly session: TerminalSession
   /** Everything printed so far. */
   readonly text: () => string
   /** Resolves when this was printed, after what was waited for before. */
-  sees(text: string | RegExp, ms?: number): Promise<void>
+  waitForText(text: string | RegExp, ms?: number): Promise<void>
   readonly ended: Promise<number>
 }
 
-export async function booted(hands: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
+export async function bootSandbox(hands: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
   const credentials = { agent: { kind: 'api-key' as const, value } }
   const answer = await hands.boot({ runId: RUN, credentials })
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
-export function seat(sandbox: BootedSandbox, size: TerminalSize = SIZE): Seat {
+export function openTerminal(sandbox: BootedSandbox, size: TerminalSize = SIZE): OpenTerminal {
   let [text, seen] = ['', 0]
   let end: (code: number) => void = () => {}
   const ended = new Promise<number>((resolve) => {
@@ -162,5 +162,5 @@ export function seat(sandbox: BootedSandbox, size: TerminalSize = SIZE): Seat {
       }
       look()
     })
-  return { booted: sandbox, session, text: () => text, sees, ended }
+  return { booted: sandbox, session, text: () => text, waitForText: sees, ended }
 }

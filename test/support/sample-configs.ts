@@ -7,7 +7,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import { type CompletedConfig, SECRET_PATHS, type StoredConfig } from '../../protocol/config.ts'
 
 /** As it would be after start-up with this file. */
-export function configured(stored: unknown = {}): CompletedConfig {
+export function createConfig(stored: unknown = {}): CompletedConfig {
   const answer = readConfig(renderConfig(stored))
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
@@ -28,7 +28,7 @@ const word = fc.stringMatching(/^[a-z][a-z0-9]{0,9}$/)
 const maybe = { requiredKeys: [] }
 
 /** Any configuration without secrets. */
-export const anyStored: fc.Arbitrary<StoredConfig> = fc.record(
+export const anyStoredConfig: fc.Arbitrary<StoredConfig> = fc.record(
   {
     server: fc.record(
       { host: fc.constantFrom('127.0.0.1', 'localhost', '::1'), port: fc.integer({ min: 0, max: 65_535 }) },

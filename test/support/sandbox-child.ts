@@ -10,13 +10,13 @@ import { realClock } from '../../bin/clock.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 
-export interface Finished {
+export interface FinishedSandbox {
   readonly end: SandboxEnd
   readonly out: string
   readonly err: string
 }
 
-export interface ChildTask {
+export interface SandboxChildTask {
   readonly uid?: number
   /** Numbers of descriptors that it is to be started with. */
   readonly leaking?: readonly number[]
@@ -33,7 +33,7 @@ const {
   leaking = [],
   openFiles = 4_096,
   killsAfterMs,
-}: ChildTask = JSON.parse(process.argv[2] ?? '{}')
+}: SandboxChildTask = JSON.parse(process.argv[2] ?? '{}')
 
 if (uid !== undefined && process.geteuid?.() !== uid) {
   // A process that changes its own user may no longer look at itself; one that is started as another may.
@@ -58,7 +58,7 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
       process.exit()
     }
     const [out, err, end] = await Promise.all([textOf(sandbox.stdout), textOf(sandbox.stderr), sandbox.ended])
-    const finished: Finished = { end, out, err }
+    const finished: FinishedSandbox = { end, out, err }
     console.log(JSON.stringify(finished))
   }
 }

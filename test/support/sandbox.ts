@@ -13,19 +13,19 @@ import type {
   SandboxUser,
 } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
-import { type Child, runTypeScript } from './child-process.ts'
+import { runTypeScript, type TestProcess } from './child-process.ts'
 import { tempFolder } from './real-files.ts'
-import type { ChildTask, Finished } from './sandbox-child.ts'
+import type { FinishedSandbox, SandboxChildTask } from './sandbox-child.ts'
 
 export const isRoot = process.geteuid?.() === 0
 /** An ordinary user that nobody is, and no other test file either: some end what runs as him. */
-export const ORDINARY = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
+export const ORDINARY_UID = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
 
 /** Test files run side by side, and hosts beside them that count from 0: each process has a thousand numbers of its own. */
-export const OWN_NUMBERS = 1_000_000 + (process.pid % 200_000) * 1_000
-let next = OWN_NUMBERS
+export const FIRST_SANDBOX_NUMBER = 1_000_000 + (process.pid % 200_000) * 1_000
+let next = FIRST_SANDBOX_NUMBER
 
-export interface Place {
+export interface SandboxSetup {
   readonly root: string
   readonly sandboxUser: SandboxUser
   /** With defaults: name, folders, slot, limit of processes. */
@@ -33,7 +33,7 @@ export interface Place {
 }
 
 /** `as`: an ordinary user that launches; without it the launcher is this process. */
-export function place(as?: number): Place {
+export function createSandboxSetup(as?: number): SandboxSetup {
   const root = tempFolder()
   chmodSync(root, 0o711)
   const machine = thisMachine()
@@ -61,42 +61,42 @@ export function folder(path: string, { uid, gid }: SandboxUser): void {
   if (isRoot) chownSync(path, uid, gid)
 }
 
-export interface Ran extends Finished {
+export interface SandboxResult extends FinishedSandbox {
   readonly end: SandboxEnd
 }
 
 let launcher: LocalSandboxLauncher | undefined
 
-export function theLauncher(): LocalSandboxLauncher {
+export function sharedLauncher(): LocalSandboxLauncher {
   launcher ??= makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   return launcher
 }
 
 export const sh = (script: string): string[] => ['/bin/sh', '-c', script]
 
-export function launch(order: SandboxOrder): SandboxProcess & { readonly ran: Promise<Ran> } {
-  const sandbox = theLauncher().launch(order)
+export function launch(order: SandboxOrder): SandboxProcess & { readonly result: Promise<SandboxResult> } {
+  const sandbox = sharedLauncher().launch(order)
   const told = [textOf(sandbox.stdout), textOf(sandbox.stderr)] as const
-  const ran = Promise.all([sandbox.ended, ...told]).then(([end, out, err]) => ({ end, out, err }))
-  return Object.assign(sandbox, { ran })
+  const result = Promise.all([sandbox.ended, ...told]).then(([end, out, err]) => ({ end, out, err }))
+  return Object.assign(sandbox, { result })
 }
 
-export const run = (order: SandboxOrder): Promise<Ran> => launch(order).ran
+export const run = (order: SandboxOrder): Promise<SandboxResult> => launch(order).result
 
-export function inAChild(task: ChildTask): Child {
+export function launchInChild(task: SandboxChildTask): TestProcess {
   return runTypeScript('test/support/sandbox-child.ts', [JSON.stringify(task)])
 }
 
 export async function runAs(
   uid: number,
   orders: readonly SandboxOrder[],
-  more: Pick<ChildTask, 'leaking' | 'openFiles'> = {},
-): Promise<Finished[]> {
-  const child = inAChild({ uid, orders, ...more })
+  more: Pick<SandboxChildTask, 'leaking' | 'openFiles'> = {},
+): Promise<FinishedSandbox[]> {
+  const child = launchInChild({ uid, orders, ...more })
   await child.ended
   const lines = child.lines.filter((line) => line !== 'started')
   if (lines.length !== orders.length) throw new Error(child.errors.join('\n'))
-  return lines.map((line) => JSON.parse(line) as Finished)
+  return lines.map((line) => JSON.parse(line) as FinishedSandbox)
 }
 
 /** Processes of a user that are still there. */
@@ -105,12 +105,12 @@ export function processesOf(uid: number): number[] {
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => {
-      const status = quietly(`/proc/${pid}/status`)
+      const status = readIfPresent(`/proc/${pid}/status`)
       return new RegExp(`^Uid:\\s+${uid}\\b`, 'm').test(status) && !/^State:\s+Z/m.test(status)
     })
 }
 
-function quietly(path: string): string {
+function readIfPresent(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {

@@ -19,14 +19,14 @@ afterEach(() => {
 
 export type ParsedStreamLine = Readonly<Record<string, unknown>> & { readonly type: string }
 
-export interface Playground {
+export interface AgentFolders {
   readonly cwd: string
   readonly home: string
   readonly artifacts: string
   readonly memories: string
 }
 
-export interface Played {
+export interface ScriptedAgentProcess {
   readonly process: ChildProcessWithoutNullStreams
   /** Whole lines of standard output so far. */
   readonly out: () => readonly string[]
@@ -39,7 +39,7 @@ export interface Played {
 
 export const HEADLESS = ['-p', '--output-format', 'stream-json', '--verbose']
 
-export function playground(): Playground {
+export function createAgentFolders(): AgentFolders {
   const folder = tempFolder()
   const inside = (name: string) => join(folder, name)
   for (const name of ['work', 'home', 'artifacts']) mkdirSync(inside(name))
@@ -51,19 +51,19 @@ export function playground(): Playground {
   }
 }
 
-export function play(
-  ground: Playground,
+export function runScriptedAgent(
+  folders: AgentFolders,
   prompt: string | undefined,
   args: readonly string[] = HEADLESS,
-): Played {
+): ScriptedAgentProcess {
   const child = spawn(process.execPath, [bundle(), ...args], {
-    cwd: ground.cwd,
+    cwd: folders.cwd,
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,
-      HOME: ground.home,
-      SWITCHYARD_ARTIFACTS: ground.artifacts,
-      SWITCHYARD_MEMORIES: ground.memories,
+      HOME: folders.home,
+      SWITCHYARD_ARTIFACTS: folders.artifacts,
+      SWITCHYARD_MEMORIES: folders.memories,
     },
   })
   running.add(child)

@@ -8,16 +8,16 @@ import { type Dirent, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** So much of a secret is one. */
-const HEAD_CHARS = 20
+const PREFIX_CHARS = 20
 /** As often as a process that lives for a moment is likely to be met. */
-const LOOK_EVERY_MS = 15
+const SCAN_EVERY_MS = 15
 
-export class Plants {
+export class PlantedSecrets {
   readonly #names = new Map<string, string>()
   #forms: readonly (readonly [form: string, name: string])[] = []
 
   plant(name: string, secret: string): string {
-    if (secret.length < HEAD_CHARS) throw new Error(`${name} is too short to be told from other text`)
+    if (secret.length < PREFIX_CHARS) throw new Error(`${name} is too short to be told from other text`)
     this.#names.set(secret, name)
     this.#forms = [...this.#names].flatMap(([one, whose]) =>
       formsOf(one).map((form) => [form, whose] as const),
@@ -30,7 +30,7 @@ export class Plants {
   }
 
   /** Whose secrets stand in it. */
-  in(text: string): string[] {
+  findIn(text: string): string[] {
     return [...new Set(this.#forms.filter(([form]) => text.includes(form)).map(([, name]) => name))]
   }
 }
@@ -40,7 +40,7 @@ function formsOf(secret: string): string[] {
   const inForm = new URLSearchParams({ s: secret }).toString().slice(2)
   const inHtml = secret.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;')
   const heads = [secret, inJson, encodeURIComponent(secret), inForm, inHtml].map((form) =>
-    form.slice(0, HEAD_CHARS),
+    form.slice(0, PREFIX_CHARS),
   )
   return [...new Set([...heads, ...inBase64(secret), Buffer.from(secret).toString('hex').slice(0, 40)])]
 }
@@ -48,17 +48,17 @@ function formsOf(secret: string): string[] {
 /** Three, for it depends on how many bytes stand before it; what its neighbours have a part in is left out. */
 function inBase64(secret: string): string[] {
   return [0, 1, 2].flatMap((before) => {
-    const text = Buffer.from('\0'.repeat(before) + secret.slice(0, HEAD_CHARS)).toString('base64')
+    const text = Buffer.from('\0'.repeat(before) + secret.slice(0, PREFIX_CHARS)).toString('base64')
     const sure = text.slice(before === 0 ? 0 : 4, text.length - 4)
     return [sure, sure.replaceAll('+', '-').replaceAll('/', '_')]
   })
 }
 
 /** Every file below, as far as it is there when it is its turn: whoever was told to stop may still be tidying up. */
-export function filesBelow(folder: string): [path: string, text: string][] {
+export function readFilesBelow(folder: string): [path: string, text: string][] {
   return entriesIn(folder).flatMap((entry): [string, string][] => {
     const path = join(folder, entry.name)
-    if (entry.isDirectory()) return filesBelow(path)
+    if (entry.isDirectory()) return readFilesBelow(path)
     return entry.isFile() ? [[path, textOf(path)]] : []
   })
 }
@@ -73,7 +73,7 @@ function entriesIn(folder: string): Dirent[] {
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-export interface Sighting {
+export interface SecretSighting {
   /** `arguments of git push …`: without the rest of the line, which may be long. */
   readonly where: string
   readonly name: string
@@ -82,46 +82,46 @@ export interface Sighting {
 }
 
 /** Looks at every process that comes of some, again and again, until it is told to stop. */
-export class Watch {
-  readonly #plants: Plants
+export class ProcessWatcher {
+  readonly #plants: PlantedSecrets
   readonly #roots: Set<number>
   readonly #timer: ReturnType<typeof setInterval>
-  readonly #sightings = new Map<string, Sighting>()
-  readonly seen = new Set<string>()
+  readonly #sightings = new Map<string, SecretSighting>()
+  readonly seenCommands = new Set<string>()
 
-  constructor(plants: Plants, roots: readonly number[]) {
+  constructor(plants: PlantedSecrets, roots: readonly number[]) {
     this.#plants = plants
     this.#roots = new Set(roots)
-    this.#timer = setInterval(() => this.look(), LOOK_EVERY_MS)
+    this.#timer = setInterval(() => this.scan(), SCAN_EVERY_MS)
   }
 
   add(root: number): void {
     this.#roots.add(root)
   }
 
-  stop(): readonly Sighting[] {
+  stop(): readonly SecretSighting[] {
     clearInterval(this.#timer)
     return [...this.#sightings.values()]
   }
 
-  look(): void {
-    for (const pid of this.#family()) {
+  scan(): void {
+    for (const pid of this.#descendants()) {
       // First of all: of one that has ended since, nothing is read.
-      const inSandbox = isElsewhere(pid)
+      const inSandbox = isInOtherPidNamespace(pid)
       const [command, environment] = [textOf(`/proc/${pid}/cmdline`), textOf(`/proc/${pid}/environ`)]
       const shown = command.replaceAll('\0', ' ').slice(0, 80)
-      this.seen.add(shown)
-      this.#note(`arguments of ${shown}`, command, inSandbox)
-      this.#note(`environment of ${shown}`, environment, inSandbox)
+      this.seenCommands.add(shown)
+      this.#recordSightings(`arguments of ${shown}`, command, inSandbox)
+      this.#recordSightings(`environment of ${shown}`, environment, inSandbox)
     }
   }
 
-  #note(where: string, text: string, inSandbox: boolean): void {
-    for (const name of this.#plants.in(text))
+  #recordSightings(where: string, text: string, inSandbox: boolean): void {
+    for (const name of this.#plants.findIn(text))
       this.#sightings.set(`${name} ${where}`, { where, name, inSandbox })
   }
 
-  #family(): number[] {
+  #descendants(): number[] {
     const parents = new Map(pids().map((pid) => [pid, parentOf(pid)]))
     const isOurs = (pid: number | undefined): boolean =>
       pid !== undefined && (this.#roots.has(pid) || isOurs(parents.get(pid)))
@@ -136,7 +136,7 @@ function parentOf(pid: number): number | undefined {
   return parent === undefined || parent === '0' ? undefined : Number(parent)
 }
 
-function isElsewhere(pid: number): boolean {
+function isInOtherPidNamespace(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync('/proc/self/ns/pid')
   } catch {

@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
 import { tempFolder, until } from './real-files.ts'
 
-export const command = join(
+export const commandPath = join(
   dirname(dirname(dirname(fileURLToPath(import.meta.url)))),
   'dist',
   'bin',
   'switchyard.js',
 )
 
-export interface Launch {
+export interface LaunchFile {
   readonly pid: number
   readonly version: string
   readonly startedAt: string
@@ -24,16 +24,19 @@ export interface Launch {
   readonly token: string
 }
 
-export interface Served {
+export interface CommandProcess {
   readonly process: ChildProcess
   readonly dataDir: string
   readonly out: () => string
   readonly err: () => string
   readonly exit: Promise<number | NodeJS.Signals>
   /** Waits for the doors. Fails with what the process said when it ends instead. */
-  launched(): Promise<Launch>
+  waitForLaunch(): Promise<LaunchFile>
   /** `path` with the launch token. */
-  ask(path: string, init?: { method?: string; body?: unknown }): Promise<{ status: number; body: unknown }>
+  request(
+    path: string,
+    init?: { method?: string; body?: unknown },
+  ): Promise<{ status: number; body: unknown }>
 }
 
 const running = new Set<ChildProcess>()
@@ -53,13 +56,21 @@ afterEach(async () => {
   running.clear()
 })
 
-export function serve(dataDir: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Served {
-  return run(['serve', '--data-dir', dataDir, ...args], dataDir, env)
+export function serve(
+  dataDir: string,
+  args: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
+): CommandProcess {
+  return runCommand(['serve', '--data-dir', dataDir, ...args], dataDir, env)
 }
 
 /** Any command line. */
-export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEnv = {}): Served {
-  const child = spawn(process.execPath, [command, ...args], {
+export function runCommand(
+  args: readonly string[],
+  dataDir = '',
+  env: NodeJS.ProcessEnv = {},
+): CommandProcess {
+  const child = spawn(process.execPath, [commandPath, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,
@@ -86,7 +97,7 @@ export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEn
     })
   })
   const launched = async () => {
-    let launch: Launch | undefined
+    let launch: LaunchFile | undefined
     await until(`launch.json in ${dataDir}`, () => {
       if (ended !== undefined) throw new Error(`the host ended with ${ended}: ${err}`)
       launch = readLaunch(dataDir)
@@ -101,8 +112,8 @@ export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEn
     out: () => out,
     err: () => err,
     exit,
-    launched,
-    ask: async (path, init = {}) => {
+    waitForLaunch: launched,
+    request: async (path, init = {}) => {
       const { url, token } = await launched()
       const body = init.body === undefined ? {} : { body: JSON.stringify(init.body) }
       const response = await fetch(`${url}${path}`, {
@@ -116,9 +127,9 @@ export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEn
   }
 }
 
-export function readLaunch(dataDir: string): Launch | undefined {
+export function readLaunch(dataDir: string): LaunchFile | undefined {
   try {
-    return JSON.parse(readFileSync(join(dataDir, 'launch.json'), 'utf8')) as Launch
+    return JSON.parse(readFileSync(join(dataDir, 'launch.json'), 'utf8')) as LaunchFile
   } catch {
     return undefined
   }
@@ -128,5 +139,5 @@ export function readLaunch(dataDir: string): Launch | undefined {
  * A configuration that lets many hosts live side by side: every port is the system's choice, and the only workers are
  * those that a test brings.
  */
-export const anyPort = (more: object = {}): string =>
+export const configWithAnyPort = (more: object = {}): string =>
   JSON.stringify({ server: { port: 0 }, worker: { local: false }, ...more })

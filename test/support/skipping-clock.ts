@@ -8,7 +8,7 @@ import type { Clock } from '../../core/ports.ts'
 /** What is longer is no pause, but how long something that is under way may take. */
 const PAUSE_MS_MAX = 30_000
 
-export function pauselessClock(): Clock {
+export function createSkippingClock(): Clock {
   let skippedMs = 0
   return {
     ...realClock,

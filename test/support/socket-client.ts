@@ -4,39 +4,43 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Socket } from 'node:net'
 import { ping, WebSocket } from 'undici'
-import { afterwards, TOKEN } from './test-resources.ts'
+import { closeAfterTest, TOKEN } from './test-resources.ts'
 
-export interface Frame {
+export interface ReceivedFrame {
   readonly type: string
   readonly [field: string]: unknown
 }
 
 export interface SocketClient {
-  readonly frames: readonly Frame[]
+  readonly frames: readonly ReceivedFrame[]
   /** Once opened, or rejected when the upgrade is refused. */
   readonly opened: Promise<void>
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   send(frame: unknown): void
   sendText(text: string | Uint8Array): void
   /** The first `count` frames, once they are there. */
-  first(count: number): Promise<readonly Frame[]>
+  firstFrames(count: number): Promise<readonly ReceivedFrame[]>
   /** Once the other side has read all that was sent to it, and what it had said by then is in `frames`. */
-  caughtUp(): Promise<void>
+  waitUntilCaughtUp(): Promise<void>
   close(): void
 }
 
-const PONGS = 'undici:websocket:pong'
+const PONG_CHANNEL = 'undici:websocket:pong'
 let pings = 0
 
-export function socketClient(port: number, path = '/ws', headers: Record<string, string> = {}): SocketClient {
+export function connectSocket(
+  port: number,
+  path = '/ws',
+  headers: Record<string, string> = {},
+): SocketClient {
   const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, {
     headers: { authorization: `Bearer ${TOKEN}`, ...headers },
   })
-  const frames: Frame[] = []
+  const frames: ReceivedFrame[] = []
   const waiting = new Set<() => void>()
   socket.addEventListener('message', ({ data }) => {
     frames.push(JSON.parse(String(data)))
-    for (const look of waiting) look()
+    for (const check of waiting) check()
   })
   socket.addEventListener('error', () => {})
   const closed = new Promise<{ code: number; reason: string }>((resolve) => {
@@ -53,7 +57,7 @@ export function socketClient(port: number, path = '/ws', headers: Record<string,
     closed,
     send: (frame) => socket.send(JSON.stringify(frame)),
     sendText: (text) => socket.send(text),
-    first: (count) =>
+    firstFrames: (count) =>
       new Promise((resolve) => {
         const look = (): void => {
           if (frames.length < count) return
@@ -63,31 +67,31 @@ export function socketClient(port: number, path = '/ws', headers: Record<string,
         waiting.add(look)
         look()
       }),
-    caughtUp: () => ponged(socket),
+    waitUntilCaughtUp: () => waitForPong(socket),
     close: () => socket.close(),
   }
-  afterwards(() => {
+  closeAfterTest(() => {
     if (socket.readyState === WebSocket.OPEN) socket.close()
   })
   return client
 }
 
 /** Frames are read in their order, so the answer to a ping comes after all that was there before it. */
-function ponged(socket: WebSocket): Promise<void> {
+function waitForPong(socket: WebSocket): Promise<void> {
   const mark = `ping ${++pings}`
   return new Promise((resolve) => {
-    const look = (message: unknown): void => {
+    const onPong = (message: unknown): void => {
       if (String(Reflect.get(Object(message), 'payload')) !== mark) return
-      unsubscribe(PONGS, look)
+      unsubscribe(PONG_CHANNEL, onPong)
       resolve()
     }
-    subscribe(PONGS, look)
+    subscribe(PONG_CHANNEL, onPong)
     ping(socket, Buffer.from(mark))
   })
 }
 
 /** A socket below WebSocket, past its upgrade, and paused: nothing is read until `resume`. */
-export function rawSocket(port: number, path = '/ws'): Promise<Socket> {
+export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
   const lines = [
     `GET ${path} HTTP/1.1`,
     'Host: localhost',
@@ -99,7 +103,7 @@ export function rawSocket(port: number, path = '/ws'): Promise<Socket> {
   ]
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`${lines.join('\r\n')}\r\n\r\n`))
-    afterwards(() => socket.destroy())
+    closeAfterTest(() => socket.destroy())
     socket.on('error', reject)
     socket.once('data', (head) => {
       if (!head.toString('latin1').startsWith('HTTP/1.1 101')) return reject(new Error('no upgrade'))
@@ -110,7 +114,7 @@ export function rawSocket(port: number, path = '/ws'): Promise<Socket> {
 }
 
 /** One frame as a client sends it, masked with zeros. */
-export function clientFrame(
+export function encodeClientFrame(
   opcode: number,
   payload: string | Buffer,
   { masked = true, bits = 0x80 } = {},

@@ -7,59 +7,59 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { afterwards } from './test-resources.ts'
+import { closeAfterTest } from './test-resources.ts'
 
-export interface Peer {
+export interface SocketPeer {
   readonly request: IncomingMessage
   readonly socket: Duplex
   send(text: string | Buffer, opcode?: number): void
   /** Every text that came whole. */
-  readonly heard: string[]
+  readonly receivedTexts: string[]
 }
 
 export interface SocketServer {
   readonly port: number
-  readonly peers: Peer[]
+  readonly peers: SocketPeer[]
 }
 
 const MAGIC = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 const TEXT = 1
 const CLOSE = 8
 
-export async function socketServer(
+export async function startSocketServer(
   tls?: { readonly cert: string; readonly key: string },
-  came: (peer: Peer) => void = () => {},
+  onPeer: (peer: SocketPeer) => void = () => {},
   /** For requests that are no upgrade; without it they get no answer. */
-  asked: RequestListener = () => {},
+  onRequest: RequestListener = () => {},
   /** What is said in place of a socket: a whole reply, or the beginning of one. */
-  refused: () => string | undefined = () => undefined,
+  refusalFor: () => string | undefined = () => undefined,
 ): Promise<SocketServer> {
-  const peers: Peer[] = []
-  const server: Server = tls === undefined ? createServer(asked) : createSecureServer(tls, asked)
+  const peers: SocketPeer[] = []
+  const server: Server = tls === undefined ? createServer(onRequest) : createSecureServer(tls, onRequest)
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex) => {
-    const refusal = refused()
+    const refusal = refusalFor()
     if (refusal !== undefined) {
       socket.write(refusal)
       return
     }
-    const peer = peerOn(request, socket)
+    const peer = acceptPeer(request, socket)
     peers.push(peer)
-    came(peer)
+    onPeer(peer)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(() => {
+  closeAfterTest(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })
   return { port: (server.address() as AddressInfo).port, peers }
 }
 
-function peerOn(request: IncomingMessage, socket: Duplex): Peer {
+function acceptPeer(request: IncomingMessage, socket: Duplex): SocketPeer {
   const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}${MAGIC}`).digest('base64')
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
@@ -69,22 +69,27 @@ function peerOn(request: IncomingMessage, socket: Duplex): Peer {
   socket.on('error', () => {})
   socket.on('data', (bytes: Buffer) => {
     got = Buffer.concat([got, bytes])
-    for (let frame = firstOf(got); frame !== undefined; frame = firstOf(got)) {
+    for (let frame = decodeFirstFrame(got); frame !== undefined; frame = decodeFirstFrame(got)) {
       got = got.subarray(frame.used)
       if (frame.opcode === TEXT) heard.push(frame.text)
     }
   })
-  return { request, socket, heard, send: (text, opcode = TEXT) => void socket.write(framed(text, opcode)) }
+  return {
+    request,
+    socket,
+    receivedTexts: heard,
+    send: (text, opcode = TEXT) => void socket.write(encodeFrame(text, opcode)),
+  }
 }
 
-export const goodbye = (code: number, reason: string): Buffer => {
+export const encodeCloseFrame = (code: number, reason: string): Buffer => {
   const body = Buffer.alloc(2 + Buffer.byteLength(reason))
   body.writeUInt16BE(code, 0)
   body.write(reason, 2)
-  return framed(body, CLOSE)
+  return encodeFrame(body, CLOSE)
 }
 
-function framed(text: string | Buffer, opcode: number): Buffer {
+function encodeFrame(text: string | Buffer, opcode: number): Buffer {
   const body = Buffer.from(text)
   const head = Buffer.alloc(10)
   head[0] = 0x80 | opcode
@@ -98,7 +103,7 @@ function framed(text: string | Buffer, opcode: number): Buffer {
 }
 
 /** The first whole frame: a client's, so it is masked. */
-function firstOf(bytes: Buffer): { opcode: number; text: string; used: number } | undefined {
+function decodeFirstFrame(bytes: Buffer): { opcode: number; text: string; used: number } | undefined {
   if (bytes.length < 6) return undefined
   const short = (bytes[1] ?? 0) & 0x7f
   const start = short < 126 ? 2 : short === 126 ? 4 : 10

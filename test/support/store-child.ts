@@ -17,9 +17,9 @@ import { acquireLock } from '../../store/lock.ts'
 import { openStore } from '../../store/store.ts'
 import { openWorkerStore } from '../../store/worker-store.ts'
 import { logEvent, putEvents, putSnapshot, runId } from '../adapters/store/samples.ts'
-import { keptLog, noMeters as meters } from './recording-log.ts'
+import { createRecordingLog, noMeters as meters } from './recording-log.ts'
 
-const log = keptLog()
+const log = createRecordingLog()
 
 /** Written synchronously, so a line that was printed before a kill is visible. */
 const print = (line: string) => writeSync(1, `${line}\n`)

@@ -1,8 +1,8 @@
 /**
- * The rules of the house, as functions from sources to complaints.
+ * Structure rules are functions from sources to violations: layers, libraries, ambient state, import cycles.
  *
- * Sources are a map from path to text, so that the rules can be shown a bad house as well as this one. They read import
- * lines and a few words with patterns; a real parser would see more, and take longer than all of the other tests.
+ * Sources are a map from path to text, so that a test can also show the rules bad sources. The rules read import lines
+ * and a few words with patterns; a parser would see more, and take longer than all other tests.
  */
 import { posix } from 'node:path'
 
@@ -17,7 +17,7 @@ interface Import {
 // ---- the tables --------------------------------------------------------------------------------------------------
 
 /** Folder → what it may import from, besides itself. `*`: anything. */
-const STOREYS: Readonly<Record<string, readonly string[]>> = {
+const LAYERS: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   core: ['protocol/'],
   store: ['protocol/', 'core/'],
@@ -42,7 +42,7 @@ const STOREYS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Library → the files that may load it. Tests, benches and the build may load any. */
-const DOORS: Readonly<Record<string, RegExp>> = {
+const LIBRARIES: Readonly<Record<string, RegExp>> = {
   typebox: /^protocol\//,
   xstate: /^actors\//,
   lmdb: /^store\/lmdb\//,
@@ -58,15 +58,15 @@ const DOORS: Readonly<Record<string, RegExp>> = {
   '@commander-js/extra-typings': /^bin\//,
 }
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
-const TYPE_DOORS: Readonly<Record<string, RegExp>> = {
+const LIBRARY_TYPES: Readonly<Record<string, RegExp>> = {
   'uWebSockets.js': /^transport\//,
   '@xterm/headless': /^worker\/terminal\//,
 }
 
-const NO_DOOR_NEEDED = /^(test|bench|build|examples)\//
+const MAY_LOAD_ANY = /^(test|bench|build|examples)\//
 const PURE = /^(protocol|core|actors)\//
 
-/** What a decision or a life must not reach for by itself, and what it is handed instead. */
+/** What rules and actors must not reach for by themselves, and what they are given instead. */
 const AMBIENT: readonly (readonly [RegExp, instead: string])[] = [
   [/\bDate\.now\b/, 'Clock.now()'],
   [/\bnew Date\(\s*\)|(?<!new )\bDate\(\s*\)/, 'new Date(clock.now())'],
@@ -88,7 +88,7 @@ const PURE_BUILTINS = [
   'node:assert/strict',
 ]
 
-const NAMELESS = /(^|\/)(utils?|libs?|common|helpers?|types|misc|shared)\//
+const EMPTY_NAMES = /(^|\/)(utils?|libs?|common|helpers?|types|misc|shared)\//
 
 /** Packages that would like to run something when installed, and why they work without. */
 const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
@@ -105,45 +105,63 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
 
 // ---- the rules ---------------------------------------------------------------------------------------------------
 
-export function complaints(sources: Sources): string[] {
-  const rules = [storeys, doors, pureBuiltins, ambient, barrels, excuses, names]
+export function violations(sources: Sources): string[] {
+  const rules = [layers, actorLayers, libraries, pureBuiltins, ambient, barrels, exceptions, folderNames]
   const perFile = [...sources].flatMap(([path, text]) => rules.flatMap((rule) => rule(path, text)))
   return [...perFile, ...cycles(sources)]
 }
 
-function storeys(path: string, text: string): string[] {
+function layers(path: string, text: string): string[] {
   const own = folderOf(path)
-  const allowed = STOREYS[own]
-  if (allowed === undefined) return [`${path}: ${own}/ is not a folder of the house`]
+  const allowed = LAYERS[own]
+  if (allowed === undefined) return [`${path}: ${own}/ is no folder of the project`]
   if (allowed.includes('*')) return []
   return inside(path, text)
     .filter((target) => ![`${own}/`, ...allowed].some((start) => target.startsWith(start)))
     .map((target) => `${path}: ${own}/ must not import ${target}`)
 }
 
-function doors(path: string, text: string): string[] {
-  if (NO_DOOR_NEEDED.test(path)) return []
-  return importsOf(text)
-    .filter(({ from }) => !from.startsWith('.') && !from.startsWith('node:'))
-    .flatMap((one) => doorComplaint(path, one))
+/** Inside actors/ imports run down too: root, then api, then the folders of nouns, then runtime. */
+const ACTOR_RANKS: Readonly<Record<string, number>> = { runtime: 0, api: 2, root: 3 }
+
+function actorLayers(path: string, text: string): string[] {
+  if (!path.startsWith('actors/')) return []
+  const rank = actorRank(path)
+  return inside(path, text)
+    .filter((target) => target.startsWith('actors/') && isUpward(path, rank, target))
+    .map((target) => `${path}: must not import ${target}, which stands above it`)
 }
 
-function doorComplaint(path: string, { from, typeOnly }: Import): string[] {
+/** The worker daemon uses the runtime only. */
+const isUpward = (path: string, rank: number, target: string): boolean =>
+  actorRank(target) > rank ||
+  (path.startsWith('actors/daemon/') && !/^actors\/(daemon|runtime)\//.test(target))
+
+const actorRank = (path: string): number => ACTOR_RANKS[path.split('/')[1] ?? ''] ?? 1
+
+function libraries(path: string, text: string): string[] {
+  if (MAY_LOAD_ANY.test(path)) return []
+  return importsOf(text)
+    .filter(({ from }) => !from.startsWith('.') && !from.startsWith('node:'))
+    .flatMap((one) => libraryViolation(path, one))
+}
+
+function libraryViolation(path: string, { from, typeOnly }: Import): string[] {
   const library = from
     .split('/')
     .slice(0, from.startsWith('@') ? 2 : 1)
     .join('/')
-  const door = (typeOnly ? TYPE_DOORS[library] : undefined) ?? DOORS[library]
-  if (door === undefined)
-    return [`${path}: ${library} has no door; give it one in test/support/structure-rules.ts`]
-  return door.test(path) ? [] : [`${path}: ${library} is only for ${door.source}`]
+  const allowed = (typeOnly ? LIBRARY_TYPES[library] : undefined) ?? LIBRARIES[library]
+  if (allowed === undefined)
+    return [`${path}: no file may load ${library}; name one in test/support/structure-rules.ts`]
+  return allowed.test(path) ? [] : [`${path}: ${library} is only for ${allowed.source}`]
 }
 
 function pureBuiltins(path: string, text: string): string[] {
   if (!PURE.test(path)) return []
   return importsOf(text)
     .filter(({ from, typeOnly }) => from.startsWith('node:') && !typeOnly && !PURE_BUILTINS.includes(from))
-    .map(({ from }) => `${path}: ${from} touches the world; ask core/ports.ts for what it does`)
+    .map(({ from }) => `${path}: ${from} reaches outside; use a port of core/ports.ts instead`)
 }
 
 function ambient(path: string, text: string): string[] {
@@ -156,23 +174,23 @@ function ambient(path: string, text: string): string[] {
 }
 
 function barrels(path: string, text: string): string[] {
-  const passedOn = /^export\s+(type\s+)?(\*|\{[^}]*\})(\s+as\s+\w+)?\s+from\b/m
-  return passedOn.test(withoutComments(text))
-    ? [`${path}: passes on what lives elsewhere; import it from there`]
+  const reExport = /^export\s+(type\s+)?(\*|\{[^}]*\})(\s+as\s+\w+)?\s+from\b/m
+  return reExport.test(withoutComments(text))
+    ? [`${path}: re-exports another file; import from that file instead`]
     : []
 }
 
 /** `any` and switched-off checks stand only beside a comment that says why. */
-function excuses(path: string, text: string): string[] {
+function exceptions(path: string, text: string): string[] {
   const lines = text.split('\n')
   const bare = withoutTexts(text).split('\n')
   return lines.flatMap((line, at) => {
-    const complaint = excuseFor(line, bare[at] ?? '', `${lines[at - 1] ?? ''}${line}`)
+    const complaint = exceptionViolation(line, bare[at] ?? '', `${lines[at - 1] ?? ''}${line}`)
     return complaint === undefined ? [] : [`${path}:${at + 1}: ${complaint}`]
   })
 }
 
-function excuseFor(line: string, code: string, nearby: string): string | undefined {
+function exceptionViolation(line: string, code: string, nearby: string): string | undefined {
   if (/^\s*(\/\/|\/?\*).*@ts-nocheck/.test(line)) return '@ts-nocheck is never right'
   if (/^\s*(\/\/|\/?\*)\s*@ts-(ignore|expect-error)\s*$/.test(line))
     return 'a switched-off type check without a reason'
@@ -181,19 +199,20 @@ function excuseFor(line: string, code: string, nearby: string): string | undefin
   return hasAny && !/\/\/|\*/.test(nearby) ? 'any without a reason beside it' : undefined
 }
 
-function names(path: string): string[] {
-  return NAMELESS.test(path)
-    ? [`${path}: a folder of this name says nothing; things live where they are meant`]
+function folderNames(path: string): string[] {
+  return EMPTY_NAMES.test(path)
+    ? [`${path}: a folder of this name says nothing; name the folder after what lives there`]
     : []
 }
 
 function cycles(sources: Sources): string[] {
   const done = new Set<string>()
   const found: string[] = []
-  const visit = (path: string, way: readonly string[]): void => {
-    if (way.includes(path)) found.push(`a circle: ${[...way.slice(way.indexOf(path)), path].join(' → ')}`)
-    if (way.includes(path) || done.has(path)) return
-    for (const target of loaded(path, sources.get(path) ?? '')) visit(target, [...way, path])
+  const visit = (path: string, chain: readonly string[]): void => {
+    if (chain.includes(path))
+      found.push(`an import cycle: ${[...chain.slice(chain.indexOf(path)), path].join(' → ')}`)
+    if (chain.includes(path) || done.has(path)) return
+    for (const target of loaded(path, sources.get(path) ?? '')) visit(target, [...chain, path])
     done.add(path)
   }
   for (const path of sources.keys()) visit(path, [])
@@ -219,12 +238,12 @@ function folderOf(path: string): string {
   return path.split('/')[0] ?? ''
 }
 
-/** The files of the house that this one imports. */
+/** The project's files that this one imports. */
 function inside(path: string, text: string): string[] {
   return resolved(path, importsOf(text))
 }
 
-/** Those of them that are there when it runs. A machine and its effects may name each other's types. */
+/** Those of them that are loaded at run time. A machine and its effects may name each other's types. */
 function loaded(path: string, text: string): string[] {
   const imports = importsOf(text)
   return resolved(
@@ -262,6 +281,6 @@ export function withoutComments(text: string): string {
   return text.replace(TOKEN, (found) => (/^\/[/*]/.test(found) ? blank(found) : found))
 }
 
-function withoutTexts(text: string): string {
+export function withoutTexts(text: string): string {
   return text.replace(TOKEN, blank)
 }

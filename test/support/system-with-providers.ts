@@ -11,15 +11,15 @@ import { afterEach } from '@jest/globals'
 import type { StoredConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
-import { Dashboard, STORY_WAIT_MS } from './dashboard-client.ts'
+import { DashboardClient, SYSTEM_WAIT_MS_MAX } from './dashboard-client.ts'
 import { freePort } from './free-ports.ts'
 import { type FakeGithub, startGithub } from './github/github.ts'
 import { type FakeLinear, startLinear } from './linear/linear.ts'
-import type { IssueRow } from './linear/world.ts'
-import { isOver, openGate } from './local-system.ts'
+import type { IssueRow } from './linear/rows.ts'
+import { isOver, openSandboxGate } from './local-system.ts'
 import { tempFolder, until } from './real-files.ts'
-import { run as command, type Launch, type Served, sandboxFolder, serve } from './serve.ts'
-import { socketClient } from './socket-client.ts'
+import { type CommandProcess, runCommand as command, type LaunchFile, sandboxFolder, serve } from './serve.ts'
+import { connectSocket } from './socket-client.ts'
 
 /** Whose pull requests the service makes, and who reviews them. */
 export const OWNER = 'mona'
@@ -29,27 +29,27 @@ const DEVICE_SECONDS = 1
 const PORT_TRIES_MAX = 3
 
 /** Sections of the configuration that are laid over the usual ones, key by key; and the host's environment. */
-export interface CrossingOptions extends StoredConfig {
+export interface ProviderSystemOptions extends StoredConfig {
   readonly env?: NodeJS.ProcessEnv
 }
 
-type Asked = { readonly status: number; readonly body: unknown }
+type ApiResponse = { readonly status: number; readonly body: unknown }
 
-const open = new Set<Crossing>()
+const open = new Set<ProviderSystem>()
 
 afterEach(async () => {
-  for (const crossing of open) await crossing.close()
+  for (const system of open) await system.close()
   open.clear()
 })
 
-export class Crossing {
+export class ProviderSystem {
   readonly folder = tempFolder()
   readonly dataDir = join(this.folder, 'host')
   readonly linear: FakeLinear
   readonly github: FakeGithub
   readonly #env: NodeJS.ProcessEnv
   #fleetPort = 0
-  #host: Served | undefined
+  #host: CommandProcess | undefined
 
   private constructor(linear: FakeLinear, github: FakeGithub, env: NodeJS.ProcessEnv) {
     this.linear = linear
@@ -57,17 +57,17 @@ export class Crossing {
     this.#env = env
   }
 
-  static async open({ env = {}, ...config }: CrossingOptions = {}): Promise<Crossing> {
+  static async open({ env = {}, ...config }: ProviderSystemOptions = {}): Promise<ProviderSystem> {
     const linear = await startLinear()
     linear.world.team({ key: 'ENG', name: 'Engineering' })
     const github = await startGithub({ people: [{ login: OWNER }, { login: REVIEWER }] })
     github.device.settings.intervalSeconds = DEVICE_SECONDS
     const members = { [OWNER]: 'admin', [REVIEWER]: 'push' } as const
     await github.addRepo({ fullName: 'acme/app', members })
-    const crossing = new Crossing(linear, github, env)
-    open.add(crossing)
-    await crossing.#begin(config)
-    return crossing
+    const system = new ProviderSystem(linear, github, env)
+    open.add(system)
+    await system.#startOnFreePorts(config)
+    return system
   }
 
   async close(): Promise<void> {
@@ -77,14 +77,14 @@ export class Crossing {
 
   // ---- processes -------------------------------------------------------------------------------------------------
 
-  get host(): Served {
+  get host(): CommandProcess {
     if (this.#host === undefined) throw new Error('no host was started')
     return this.#host
   }
 
-  async startHost(): Promise<Served> {
+  async startHost(): Promise<CommandProcess> {
     this.#host = serve(this.dataDir, ['--log-level', 'debug'], this.#env)
-    await this.#host.launched()
+    await this.#host.waitForLaunch()
     return this.#host
   }
 
@@ -95,70 +95,70 @@ export class Crossing {
   }
 
   /** A worker that outlives its host. */
-  async enrol(): Promise<Served> {
-    const { body } = await this.host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+  async pairWorker(): Promise<CommandProcess> {
+    const { body } = await this.host.request('/api/workers/pairing-tokens', { method: 'POST' })
     const tokenFile = join(this.folder, 'token')
     writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
     const url = `http://127.0.0.1:${this.#fleetPort}`
     const dataDir = join(this.folder, 'worker')
     const worker = command(['worker', '--host', url, '--data-dir', dataDir, '--token-file', tokenFile])
-    await this.workerOnline()
+    await this.waitForOnlineWorker()
     return worker
   }
 
-  async workerOnline(): Promise<void> {
+  async waitForOnlineWorker(): Promise<void> {
     await until(
       'a worker is online',
       async () => {
-        const { workers } = (await this.host.ask('/api/workers')).body as FleetResponse
+        const { workers } = (await this.host.request('/api/workers')).body as FleetResponse
         return workers.some(({ connection }) => connection === 'online')
       },
-      STORY_WAIT_MS,
+      SYSTEM_WAIT_MS_MAX,
     )
   }
 
   // ---- asking ----------------------------------------------------------------------------------------------------
 
-  readonly get = async <T>(path: string): Promise<T> => (await this.host.ask(path)).body as T
+  readonly get = async <T>(path: string): Promise<T> => (await this.host.request(path)).body as T
 
-  readonly send = (method: 'POST' | 'PUT', path: string, body?: object): Promise<Asked> =>
-    this.host.ask(path, body === undefined ? { method } : { method, body })
+  readonly send = (method: 'POST' | 'PUT', path: string, body?: object): Promise<ApiResponse> =>
+    this.host.request(path, body === undefined ? { method } : { method, body })
 
   /** What dashboards are told, from now on. */
-  async dashboard(): Promise<Dashboard> {
-    const { url, token }: Launch = await this.host.launched()
-    const socket = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
+  async connectDashboard(): Promise<DashboardClient> {
+    const { url, token }: LaunchFile = await this.host.waitForLaunch()
+    const socket = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
     await socket.opened
-    await socket.first(1)
-    return new Dashboard(socket.frames)
+    await socket.firstFrames(1)
+    return new DashboardClient(socket.frames)
   }
 
   /** The configuration as it lies on disk, credentials and all. */
-  stored(): StoredConfig {
+  storedConfig(): StoredConfig {
     return JSON.parse(readFileSync(join(this.dataDir, 'config.json'), 'utf8')) as StoredConfig
   }
 
   // ---- tickets and runs ------------------------------------------------------------------------------------------
 
   /** Carried out by the scripted agent, line by line. */
-  ticket(title: string, lines: readonly string[], state = 'Todo'): IssueRow {
+  createTicket(title: string, lines: readonly string[], state = 'Todo'): IssueRow {
     const description = ['Please.', '```switchyard', ...lines, '```', ''].join('\n')
     return this.linear.world.issue({ title, description, state })
   }
 
   /** undefined: the host has not seen the ticket yet. */
-  async run({ id }: IssueRow): Promise<Run | undefined> {
+  async findRun({ id }: IssueRow): Promise<Run | undefined> {
     const runs = await this.get<readonly Run[]>('/api/runs').catch(() => [])
     return runs.find(({ ticket }) => ticket.id === id)
   }
 
-  async runIs(issue: IssueRow, what: string, isSo: (run: Run) => boolean): Promise<Run> {
+  async waitForRun(issue: IssueRow, what: string, isSo: (run: Run) => boolean): Promise<Run> {
     let seen: Run | undefined
     const look = async (): Promise<boolean> => {
-      seen = await this.run(issue)
+      seen = await this.findRun(issue)
       return seen !== undefined && isSo(seen)
     }
-    await until(`${issue.identifier} is ${what}`, look, STORY_WAIT_MS, 50).catch((error) => {
+    await until(`${issue.identifier} is ${what}`, look, SYSTEM_WAIT_MS_MAX, 50).catch((error) => {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })
@@ -166,27 +166,28 @@ export class Crossing {
     return seen as Run
   }
 
-  reaches(issue: IssueRow, status: Run['status']): Promise<Run> {
-    return this.runIs(issue, status, (run) => run.status === status)
+  waitForStatus(issue: IssueRow, status: Run['status']): Promise<Run> {
+    return this.waitForRun(issue, status, (run) => run.status === status)
   }
 
-  ends(issue: IssueRow): Promise<Run> {
-    return this.runIs(issue, 'over', isOver)
+  waitForEnd(issue: IssueRow): Promise<Run> {
+    return this.waitForRun(issue, 'over', isOver)
   }
 
   /** Whatever waits inside this run's sandbox goes on. */
-  letGo({ id }: Run): void {
-    for (const place of readdirSync(sandboxFolder())) openGate(join(sandboxFolder(), place, 'sandboxes', id))
+  openGates({ id }: Run): void {
+    for (const place of readdirSync(sandboxFolder()))
+      openSandboxGate(join(sandboxFolder(), place, 'sandboxes', id))
   }
 
   // ---- small ones ------------------------------------------------------------------------------------------------
 
   /** Its ports stay the same when it is started anew, so they are chosen here: somebody else may be quicker. */
-  async #begin(config: StoredConfig): Promise<void> {
+  async #startOnFreePorts(config: StoredConfig): Promise<void> {
     for (let tries = 1; ; tries++) {
       const port = await freePort()
       this.#fleetPort = await freePort()
-      this.#configure(port, config)
+      this.#writeConfig(port, config)
       const redirectUris = [`http://localhost:${port}/api/connect/tracker/callback`]
       this.linear.accounts.addApp({ ...this.linear.app, redirectUris })
       try {
@@ -198,7 +199,7 @@ export class Crossing {
     }
   }
 
-  #configure(port: number, more: StoredConfig): void {
+  #writeConfig(port: number, more: StoredConfig): void {
     const usual: StoredConfig = {
       server: { port },
       fleet: { host: '127.0.0.1', port: this.#fleetPort },

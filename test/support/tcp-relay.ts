@@ -7,28 +7,28 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterEach } from '@jest/globals'
 
-const relays = new Set<Relay>()
+const relays = new Set<TcpRelay>()
 
 afterEach(() => {
   for (const relay of relays) relay.close()
   relays.clear()
 })
 
-type State = 'open' | 'cut' | 'frozen'
+type RelayState = 'open' | 'cut' | 'frozen'
 
-export class Relay {
+export class TcpRelay {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  #state: State = 'open'
-  #bytesToCut = Number.POSITIVE_INFINITY
+  #state: RelayState = 'open'
+  #bytesUntilDisconnect = Number.POSITIVE_INFINITY
 
   private constructor(port: number) {
-    this.#server = createServer({ allowHalfOpen: false }, (near) => this.#join(near, port))
+    this.#server = createServer({ allowHalfOpen: false }, (near) => this.#accept(near, port))
   }
 
   /** To a port of this machine. */
-  static async to(port: number): Promise<Relay> {
-    const relay = new Relay(port)
+  static async startFor(port: number): Promise<TcpRelay> {
+    const relay = new TcpRelay(port)
     relays.add(relay)
     await new Promise<void>((resolve) => relay.#server.listen(0, '127.0.0.1', resolve))
     return relay
@@ -38,14 +38,14 @@ export class Relay {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  cut(): void {
+  disconnect(): void {
     this.#state = 'cut'
     for (const socket of this.#sockets) socket.destroy()
   }
 
   /** Once the worker has said so much more. */
-  cutAfter(bytes: number): void {
-    this.#bytesToCut = bytes
+  disconnectAfter(bytes: number): void {
+    this.#bytesUntilDisconnect = bytes
   }
 
   freeze(): void {
@@ -54,45 +54,45 @@ export class Relay {
   }
 
   /** What was frozen is cut: whatever waited in it is lost. */
-  mend(): void {
+  restore(): void {
     if (this.#state === 'frozen') for (const socket of this.#sockets) socket.destroy()
     this.#state = 'open'
   }
 
   close(): void {
-    this.cut()
+    this.disconnect()
     this.#server.close()
   }
 
-  #join(near: Socket, port: number): void {
+  #accept(near: Socket, port: number): void {
     if (this.#state === 'cut') {
       near.destroy()
       return
     }
-    this.#hold(near)
+    this.#track(near)
     if (this.#state === 'frozen') {
       near.pause()
       return
     }
     const far = connect(port, '127.0.0.1')
-    this.#hold(far)
+    this.#track(far)
     near.on('data', (bytes) => {
       far.write(bytes)
-      this.#passed(bytes.length)
+      this.#countBytes(bytes.length)
     })
     far.on('data', (bytes) => near.write(bytes))
     near.on('close', () => far.destroy())
     far.on('close', () => near.destroy())
   }
 
-  #passed(bytes: number): void {
-    this.#bytesToCut -= bytes
-    if (this.#bytesToCut > 0) return
-    this.#bytesToCut = Number.POSITIVE_INFINITY
-    this.cut()
+  #countBytes(bytes: number): void {
+    this.#bytesUntilDisconnect -= bytes
+    if (this.#bytesUntilDisconnect > 0) return
+    this.#bytesUntilDisconnect = Number.POSITIVE_INFINITY
+    this.disconnect()
   }
 
-  #hold(socket: Socket): void {
+  #track(socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
     // Told by the close that follows.

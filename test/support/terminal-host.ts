@@ -7,44 +7,44 @@ import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
 import { tempFolder, until } from './real-files.ts'
-import { command } from './serve.ts'
-import { goodbye, type Peer, socketServer } from './socket-server.ts'
-import { afterwards, TOKEN } from './test-resources.ts'
+import { commandPath } from './serve.ts'
+import { encodeCloseFrame, type SocketPeer, startSocketServer } from './socket-server.ts'
+import { closeAfterTest, TOKEN } from './test-resources.ts'
 
 export interface TerminalHost {
   readonly dataDir: string
   readonly url: string
   /** Requests that were no socket: method and path, in order. */
-  readonly asked: string[]
+  readonly requests: string[]
   /** What becomes of the next line. */
-  onLine: (view: HostView) => void
+  onView: (view: TerminalHostView) => void
   /** Those that came so far. */
-  readonly views: HostView[]
+  readonly views: TerminalHostView[]
   /** How it answers requests. */
   status: number
   /** It does not. */
-  isMute: boolean
+  isUnresponsive: boolean
   /** What it says in place of the next lines. */
   refusal: string | undefined
   /** Lines that it refused so. */
-  refused: number
+  refusedViews: number
 }
 
 /** A reply as a host gives it in place of a line. */
-export function replyOf(status: number, body: string): string {
+export function encodeReply(status: number, body: string): string {
   return `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
-export class HostView {
-  readonly peer: Peer
+export class TerminalHostView {
+  readonly peer: SocketPeer
 
-  constructor(peer: Peer) {
+  constructor(peer: SocketPeer) {
     this.peer = peer
   }
 
   frames(): AttachInput[] {
     // What the command under test has sent; that it is this is what tests look at.
-    return this.peer.heard.map((text) => JSON.parse(text) as AttachInput)
+    return this.peer.receivedTexts.map((text) => JSON.parse(text) as AttachInput)
   }
 
   typed(): string {
@@ -57,42 +57,42 @@ export class HostView {
     return this.frames().flatMap((frame) => (frame.type === 'resize' ? [`${frame.cols}x${frame.rows}`] : []))
   }
 
-  say(frame: AttachOutput): void {
+  send(frame: AttachOutput): void {
     this.peer.send(JSON.stringify(frame))
   }
 
   print(data: string): void {
-    this.say({ type: 'data', data })
+    this.send({ type: 'data', data })
   }
 
   close(code: number, reason: string): void {
-    this.peer.socket.end(goodbye(code, reason))
+    this.peer.socket.end(encodeCloseFrame(code, reason))
   }
 
-  cut(): void {
+  disconnect(): void {
     this.peer.socket.destroy()
   }
 }
 
-export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost> {
-  const views: HostView[] = []
+export async function startTerminalHost(dataDir = tempFolder()): Promise<TerminalHost> {
+  const views: TerminalHostView[] = []
   const asked: string[] = []
-  const server = await socketServer(
+  const server = await startSocketServer(
     undefined,
     (peer) => {
-      const view = new HostView(peer)
+      const view = new TerminalHostView(peer)
       views.push(view)
-      host.onLine(view)
+      host.onView(view)
     },
     (request, response) => {
       asked.push(`${request.method} ${request.url}`)
-      if (host.isMute) return
+      if (host.isUnresponsive) return
       const isKnown = request.headers.authorization === `Bearer ${TOKEN}`
       const said = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
       response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(said))
     },
     () => {
-      if (host.refusal !== undefined) host.refused += 1
+      if (host.refusal !== undefined) host.refusedViews += 1
       return host.refusal
     },
   )
@@ -100,13 +100,13 @@ export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost
   const host: TerminalHost = {
     dataDir,
     url,
-    asked,
+    requests: asked,
     views,
-    onLine: () => {},
+    onView: () => {},
     status: 200,
-    isMute: false,
+    isUnresponsive: false,
     refusal: undefined,
-    refused: 0,
+    refusedViews: 0,
   }
   const launch = { pid: process.pid, version: '0', startedAt: '', url, token: TOKEN }
   writeFileSync(join(dataDir, 'launch.json'), JSON.stringify(launch))
@@ -115,7 +115,7 @@ export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost
 
 // ---- the person ----------------------------------------------------------------------------------------------------
 
-export interface Person {
+export interface CommandTerminal {
   readonly pty: IPty
   /** All that reached the terminal. */
   readonly bytes: () => Buffer
@@ -126,7 +126,7 @@ export interface Person {
   /** The command's process, and not its shell. */
   commandPid(): number
   /** The shell's last words: the terminal's settings before and after, and the exit code of the command. */
-  ended(): Promise<{ readonly before: string; readonly after: string; readonly code: number }>
+  waitForEnd(): Promise<{ readonly before: string; readonly after: string; readonly code: number }>
 }
 
 /**
@@ -140,12 +140,12 @@ const SCRIPT =
  * Now and then, on a busy machine, a process that reads several terminals is not told that one of them has more, and
  * would wait for ever; when it begins anew, it is.
  */
-const ANEW_MS = 500
+const REREAD_EVERY_MS = 500
 /** Once for what may be left of a line, and once for itself. */
 const END_OF_INPUT = '\x04\x04'
 
-export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): Person {
-  const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, command, ...args], {
+export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): CommandTerminal {
+  const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, commandPath, ...args], {
     name: 'xterm-256color',
     cols: 91,
     rows: 27,
@@ -156,16 +156,16 @@ export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
   const pieces: Buffer[] = []
   let isOver = false
   pty.onData((piece) => void pieces.push(Buffer.from(piece)))
-  const anew = setInterval(() => {
+  const rereadTimer = setInterval(() => {
     pty.pause()
     pty.resume()
-  }, ANEW_MS)
+  }, REREAD_EVERY_MS)
   pty.onExit(() => {
     isOver = true
-    clearInterval(anew)
+    clearInterval(rereadTimer)
   })
-  afterwards(() => {
-    clearInterval(anew)
+  closeAfterTest(() => {
+    clearInterval(rereadTimer)
     if (!isOver) pty.kill('SIGKILL')
   })
   const bytes = () => Buffer.concat(pieces)
@@ -186,7 +186,7 @@ export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
       if (!(pid > 0)) throw new Error('the command is not running')
       return pid
     },
-    ended: async () => {
+    waitForEnd: async () => {
       await until('the end of the command', () => /code=\d+;/.test(text())).catch((error) => {
         throw new Error(`${error.message}\n${processesOn(pty.pid)}\n${JSON.stringify(text().slice(-4_000))}`)
       })

@@ -15,7 +15,7 @@ export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
 const closers: (() => unknown)[] = []
 
 /** Runs when the test is over. */
-export function afterwards(close: () => unknown): void {
+export function closeAfterTest(close: () => unknown): void {
   closers.push(close)
 }
 
@@ -119,7 +119,7 @@ export async function openTestServer(given: Partial<HostServerOptions> = {}): Pr
   const opened = await openHostServer(serverOptions(hostApi, { log, meters, ...given }))
   if (!opened.ok) throw new Error(opened.refusal.message)
   const server = opened.value
-  afterwards(() => closeServer(server, given.clock))
+  closeAfterTest(() => closeServer(server, given.clock))
   const port = server.managementPort
   return {
     server,

@@ -7,7 +7,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-export interface WranglerWorld {
+export interface WranglerState {
   readonly loggedIn?: boolean
   readonly accounts?: readonly { readonly id: string; readonly name: string }[]
   /** What it prints instead of a JSON identity. */
@@ -31,29 +31,29 @@ export interface WranglerCall {
   readonly pid: number
 }
 
-export interface StubWrangler {
+export interface FakeWrangler {
   /** For PATH. */
   readonly bin: string
-  set(world: WranglerWorld): void
+  setState(world: WranglerState): void
   calls(): readonly WranglerCall[]
   /** What the bucket holds at a key: its bytes and its content type. */
-  remote(bucket: string, key: string): { readonly bytes: Buffer; readonly type: string } | undefined
+  remoteObject(bucket: string, key: string): { readonly bytes: Buffer; readonly type: string } | undefined
   /** The person confirms a login that waits. */
-  confirm(): void
+  confirmLogin(): void
 }
 
-export function stubWrangler(folder: string, world: WranglerWorld = {}): StubWrangler {
+export function createFakeWrangler(folder: string, world: WranglerState = {}): FakeWrangler {
   const bin = join(folder, 'bin')
   const state = join(folder, 'world.json')
   mkdirSync(bin, { recursive: true })
   const script = join(bin, 'wrangler')
   writeFileSync(script, `#!${process.execPath}\n${program(folder)}`)
   chmodSync(script, 0o755)
-  const set = (next: WranglerWorld) => writeFileSync(state, JSON.stringify(next))
+  const set = (next: WranglerState) => writeFileSync(state, JSON.stringify(next))
   set(world)
   return {
     bin,
-    set,
+    setState: set,
     calls: () => {
       const file = join(folder, 'calls.jsonl')
       if (!existsSync(file)) return []
@@ -61,12 +61,12 @@ export function stubWrangler(folder: string, world: WranglerWorld = {}): StubWra
       const whole = readFileSync(file, 'utf8').split('\n').slice(0, -1)
       return whole.map((line) => JSON.parse(line) as WranglerCall)
     },
-    remote: (bucket, key) => {
+    remoteObject: (bucket, key) => {
       const file = join(folder, 'remote', bucket, key)
       if (!existsSync(file)) return undefined
       return { bytes: readFileSync(file), type: readFileSync(`${file}.type`, 'utf8') }
     },
-    confirm: () => writeFileSync(join(folder, 'confirmed'), ''),
+    confirmLogin: () => writeFileSync(join(folder, 'confirmed'), ''),
   }
 }
 

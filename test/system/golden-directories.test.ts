@@ -11,7 +11,7 @@ import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
 import { freePort } from '../support/free-ports.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { run as runCommand, type Served, serve } from '../support/serve.ts'
+import { type CommandProcess, runCommand, serve } from '../support/serve.ts'
 
 const ARCHIVES = join(dirname(fileURLToPath(import.meta.url)), 'golden')
 const OVER = ['completed', 'failed', 'cancelled']
@@ -40,7 +40,7 @@ async function unpack(archive: string): Promise<{ folder: string; answers: Answe
   return { folder, answers, fleetPort }
 }
 
-const runsOf = async (host: Served): Promise<Run[]> => (await host.ask('/api/runs')).body as Run[]
+const runsOf = async (host: CommandProcess): Promise<Run[]> => (await host.request('/api/runs')).body as Run[]
 
 const find = (runs: readonly Run[], identifier: string): Run => {
   const found = runs.find(({ ticket }) => ticket.identifier === identifier)
@@ -53,7 +53,7 @@ test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
   async (archive) => {
     const { folder, answers, fleetPort } = await unpack(archive)
     const host = serve(join(folder, 'host'))
-    await host.launched()
+    await host.waitForLaunch()
 
     const runs = await runsOf(host)
     expect(runs.map(({ id }) => id).sort()).toEqual(answers.all.map(({ id }) => id).sort())
@@ -63,9 +63,9 @@ test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
     }
     expect(find(runs, 'GOLD-3').status).toBe('running')
     expect(find(runs, 'GOLD-4')).toMatchObject({ status: 'queued' })
-    expect((await host.ask('/api/memories')).body).toEqual(answers.memories)
+    expect((await host.request('/api/memories')).body).toEqual(answers.memories)
     const completed = find(runs, 'GOLD-1')
-    expect((await host.ask(`/api/runs/${completed.id}/events`)).body).toEqual(answers.events)
+    expect((await host.request(`/api/runs/${completed.id}/events`)).body).toEqual(answers.events)
     const artifact = join(folder, 'host', 'runs', completed.id, 'artifacts', 'proof.txt')
     expect(existsSync(artifact)).toBe(true)
 

@@ -7,12 +7,12 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
-import { STORY_WAIT_MS } from '../support/dashboard-client.ts'
+import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import { GATE } from '../support/local-system.ts'
-import { browse, connectByDevice, consented } from '../support/oauth-consent.ts'
+import { connectByDevice, decideConsent, fetchPage } from '../support/oauth-consent.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { run as command } from '../support/serve.ts'
-import { Crossing } from '../support/system-with-providers.ts'
+import { runCommand as command } from '../support/serve.ts'
+import { ProviderSystem } from '../support/system-with-providers.ts'
 
 const TEST_MS_MAX = 300_000
 /** The lifetime of tokens that must be refreshed at once: slightly above the refresh lead. */
@@ -31,25 +31,25 @@ function story(title: string, body: () => Promise<void>): void {
 const OWN_CLIENT = { trackerClientId: 'linear-client-id' }
 const AWAY = { worker: { local: false } }
 
-async function begun({ send }: Crossing): Promise<string> {
+async function begun({ send }: ProviderSystem): Promise<string> {
   const begun = (await send('POST', '/api/connect/tracker')).body as ConnectResponse
   if (begun.status !== 'redirect') throw new Error(JSON.stringify(begun))
   return begun.url
 }
 
-async function pasted({ send }: Crossing, address: string): Promise<ConnectPollResponse> {
+async function pasted({ send }: ProviderSystem, address: string): Promise<ConnectPollResponse> {
   const { status, body } = await send('POST', '/api/connect/tracker/paste', { address })
   expect(status).toBe(200)
   return body as ConnectPollResponse
 }
 
 /** Completes the whole flow as one person. */
-async function connect(crossing: Crossing): Promise<void> {
-  const page = await browse(await consented(crossing.linear, await begun(crossing)))
+async function connect(system: ProviderSystem): Promise<void> {
+  const page = await fetchPage(await decideConsent(system.linear, await begun(system)))
   expect(page).toMatchObject({ status: 200, text: expect.stringContaining('Ada Lovelace in Acme') })
 }
 
-const exchanges = ({ linear }: Crossing): number =>
+const exchanges = ({ linear }: ProviderSystem): number =>
   linear.tokenCalls.filter(({ grant }) => grant === 'authorization_code').length
 
 /** The callback address with a state of another flow. */
@@ -61,86 +61,86 @@ function forged(address: string): string {
 
 describe('a browser that comes back from the consent page', () => {
   story('connects the tracker: a page says so, the tokens are on disk, dashboards are updated', async () => {
-    const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
-    const dashboard = await crossing.dashboard()
+    const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
+    const dashboard = await system.connectDashboard()
     expect(dashboard.tracker.state).toBe('disconnected')
-    const address = await consented(crossing.linear, await begun(crossing))
-    const page = await browse(address)
+    const address = await decideConsent(system.linear, await begun(system))
+    const page = await fetchPage(address)
     expect([page.status, page.text]).toEqual([200, expect.stringContaining('close this window')])
-    const { tracker } = crossing.stored()
+    const { tracker } = system.storedConfig()
     expect(tracker).toMatchObject({
       apiKey: expect.stringMatching(/^lin_oauth_/),
       refreshToken: expect.stringMatching(/^lin_refresh_/),
       tokenExpiresAt: expect.any(String),
     })
-    expect(statSync(join(crossing.dataDir, 'config.json')).mode & 0o777).toBe(0o600)
-    await dashboard.trackerIs('connected')
+    expect(statSync(join(system.dataDir, 'config.json')).mode & 0o777).toBe(0o600)
+    await dashboard.waitForTracker('connected')
     expect(dashboard.pushes('config').at(-1)).toMatchObject({ config: { tracker: { apiKey: '***' } } })
     // Repeat the request like a browser that restores its windows.
-    expect((await browse(address)).text).toContain('this was done already')
-    expect([exchanges(crossing), crossing.stored().tracker]).toEqual([1, tracker])
+    expect((await fetchPage(address)).text).toContain('this was done already')
+    expect([exchanges(system), system.storedConfig().tracker]).toEqual([1, tracker])
   })
 
   story('on another machine works if the person pastes the address', async () => {
-    const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
-    const address = await consented(crossing.linear, await begun(crossing))
-    expect(await pasted(crossing, address.replace('http://', ''))).toMatchObject({
+    const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
+    const address = await decideConsent(system.linear, await begun(system))
+    expect(await pasted(system, address.replace('http://', ''))).toMatchObject({
       status: 'connected',
       detail: 'Ada Lovelace in Acme',
       config: { tracker: { apiKey: '***', refreshToken: '***' } },
     })
-    expect(await pasted(crossing, address)).toMatchObject({ status: 'connected' })
-    expect(await pasted(crossing, forged(address))).toMatchObject({ status: 'error' })
-    const { status } = await crossing.send('POST', '/api/connect/tracker/paste', {
+    expect(await pasted(system, address)).toMatchObject({ status: 'connected' })
+    expect(await pasted(system, forged(address))).toMatchObject({ status: 'error' })
+    const { status } = await system.send('POST', '/api/connect/tracker/paste', {
       address: 'https://x.example',
     })
-    expect([status, exchanges(crossing)]).toEqual([400, 1])
+    expect([status, exchanges(system)]).toEqual([400, 1])
   })
 
   story(
     'without consent, with a forged state, or too late changes nothing, and the page says what to do',
     async () => {
-      const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
-      const refused = await consented(crossing.linear, await begun(crossing), 'refuse')
-      const address = await consented(crossing.linear, await begun(crossing))
+      const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
+      const refused = await decideConsent(system.linear, await begun(system), 'refuse')
+      const address = await decideConsent(system.linear, await begun(system))
       for (const wrong of [refused, forged(address), address.replace(/&?state=[^&]*/, '')]) {
-        const page = await browse(wrong)
+        const page = await fetchPage(wrong)
         expect([page.status, page.text]).toEqual([400, expect.stringContaining('connect the tracker again')])
       }
-      await crossing.killHost()
-      await crossing.startHost()
-      const late = await browse(address)
+      await system.killHost()
+      await system.startHost()
+      const late = await fetchPage(address)
       expect([late.status, late.text]).toEqual([400, expect.stringContaining('started anew')])
-      expect([exchanges(crossing), crossing.stored().tracker?.apiKey]).toEqual([0, undefined])
-      await connect(crossing)
+      expect([exchanges(system), system.storedConfig().tracker?.apiKey]).toEqual([0, undefined])
+      await connect(system)
     },
   )
 
   story('of an older flow does not win over a newer one, in whatever order they return', async () => {
-    const crossing = await Crossing.open({ connect: OWN_CLIENT, ...AWAY })
-    const [first, second] = [await begun(crossing), await begun(crossing)]
-    const addresses = [await consented(crossing.linear, first), await consented(crossing.linear, second)]
+    const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
+    const [first, second] = [await begun(system), await begun(system)]
+    const addresses = [await decideConsent(system.linear, first), await decideConsent(system.linear, second)]
     const [earlier = '', later = ''] = addresses
-    const grace = crossing.linear.world.user({ name: 'Grace Hopper' })
-    expect((await browse(later)).status).toBe(200)
-    const { tracker } = crossing.stored()
-    expect(await browse(earlier)).toMatchObject({ status: 400, text: expect.stringContaining('since') })
-    expect(crossing.stored().tracker).toEqual(tracker)
+    const grace = system.linear.world.user({ name: 'Grace Hopper' })
+    expect((await fetchPage(later)).status).toBe(200)
+    const { tracker } = system.storedConfig()
+    expect(await fetchPage(earlier)).toMatchObject({ status: 400, text: expect.stringContaining('since') })
+    expect(system.storedConfig().tracker).toEqual(tracker)
 
-    const again = crossing.linear.consent(await begun(crossing)).href
-    const byGrace = crossing.linear.consent(await begun(crossing), 'approve', grace).href
-    expect((await browse(again)).status).toBe(200)
-    expect((await browse(byGrace)).text).toContain('Grace Hopper in Acme')
-    expect(crossing.stored().tracker).not.toEqual(tracker)
+    const again = system.linear.consent(await begun(system)).href
+    const byGrace = system.linear.consent(await begun(system), 'approve', grace).href
+    expect((await fetchPage(again)).status).toBe(200)
+    expect((await fetchPage(byGrace)).text).toContain('Grace Hopper in Acme')
+    expect(system.storedConfig().tracker).not.toEqual(tracker)
   })
 })
 
 // ---- the helper ------------------------------------------------------------------------------------------------------
 
 /** A host without client ids, and a helper with them. */
-async function helped(more: object = AWAY): Promise<Crossing> {
-  const crossing = await Crossing.open({ connect: { codehostClientId: '' }, ...more })
-  const { linear, github } = crossing
+async function helped(more: object = AWAY): Promise<ProviderSystem> {
+  const system = await ProviderSystem.open({ connect: { codehostClientId: '' }, ...more })
+  const { linear, github } = system
   const helper = command(['oauth-helper', '--port', '0', '--log-format', 'json'], tempFolder(), {
     CODEHOST_CLIENT_ID: github.device.settings.clientId,
     TRACKER_CLIENT_ID: linear.app.clientId,
@@ -149,23 +149,27 @@ async function helped(more: object = AWAY): Promise<Crossing> {
     SWITCHYARD_CODEHOST_URL: github.origin,
   })
   const urlIn = (text: string) => /"url":"(http:[^"]+)"/.exec(text)?.[1]
-  await until('the helper is serving', () => urlIn(helper.err() + helper.out()) !== undefined, STORY_WAIT_MS)
+  await until(
+    'the helper is serving',
+    () => urlIn(helper.err() + helper.out()) !== undefined,
+    SYSTEM_WAIT_MS_MAX,
+  )
   const apiBase = urlIn(helper.err() + helper.out()) ?? ''
   const patch = { connect: { apiBase } }
-  expect(await crossing.send('PUT', '/api/settings', { patch })).toMatchObject({ status: 200 })
-  expect(await begun(crossing)).toContain(`${apiBase}/oauth/tracker/authorize?`)
-  return crossing
+  expect(await system.send('PUT', '/api/settings', { patch })).toMatchObject({ status: 200 })
+  expect(await begun(system)).toContain(`${apiBase}/oauth/tracker/authorize?`)
+  return system
 }
 
-const refreshTokenOf = (crossing: Crossing) => crossing.stored().tracker?.refreshToken
+const refreshTokenOf = (system: ProviderSystem) => system.storedConfig().tracker?.refreshToken
 
 /** The tokens have expired; the host is killed while it receives the new pair. */
-async function killedWhileRenewing(crossing: Crossing): Promise<void> {
-  const { linear } = crossing
+async function killedWhileRenewing(system: ProviderSystem): Promise<void> {
+  const { linear } = system
   await new Promise<void>((resolve) => {
     linear.onTokenAnswer = async () => {
       linear.onTokenAnswer = undefined
-      await crossing.killHost()
+      await system.killHost()
       resolve()
     }
     linear.advance(DAY_MS)
@@ -176,43 +180,43 @@ describe('through the OAuth helper', () => {
   story(
     'both accounts are connected, and a new pair of tokens is on disk before the old one expires',
     async () => {
-      const crossing = await helped()
-      crossing.linear.accounts.accessMs = ACCESS_MS
-      await connect(crossing)
-      const first = refreshTokenOf(crossing)
+      const system = await helped()
+      system.linear.accounts.accessMs = ACCESS_MS
+      await connect(system)
+      const first = refreshTokenOf(system)
       expect(first).toMatch(/^lin_refresh_/)
-      await until('the tokens are renewed', () => refreshTokenOf(crossing) !== first, STORY_WAIT_MS)
-      await connectByDevice(crossing)
-      expect(crossing.stored().codehost?.token).toMatch(/^gho_/)
-      expect(crossing.linear.tokenCalls.every(({ status }) => status === 200)).toBe(true)
+      await until('the tokens are renewed', () => refreshTokenOf(system) !== first, SYSTEM_WAIT_MS_MAX)
+      await connectByDevice(system)
+      expect(system.storedConfig().codehost?.token).toMatch(/^gho_/)
+      expect(system.linear.tokenCalls.every(({ status }) => status === 200)).toBe(true)
     },
   )
 
   for (const heals of [true, false]) {
     const end = heals ? 'heals where the old token is taken once more' : 'asks for a person where it is not'
     story(`a host that dies between the new pair and its disk ${end}, and work goes on`, async () => {
-      const crossing = await helped({ ...AWAY, codehost: { token: 'gho_of_mona' } })
-      crossing.github.addToken('mona', 'gho_of_mona')
-      await crossing.enrol()
-      crossing.linear.accounts.replayMs = heals ? GRACE_MS : 0
-      await connect(crossing)
-      const issue = crossing.ticket('Outlive the host', WORK)
-      await crossing.reaches(issue, 'running')
-      const before = refreshTokenOf(crossing)
-      await killedWhileRenewing(crossing)
-      expect(refreshTokenOf(crossing)).toBe(before)
-      await crossing.startHost()
-      const dashboard = await crossing.dashboard()
-      if (heals) await until('it is healed', () => refreshTokenOf(crossing) !== before, STORY_WAIT_MS)
-      await dashboard.trackerIs(heals ? 'connected' : 'auth-error')
-      expect(crossing.linear.tokenCalls.map(({ status }) => status)).toEqual([200, 200, heals ? 200 : 400])
-      await crossing.workerOnline()
-      crossing.letGo(await crossing.reaches(issue, 'running'))
-      const run = await crossing.ends(issue)
+      const system = await helped({ ...AWAY, codehost: { token: 'gho_of_mona' } })
+      system.github.addToken('mona', 'gho_of_mona')
+      await system.pairWorker()
+      system.linear.accounts.replayMs = heals ? GRACE_MS : 0
+      await connect(system)
+      const issue = system.createTicket('Outlive the host', WORK)
+      await system.waitForStatus(issue, 'running')
+      const before = refreshTokenOf(system)
+      await killedWhileRenewing(system)
+      expect(refreshTokenOf(system)).toBe(before)
+      await system.startHost()
+      const dashboard = await system.connectDashboard()
+      if (heals) await until('it is healed', () => refreshTokenOf(system) !== before, SYSTEM_WAIT_MS_MAX)
+      await dashboard.waitForTracker(heals ? 'connected' : 'auth-error')
+      expect(system.linear.tokenCalls.map(({ status }) => status)).toEqual([200, 200, heals ? 200 : 400])
+      await system.waitForOnlineWorker()
+      system.openGates(await system.waitForStatus(issue, 'running'))
+      const run = await system.waitForEnd(issue)
       expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
       if (heals) return
-      await connect(crossing)
-      await dashboard.trackerIs('connected')
+      await connect(system)
+      await dashboard.waitForTracker('connected')
     })
   }
 })

@@ -5,11 +5,11 @@
 import { expect, test } from '@jest/globals'
 import type { StorageStatus } from '../../protocol/connect.ts'
 import type { Run } from '../../protocol/run.ts'
-import { STORY_WAIT_MS } from '../support/dashboard-client.ts'
-import { Watching } from '../support/fault-matcher.ts'
+import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
+import { FaultMatcher } from '../support/fault-matcher.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { Crossing } from '../support/system-with-providers.ts'
-import { type StubWrangler, stubWrangler } from '../support/wrangler.ts'
+import { ProviderSystem } from '../support/system-with-providers.ts'
+import { createFakeWrangler, type FakeWrangler } from '../support/wrangler.ts'
 
 const TEST_MS_MAX = 300_000
 const TOKEN = 'gho_of_mona'
@@ -18,22 +18,22 @@ const COMMENTING = '^POST /repos/acme/app/issues/\\d+/comments$'
 /** The delay of a response during which the host is killed. */
 const LATE_MS = 500
 
-async function withBucket(): Promise<{ crossing: Crossing; wrangler: StubWrangler }> {
-  const wrangler = stubWrangler(tempFolder(), { loggedIn: true })
-  const crossing = await Crossing.open({
+async function withBucket(): Promise<{ system: ProviderSystem; wrangler: FakeWrangler }> {
+  const wrangler = createFakeWrangler(tempFolder(), { loggedIn: true })
+  const system = await ProviderSystem.open({
     storage: { bucket: 'shots', publicBaseUrl: 'https://shots.example/' },
     codehost: { token: TOKEN },
     env: { PATH: `${wrangler.bin}:${process.env.PATH}` },
   })
-  crossing.github.addToken('mona', TOKEN)
-  await crossing.send('PUT', '/api/settings/credentials', { trackerApiKey: crossing.linear.apiKey })
-  return { crossing, wrangler }
+  system.github.addToken('mona', TOKEN)
+  await system.send('PUT', '/api/settings/credentials', { trackerApiKey: system.linear.apiKey })
+  return { system, wrangler }
 }
 
 const numberOf = ({ prUrl = '' }: Run): number => Number(prUrl.split('/').at(-1))
-const commentsOf = ({ github }: Crossing, number: number): readonly string[] =>
+const commentsOf = ({ github }: ProviderSystem, number: number): readonly string[] =>
   github.issue('acme/app', number).comments.map(({ body }) => body)
-const uploads = (wrangler: StubWrangler): number =>
+const uploads = (wrangler: FakeWrangler): number =>
   wrangler.calls().filter(({ args }) => args.includes('put')).length
 
 /** The links of a comment as paths in the bucket. */
@@ -43,12 +43,12 @@ function keyIn(comment: string): string {
   return key
 }
 
-async function isDelivered(crossing: Crossing, wrangler: StubWrangler, run: Run): Promise<void> {
+async function isDelivered(system: ProviderSystem, wrangler: FakeWrangler, run: Run): Promise<void> {
   expect([run.status, run.prState]).toEqual(['completed', 'open'])
-  const comments = () => commentsOf(crossing, numberOf(run))
-  await until('the comment is there', () => comments().length > 0, STORY_WAIT_MS)
+  const comments = () => commentsOf(system, numberOf(run))
+  await until('the comment is there', () => comments().length > 0, SYSTEM_WAIT_MS_MAX)
   expect(comments()).toHaveLength(1)
-  const shown = wrangler.remote('shots', keyIn(comments()[0] ?? ''))
+  const shown = wrangler.remoteObject('shots', keyIn(comments()[0] ?? ''))
   expect([shown?.bytes.toString(), shown?.type]).toEqual([
     '# All is well\n',
     expect.stringContaining('text/markdown'),
@@ -58,36 +58,40 @@ async function isDelivered(crossing: Crossing, wrangler: StubWrangler, run: Run)
 test(
   'the artifacts are in the bucket and one comment links them, however often the host dies meanwhile',
   async () => {
-    const { crossing, wrangler } = await withBucket()
-    const { faults, counters } = crossing.github
-    const storage = await crossing.get<StorageStatus>('/api/connect/storage')
+    const { system, wrangler } = await withBucket()
+    const { faults, counters } = system.github
+    const storage = await system.get<StorageStatus>('/api/connect/storage')
     expect(storage).toMatchObject({ installed: true, loggedIn: true, account: 'Dev Account', ready: true })
-    const usual = await crossing.ends(crossing.ticket('All is well', WORK))
-    await isDelivered(crossing, wrangler, usual)
+    const usual = await system.waitForEnd(system.createTicket('All is well', WORK))
+    await isDelivered(system, wrangler, usual)
 
     // Kill the host between the upload and the comment.
     Object.assign(faults, { matching: new RegExp(COMMENTING), reset: true })
-    const uploaded = crossing.ticket('Uploaded', WORK)
-    await until('a comment broke off', () => counters.route('POST reset').requests > 0, STORY_WAIT_MS)
-    await crossing.killHost()
+    const uploaded = system.createTicket('Uploaded', WORK)
+    await until('a comment broke off', () => counters.route('POST reset').requests > 0, SYSTEM_WAIT_MS_MAX)
+    await system.killHost()
     Object.assign(faults, { matching: undefined, reset: false })
-    await crossing.startHost()
-    await isDelivered(crossing, wrangler, await crossing.ends(uploaded))
+    await system.startHost()
+    await isDelivered(system, wrangler, await system.waitForEnd(uploaded))
 
     // Kill the host between the comment and its response.
     const arrived = new Promise<void>((resolve) => {
-      Object.assign(faults, { matching: new Watching(COMMENTING, resolve), latencyMs: LATE_MS })
+      Object.assign(faults, { matching: new FaultMatcher(COMMENTING, resolve), latencyMs: LATE_MS })
     })
-    const commented = crossing.ticket('Commented', WORK)
+    const commented = system.createTicket('Commented', WORK)
     await arrived
-    await crossing.killHost()
+    await system.killHost()
     const before = uploads(wrangler)
-    await until('the comment is made all the same', () => commentsOf(crossing, 3).length > 0, STORY_WAIT_MS)
+    await until(
+      'the comment is made all the same',
+      () => commentsOf(system, 3).length > 0,
+      SYSTEM_WAIT_MS_MAX,
+    )
     Object.assign(faults, { matching: undefined, latencyMs: 0 })
-    await crossing.startHost()
+    await system.startHost()
     // The next start finds the comment first: when a second run's comment exists, this one is complete.
-    await isDelivered(crossing, wrangler, await crossing.ends(crossing.ticket('Afterwards', WORK)))
-    await isDelivered(crossing, wrangler, await crossing.ends(commented))
+    await isDelivered(system, wrangler, await system.waitForEnd(system.createTicket('Afterwards', WORK)))
+    await isDelivered(system, wrangler, await system.waitForEnd(commented))
     expect(uploads(wrangler)).toBe(before + 1)
   },
   TEST_MS_MAX,

@@ -6,11 +6,11 @@ import { describe, expect, test } from '@jest/globals'
 import { bareRepositoryPath } from '../../bin/quickstart/sample-repository.ts'
 import type { Run } from '../../protocol/run.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { readLaunch, run } from '../support/serve.ts'
+import { readLaunch, runCommand } from '../support/serve.ts'
 
 const QUIET: ExecFileSyncOptions = { stdio: ['ignore', 'pipe', 'ignore'] }
 const quickstart = (dataDir: string, ...args: string[]) =>
-  run(['quickstart', '--data-dir', dataDir, ...args], dataDir)
+  runCommand(['quickstart', '--data-dir', dataDir, ...args], dataDir)
 
 function branchesIn(dataDir: string): string[] {
   const bare = bareRepositoryPath(join(dataDir, 'code'))

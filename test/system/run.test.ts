@@ -7,9 +7,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
-import { GATE, Yard } from '../support/local-system.ts'
+import { GATE, LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/real-files.ts'
-import { filesBelow } from '../support/secret-sweep.ts'
+import { readFilesBelow } from '../support/secret-sweep.ts'
 
 const TEST_MS_MAX = 300_000
 const LONG = process.env.LONG_CUTS === '1'
@@ -18,18 +18,18 @@ function story(title: string, body: () => Promise<void>): void {
   test(title, body, TEST_MS_MAX)
 }
 
-async function startSystem(options: Parameters<typeof Yard.open>[0] = {}): Promise<Yard> {
-  const system = await Yard.open({ local: true, ...options })
-  await system.online(1)
+async function startSystem(options: Parameters<typeof LocalSystem.open>[0] = {}): Promise<LocalSystem> {
+  const system = await LocalSystem.open({ local: true, ...options })
+  await system.waitForOnlineWorkers(1)
   return system
 }
 
 /** Every file below the folder, by its relative path. */
 const filesIn = (folder: string): Map<string, string> =>
-  new Map(filesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
+  new Map(readFilesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
 
-async function artifact(system: Yard, { id }: Run, name: string): Promise<Buffer> {
-  const { url, token } = await system.host.launched()
+async function artifact(system: LocalSystem, { id }: Run, name: string): Promise<Buffer> {
+  const { url, token } = await system.host.waitForLaunch()
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`${url}/api/runs/${id}/artifacts/${name}`, { headers })
   expect(response.status).toBe(200)
@@ -41,13 +41,13 @@ const logOf = (events: readonly RunEvent[]): string =>
 const typesOf = (events: readonly RunEvent[]): Set<string> => new Set(events.map(({ type }) => type))
 
 /** The agent's own transcripts of a run. */
-const transcriptOf = (system: Yard, run: Run): string =>
+const transcriptOf = (system: LocalSystem, run: Run): string =>
   [...filesIn(join(system.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
 
 describe('a run with all features', () => {
   story('produces a pull request, costs, usage, artifacts, memories and a diff', async () => {
     const system = await startSystem()
-    system.ticket('ENG-1', [
+    system.writeTicket('ENG-1', [
       'say I look around.',
       'subagent a second opinion',
       'write src/hello.txt',
@@ -61,7 +61,7 @@ describe('a run with all features', () => {
       'commit Say hello',
       'say It says hello now.',
     ])
-    const run = await system.ends('ENG-1')
+    const run = await system.waitForEnd('ENG-1')
     expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
     const events = await system.events(run)
     await pullIsRight(system, run)
@@ -69,7 +69,7 @@ describe('a run with all features', () => {
     expect([...(run.result?.artifacts ?? [])].sort()).toEqual(['noise.bin', 'report.md'])
     expect((await artifact(system, run, 'report.md')).toString()).toBe('# All is well\n')
     const branch = run.result?.branch ?? ''
-    const noise = execFileSync('git', ['-C', system.bare('plain'), 'show', `${branch}:noise.bin`], {
+    const noise = execFileSync('git', ['-C', system.bareRepoPath('plain'), 'show', `${branch}:noise.bin`], {
       maxBuffer: 2 ** 24,
     })
     expect((await artifact(system, run, 'noise.bin')).equals(noise)).toBe(true)
@@ -83,11 +83,11 @@ describe('a run with all features', () => {
       'completed',
     ])
     await nextRunKnows(system)
-    expect(system.leaks()).toEqual([])
+    expect(system.findLeaks()).toEqual([])
   })
 })
 
-async function pullIsRight(system: Yard, { result, prUrl }: Run): Promise<void> {
+async function pullIsRight(system: LocalSystem, { result, prUrl }: Run): Promise<void> {
   const [pull, ...others] = system.pulls('plain')
   expect(others).toEqual([])
   expect(pull).toMatchObject({ headBranch: 'switchyard/eng-1', baseBranch: 'main', state: 'open' })
@@ -102,7 +102,7 @@ async function pullIsRight(system: Yard, { result, prUrl }: Run): Promise<void> 
   expect(system.git('plain', 'show', 'switchyard/eng-1:src/hello.txt')).toBe('Hello!')
 }
 
-function costsAreRight(system: Yard, run: Run, events: readonly RunEvent[]): void {
+function costsAreRight(system: LocalSystem, run: Run, events: readonly RunEvent[]): void {
   expect(run.costs).toHaveLength(1)
   const told = events.flatMap((event) => (event.type === 'cost' ? [event.entry] : []))
   expect(told.map(({ outputTokens }) => outputTokens)).toEqual(
@@ -117,13 +117,13 @@ function costsAreRight(system: Yard, run: Run, events: readonly RunEvent[]): voi
   for (const text of archived.values()) expect(text).not.toMatch(/hello|squeaks|Please|opinion/i)
 }
 
-async function nextRunKnows(system: Yard): Promise<void> {
-  const { repos } = (await system.host.ask('/api/memories')).body as MemoriesResponse
+async function nextRunKnows(system: LocalSystem): Promise<void> {
+  const { repos } = (await system.host.request('/api/memories')).body as MemoriesResponse
   expect(repos['acme/plain']?.map(({ text, ident }) => [text, ident])).toEqual([
     ['The gate squeaks on Mondays', 'ENG-1'],
   ])
-  system.ticket('ENG-2', ['say Nothing to do.'])
-  const next = await system.ends('ENG-2')
+  system.writeTicket('ENG-2', ['say Nothing to do.'])
+  const next = await system.waitForEnd('ENG-2')
   expect(transcriptOf(system, next)).toContain('The gate squeaks on Mondays')
   expect([next.status, next.prUrl, system.pulls('plain').length]).toEqual(['completed', undefined, 1])
   expect(next.result?.summary).toContain('there is no pull request')
@@ -140,14 +140,15 @@ describe('an agent that does not succeed', () => {
 
   story('because it fails: the run fails with the reason, and nothing is published', async () => {
     const system = await startSystem()
-    for (const [name, lines] of failing) system.ticket(name, ['write a.txt', '  a', 'commit A', ...lines])
+    for (const [name, lines] of failing)
+      system.writeTicket(name, ['write a.txt', '  a', 'commit A', ...lines])
     for (const [name, , error] of failing) {
-      const run = await system.ends(name)
+      const run = await system.waitForEnd(name)
       expect([name, run.status]).toEqual([name, 'failed'])
       expect(run.error).toMatch(error)
       expect(run.sandbox.retainedUntil).toBeDefined()
     }
-    const limited = await system.events((await system.run('LIMIT-1')) as Run)
+    const limited = await system.events((await system.findRun('LIMIT-1')) as Run)
     const limit = limited.find((event) => event.type === 'limit')
     expect(limit).toMatchObject({ provider: 'agentA', resetsAt: expect.any(String) })
     expect([system.branches('plain'), system.pulls('plain')]).toEqual([[], []])
@@ -155,61 +156,61 @@ describe('an agent that does not succeed', () => {
 
   story('because it exceeds minutes, turns or cost: it is ended, and the error names the limit', async () => {
     const system = await startSystem({ sandbox: { maxRunMinutes: 0.05 } })
-    const change = (patch: object) => system.host.ask('/api/settings', { method: 'PUT', body: { patch } })
-    system.ticket('SLOW-1', ['say I begin.', 'hang deaf'])
-    expect((await system.ends('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
+    const change = (patch: object) => system.host.request('/api/settings', { method: 'PUT', body: { patch } })
+    system.writeTicket('SLOW-1', ['say I begin.', 'hang deaf'])
+    expect((await system.waitForEnd('SLOW-1')).error).toMatch(/sandbox\.maxRunMinutes allows/)
     await change({ sandbox: { maxRunMinutes: null }, agent: { maxTurns: 2 } })
-    system.ticket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
-    expect((await system.ends('TURNS-1')).error).toMatch(/turns/)
+    system.writeTicket('TURNS-1', ['run true', 'run true', 'run true', 'run true'])
+    expect((await system.waitForEnd('TURNS-1')).error).toMatch(/turns/)
     await change({ agent: { maxTurns: null, maxCostUsd: 0.0001 } })
-    system.ticket('COST-1', ['run true', 'run true', 'run true', 'run true'])
-    expect((await system.ends('COST-1')).error).toMatch(/maxCostUsd|budget/i)
+    system.writeTicket('COST-1', ['run true', 'run true', 'run true', 'run true'])
+    expect((await system.waitForEnd('COST-1')).error).toMatch(/maxCostUsd|budget/i)
     for (const name of ['SLOW-1', 'TURNS-1', 'COST-1']) {
-      const run = await system.run(name)
+      const run = await system.findRun(name)
       expect([name, run?.status, run?.costs.length]).toEqual([
         name,
         'failed',
         name === 'SLOW-1' ? run?.costs.length : 1,
       ])
     }
-    await system.deserted()
+    await system.waitForNoProcesses()
   })
 
   const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
   long('because it prints nothing any more and counts as stalled', async () => {
-    const system = await Yard.open()
-    await system.enrol(['--stall-minutes', '1'])
-    system.ticket('STALL-1', ['hang'])
-    expect((await system.ends('STALL-1', 120_000)).error).toMatch(/printed nothing for 1 minute/)
+    const system = await LocalSystem.open()
+    await system.pairWorker(['--stall-minutes', '1'])
+    system.writeTicket('STALL-1', ['hang'])
+    expect((await system.waitForEnd('STALL-1', 120_000)).error).toMatch(/printed nothing for 1 minute/)
   })
 })
 
 describe('after a run', () => {
   story('its sandbox stays until it is discarded; a busy sandbox cannot be discarded', async () => {
     const system = await startSystem()
-    system.ticket('KEEP-1', ['write kept.txt', '  kept', 'commit Keep'])
-    const run = await system.ends('KEEP-1')
+    system.writeTicket('KEEP-1', ['write kept.txt', '  kept', 'commit Keep'])
+    const run = await system.waitForEnd('KEEP-1')
     const folder = system.sandboxOf(run) ?? ''
     expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
     expect(Date.parse(run.sandbox.retainedUntil ?? '')).toBeGreaterThan(Date.now() + 23 * 3_600_000)
-    system.ticket('BUSY-1', [`run ${GATE}`])
-    const busy = await system.reaches('BUSY-1', 'running')
-    const discard = ({ id }: Run) => system.host.ask(`/api/runs/${id}/discard`, { method: 'POST' })
+    system.writeTicket('BUSY-1', [`run ${GATE}`])
+    const busy = await system.waitForStatus('BUSY-1', 'running')
+    const discard = ({ id }: Run) => system.host.request(`/api/runs/${id}/discard`, { method: 'POST' })
     expect((await discard(busy)).status).toBe(409)
     expect((await discard(run)).status).toBe(200)
     await until('its sandbox is gone', () => !existsSync(folder))
-    const keptUntil = (await system.run('KEEP-1'))?.sandbox.retainedUntil ?? ''
+    const keptUntil = (await system.findRun('KEEP-1'))?.sandbox.retainedUntil ?? ''
     expect(Date.parse(keptUntil)).toBeLessThanOrEqual(Date.now())
-    await system.atGate(busy)
-    system.letGo(busy)
-    expect((await system.ends('BUSY-1')).status).toBe('completed')
+    await system.waitForGate(busy)
+    system.openGates(busy)
+    expect((await system.waitForEnd('BUSY-1')).status).toBe('completed')
   })
 
   story('its sandbox is reclaimed at the next start after its retention time', async () => {
-    const system = await Yard.open({ sandbox: { retentionHours: 1 / 3_600 } })
-    const worker = await system.enrol()
-    system.ticket('BRIEF-1', ['say Done.'])
-    const run = await system.ends('BRIEF-1')
+    const system = await LocalSystem.open({ sandbox: { retentionHours: 1 / 3_600 } })
+    const worker = await system.pairWorker()
+    system.writeTicket('BRIEF-1', ['say Done.'])
+    const run = await system.waitForEnd('BRIEF-1')
     const folder = system.sandboxOf(run) ?? ''
     expect(existsSync(folder)).toBe(true)
     worker.process.kill('SIGTERM')
@@ -222,8 +223,8 @@ describe('after a run', () => {
   story('its branch is unique, even for tickets with similar names', async () => {
     const system = await startSystem()
     const names = ['ENG-7', 'eng-7', 'Eng 7', 'ENG_7']
-    for (const name of names) system.ticket(name, ['write a.txt', `  ${name}`, 'commit A'])
-    const runs = await Promise.all(names.map((name) => system.ends(name)))
+    for (const name of names) system.writeTicket(name, ['write a.txt', `  ${name}`, 'commit A'])
+    const runs = await Promise.all(names.map((name) => system.waitForEnd(name)))
     const branches = runs.map(({ result }) => result?.branch ?? '')
     expect(new Set(branches).size).toBe(names.length)
     expect(branches[0]).toBe('switchyard/eng-7')

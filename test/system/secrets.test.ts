@@ -9,7 +9,7 @@ import type { Run } from '../../protocol/run.ts'
 import { tempFolder, until } from '../support/real-files.ts'
 import { ScriptedWorker } from '../support/scripted-worker.ts'
 import { readLaunch, serve } from '../support/serve.ts'
-import { socketClient } from '../support/socket-client.ts'
+import { connectSocket } from '../support/socket-client.ts'
 
 const AGENT_KEY = 'planted-agent-key-7d1c0f'
 const CODEHOST_TOKEN = 'planted-codehost-token-91ab22'
@@ -29,10 +29,12 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   }
   writeFileSync(join(dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
   const host = serve(dataDir, ['--log-level', 'debug', '--log-format', 'json'])
-  const { url, token: launchToken } = await host.launched()
-  const dashboard = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${launchToken}` })
+  const { url, token: launchToken } = await host.waitForLaunch()
+  const dashboard = connectSocket(Number(new URL(url).port), '/ws', {
+    authorization: `Bearer ${launchToken}`,
+  })
   await dashboard.opened
-  const paired = (await host.ask('/api/workers/pairing-tokens', { method: 'POST' })).body as {
+  const paired = (await host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
     token: string
   }
   const dispatched: string[] = []
@@ -49,7 +51,7 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   worker.start()
   writeFileSync(join(tickets, 'ENG-1.md'), '---\nstate: Todo\n---\nDo it.\n')
   await until('the run is completed', async () => {
-    const runs = (await host.ask('/api/runs')).body as Run[]
+    const runs = (await host.request('/api/runs')).body as Run[]
     return runs[0]?.status === 'completed'
   })
   const credential = worker.credential?.secret
@@ -59,11 +61,13 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   expect(dispatched[0]).toContain(AGENT_KEY)
   expect(dispatched[0]).toContain(CODEHOST_TOKEN)
 
-  const runId = ((await host.ask('/api/runs')).body as Run[])[0]?.id
+  const runId = ((await host.request('/api/runs')).body as Run[])[0]?.id
   const paths = ['/api/runs', '/api/tickets', '/api/workers', '/api/config', `/api/runs/${runId}/events`]
-  const answers = await Promise.all(paths.map(async (path) => JSON.stringify((await host.ask(path)).body)))
+  const answers = await Promise.all(
+    paths.map(async (path) => JSON.stringify((await host.request(path)).body)),
+  )
   const metrics = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${launchToken}` } })
-  const wrong = await host.ask(`/api/worker/demand?workerId=${worker.workerId}`)
+  const wrong = await host.request(`/api/worker/demand?workerId=${worker.workerId}`)
   answers.push(await metrics.text(), JSON.stringify(wrong.body))
   const environment = readFileSync(`/proc/${host.process.pid}/environ`, 'utf8')
   const commandLine = readFileSync(`/proc/${host.process.pid}/cmdline`, 'utf8')

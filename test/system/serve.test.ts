@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { tempFolder, until } from '../support/real-files.ts'
-import { anyPort, readLaunch, run, serve } from '../support/serve.ts'
+import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/serve.ts'
 
 function folder(config?: string): string {
   const dataDir = tempFolder()
@@ -26,8 +26,8 @@ function filesBelow(path: string): string[] {
 
 describe('start and stop', () => {
   test('launch.json tells programs of this user the host’s address, and is deleted at a clean stop', async () => {
-    const host = serve(folder(anyPort()))
-    const launch = await host.launched()
+    const host = serve(folder(configWithAnyPort()))
+    const launch = await host.waitForLaunch()
     expect(launch).toMatchObject({
       pid: host.process.pid,
       version: '0.1.0',
@@ -45,8 +45,8 @@ describe('start and stop', () => {
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s stops it cleanly, with sockets open and requests under way',
     async (signal) => {
-      const host = serve(folder(anyPort()))
-      const { url, token } = await host.launched()
+      const host = serve(folder(configWithAnyPort()))
+      const { url, token } = await host.waitForLaunch()
       const asked = Array.from({ length: 20 }, () =>
         fetch(`${url}/api/config`, { headers: { authorization: `Bearer ${token}` } }).then(
           (answer) => answer.status,
@@ -64,7 +64,7 @@ describe('start and stop', () => {
 
   test('a signal at any moment of the start is a clean stop, and leaves no launch.json', async () => {
     for (const afterMs of [0, 40, 80, 120, 160, 200, 240]) {
-      const host = serve(folder(anyPort()))
+      const host = serve(folder(configWithAnyPort()))
       await pause(afterMs)
       host.process.kill('SIGTERM')
       const exit = await host.exit
@@ -75,8 +75,8 @@ describe('start and stop', () => {
   })
 
   test('the same signal twice within a moment counts once', async () => {
-    const host = serve(folder(anyPort()))
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()))
+    await host.waitForLaunch()
     host.process.kill('SIGINT')
     host.process.kill('SIGTERM')
     expect(await host.exit).toBe(0)
@@ -84,41 +84,41 @@ describe('start and stop', () => {
   })
 
   test('it continues when its log pipe is closed', async () => {
-    const host = serve(folder(anyPort()), ['--log-level', 'debug'])
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()), ['--log-level', 'debug'])
+    await host.waitForLaunch()
     host.process.stderr?.destroy()
     writeFileSync(join(host.dataDir, 'config.json'), '{ broken')
     await pause(400)
-    expect((await host.ask('/api/config')).status).toBe(200)
+    expect((await host.request('/api/config')).status).toBe(200)
   })
 
   test('on IPv6 loopback, launch.json holds an address that works', async () => {
     const host = serve(folder(JSON.stringify({ server: { host: '::1', port: 0 } })))
-    const { url } = await host.launched()
+    const { url } = await host.waitForLaunch()
     expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/)
-    expect((await host.ask('/api/config')).status).toBe(200)
+    expect((await host.request('/api/config')).status).toBe(200)
   })
 
   test('all its files are readable by their owner only', async () => {
-    const host = serve(folder(anyPort()))
-    await host.ask('/api/settings', { method: 'PUT', body: { patch: { sandbox: { concurrency: 3 } } } })
+    const host = serve(folder(configWithAnyPort()))
+    await host.request('/api/settings', { method: 'PUT', body: { patch: { sandbox: { concurrency: 3 } } } })
     expect(mode(host.dataDir)).toBe('700')
     for (const file of filesBelow(host.dataDir)) expect(`${file} ${mode(file)}`).toBe(`${file} 600`)
   })
 
   test('too open modes of the folder and the configuration are corrected', async () => {
-    const dataDir = folder(anyPort())
+    const dataDir = folder(configWithAnyPort())
     chmodSync(dataDir, 0o755)
     chmodSync(join(dataDir, 'config.json'), 0o644)
     const host = serve(dataDir)
-    await host.launched()
+    await host.waitForLaunch()
     expect(mode(dataDir)).toBe('700')
     expect(mode(join(dataDir, 'config.json'))).toBe('600')
   })
 
   test('health reports the real sandbox state, without a token', async () => {
-    const host = serve(folder(anyPort()))
-    const { url } = await host.launched()
+    const host = serve(folder(configWithAnyPort()))
+    const { url } = await host.waitForLaunch()
     const health = await (await fetch(`${url}/api/health`)).json()
     expect(health).toMatchObject({
       ok: true,
@@ -130,8 +130,8 @@ describe('start and stop', () => {
   })
 
   test('the fleet listener exists exactly if fleet.host is set', async () => {
-    const host = serve(folder(anyPort({ fleet: { host: '127.0.0.1', port: 0 } })))
-    const { fleetUrl } = await host.launched()
+    const host = serve(folder(configWithAnyPort({ fleet: { host: '127.0.0.1', port: 0 } })))
+    const { fleetUrl } = await host.waitForLaunch()
     expect(fleetUrl).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/)
     const answer = await fetch(`${fleetUrl?.replace('ws:', 'http:')}/api/health`)
     expect(answer.status).toBe(404)
@@ -140,22 +140,22 @@ describe('start and stop', () => {
 
 describe('exit codes', () => {
   test('75: a second host on the same data directory; the first is not affected', async () => {
-    const first = serve(folder(anyPort()))
-    await first.launched()
+    const first = serve(folder(configWithAnyPort()))
+    await first.waitForLaunch()
     const second = serve(first.dataDir)
     expect(await second.exit).toBe(75)
     expect(second.err()).toContain(`process ${first.process.pid}`)
-    expect((await first.ask('/api/config')).status).toBe(200)
+    expect((await first.request('/api/config')).status).toBe(200)
     expect(readLaunch(first.dataDir)?.pid).toBe(first.process.pid)
   })
 
   test('a lock of a killed host does not prevent a start', async () => {
-    const first = serve(folder(anyPort()))
-    await first.launched()
+    const first = serve(folder(configWithAnyPort()))
+    await first.waitForLaunch()
     first.process.kill('SIGKILL')
     await first.exit
     const second = serve(first.dataDir)
-    expect((await second.launched()).pid).toBe(second.process.pid)
+    expect((await second.waitForLaunch()).pid).toBe(second.process.pid)
   })
 
   test.each([
@@ -194,16 +194,16 @@ describe('exit codes', () => {
   })
 
   test('2: wrong use, naming the wrong argument', async () => {
-    const wrong = run(['serve', '--bogus'])
+    const wrong = runCommand(['serve', '--bogus'])
     expect(await wrong.exit).toBe(2)
     expect(wrong.err()).toContain('--bogus')
   })
 
   test('0: --version and --help', async () => {
-    const version = run(['--version'])
+    const version = runCommand(['--version'])
     expect(await version.exit).toBe(0)
     expect(version.out()).toBe('0.1.0\n')
-    expect(await run(['--help']).exit).toBe(0)
+    expect(await runCommand(['--help']).exit).toBe(0)
   })
 })
 
@@ -215,9 +215,9 @@ describe('the data directory', () => {
   ])('without --data-dir: %s', async (_name, env, expected) => {
     const home = tempFolder()
     const dataDir = join(home, expected)
-    const host = run(['serve'], dataDir, { HOME: home, ...env(home), SWITCHYARD_TOKEN: '' })
+    const host = runCommand(['serve'], dataDir, { HOME: home, ...env(home), SWITCHYARD_TOKEN: '' })
     // If another process uses the default port, the host says so, and has still created the folder.
-    await Promise.race([host.launched().catch(() => {}), host.exit])
+    await Promise.race([host.waitForLaunch().catch(() => {}), host.exit])
     expect(existsSync(join(dataDir, 'state'))).toBe(true)
   })
 })
@@ -225,23 +225,23 @@ describe('the data directory', () => {
 describe('the launch token', () => {
   test('may be given by the program that starts the host', async () => {
     const token = 'a-token-that-the-desktop-shell-made-up'
-    const host = serve(folder(anyPort()), [], { SWITCHYARD_TOKEN: token })
-    expect((await host.launched()).token).toBe(token)
-    expect((await host.ask('/api/config')).status).toBe(200)
+    const host = serve(folder(configWithAnyPort()), [], { SWITCHYARD_TOKEN: token })
+    expect((await host.waitForLaunch()).token).toBe(token)
+    expect((await host.request('/api/config')).status).toBe(200)
   })
 
   test('is refused if too short, and the log says why', async () => {
-    const host = serve(folder(anyPort()), [], { SWITCHYARD_TOKEN: 'short' })
-    expect((await host.launched()).token).not.toBe('short')
+    const host = serve(folder(configWithAnyPort()), [], { SWITCHYARD_TOKEN: 'short' })
+    expect((await host.waitForLaunch()).token).not.toBe('short')
     await until('a word on it', () => host.err().includes('SWITCHYARD_TOKEN'))
   })
 
   test('differs at each start', async () => {
-    const dataDir = folder(anyPort())
+    const dataDir = folder(configWithAnyPort())
     const tokens = new Set<string>()
     for (let start = 0; start < 2; start++) {
       const host = serve(dataDir)
-      tokens.add((await host.launched()).token)
+      tokens.add((await host.waitForLaunch()).token)
       host.process.kill('SIGTERM')
       await host.exit
     }
@@ -251,8 +251,8 @@ describe('the launch token', () => {
 
 describe('the log', () => {
   test('is JSON lines without a terminal', async () => {
-    const host = serve(folder(anyPort()))
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()))
+    await host.waitForLaunch()
     await until('a line', () => host.err().includes('\n'))
     host.process.kill('SIGTERM')
     await host.exit
@@ -260,16 +260,16 @@ describe('the log', () => {
   })
 
   test('is readable text with --log-format human', async () => {
-    const host = serve(folder(anyPort()), ['--log-format', 'human'])
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()), ['--log-format', 'human'])
+    await host.waitForLaunch()
     await until('a line', () => host.err().includes('is serving'))
     expect(host.err()).toMatch(/INFO/)
     expect(host.err()).not.toMatch(/^\{/)
   })
 
   test('follows --log-level', async () => {
-    const host = serve(folder(anyPort()), ['--log-level', 'error'])
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()), ['--log-level', 'error'])
+    await host.waitForLaunch()
     host.process.kill('SIGTERM')
     await host.exit
     expect(host.err()).toBe('')
@@ -283,7 +283,7 @@ describe('the log', () => {
     ]
     const host = serve(
       folder(
-        anyPort({
+        configWithAnyPort({
           tracker: { apiKey: planted[0] },
           codehost: { token: planted[1] },
           connect: { trackerClientSecret: planted[2] },
@@ -291,13 +291,13 @@ describe('the log', () => {
       ),
       ['--log-level', 'debug'],
     )
-    const { url, token } = await host.launched()
+    const { url, token } = await host.waitForLaunch()
     await fetch(`${url}/ws?token=${token}`)
     await fetch(`${url}/api/config?token=${token}`)
-    await host.ask('/api/settings', { method: 'PUT', body: { patch: { tracker: null } } })
+    await host.request('/api/settings', { method: 'PUT', body: { patch: { tracker: null } } })
     writeFileSync(join(host.dataDir, 'config.json'), `{"tracker":{"apiKey":"${planted[0]}"`)
     await until('the bad edit to be noticed', () => host.err().includes('edited into something invalid'))
-    const config = await host.ask('/api/config')
+    const config = await host.request('/api/config')
     host.process.kill('SIGTERM')
     await host.exit
     const said = [host.out(), host.err(), JSON.stringify(config)].join('\n')
@@ -307,20 +307,20 @@ describe('the log', () => {
 
 describe('a running host', () => {
   test('applies a manual edit of config.json without a restart, and shows it', async () => {
-    const host = serve(folder(anyPort()))
-    await host.launched()
-    writeFileSync(join(host.dataDir, 'config.json'), anyPort({ sandbox: { concurrency: 9 } }))
+    const host = serve(folder(configWithAnyPort()))
+    await host.waitForLaunch()
+    writeFileSync(join(host.dataDir, 'config.json'), configWithAnyPort({ sandbox: { concurrency: 9 } }))
     await until(
       'the edit',
       async () =>
-        (await host.ask('/api/config')).body !== undefined &&
-        JSON.stringify((await host.ask('/api/config')).body).includes('"concurrency":9'),
+        (await host.request('/api/config')).body !== undefined &&
+        JSON.stringify((await host.request('/api/config')).body).includes('"concurrency":9'),
     )
   })
 
   test('idle, stays under 120 MiB', async () => {
-    const host = serve(folder(anyPort()))
-    await host.launched()
+    const host = serve(folder(configWithAnyPort()))
+    await host.waitForLaunch()
     const status = readFileSync(`/proc/${host.process.pid}/status`, 'utf8')
     const kib = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
     expect(kib).toBeLessThan(120 * 1024)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
 import { tempFolder, until } from '../support/real-files.ts'
-import { type Served, serve } from '../support/serve.ts'
+import { type CommandProcess, serve } from '../support/serve.ts'
 
 const SECRETS = {
   tracker: {
@@ -44,7 +44,7 @@ interface Answer {
 /** These hosts start no worker of their own. */
 const ALONE = { worker: { local: false } }
 
-function host(config: object = {}): Served {
+function host(config: object = {}): CommandProcess {
   const dataDir = tempFolder()
   writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port: 0 }, ...ALONE, ...config }), {
     mode: 0o600,
@@ -52,15 +52,15 @@ function host(config: object = {}): Served {
   return serve(dataDir)
 }
 
-const file = (served: Served) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
-const stored = (served: Served) => {
+const file = (served: CommandProcess) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
+const stored = (served: CommandProcess) => {
   const { worker: _, ...rest } = JSON.parse(file(served)) as Record<string, unknown>
   return rest
 }
-const patch = async (served: Served, change: unknown): Promise<Answer> =>
-  (await served.ask('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
+const patch = async (served: CommandProcess, change: unknown): Promise<Answer> =>
+  (await served.request('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
 
-async function refused(served: Served, change: unknown, reason: RegExp): Promise<void> {
+async function refused(served: CommandProcess, change: unknown, reason: RegExp): Promise<void> {
   const before = file(served)
   const answer = await patch(served, change)
   expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(reason) } })
@@ -74,7 +74,7 @@ describe('rule 1: merging', () => {
       sandbox: { concurrency: 3, allowedHosts: ['a.example', 'b.example'] },
       repos: { one: { remote: 'o/one', label: 'x' }, two: { remote: 'o/two' } },
     })
-    await served.launched()
+    await served.waitForLaunch()
     const answer = await patch(served, {
       sandbox: { retentionHours: 5, allowedHosts: ['c.example'] },
       repos: { one: { label: 'y' }, two: null, three: { remote: 'o/three' } },
@@ -89,7 +89,7 @@ describe('rule 1: merging', () => {
 
   test('a deleted key has its default again', async () => {
     const served = host({ sandbox: { concurrency: 7 } })
-    await served.launched()
+    await served.waitForLaunch()
     const answer = await patch(served, { sandbox: { concurrency: null } })
     expect(answer.body.config).toMatchObject({ sandbox: { concurrency: 2 } })
   })
@@ -110,15 +110,15 @@ describe('rule 2: the merged result is validated before anything is written', ()
     ],
   ])('%s: 400, prefixed by the field path, nothing written', async (_what, change, reason) => {
     const served = host({ sandbox: { concurrency: 3 } })
-    await served.launched()
+    await served.waitForLaunch()
     await refused(served, change, reason)
   })
 
   test('one wrong field in a patch prevents the others from being written', async () => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     await refused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
-    expect(await served.ask('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 2 } } })
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 2 } } })
   })
 
   test.each([
@@ -129,7 +129,7 @@ describe('rule 2: the merged result is validated before anything is written', ()
     ['a number that does not come back', '{"patch":{"sandbox":{"retentionHours":1e999}}}'],
   ])('%s is refused', async (_what, body) => {
     const served = host()
-    const { url, token } = await served.launched()
+    const { url, token } = await served.waitForLaunch()
     const before = file(served)
     const answer = await fetch(`${url}/api/settings`, {
       method: 'PUT',
@@ -144,7 +144,7 @@ describe('rule 2: the merged result is validated before anything is written', ()
 describe('rule 3: the file is replaced atomically', () => {
   test('a new file each time, readable by its owner only, without leftovers', async () => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     const path = join(served.dataDir, 'config.json')
     const before = statSync(path).ino
     await patch(served, { sandbox: { concurrency: 5 } })
@@ -157,7 +157,7 @@ describe('rule 3: the file is replaced atomically', () => {
 
   test('patches at the same moment are applied one after the other: none is lost', async () => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, at) => patch(served, { repos: { [`r${at}`]: { remote: `o/r${at}` } } })),
     )
@@ -177,13 +177,13 @@ describe('rule 4: credentials', () => {
 
   test.each(credentials)('%s.%s may not be set', async (section, key, value) => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
   })
 
   test.each(credentials)('%s.%s may not be changed, masked, emptied or deleted', async (section, key) => {
     const served = host(CONFIGURED)
-    await served.launched()
+    await served.waitForLaunch()
     for (const value of ['2032-01-01T00:00:00.000Z', '***', '', null]) {
       await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
     }
@@ -193,21 +193,21 @@ describe('rule 4: credentials', () => {
     'deleting the section %s is refused, because it contains credentials',
     async (section) => {
       const served = host(CONFIGURED)
-      await served.launched()
+      await served.waitForLaunch()
       await refused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
     },
   )
 
   test('a patch of other fields keeps the credentials', async () => {
     const served = host(CONFIGURED)
-    await served.launched()
+    await served.waitForLaunch()
     expect((await patch(served, { tracker: { pollSeconds: 60 } })).status).toBe(200)
     expect(stored(served)).toMatchObject(SECRETS)
   })
 
   test('connect.trackerClientSecret may be set and deleted, but not to the mask', async () => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     const set = await patch(served, { connect: { trackerClientSecret: 'planted-new-secret' } })
     expect(set).toMatchObject({ status: 200, body: { config: { connect: { trackerClientSecret: '***' } } } })
     expect(stored(served)).toMatchObject({ connect: { trackerClientSecret: 'planted-new-secret' } })
@@ -233,13 +233,13 @@ describe('rule 5: live or restart', () => {
     [{}, 'live'],
   ])('%j is %s', async (change, applied) => {
     const served = host()
-    await served.launched()
+    await served.waitForLaunch()
     expect(await patch(served, change)).toMatchObject({ status: 200, body: { applied } })
   })
 
   test('a live setting takes effect at once: a refused origin is accepted', async () => {
     const served = host()
-    const { url } = await served.launched()
+    const { url } = await served.waitForLaunch()
     const knock = async () =>
       (await fetch(`${url}/api/health`, { headers: { origin: 'https://dash.example' } })).status
     expect(await knock()).toBe(403)
@@ -251,7 +251,7 @@ describe('rule 5: live or restart', () => {
 describe('rule 6: hand edits', () => {
   test('are applied without a restart and broadcast; an invalid one is ignored, the next valid one applied', async () => {
     const served = host(CONFIGURED)
-    const { url, token } = await served.launched()
+    const { url, token } = await served.waitForLaunch()
     const frames: { type: string; config?: { sandbox: { concurrency: number } } }[] = []
     const socket = new WebSocket(`${url.replace('http', 'ws')}/ws?token=${token}`)
     socket.addEventListener('message', ({ data }) => {
@@ -269,7 +269,7 @@ describe('rule 6: hand edits', () => {
     await until('the push', () => frames.length === 2)
     edit({ sandbox: { concurrency: 800 } })
     await until('the log line', () => served.err().includes('/sandbox/concurrency'))
-    expect(await served.ask('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 8 } } })
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 8 } } })
     edit({ sandbox: { concurrency: 9 } })
     await until('the second push', () => frames.length === 3)
     expect(frames.slice(1).map((frame) => frame.config?.sandbox.concurrency)).toEqual([8, 9])
@@ -283,9 +283,9 @@ describe('rule 6: hand edits', () => {
 describe('masks', () => {
   test('every secret reads ***, wherever a configuration is shown', async () => {
     const served = host(CONFIGURED)
-    await served.launched()
+    await served.waitForLaunch()
     const shown = [
-      (await served.ask('/api/config')).body,
+      (await served.request('/api/config')).body,
       (await patch(served, { sandbox: { concurrency: 3 } })).body.config,
     ]
     for (const config of shown) {

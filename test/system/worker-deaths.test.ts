@@ -24,11 +24,11 @@ import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
-import { GATE, isOver, type RepoName, Yard } from '../support/local-system.ts'
-import { drawnSeed, Random } from '../support/random.ts'
+import { GATE, isOver, LocalSystem, type RepoName } from '../support/local-system.ts'
+import { drawSeed, Random } from '../support/random.ts'
 import { until } from '../support/real-files.ts'
-import type { Served } from '../support/serve.ts'
-import { Relay } from '../support/tcp-relay.ts'
+import type { CommandProcess } from '../support/serve.ts'
+import { TcpRelay } from '../support/tcp-relay.ts'
 
 const TEST_MS_MAX = 400_000
 const LONG = process.env.LONG_CUTS === '1'
@@ -44,27 +44,27 @@ const nameOf = (phase: Phase): string => `${phase.toUpperCase()}-1`
 const EXECUTED = ['run cat /proc/sys/kernel/random/uuid >> executions.txt', 'commit Leave a mark']
 
 /** Starts a run per phase and blocks each in its phase. */
-async function caught(system: Yard, phases: readonly Phase[] = PHASES): Promise<Run[]> {
+async function caught(system: LocalSystem, phases: readonly Phase[] = PHASES): Promise<Run[]> {
   for (const phase of phases) {
     const work = phase === 'running' ? [...EXECUTED, `run ${GATE}`] : EXECUTED
-    system.ticket(nameOf(phase), work, { repo: REPO_OF[phase] })
+    system.writeTicket(nameOf(phase), work, { repo: REPO_OF[phase] })
   }
   return Promise.all(phases.map((phase) => caughtIn(system, phase)))
 }
 
-async function caughtIn(system: Yard, phase: Phase): Promise<Run> {
-  const run = await system.reaches(nameOf(phase), phase)
-  await (phase === 'finalizing' ? system.pushing() : system.atGate(run))
+async function caughtIn(system: LocalSystem, phase: Phase): Promise<Run> {
+  const run = await system.waitForStatus(nameOf(phase), phase)
+  await (phase === 'finalizing' ? system.waitForPush() : system.waitForGate(run))
   return run
 }
 
 /** The newest attempt of each run. */
-async function letGoOn(system: Yard, runs: readonly Run[]): Promise<Run[]> {
-  system.letPushesGo()
+async function letGoOn(system: LocalSystem, runs: readonly Run[]): Promise<Run[]> {
+  system.openPushGate()
   return Promise.all(
     runs.map(({ ticket }) =>
-      system.runIs(ticket.identifier, 'over', (run) => {
-        system.letGo(run)
+      system.waitForRun(ticket.identifier, 'over', (run) => {
+        system.openGates(run)
         return isOver(run)
       }),
     ),
@@ -72,7 +72,7 @@ async function letGoOn(system: Yard, runs: readonly Run[]): Promise<Run[]> {
 }
 
 /** The run is finished on the worker: its sandbox is retained. */
-async function done(system: Yard, run: Run): Promise<void> {
+async function done(system: LocalSystem, run: Run): Promise<void> {
   const record = () => JSON.parse(readFileSync(join(system.sandboxOf(run) ?? '', 'sandbox.json'), 'utf8'))
   await until(`${run.ticket.identifier} is done`, () => record().retainedUntil !== undefined, DONE_MS_MAX)
   // The outcome is written a moment later; a worker that dies before recovers the same from its record.
@@ -83,21 +83,21 @@ const statuses = (runs: readonly Run[]): string[] =>
   runs.map(({ status, error }) => `${status}${error === undefined ? '' : `, ${error}`}`)
 
 /** The number of executions of each run. */
-async function executions(system: Yard, run: Run): Promise<number> {
+async function executions(system: LocalSystem, run: Run): Promise<number> {
   const events = await system.events(run)
   expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
   return events.filter((event) => event.type === 'status' && event.to === 'preparing').length
 }
 
 /** Invariants at the end of each story. */
-async function settled(system: Yard, runs: readonly Run[]): Promise<void> {
-  await system.deserted()
+async function settled(system: LocalSystem, runs: readonly Run[]): Promise<void> {
+  await system.waitForNoProcesses()
   for (const run of runs) published(system, run)
-  expect(system.leaks()).toEqual([])
+  expect(system.findLeaks()).toEqual([])
 }
 
 /** A completed run has one pull request, one push and one commit; any other run has none. */
-function published(system: Yard, { ticket, status, result, prUrl }: Run): void {
+function published(system: LocalSystem, { ticket, status, result, prUrl }: Run): void {
   const repo = ticket.repo as RepoName
   const branch = `switchyard/${ticket.identifier.toLowerCase()}`
   const heads = system.pulls(repo).map(({ headBranch }) => headBranch)
@@ -116,7 +116,7 @@ function published(system: Yard, { ticket, status, result, prUrl }: Run): void {
   ])
 }
 
-async function killed(process: Served): Promise<void> {
+async function killed(process: CommandProcess): Promise<void> {
   process.process.kill('SIGKILL')
   await process.exit
 }
@@ -136,11 +136,11 @@ const INTERRUPTED = PHASES.map(
 const COMPLETED = PHASES.map(() => 'completed')
 
 /** Freezes the host during the run's last step, so that it does not learn of the end. */
-async function doneUntold(system: Yard): Promise<Run> {
-  system.ticket(nameOf('finalizing'), EXECUTED, { repo: REPO_OF.finalizing })
+async function doneUntold(system: LocalSystem): Promise<Run> {
+  system.writeTicket(nameOf('finalizing'), EXECUTED, { repo: REPO_OF.finalizing })
   const run = await caughtIn(system, 'finalizing')
   system.host.process.kill('SIGSTOP')
-  system.letPushesGo()
+  system.openPushGate()
   await done(system, run)
   return run
 }
@@ -153,43 +153,43 @@ const long: typeof story = (title, body) => (LONG ? story(title, body) : test.sk
 
 describe('kill −9 in the middle of runs', () => {
   story('of their worker: they are interrupted, and reported when it is back', async () => {
-    const system = await Yard.open()
-    const worker = await system.enrol()
+    const system = await LocalSystem.open()
+    const worker = await system.pairWorker()
     const runs = await caught(system)
     await killed(worker)
-    await system.deserted()
+    await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
     await end(system, runs, INTERRUPTED)
   })
 
   story('of host and worker: the same, once both are back', async () => {
-    const system = await Yard.open()
-    const worker = await system.enrol()
+    const system = await LocalSystem.open()
+    const worker = await system.pairWorker()
     const runs = await caught(system)
     await Promise.all([killed(worker), killed(system.host)])
-    await system.deserted()
+    await system.waitForNoProcesses()
     await system.startHost()
     system.startWorker(worker.dataDir)
     await end(system, runs, INTERRUPTED)
   })
 
   story('of the local worker: the host starts it again, and it reports them', async () => {
-    const system = await Yard.open({ local: true })
-    await system.online(1)
+    const system = await LocalSystem.open({ local: true })
+    await system.waitForOnlineWorkers(1)
     const runs = await caught(system)
     const [, pid] = /"workerPid":(\d+),"msg":"the local worker was started"/.exec(system.host.err()) ?? []
     process.kill(Number(pid), 'SIGKILL')
-    await system.deserted()
+    await system.waitForNoProcesses()
     await end(system, runs, INTERRUPTED)
   })
 
   story('of the host alone: its workers continue, and the runs are completed', async () => {
-    const system = await Yard.open()
-    await system.enrol()
+    const system = await LocalSystem.open()
+    await system.pairWorker()
     const runs = await caught(system)
     await killed(system.host)
-    system.letPushesGo()
-    for (const run of runs) system.letGo(run)
+    system.openPushGate()
+    for (const run of runs) system.openGates(run)
     await Promise.all(runs.map((run) => done(system, run)))
     await system.startHost()
     await end(system, runs, COMPLETED)
@@ -197,17 +197,17 @@ describe('kill −9 in the middle of runs', () => {
 })
 
 const KILLS = Number(process.env.WORKER_KILLS ?? 2)
-const seed = drawnSeed()
+const seed = drawSeed()
 
 describe('kill −9 at any moment', () => {
   story(
     `of either or both, ${KILLS} times: nothing is done twice, and what is interrupted can be retried (SEED=${seed})`,
     async () => {
       const random = new Random(seed)
-      const system = await Yard.open()
-      let worker = await system.enrol()
+      const system = await LocalSystem.open()
+      let worker = await system.pairWorker()
       const names = Array.from({ length: KILLS * 2 }, (_, n) => `ANY-${n + 1}`)
-      for (const name of names) system.ticket(name, EXECUTED)
+      for (const name of names) system.writeTicket(name, EXECUTED)
       for (let n = 0; n < KILLS; n++) {
         // A random time between its first steps and a few runs later.
         await pause(random.below(KILL_PAUSE_MS_MAX))
@@ -217,13 +217,13 @@ describe('kill −9 at any moment', () => {
         if (victims.includes('host')) await system.startHost()
         if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
       }
-      const ended = await Promise.all(names.map((name) => system.ends(name)))
+      const ended = await Promise.all(names.map((name) => system.waitForEnd(name)))
       const interrupted = ended.filter(({ status }) => status !== 'completed')
       for (const { id, error } of interrupted) {
         expect(error).toMatch(/^interrupted: /)
-        await system.host.ask(`/api/runs/${id}/retry`, { method: 'POST' })
+        await system.host.request(`/api/runs/${id}/retry`, { method: 'POST' })
       }
-      const runs = await Promise.all(names.map((name) => system.ends(name)))
+      const runs = await Promise.all(names.map((name) => system.waitForEnd(name)))
       expect(new Set(statuses(runs))).toEqual(new Set(['completed']))
       const branches = names.map((name) => `switchyard/${name.toLowerCase()}`).sort()
       expect(
@@ -236,16 +236,16 @@ describe('kill −9 at any moment', () => {
       for (const { id, result } of ended.filter((run) => !interrupted.includes(run)))
         expect([id, system.commits('plain', result?.branch ?? '')]).toEqual([id, ['Leave a mark']])
       for (const run of runs) await executions(system, run)
-      await system.deserted()
-      expect(system.leaks()).toEqual([])
+      await system.waitForNoProcesses()
+      expect(system.findLeaks()).toEqual([])
     },
   )
 })
 
 describe('kill −9 after a run, before the host knows', () => {
   story('of its worker: the run is completed when it is back', async () => {
-    const system = await Yard.open()
-    const worker = await system.enrol()
+    const system = await LocalSystem.open()
+    const worker = await system.pairWorker()
     const run = await doneUntold(system)
     await killed(worker)
     system.host.process.kill('SIGCONT')
@@ -254,8 +254,8 @@ describe('kill −9 after a run, before the host knows', () => {
   })
 
   story('of host and worker: the run is completed when both are back', async () => {
-    const system = await Yard.open()
-    const worker = await system.enrol()
+    const system = await LocalSystem.open()
+    const worker = await system.pairWorker()
     const run = await doneUntold(system)
     await Promise.all([killed(worker), killed(system.host)])
     await system.startHost()
@@ -266,63 +266,63 @@ describe('kill −9 after a run, before the host knows', () => {
 
 describe('a broken connection', () => {
   story('for a moment: runs continue, and nothing is lost', async () => {
-    const system = await Yard.open()
-    const relay = await Relay.to(system.fleetPort)
-    await system.enrol([], relay.url)
+    const system = await LocalSystem.open()
+    const relay = await TcpRelay.startFor(system.fleetPort)
+    await system.pairWorker([], relay.url)
     const runs = await caught(system)
-    relay.cut()
-    await system.online(0)
-    system.letPushesGo()
-    for (const run of runs) system.letGo(run)
+    relay.disconnect()
+    await system.waitForOnlineWorkers(0)
+    system.openPushGate()
+    for (const run of runs) system.openGates(run)
     await Promise.all(runs.map((run) => done(system, run)))
-    relay.mend()
+    relay.restore()
     await end(system, runs, COMPLETED)
   })
 
   long('for a minute, unnoticed by both sides: the same', async () => {
-    const system = await Yard.open()
-    const relay = await Relay.to(system.fleetPort)
-    await system.enrol([], relay.url)
+    const system = await LocalSystem.open()
+    const relay = await TcpRelay.startFor(system.fleetPort)
+    await system.pairWorker([], relay.url)
     const runs = await caught(system)
     const frozenAt = Date.now()
     relay.freeze()
-    await system.online(0, 60_000)
+    await system.waitForOnlineWorkers(0, 60_000)
     await pause(MINUTE_MS - (Date.now() - frozenAt))
-    relay.mend()
+    relay.restore()
     await end(system, runs, COMPLETED)
   })
 
   story(
     'for longer than the grace: another worker executes the run, and the first stops by itself',
     async () => {
-      const system = await Yard.open({
+      const system = await LocalSystem.open({
         fleet: LONG ? {} : { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 10 },
       })
-      const relay = await Relay.to(system.fleetPort)
-      const lonely = await system.enrol([], relay.url)
+      const relay = await TcpRelay.startFor(system.fleetPort)
+      const lonely = await system.pairWorker([], relay.url)
       const [run] = (await caught(system, ['running'])) as [Run]
       const place = system.sandboxOf(run) ?? ''
       const itsSandboxes = dirname(dirname(place))
       relay.freeze()
-      await system.enrol()
+      await system.pairWorker()
       // The other worker starts soon after, so check the first worker's processes right now.
       let isLeftInTime: boolean | undefined
       const isBegunAgain = async () => {
         const again = (await executions(system, run)) === 2
-        if (again) isLeftInTime ??= system.isDeserted(itsSandboxes)
+        if (again) isLeftInTime ??= system.hasNoProcesses(itsSandboxes)
         return again
       }
       await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
       expect(isLeftInTime).toBe(true)
       await until('it says why', () => lonely.err().includes('its time ran out'))
       await until('its disk is taken back', () => !existsSync(place))
-      await system.runIs(
+      await system.waitForRun(
         nameOf('running'),
         'begun again',
         ({ status }) => status === 'running',
         BEGUN_AGAIN_MS_MAX,
       )
-      relay.mend()
+      relay.restore()
       await end(system, [run], ['completed'], 2)
     },
   )
@@ -330,8 +330,8 @@ describe('a broken connection', () => {
 
 describe('a worker that is asked to stop', () => {
   const started = async (args: readonly string[] = []) => {
-    const system = await Yard.open()
-    const worker = await system.enrol(args)
+    const system = await LocalSystem.open()
+    const worker = await system.pairWorker(args)
     return { system, worker, runs: await caught(system) }
   }
 
@@ -339,11 +339,11 @@ describe('a worker that is asked to stop', () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
     await until('it is heard', () => worker.err().includes('SIGTERM'))
-    system.ticket('LATE-1', EXECUTED)
-    const late = await system.reaches('LATE-1', 'queued')
+    system.writeTicket('LATE-1', EXECUTED)
+    const late = await system.waitForStatus('LATE-1', 'queued')
     await end(system, runs, COMPLETED)
     expect(await worker.exit).toBe(0)
-    expect((await system.run(late.ticket.identifier))?.status).toBe('queued')
+    expect((await system.findRun(late.ticket.identifier))?.status).toBe('queued')
   })
 
   story('twice, ends at once, and its runs are interrupted', async () => {
@@ -353,7 +353,7 @@ describe('a worker that is asked to stop', () => {
     await pause(SECOND_SIGNAL_MS)
     worker.process.kill('SIGTERM')
     expect([0, 70]).toContain(await worker.exit)
-    await system.deserted()
+    await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
     await end(
       system,
@@ -366,8 +366,8 @@ describe('a worker that is asked to stop', () => {
     const { system, worker, runs } = await started(['--drain-seconds', '0'])
     worker.process.kill('SIGTERM')
     expect(await worker.exit).toBe(0)
-    await system.deserted()
-    for (const run of runs) await system.reaches(run.ticket.identifier, 'queued')
+    await system.waitForNoProcesses()
+    for (const run of runs) await system.waitForStatus(run.ticket.identifier, 'queued')
     system.startWorker(worker.dataDir)
     await end(system, runs, COMPLETED, 2)
   })
@@ -375,11 +375,11 @@ describe('a worker that is asked to stop', () => {
 
 describe('a cancel', () => {
   story('in each phase: its processes end soon, and nothing is published', async () => {
-    const system = await Yard.open()
-    await system.enrol()
+    const system = await LocalSystem.open()
+    await system.pairWorker()
     const runs = await caught(system)
-    for (const { id } of runs) await system.host.ask(`/api/runs/${id}/cancel`, { method: 'POST' })
-    await system.deserted()
+    for (const { id } of runs) await system.host.request(`/api/runs/${id}/cancel`, { method: 'POST' })
+    await system.waitForNoProcesses()
     await end(
       system,
       runs,
@@ -390,7 +390,7 @@ describe('a cancel', () => {
 
 /** For each run: its end, its number of executions, and its remaining processes. */
 async function end(
-  system: Yard,
+  system: LocalSystem,
   runs: readonly Run[],
   expected: readonly string[],
   times = 1,

@@ -15,10 +15,10 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import { freePort } from '../support/free-ports.ts'
-import { drawnSeed, Random } from '../support/random.ts'
+import { drawSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real-files.ts'
-import { anyPort, command, run, type Served, serve } from '../support/serve.ts'
-import { goodbye, socketServer } from '../support/socket-server.ts'
+import { type CommandProcess, commandPath, configWithAnyPort, runCommand, serve } from '../support/serve.ts'
+import { encodeCloseFrame, startSocketServer } from '../support/socket-server.ts'
 
 const HERE = 'http://127.0.0.1:1'
 /** A failing worker is restarted, and dials, with growing pauses. */
@@ -33,24 +33,36 @@ function hostFolder(config: string): string {
   return dataDir
 }
 
-async function tokenFile(host: Served): Promise<string> {
-  const { body } = await host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+async function tokenFile(host: CommandProcess): Promise<string> {
+  const { body } = await host.request('/api/workers/pairing-tokens', { method: 'POST' })
   const path = join(tempFolder(), 'token')
   writeFileSync(path, `${(body as { token: string }).token}\n`, { mode: 0o600 })
   return path
 }
 
 /** Starts a worker with its own folder, which dials the running host. */
-async function workerOf(host: Served, args: readonly string[] = [], dataDir = join(tempFolder(), 'worker')) {
-  const { url } = await host.launched()
-  return run(['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug', ...args], dataDir)
+async function workerOf(
+  host: CommandProcess,
+  args: readonly string[] = [],
+  dataDir = join(tempFolder(), 'worker'),
+) {
+  const { url } = await host.waitForLaunch()
+  return runCommand(
+    ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug', ...args],
+    dataDir,
+  )
 }
 
-const fleet = async (host: Served): Promise<readonly WorkerView[]> =>
-  ((await host.ask('/api/workers')).body as FleetResponse).workers
+const fleet = async (host: CommandProcess): Promise<readonly WorkerView[]> =>
+  ((await host.request('/api/workers')).body as FleetResponse).workers
 
 /** Waits until the only worker matches. */
-async function theOnly(host: Served, what: string, isSo: (worker: WorkerView) => boolean, ms = SEEN_MS_MAX) {
+async function theOnly(
+  host: CommandProcess,
+  what: string,
+  isSo: (worker: WorkerView) => boolean,
+  ms = SEEN_MS_MAX,
+) {
   let seen: readonly WorkerView[] = []
   const found = async () => {
     seen = await fleet(host)
@@ -65,7 +77,7 @@ async function theOnly(host: Served, what: string, isSo: (worker: WorkerView) =>
 const online = ({ connection }: WorkerView): boolean => connection === 'online'
 const offline = ({ connection }: WorkerView): boolean => connection === 'offline'
 
-async function enrolled(host: Served, args: readonly string[] = []) {
+async function enrolled(host: CommandProcess, args: readonly string[] = []) {
   const token = await tokenFile(host)
   const worker = await workerOf(host, ['--token-file', token, ...args])
   const view = await theOnly(host, 'the worker is online', online)
@@ -127,7 +139,7 @@ describe('wrong use ends with 2, the flag and a hint', () => {
     ],
     ['a word that is none', ['--host', HERE, '--bogus'], /--bogus/],
   ])('%s', async (_what, args, fault) => {
-    const ended = run(['worker', ...args, '--data-dir', join(tempFolder(), 'worker')])
+    const ended = runCommand(['worker', ...args, '--data-dir', join(tempFolder(), 'worker')])
     expect(await ended.exit).toBe(2)
     expect(ended.err()).toMatch(fault)
   })
@@ -136,7 +148,7 @@ describe('wrong use ends with 2, the flag and a hint', () => {
     const shared = tempFolder()
     chmodSync(shared, 0o755)
     writeFileSync(join(shared, 'letter.txt'), '')
-    const ended = run(['worker', '--host', HERE, '--data-dir', shared])
+    const ended = runCommand(['worker', '--host', HERE, '--data-dir', shared])
     expect(await ended.exit).toBe(2)
     expect(ended.err()).toContain('--data-dir')
     expect(readdirSync(shared)).toEqual(['letter.txt'])
@@ -145,7 +157,7 @@ describe('wrong use ends with 2, the flag and a hint', () => {
 
 describe('a worker', () => {
   test('enrolls with a token file, which is then deleted; its credential is readable by its owner only', async () => {
-    const host = serve(hostFolder(anyPort()), ['--log-level', 'debug'])
+    const host = serve(hostFolder(configWithAnyPort()), ['--log-level', 'debug'])
     const { worker, view, token } = await enrolled(host, ['--name', 'anvil', '--concurrency', '3'])
     expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
     expect(view.local).toBeUndefined()
@@ -167,14 +179,14 @@ describe('a worker', () => {
   })
 
   test('does not load modules of the host', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker } = await enrolled(host)
     const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
     expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
   })
 
   test('idle, stays under 120 MiB', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker } = await enrolled(host)
     const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])
     expect(kib).toBeLessThan(120 * 1024)
@@ -183,7 +195,7 @@ describe('a worker', () => {
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'stops on %s, and needs no token the next time',
     async (signal) => {
-      const host = serve(hostFolder(anyPort()))
+      const host = serve(hostFolder(configWithAnyPort()))
       const { worker, view } = await enrolled(host)
       worker.process.kill(signal)
       expect(await worker.exit).toBe(0)
@@ -194,7 +206,7 @@ describe('a worker', () => {
   )
 
   test('comes back after kill −9', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker, view } = await enrolled(host)
     worker.process.kill('SIGKILL')
     await worker.exit
@@ -203,7 +215,7 @@ describe('a worker', () => {
   })
 
   test('reconnects after its host stopped or died', async () => {
-    const config = anyPort({ server: { port: await freePort() } })
+    const config = configWithAnyPort({ server: { port: await freePort() } })
     let host = serve(hostFolder(config))
     const { view } = await enrolled(host)
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
@@ -215,15 +227,15 @@ describe('a worker', () => {
   })
 
   test('waits for a host that is not running yet', async () => {
-    const dataDir = hostFolder(anyPort({ server: { port: await freePort() } }))
+    const dataDir = hostFolder(configWithAnyPort({ server: { port: await freePort() } }))
     const first = serve(dataDir)
     const { worker, view } = await enrolled(first)
     worker.process.kill('SIGTERM')
     await worker.exit
-    const { url } = await first.launched()
+    const { url } = await first.waitForLaunch()
     first.process.kill('SIGTERM')
     await first.exit
-    const early = run(['worker', '--host', url, '--data-dir', worker.dataDir, '--log-level', 'debug'])
+    const early = runCommand(['worker', '--host', url, '--data-dir', worker.dataDir, '--log-level', 'debug'])
     await until('it has tried', () => /ECONNREFUSED/.test(early.err()))
     const second = serve(dataDir)
     expect((await theOnly(second, 'it is there', online)).id).toBe(view.id)
@@ -235,56 +247,56 @@ describe('a worker', () => {
     const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=yard']
     const named = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', tls.keyFile, '-out', tls.certFile]
     execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
-    const host = serve(hostFolder(anyPort({ fleet: { host: '127.0.0.1', port: 0, tls } })))
-    const { fleetUrl = '' } = await host.launched()
+    const host = serve(hostFolder(configWithAnyPort({ fleet: { host: '127.0.0.1', port: 0, tls } })))
+    const { fleetUrl = '' } = await host.waitForLaunch()
     const dataDir = join(tempFolder(), 'worker')
     const args = ['worker', '--host', fleetUrl, '--data-dir', dataDir, '--token-file', await tokenFile(host)]
-    const wary = run(args)
+    const wary = runCommand(args)
     await until('it says why not', () => wary.err().includes('--ca-file'))
     wary.process.kill('SIGTERM')
     expect(await wary.exit).toBe(0)
-    run([...args, '--ca-file', tls.certFile])
+    runCommand([...args, '--ca-file', tls.certFile])
     await theOnly(host, 'the worker is online', online)
   })
 
   test('stays connected while drained by an operator, until enabled again', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { view } = await enrolled(host)
-    await host.ask(`/api/workers/${view.id}/drain`, { method: 'POST' })
+    await host.request(`/api/workers/${view.id}/drain`, { method: 'POST' })
     await theOnly(
       host,
       'draining',
       ({ state, connection }) => state === 'draining' && connection === 'online',
     )
-    await host.ask(`/api/workers/${view.id}/enable`, { method: 'POST' })
+    await host.request(`/api/workers/${view.id}/enable`, { method: 'POST' })
     await theOnly(host, 'enabled', ({ state }) => state === 'active')
   })
 })
 
 describe('a worker ends', () => {
   test('77, its credential deleted, when it is revoked', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker, view } = await enrolled(host)
     const credential = join(worker.dataDir, 'credential.json')
-    await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })
+    await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
     expect(await worker.exit).toBe(77)
     expect(existsSync(credential)).toBe(false)
     expect(worker.err()).toMatch(/switchyard: .*\w/)
   })
 
   test('77 if it was revoked while offline', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker, view } = await enrolled(host)
     worker.process.kill('SIGTERM')
     await worker.exit
-    await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })
+    await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
     const again = await workerOf(host, [], worker.dataDir)
     expect(await again.exit).toBe(77)
     expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
   })
 
   test('77 with an unknown token; the file stays', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const path = join(tempFolder(), 'token')
     writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
     const worker = await workerOf(host, ['--token-file', path])
@@ -294,14 +306,14 @@ describe('a worker ends', () => {
   })
 
   test('77 with neither token nor credential', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const worker = await workerOf(host)
     expect(await worker.exit).toBe(77)
     expect(worker.err()).toMatch(/switchyard: .*token/)
   })
 
   test('not with a used token beside a valid credential', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker, view } = await enrolled(host)
     worker.process.kill('SIGTERM')
     await worker.exit
@@ -312,7 +324,7 @@ describe('a worker ends', () => {
   })
 
   test('75 if another worker uses its folder; the other is not affected', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker, view } = await enrolled(host)
     const second = await workerOf(host, [], worker.dataDir)
     expect(await second.exit).toBe(75)
@@ -321,7 +333,7 @@ describe('a worker ends', () => {
   })
 
   test('75 if another worker uses its credential', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker } = await enrolled(host)
     const stolen = join(tempFolder(), 'worker')
     mkdirSync(stolen, { mode: 0o700 })
@@ -335,14 +347,14 @@ describe('a worker ends', () => {
     ['protocol', 'this host speaks version 9'],
     ['malformed', 'the first frame was no register'],
   ])('76 if the host answers %s', async (code, reason) => {
-    const { port } = await socketServer(undefined, (peer) => {
+    const { port } = await startSocketServer(undefined, (peer) => {
       peer.send(JSON.stringify({ type: 'rejected', code, reason }))
-      peer.socket.write(goodbye(1008, code))
+      peer.socket.write(encodeCloseFrame(1008, code))
     })
     const token = join(tempFolder(), 'token')
     writeFileSync(token, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
     const args = ['--data-dir', join(tempFolder(), 'worker'), '--token-file', token]
-    const worker = run(['worker', '--host', `http://127.0.0.1:${port}`, ...args])
+    const worker = runCommand(['worker', '--host', `http://127.0.0.1:${port}`, ...args])
     expect(await worker.exit).toBe(76)
     expect(worker.err()).toContain(reason)
   })
@@ -351,7 +363,7 @@ describe('a worker ends', () => {
     const file = join(tempFolder(), 'file')
     writeFileSync(file, '')
     const args = ['--data-dir', join(tempFolder(), 'worker'), '--sandbox-dir', file]
-    const worker = run(['worker', '--host', HERE, ...args])
+    const worker = runCommand(['worker', '--host', HERE, ...args])
     expect(await worker.exit).toBe(70)
     expect(worker.err()).toMatch(/^switchyard: no folder for sandboxes: .*; name .* --sandbox-dir$/m)
     expect(worker.err()).not.toMatch(/^ +at /m)
@@ -359,13 +371,13 @@ describe('a worker ends', () => {
 
   test('77 without a crash as a user without a home folder', async () => {
     const args = ['--data-dir', join(tempFolder(), 'worker')]
-    const worker = run(['worker', '--host', HERE, ...args], '', { HOME: join(tempFolder(), 'none') })
+    const worker = runCommand(['worker', '--host', HERE, ...args], '', { HOME: join(tempFolder(), 'none') })
     expect(await worker.exit).toBe(77)
     expect(worker.err()).toContain('this machine is not paired')
   })
 
   test('with 70 or 0, but soon, after a second signal', async () => {
-    const host = serve(hostFolder(anyPort()))
+    const host = serve(hostFolder(configWithAnyPort()))
     const { worker } = await enrolled(host)
     worker.process.kill('SIGTERM')
     await new Promise((resolve) => setTimeout(resolve, 1_100))
@@ -379,7 +391,7 @@ describe('a worker ends', () => {
     const script = `mount --bind /dev/null /usr/bin/bwrap && exec "$@"`
     const args = [
       process.execPath,
-      command,
+      commandPath,
       'worker',
       '--host',
       HERE,
@@ -399,11 +411,11 @@ describe('a worker ends', () => {
 
 describe('the local worker of a host', () => {
   const alone = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })
-  const pids = (host: Served): number[] =>
+  const pids = (host: CommandProcess): number[] =>
     [...host.err().matchAll(/"workerPid":(\d+),"msg":"the local worker was started"/g)].map(([, pid]) =>
       Number(pid),
     )
-  const theLocal = async (host: Served): Promise<WorkerView> => {
+  const theLocal = async (host: CommandProcess): Promise<WorkerView> => {
     const view = await theOnly(host, 'the local worker is online', online)
     const credential = join(host.dataDir, 'worker', 'credential.json')
     const isKept = () => existsSync(credential) && readFileSync(credential, 'utf8').includes(view.id)
@@ -411,7 +423,7 @@ describe('the local worker of a host', () => {
     return view
   }
   /** Never returns 0, because `kill 0` signals the whole process group. */
-  function lastPid(host: Served): number {
+  function lastPid(host: CommandProcess): number {
     const pid = pids(host).at(-1)
     if (pid === undefined) throw new Error('the host has not said that it started a worker')
     return pid
@@ -424,9 +436,9 @@ describe('the local worker of a host', () => {
     const folder = join(host.dataDir, 'worker')
     expect([mode(folder), mode(join(folder, 'credential.json'))]).toEqual(['700', '600'])
     await until('the token is gone', () => !existsSync(join(folder, 'token')))
-    expect((await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })).status).toBe(400)
+    expect((await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })).status).toBe(400)
     const rename = { method: 'POST', body: { name: 'x' } }
-    expect((await host.ask(`/api/workers/${view.id}/rename`, rename)).status).toBe(400)
+    expect((await host.request(`/api/workers/${view.id}/rename`, rename)).status).toBe(400)
     expect(host.err()).toContain('local worker: ')
     expect(host.err()).not.toMatch(/w[pc]-[\w-]{20}/)
   })
@@ -470,7 +482,7 @@ describe('the local worker of a host', () => {
   test('follows the configuration: another concurrency, off, and on again', async () => {
     const host = serve(hostFolder(alone()))
     const { id } = await theLocal(host)
-    const change = (patch: object) => host.ask('/api/settings', { method: 'PUT', body: { patch } })
+    const change = (patch: object) => host.request('/api/settings', { method: 'PUT', body: { patch } })
     await change({ sandbox: { concurrency: 5 } })
     const wider = (worker: WorkerView) => online(worker) && worker.capabilities?.maxConcurrency === 5
     expect((await theOnly(host, 'five at once', wider)).id).toBe(id)
@@ -507,7 +519,7 @@ describe('the local worker of a host', () => {
   })
 
   const CYCLES = Number(process.env.KILL_CYCLES ?? 5)
-  const seed = drawnSeed()
+  const seed = drawSeed()
   test(
     `exists exactly once after ${CYCLES} kills of host or worker (SEED=${seed})`,
     async () => {
@@ -518,7 +530,7 @@ describe('the local worker of a host', () => {
         // A random time between its start and well after its enrollment.
         await new Promise((resolve) => setTimeout(resolve, random.below(1_500)))
         const pid = lastPid(host)
-        if (random.random(0.5)) {
+        if (random.chance(0.5)) {
           killIfThere(pid)
         } else {
           host.process.kill('SIGKILL')

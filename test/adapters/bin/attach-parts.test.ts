@@ -13,12 +13,12 @@ import { LocalTerminalFilter } from '../../../bin/client/terminal-output-filter.
 import { realClock } from '../../../bin/clock.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
-import { drawnSeed } from '../../support/random.ts'
+import { drawSeed } from '../../support/random.ts'
 import { until } from '../../support/real-files.ts'
-import { replyOf, terminalHost } from '../../support/terminal-host.ts'
-import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { encodeReply, startTerminalHost } from '../../support/terminal-host.ts'
+import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
-const SEED = drawnSeed()
+const SEED = drawSeed()
 const sure = { seed: SEED }
 /** A port that nobody listens on. */
 const NOWHERE = 'http://127.0.0.1:9'
@@ -324,17 +324,17 @@ describe('one can leave', () => {
     [
       'on a line that says nothing',
       async () => {
-        const host = await terminalHost()
+        const host = await startTerminalHost()
         return { find: async () => at(host.url), isSo: () => (host.views[0]?.sizes().length ?? 0) > 0 }
       },
     ],
     [
       'on a line that breaks in the same moment',
       async () => {
-        const host = await terminalHost()
+        const host = await startTerminalHost()
         const isSo = () => {
           if ((host.views[0]?.sizes().length ?? 0) === 0) return false
-          host.views[0]?.cut()
+          host.views[0]?.disconnect()
           return true
         }
         return { find: async () => at(host.url), isSo }
@@ -343,8 +343,8 @@ describe('one can leave', () => {
     [
       'on a line that takes nothing in any more',
       async () => {
-        const host = await terminalHost()
-        host.onLine = ({ peer }) => void peer.socket.pause()
+        const host = await startTerminalHost()
+        host.onView = ({ peer }) => void peer.socket.pause()
         return { find: async () => at(host.url), isSo: () => host.views.length > 0 }
       },
     ],
@@ -362,7 +362,7 @@ describe('one can leave', () => {
   })
 
   test('before it has begun, and while a new line is wished for', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const find = async () => at(host.url)
     expect(await stayAttached(attachmentOptions(find, { leave: AbortSignal.abort() }))).toEqual({
       is: 'left',
@@ -382,10 +382,10 @@ describe('one can leave', () => {
 })
 
 test('a line that never comes back ends it, after a bounded number of tries', async () => {
-  const host = await terminalHost()
-  host.onLine = (view) => {
+  const host = await startTerminalHost()
+  host.onView = (view) => {
     if (host.views.length === 1) view.print('ready')
-    view.cut()
+    view.disconnect()
   }
   const notes: string[] = []
   // Its pauses are short ones here; what a real host may take is not.
@@ -410,7 +410,7 @@ describe('a line that is refused', () => {
   const sentence = (error: string) => JSON.stringify({ error })
 
   async function refused(reply: string, changes: Partial<AttachmentOptions> = {}, isNamed?: true) {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     host.refusal = reply
     const notes: string[] = []
     const find = async () => ({
@@ -429,14 +429,14 @@ describe('a line that is refused', () => {
     [409, 'run-1 is running: wait for its end'],
     [410, 'the sandbox of run-1 is gone'],
   ])('with %i says what the host said, at once', async (status, said) => {
-    const { host, end, notes } = await refused(replyOf(status, sentence(`${said}\x1b[31m`)))
+    const { host, end, notes } = await refused(encodeReply(status, sentence(`${said}\x1b[31m`)))
     expect(end).toEqual({ is: 'refused', message: expect.stringContaining(said) })
     expect(JSON.stringify(end)).not.toContain('\\u001b')
-    expect([host.refused, notes]).toEqual([1, []])
+    expect([host.refusedViews, notes]).toEqual([1, []])
   })
 
   test('for a token says whose it is, and what to do', async () => {
-    const reply = replyOf(401, sentence('send the launch token'))
+    const reply = encodeReply(401, sentence('send the launch token'))
     const file = await refused(reply)
     expect(file.end).toEqual({
       is: 'refused',
@@ -444,7 +444,7 @@ describe('a line that is refused', () => {
     })
     const named = await refused(reply, {}, true)
     expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
-    expect([file.host.refused, named.host.refused]).toEqual([1, 1])
+    expect([file.host.refusedViews, named.host.refusedViews]).toEqual([1, 1])
   })
 
   test('by the real door is told in its words', async () => {
@@ -459,7 +459,7 @@ describe('a line that is refused', () => {
 
   test('by what is no host says so', async () => {
     for (const body of ['<html>Login</html>', '', '{"error":7}']) {
-      const { end } = await refused(replyOf(302, body))
+      const { end } = await refused(encodeReply(302, body))
       expect(end).toEqual({
         is: 'refused',
         message: expect.stringContaining('answered 302 in a form that a host does not use'),
@@ -468,15 +468,15 @@ describe('a line that is refused', () => {
   })
 
   test.each([429, 503, 502])('with %i is dialled again, so often and no more', async (status) => {
-    const { host, end, notes } = await refused(replyOf(status, sentence('too many terminals are open')))
+    const { host, end, notes } = await refused(encodeReply(status, sentence('too many terminals are open')))
     expect(end).toEqual({ is: 'unreachable', message: 'too many terminals are open' })
-    expect([host.refused, notes]).toEqual([9, ['too many terminals are open; connecting again']])
+    expect([host.refusedViews, notes]).toEqual([9, ['too many terminals are open; connecting again']])
   })
 
   test('may be let in a moment later', async () => {
-    const host = await terminalHost()
-    host.refusal = replyOf(503, sentence('too many terminals are open'))
-    host.onLine = (view) => view.say({ type: 'exit', code: 4 })
+    const host = await startTerminalHost()
+    host.refusal = encodeReply(503, sentence('too many terminals are open'))
+    host.onView = (view) => view.send({ type: 'exit', code: 4 })
     const note = () => {
       host.refusal = undefined
     }
@@ -495,7 +495,7 @@ describe('a line that is refused', () => {
     for (const body of ['', '<p>', 'x'.repeat(100_000)]) {
       const { host, end } = await refused(`${head}${body}`, { clock: hurry })
       expect(end).toEqual({ is: 'refused', message: expect.stringContaining('answered 403') })
-      expect(host.refused).toBe(1)
+      expect(host.refusedViews).toBe(1)
     }
   })
 
@@ -505,19 +505,19 @@ describe('a line that is refused', () => {
     [409, undefined, 'exited', 'its worker comes back'],
     [404, undefined, 'refused', 'what is gone stays gone'],
   ] as const)('with %i after a break (named: %s) is %s: %s', async (status, isNamed, is, _) => {
-    const host = await terminalHost()
-    host.onLine = (view) => {
-      if (host.views.length > 1) return view.say({ type: 'exit', code: 4 })
-      host.refusal = replyOf(status, sentence('no'))
+    const host = await startTerminalHost()
+    host.onView = (view) => {
+      if (host.views.length > 1) return view.send({ type: 'exit', code: 4 })
+      host.refusal = encodeReply(status, sentence('no'))
       view.print('ready')
-      view.cut()
+      view.disconnect()
     }
     const find = async () => {
-      if (host.refused >= 2) host.refusal = undefined
+      if (host.refusedViews >= 2) host.refusal = undefined
       return { ...at(host.url), ...(isNamed === undefined ? {} : { isFromEnvironment: isNamed }) }
     }
     expect(await stayAttached(attachmentOptions(find, { clock: quick }))).toMatchObject({ is })
-    expect(host.refused).toBe(is === 'exited' ? 2 : 1)
+    expect(host.refusedViews).toBe(is === 'exited' ? 2 : 1)
   })
 })
 
@@ -551,7 +551,7 @@ async function silentHost(): Promise<{ readonly url: string; readonly count: () 
   const sockets: Socket[] = []
   const server = createServer((socket) => void sockets.push(socket))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(() => {
+  closeAfterTest(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })

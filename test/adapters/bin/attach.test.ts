@@ -7,14 +7,14 @@ import type { ViewSender } from '../../../core/connection-ports.ts'
 import { yes } from '../../../core/result.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { anyPort, command, run, serve } from '../../support/serve.ts'
+import { commandPath, configWithAnyPort, runCommand, serve } from '../../support/serve.ts'
 import {
-  type HostView,
-  type Person,
-  personAt,
-  replyOf,
+  type CommandTerminal,
+  encodeReply,
+  runInTerminal,
+  startTerminalHost,
   type TerminalHost,
-  terminalHost,
+  type TerminalHostView,
 } from '../../support/terminal-host.ts'
 import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
@@ -30,23 +30,26 @@ const attachArguments = (host: TerminalHost, ...args: string[]): string[] => [
   ...args,
 ]
 
-async function attached(host: TerminalHost, ...args: string[]): Promise<{ person: Person; view: HostView }> {
-  const person = personAt(attachArguments(host, ...args))
+async function attached(
+  host: TerminalHost,
+  ...args: string[]
+): Promise<{ person: CommandTerminal; view: TerminalHostView }> {
+  const person = runInTerminal(attachArguments(host, ...args))
   const view = await connectedView(host, 1)
   view.print('\x1b[H\x1b[2Jready> ')
   await until('the prompt', () => person.text().includes('ready>'))
   return { person, view }
 }
 
-async function connectedView(host: TerminalHost, count: number): Promise<HostView> {
+async function connectedView(host: TerminalHost, count: number): Promise<TerminalHostView> {
   await until(`line ${count}`, () => (host.views[count - 1]?.sizes().length ?? 0) > 0)
   const view = host.views[count - 1]
   if (view === undefined) throw new Error('no line')
   return view
 }
 
-async function expectRestored(person: Person, code: number): Promise<void> {
-  const end = await person.ended()
+async function expectRestored(person: CommandTerminal, code: number): Promise<void> {
+  const end = await person.waitForEnd()
   expect(end.before).not.toBe('')
   expect(end.after).toBe(end.before)
   expect(end.code).toBe(code)
@@ -69,7 +72,7 @@ async function expectRestored(person: Person, code: number): Promise<void> {
 
 describe('while attached', () => {
   test('how to leave is said before anything is drawn, and in the title', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person } = await attached(host)
     const text = person.text()
     expect(text).toContain('ENG-1: attaching. To detach: Ctrl-] d')
@@ -78,21 +81,21 @@ describe('while attached', () => {
   })
 
   test('the size is told at the start, and whenever it changes', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     expect(view.frames()[0]).toEqual({ type: 'resize', cols: 91, rows: 27 })
     person.pty.resize(120, 40)
     await until('the new size', () => view.sizes().at(-1) === '120x40')
   })
 
   test('every byte reaches the session, also those that mean something to a shell', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     const all = '\x03\x1a\x04\x1c\x11\x13\x12\x16\x15\x17\r\n\t\x7f\x00\x1b[A\x1bOP~é漢🙂'
     for (const byte of Buffer.from(all)) person.type(Buffer.from([byte]))
     await until(`all of it in ${JSON.stringify(view.typed())}`, () => view.typed() === all)
   })
 
   test('a long text that is pasted arrives whole, in frames of bounded size', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     const text = Array.from({ length: 3_000 }, (_, at) => `line ${at} 🙂 with something in it\r`).join('')
     person.type(text)
     await until('all of it', () => view.typed().length >= text.length)
@@ -102,7 +105,7 @@ describe('while attached', () => {
   })
 
   test('what is drawn reaches the terminal as it is, and a bare line feed stays one', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     const drawn = 'a\nb\r\nc\x1b[31mé漢🙂\x1b[0m\x1b[3;4H~end~'
     view.print(drawn)
     await until('it', () => person.text().includes('~end~'))
@@ -110,7 +113,7 @@ describe('while attached', () => {
   })
 
   test('what would reach beyond the window does not', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     view.print('1\x1b]52;c;c2VjcmV0\x072\x1b]0;evil\x1b')
     view.print('\\3\x1b[6n4\x1b[21t5~end~')
     await until('the rest', () => person.text().includes('~end~'))
@@ -120,7 +123,7 @@ describe('while attached', () => {
 
 describe('the end', () => {
   test('detaching gives the terminal back, releases the sandbox and is no failure', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     view.print(ALL_ON)
     person.type('x\x1d\x1dy')
@@ -128,31 +131,31 @@ describe('the end', () => {
     person.type(DETACH)
     await expectRestored(person, 0)
     expect(view.typed()).toBe('x\x1d\x1dy')
-    expect(host.asked).toEqual(['GET /api/runs/r1', 'POST /api/runs/r1/release'])
+    expect(host.requests).toEqual(['GET /api/runs/r1', 'POST /api/runs/r1/release'])
     expect(person.text()).toContain('detached; the sandbox is released')
   })
 
   test('the keys may be others, and the sandbox may be kept', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host, '--detach-keys', 'ctrl-q', '--keep')
     person.type(DETACH)
     await until('what is not it', () => view.typed() === DETACH)
     person.type('\x11')
     await expectRestored(person, 0)
-    expect(host.asked).toEqual(['GET /api/runs/r1'])
+    expect(host.requests).toEqual(['GET /api/runs/r1'])
   })
 
   test('a program that changed the keyboard’s protocol does not take the way out', async () => {
-    const { person } = await attached(await terminalHost())
+    const { person } = await attached(await startTerminalHost())
     person.type('\x1b[93;5u')
     person.type('\x1b[93;5:3ud')
     await expectRestored(person, 0)
   })
 
   test('the session’s exit code is the command’s', async () => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     view.print(ALL_ON)
-    view.say({ type: 'exit', code: 7 })
+    view.send({ type: 'exit', code: 7 })
     view.close(1000, 'the session has ended')
     await expectRestored(person, 7)
   })
@@ -163,7 +166,7 @@ describe('the end', () => {
     ['SIGINT', 130],
     ['SIGQUIT', 131],
   ] as const)('%s gives the terminal back', async (signal, code) => {
-    const { person, view } = await attached(await terminalHost())
+    const { person, view } = await attached(await startTerminalHost())
     view.print(`${ALL_ON}drawn`)
     await until('it', () => person.text().includes('drawn'))
     process.kill(person.commandPid(), signal)
@@ -171,7 +174,7 @@ describe('the end', () => {
   })
 
   test('stopped, it leaves the terminal to the shell; continued, it has the picture drawn anew', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     const pid = person.commandPid()
     const settings = () => execFileSync('stty', ['-g', '-F', readlinkSync(`/proc/${pid}/fd/0`)]).toString()
@@ -191,40 +194,40 @@ describe('the end', () => {
   })
 
   test('a window that is closed ends the command', async () => {
-    const { person } = await attached(await terminalHost())
+    const { person } = await attached(await startTerminalHost())
     const pid = person.commandPid()
     person.pty.kill('SIGHUP')
     await until('its end', () => !isThere(pid))
   })
 
   test('a refusal is a sentence on standard error, and the terminal is given back', async () => {
-    const host = await terminalHost()
-    host.onLine = (view) => {
-      view.say({ type: 'error', message: 'the sandbox was \x1b[31mreclaimed' })
+    const host = await startTerminalHost()
+    host.onView = (view) => {
+      view.send({ type: 'error', message: 'the sandbox was \x1b[31mreclaimed' })
       view.close(1008, 'the sandbox was reclaimed')
     }
-    const person = personAt(attachArguments(host))
+    const person = runInTerminal(attachArguments(host))
     await expectRestored(person, 1)
     expect(person.text()).toContain('switchyard: the sandbox was \u{fffd}[31mreclaimed')
     expect(host.views).toHaveLength(1)
   })
 
   test('a line that is refused is one as well, in the host’s words and at once', async () => {
-    const host = await terminalHost()
-    host.refusal = replyOf(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
-    const person = personAt(attachArguments(host))
+    const host = await startTerminalHost()
+    host.refusal = encodeReply(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
+    const person = runInTerminal(attachArguments(host))
     await expectRestored(person, 1)
     expect(person.text()).toContain('switchyard: the Host header must name a loopback address')
-    expect([person.text().includes('connecting again'), host.refused]).toEqual([false, 1])
+    expect([person.text().includes('connecting again'), host.refusedViews]).toEqual([false, 1])
   })
 })
 
 describe('a line that breaks', () => {
   test('is dialled again, with the size, and what was typed meanwhile', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     view.print(ALL_ON)
-    view.cut()
+    view.disconnect()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type('meanwhile')
     const second = await connectedView(host, 2)
@@ -236,27 +239,27 @@ describe('a line that breaks', () => {
   })
 
   test('a host that was started again is found at its new place, and may need a moment', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
-    const other = await terminalHost(host.dataDir)
-    other.onLine = (one) => {
+    const other = await startTerminalHost(host.dataDir)
+    other.onView = (one) => {
       if (other.views.length > 2) return
-      one.say({ type: 'error', message: 'the worker holding the sandbox is away' })
+      one.send({ type: 'error', message: 'the worker holding the sandbox is away' })
       one.close(1008, 'the worker holding the sandbox is away')
     }
     view.close(1001, 'the service is stopping')
     const third = await connectedView(other, 3)
     third.print('back')
-    third.say({ type: 'exit', code: 0 })
+    third.send({ type: 'exit', code: 0 })
     await expectRestored(person, 0)
     expect(host.views).toHaveLength(1)
   })
 
   test('one can leave while there is no line', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
-    view.cut()
+    view.disconnect()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type(DETACH)
     await expectRestored(person, 0)
@@ -266,29 +269,29 @@ describe('a line that breaks', () => {
 
 describe('leaving', () => {
   test('waits no longer than a moment for a host that does not answer', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person } = await attached(host)
-    host.isMute = true
+    host.isUnresponsive = true
     person.type(DETACH)
     await expectRestored(person, 0)
     expect(person.text()).toContain('could not be released and closes by itself')
   })
 
   test('gives the terminal back before it asks for the release, and can be interrupted there', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person } = await attached(host)
-    host.isMute = true
+    host.isUnresponsive = true
     person.type(DETACH)
-    await until('the release', () => host.asked.includes('POST /api/runs/r1/release'))
+    await until('the release', () => host.requests.includes('POST /api/runs/r1/release'))
     person.type('\x03')
     await expectRestored(person, 130)
   })
 
   test('is possible behind much that was pasted while there is no line', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
-    view.cut()
+    view.disconnect()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type(`${'a pasted line\r'.repeat(50_000)}${DETACH}`)
     await expectRestored(person, 0)
@@ -296,7 +299,7 @@ describe('leaving', () => {
   })
 
   test('is possible with its keys struck one by one, and in the midst of a flood', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { person, view } = await attached(host)
     const piece = `${'x'.repeat(90)}\r\n`.repeat(700)
     for (let pieces = 0; pieces < 40; pieces += 1) view.print(piece)
@@ -309,15 +312,15 @@ describe('leaving', () => {
 
 describe('before it begins', () => {
   const outcome = async (args: readonly string[], env = {}) => {
-    const one = run(args, '', env)
+    const one = runCommand(args, '', env)
     return { code: await one.exit, err: one.err() }
   }
 
   test('without a terminal it says what to do instead', async () => {
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     const { code, err } = await outcome(attachArguments(host))
     expect([code, err]).toEqual([2, expect.stringContaining('--no-tty')])
-    expect(host.asked).toEqual([])
+    expect(host.requests).toEqual([])
   })
 
   test.each([
@@ -334,7 +337,7 @@ describe('before it begins', () => {
     expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host is running') })
     writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url: 'http://127.0.0.1:9', token: TOKEN }))
     expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host answers') })
-    const host = await terminalHost()
+    const host = await startTerminalHost()
     host.status = 404
     expect(await outcome(attachArguments(host, '--no-tty'))).toEqual({
       code: 1,
@@ -343,8 +346,8 @@ describe('before it begins', () => {
   })
 
   test('the environment may name the host, and no sentence repeats its token', async () => {
-    const host = await terminalHost()
-    host.onLine = (view) => view.say({ type: 'exit', code: 3 })
+    const host = await startTerminalHost()
+    host.onView = (view) => view.send({ type: 'exit', code: 3 })
     const args = ['attach', 'r1', '--no-tty', '--data-dir', tempFolder()]
     const at = (url: string, token: string) => outcome(args, { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: token })
     expect(await at(host.url, TOKEN)).toEqual({ code: 3, err: '' })
@@ -378,7 +381,7 @@ test('through the real door, a long text in one go gets in whole, and much that 
     }
   }
   const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: TOKEN }
-  const person = personAt(['attach', one.id], env)
+  const person = runInTerminal(['attach', one.id], env)
   await until('the size', () => sizes[0] === '91x27')
   const text = 'a pasted line 🙂\r'.repeat(20_000)
   person.type(text)
@@ -396,16 +399,16 @@ test('through the real door, a long text in one go gets in whole, and much that 
 
 test('the real host is found by its data directory, and refuses a run that it does not have', async () => {
   const dataDir = tempFolder()
-  writeFileSync(join(dataDir, 'config.json'), anyPort())
-  await serve(dataDir).launched()
-  const { exit, err } = run(['attach', 'nobody', '--no-tty', '--data-dir', dataDir])
+  writeFileSync(join(dataDir, 'config.json'), configWithAnyPort())
+  await serve(dataDir).waitForLaunch()
+  const { exit, err } = runCommand(['attach', 'nobody', '--no-tty', '--data-dir', dataDir])
   expect([await exit, err()]).toEqual([1, expect.stringMatching(/^switchyard: .*nobody.*\n$/)])
 })
 
 test('without a terminal, standard input goes in and what is drawn comes out', async () => {
-  const host = await terminalHost()
-  host.onLine = (view) => void view.print('hello\r\n')
-  const child = spawn(process.execPath, [command, ...attachArguments(host, '--no-tty')], {
+  const host = await startTerminalHost()
+  host.onView = (view) => void view.print('hello\r\n')
+  const child = spawn(process.execPath, [commandPath, ...attachArguments(host, '--no-tty')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   let out = ''
@@ -418,19 +421,19 @@ test('without a terminal, standard input goes in and what is drawn comes out', a
   await until('the input', () => view.typed() === 'exit 5\r\x04')
   expect(view.sizes()).toEqual(['80x24'])
   view.print('bye\r\n')
-  view.say({ type: 'exit', code: 5 })
+  view.send({ type: 'exit', code: 5 })
   expect(await ended).toBe(5)
   expect(out).toBe('hello\r\nbye\r\n')
 })
 
 test('what is drawn last is passed on whole, however slowly it is taken', async () => {
-  const host = await terminalHost()
+  const host = await startTerminalHost()
   const drawn = `${'y'.repeat(60_000)}\r\n`
-  host.onLine = (view) => {
+  host.onView = (view) => {
     for (let times = 0; times < 50; times += 1) view.print(drawn)
-    view.say({ type: 'exit', code: 6 })
+    view.send({ type: 'exit', code: 6 })
   }
-  const child = spawn(process.execPath, [command, ...attachArguments(host, '--no-tty')], {
+  const child = spawn(process.execPath, [commandPath, ...attachArguments(host, '--no-tty')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await until('the line', () => host.views.length === 1)

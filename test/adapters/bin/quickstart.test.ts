@@ -25,7 +25,7 @@ import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/ticket-file.ts'
 import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
 import { tempFolder } from '../../support/real-files.ts'
-import { HEADLESS, play, playground } from '../../support/scripted-agent.ts'
+import { createAgentFolders, HEADLESS, runScriptedAgent } from '../../support/scripted-agent.ts'
 
 const plain = createColors({}, {})
 const git = (cwd: string, ...args: string[]): string =>
@@ -71,10 +71,10 @@ describe('the repository', () => {
 
 /** Carries a ticket out in a clone, as a run does, and leaves its branch in the repository. */
 async function executeTicket(code: string, { identifier, text }: ExampleTicket): Promise<void> {
-  const ground = playground()
+  const ground = createAgentFolders()
   git(ground.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
   git(ground.cwd, 'checkout', '--quiet', '-b', identifier)
-  const played = play(ground, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
+  const played = runScriptedAgent(ground, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
   const code_ = await played.ended
   const last = played.lines().at(-1)
   expect([identifier, code_, last?.errors]).toEqual([identifier, 0, undefined])

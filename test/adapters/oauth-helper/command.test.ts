@@ -2,13 +2,13 @@
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { type Child, runTypeScript } from '../../support/child-process.ts'
+import { runTypeScript, type TestProcess } from '../../support/child-process.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { closeAfterTest, SECRETS, startUpstream } from './helper-fixture.ts'
 
 const NONE = { CODEHOST_CLIENT_ID: '', TRACKER_CLIENT_ID: '', TRACKER_CLIENT_SECRET: '' }
 
-function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): Child & { all(): string } {
+function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): TestProcess & { all(): string } {
   const child = runTypeScript(
     'bin/switchyard.ts',
     ['oauth-helper', '--port', '0', '--log-format', 'json', '--log-level', 'debug', ...args],
@@ -18,7 +18,7 @@ function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): Child & { 
   return { ...child, all: () => [...child.lines, ...child.errors].join('\n') }
 }
 
-async function urlOf(child: Child): Promise<string> {
+async function urlOf(child: TestProcess): Promise<string> {
   const printedUrl = () => /"url":"([^"]+)"/.exec(child.errors.join('\n'))?.[1]
   await until('the helper to serve', () => printedUrl() !== undefined)
   return printedUrl() ?? ''

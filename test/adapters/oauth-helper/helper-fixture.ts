@@ -10,7 +10,7 @@ import {
 } from '../../../oauth-helper/server.ts'
 import { readHelperSettings } from '../../../oauth-helper/settings.ts'
 import { createHttp } from '../../../providers/http/http.ts'
-import { type KeptLog, keptLog } from '../../support/recording-log.ts'
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts'
 
 export interface ReceivedRequest {
   readonly method: string
@@ -86,7 +86,7 @@ export interface HelperBench {
   readonly helper: HelperServer
   readonly url: string
   readonly upstream: UpstreamBench
-  readonly log: KeptLog
+  readonly log: RecordingLog
   post(path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Response>
 }
@@ -99,7 +99,7 @@ export async function startHelper(more: Partial<HelperServerOptions> = {}): Prom
     codehostUrl: `${upstream.url}/`,
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
-  const log = keptLog()
+  const log = createRecordingLog()
   const http = createHttp({ clock: realClock, random: realRandom })
   const opened = startHelperServer({
     settings: settings.value,

@@ -8,7 +8,7 @@ import {
 } from '../../../protocol/limits.ts'
 import { helperRoutes } from '../../../protocol/routes.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { rawClient } from '../../support/raw-client.ts'
+import { createRawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
 import { SECRETS, startHelper } from './helper-fixture.ts'
 
@@ -294,7 +294,7 @@ describe('request limits by address', () => {
 
   test('a refusal keeps the connection usable, whatever the request contained', async () => {
     const { helper } = await startHelper({ requestsPerMinute: 1 })
-    const client = rawClient(helper.port)
+    const client = createRawClient(helper.port)
     const body = JSON.stringify({ refresh_token: 'r'.repeat(5_000) })
     const head = `POST ${REFRESH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n`
     const post = `${head}content-length: ${body.length}\r\n\r\n${body}`

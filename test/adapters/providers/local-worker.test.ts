@@ -8,8 +8,8 @@ import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/loc
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { type KeptLog, keptLog, noMeters } from '../../support/recording-log.ts'
-import { afterwards } from '../../support/test-resources.ts'
+import { createRecordingLog, noMeters, type RecordingLog } from '../../support/recording-log.ts'
+import { closeAfterTest } from '../../support/test-resources.ts'
 
 /** A fake worker that logs its arguments and environment, then waits. */
 const SCRIPT = `
@@ -30,7 +30,7 @@ writeSync(2, 'ready\\n')
 `
 
 interface LocalWorkerBench {
-  readonly log: KeptLog
+  readonly log: RecordingLog
   readonly dataDir: string
   readonly invitations: string[]
   start(order?: Partial<LocalWorkerOptions>): Promise<LocalWorkerProcess>
@@ -42,7 +42,7 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
   const script = join(folder, 'program.mjs')
   writeFileSync(script, SCRIPT)
   const dataDir = join(folder, 'worker')
-  const log = keptLog()
+  const log = createRecordingLog()
   const invitations: string[] = []
   const port = createLocalWorker({
     program: [process.execPath, script],
@@ -80,7 +80,7 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
         ...order,
       })
       if (!started.ok) throw new Error(started.refusal.message)
-      afterwards(() => started.value.kill())
+      closeAfterTest(() => started.value.kill())
       await until('it is ready', () => loggedFields('ready') !== undefined)
       return started.value
     },
@@ -151,12 +151,12 @@ test('an open database of the host is not inherited', async () => {
   const parts = {
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
   }
   const workerStore = await openWorkerStore({ dataDir: tempFolder(), ...parts })
-  afterwards(() => workerStore.close())
+  closeAfterTest(() => workerStore.close())
   const careless = createLocalWorkerBench()
   await careless.start()
   expect(JSON.stringify(careless.loggedFields('given'))).toContain('data.mdb')
@@ -195,7 +195,7 @@ test('a missing program and a host that does not listen yet are refused', async 
     environment: {},
     inheritable: () => [],
     clock: realClock,
-    log: keptLog(),
+    log: createRecordingLog(),
     ...more,
   })
   expect(await createLocalWorker(parts({})).start(order)).toMatchObject({

@@ -24,11 +24,11 @@ import {
   weight,
 } from '../../support/quota/meter.ts'
 import { SimulatedPeople } from '../../support/quota/working-hour.ts'
-import { firstSeed, Random } from '../../support/random.ts'
+import { Random, seedFromEnvironment } from '../../support/random.ts'
 
 const HOURS = Number(process.env.QUOTA_HOURS ?? 0)
 const WORKING_HOURS_MAX = 8
-const SEED = firstSeed(5)
+const SEED = seedFromEnvironment(5)
 const LONG_MS = 3_600_000
 
 /** Few GitHub repositories: enough to show that the two services do not delay each other. */

@@ -48,7 +48,7 @@ async function answerFor<T>({ clock }: HostWithProviders, asked: Promise<Result<
   void asked.then((one) => {
     answer = one
   })
-  await clock.turn()
+  await clock.settle()
   for (let waited = 0; answer === undefined && waited < PATIENCE_SECONDS; waited++) await clock.advance(1_000)
   if (answer === undefined) throw new Error('a person waits in vain')
   return answer

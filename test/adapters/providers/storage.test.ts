@@ -8,12 +8,12 @@ import type { Bucket, UploadRequest } from '../../../core/provider-ports.ts'
 import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../../protocol/limits.ts'
 import { createWranglerBucket } from '../../../providers/storage.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog } from '../../support/recording-log.ts'
-import { type StubWrangler, stubWrangler, type WranglerWorld } from '../../support/wrangler.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
+import { createFakeWrangler, type FakeWrangler, type WranglerState } from '../../support/wrangler.ts'
 
 interface BucketBench {
   readonly bucket: Bucket
-  readonly wrangler: StubWrangler
+  readonly wrangler: FakeWrangler
   readonly folder: string
   readonly temp: string
 }
@@ -24,20 +24,20 @@ afterEach(() => {
 })
 
 function createBucketBench(
-  world: WranglerWorld = {},
+  world: WranglerState = {},
   more: Record<string, string> = {},
   clock: Clock = realClock,
   temp = tempFolder(),
 ): BucketBench {
   const folder = tempFolder()
-  const wrangler = stubWrangler(folder, world)
+  const wrangler = createFakeWrangler(folder, world)
   const environment = {
     PATH: `relative:${wrangler.bin}:/usr/bin`,
     HOME: folder,
     SECRET_OF_OURS: 'x',
     ...more,
   }
-  const bucket = createWranglerBucket({ environment, clock, log: keptLog(), tempFolder: temp })
+  const bucket = createWranglerBucket({ environment, clock, log: createRecordingLog(), tempFolder: temp })
   buckets.push(bucket)
   return { bucket, wrangler, folder, temp }
 }
@@ -61,7 +61,7 @@ const refusedAs = (kind: string) => ({ ok: false, refusal: { kind } })
 
 test('without the command, or with a broken one, the bucket is not installed', async () => {
   const environment = { PATH: '/nowhere', HOME: '/nowhere' }
-  const parts = { environment, clock: realClock, log: keptLog(), tempFolder: tempFolder() }
+  const parts = { environment, clock: realClock, log: createRecordingLog(), tempFolder: tempFolder() }
   const bucket = createWranglerBucket(parts)
   expect(await bucket.status()).toEqual({ installed: false, loggedIn: false })
   expect(await bucket.login()).toMatchObject(refusedAs('invalid'))
@@ -74,11 +74,11 @@ test('without the command, or with a broken one, the bucket is not installed', a
 test('the status names the account as far as the command does', async () => {
   const { bucket, wrangler } = createBucketBench()
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
-  wrangler.set({ loggedIn: true })
+  wrangler.setState({ loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Dev Account' })
-  wrangler.set({ loggedIn: true, accounts: [] })
+  wrangler.setState({ loggedIn: true, accounts: [] })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
-  wrangler.set({ whoami: 'A request to the Cloudflare API failed' })
+  wrangler.setState({ whoami: 'A request to the Cloudflare API failed' })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
@@ -94,7 +94,7 @@ test('of several accounts the one named in the environment counts', async () => 
 test('an old version without JSON output is run the old way', async () => {
   const { bucket, wrangler } = createBucketBench({ old: true, loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
-  wrangler.set({ old: true, loggedIn: false })
+  wrangler.setState({ old: true, loggedIn: false })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
@@ -111,7 +111,7 @@ test('an upload goes to the remote bucket, from an empty folder, through a priva
     { CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:1' },
   )
   expect(await bucket.upload(uploadRequest('some bytes'))).toEqual({ ok: true, value: undefined })
-  expect(wrangler.remote('shots', 'run-1/a picture.png')).toEqual({
+  expect(wrangler.remoteObject('shots', 'run-1/a picture.png')).toEqual({
     bytes: Buffer.from('some bytes'),
     type: 'image/png',
   })
@@ -167,7 +167,7 @@ test('a file of another length, or an unreadable one, leaves no temporary file',
 test('the reasons of failed uploads are distinguished', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: false })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unauthorized'))
-  wrangler.set({ loggedIn: true, buckets: [] })
+  wrangler.setState({ loggedIn: true, buckets: [] })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('invalid'))
   const other = createBucketBench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
   const failed = await other.bucket.upload(uploadRequest('abc'))
@@ -185,13 +185,13 @@ test('a command that hangs is killed at the timeout, and the next upload runs', 
   const { bucket, wrangler, temp } = createBucketBench({ loggedIn: true, hangs: true }, {}, patient)
   const first = bucket.upload(uploadRequest('abc'))
   await until('it to hang', () => wrangler.calls().length === 1)
-  wrangler.set({ loggedIn: true })
+  wrangler.setState({ loggedIn: true })
   const second = bucket.upload(uploadRequest('second', { key: 'b' }))
   late.shift()?.()
   expect(await first).toMatchObject(refusedAs('unavailable'))
   expect(await second).toMatchObject({ ok: true })
   await until('it to be gone', () => !isAlive(wrangler.calls()[0]?.pid ?? 0))
-  wrangler.set({ loggedIn: true, hangs: true })
+  wrangler.setState({ loggedIn: true, hangs: true })
   const state = bucket.status()
   await until('both questions to hang', () => wrangler.calls().length === 4)
   for (const run of late) run()
@@ -212,7 +212,7 @@ test('temporary files of a killed process are removed at the next start', async 
 test('a success without the remote location is a failure', async () => {
   const { bucket, wrangler } = createBucketBench({ loggedIn: true, ignoresRemote: true })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('failed'))
-  expect(wrangler.remote('shots', 'run-1/a picture.png')).toBeUndefined()
+  expect(wrangler.remoteObject('shots', 'run-1/a picture.png')).toBeUndefined()
 })
 
 test('a login is started once, shows its page, and ends when the person confirms', async () => {
@@ -228,7 +228,7 @@ test('a login is started once, shows its page, and ends when the person confirms
   expect(logins()).toHaveLength(1)
   expect(logins()[0]?.env.CI).toBeUndefined()
   expect(logins()[0]?.files).toEqual([])
-  wrangler.confirm()
+  wrangler.confirmLogin()
   await until('the login to be over', async () => (await bucket.status()).loggedIn)
 })
 

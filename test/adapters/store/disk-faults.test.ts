@@ -5,7 +5,7 @@ import { realClock } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
 import { tempFolder } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { runId } from './samples.ts'
 
 const ENOSPC = 28
@@ -75,7 +75,7 @@ function parseReport(lines: readonly string[]): ChildReport {
 async function findMissing(folder: string, acks: ChildReport['acks']): Promise<string[]> {
   const lacks: string[] = []
   for (const n of new Set(acks.map((ack) => ack.n))) {
-    const log = keptLog()
+    const log = createRecordingLog()
     const database = new LmdbControlDatabase({
       folder: join(folder, n),
       clock: realClock,

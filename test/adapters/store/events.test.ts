@@ -23,10 +23,10 @@ import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
-import { hastyClock } from '../../support/fast-clock.ts'
+import { createFastClock } from '../../support/fast-clock.ts'
 import { Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { logEvent, logEvents, putEvents, runId } from './samples.ts'
 
 interface EventStore {
@@ -34,7 +34,7 @@ interface EventStore {
   readonly runs: string
   readonly database: LmdbControlDatabase
   readonly events: EventLogsOnDisk
-  readonly log: ReturnType<typeof keptLog>
+  readonly log: ReturnType<typeof createRecordingLog>
   close(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ function openEvents(
   clock: Clock = realClock,
 ): EventStore {
   mkdirSync(runs, { recursive: true })
-  const log = keptLog()
+  const log = createRecordingLog()
   const database = new LmdbControlDatabase({
     folder: join(folder, 'state'),
     clock,
@@ -73,7 +73,8 @@ function openEvents(
 }
 
 /** A store with a fast clock, for tests that only await the final state. */
-const openFastEvents = (folder?: string, runs?: string) => openEvents(folder, runs, undefined, hastyClock(20))
+const openFastEvents = (folder?: string, runs?: string) =>
+  openEvents(folder, runs, undefined, createFastClock(20))
 
 afterEach(async () => {
   for (const each of opened.splice(0)) await each.close()
@@ -175,7 +176,7 @@ test('a large buffer is flushed while it grows, and any index is found in a larg
   const store = openEvents()
   const random = new Random(5)
   const all = Array.from({ length: 4_000 }, (_, n) =>
-    logEvent(runId(1), n, 'y'.repeat(random.random(0.01) ? 300_000 : random.below(900))),
+    logEvent(runId(1), n, 'y'.repeat(random.chance(0.01) ? 300_000 : random.below(900))),
   )
   for (let from = 0; from < all.length; from += 100) {
     await store.database.commit([putEvents(runId(1), all.slice(from, from + 100))])
@@ -291,7 +292,7 @@ test('files of the old format are migrated up to their last whole event', async 
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
   }

@@ -26,11 +26,12 @@ import { UsageOnDisk } from '../../../store/files/usage.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { runId } from './samples.ts'
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
-const configIn = (folder: string) => new ConfigFileOnDisk(join(folder, 'config.json'), realClock, keptLog())
+const configIn = (folder: string) =>
+  new ConfigFileOnDisk(join(folder, 'config.json'), realClock, createRecordingLog())
 
 test('a replaced file is owner-only, and no draft is left', async () => {
   const folder = tempFolder()
@@ -120,7 +121,7 @@ test('a linked configuration file that cannot be changed causes a warning', asyn
   const folder = tempFolder()
   // The kernel forbids changing the mode of this file.
   symlinkSync('/proc/self/status', join(folder, 'config.json'))
-  const log = keptLog()
+  const log = createRecordingLog()
   await new ConfigFileOnDisk(join(folder, 'config.json'), realClock, log).tidy()
   expect(JSON.stringify(log.lines)).toMatch(/may not change its mode to 0600/)
 })
@@ -293,7 +294,7 @@ test('a store makes its data directory owner-only, refuses a second process, and
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 4096,
   }

@@ -4,12 +4,12 @@ import { realClock, realRandom } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
-import { drawnSeed, Random } from '../../support/random.ts'
+import { drawSeed, Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
-const seed = drawnSeed()
+const seed = drawSeed()
 
 test(
   `killed ${CYCLES} times while writing (SEED=${seed})`,
@@ -67,7 +67,7 @@ async function findWrongEvents(dataDir: string, known: ReadonlyMap<string, numbe
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 64 * 1024,
   })
@@ -97,7 +97,7 @@ async function findLost(folder: string, known: ReadonlyMap<string, number>): Pro
   const database = new LmdbControlDatabase({
     folder,
     clock: realClock,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
   })

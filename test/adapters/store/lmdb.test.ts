@@ -14,16 +14,16 @@ import { costOfPuts, payloadOfPuts } from '../../../store/lmdb/encode-writes.ts'
 import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
 import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
-import { cpuMsOf } from '../../support/cpu-time.ts'
+import { measureAsyncCpuMs } from '../../support/cpu-time.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
 const openDatabase = (folder: string, emergencySpaceBytes = 0) =>
   new LmdbControlDatabase({
     folder,
     clock: realClock,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes,
   })
@@ -205,12 +205,12 @@ test('20,000 stored runs do not slow the start down', async () => {
   }
   await first.close()
   let second = first
-  const started = await cpuMsOf(() => {
+  const started = await measureAsyncCpuMs(() => {
     second = openDatabase(folder)
     expect(second.runs.count()).toBe(20_000)
     expect(second.runs.list({ limit: 3 }).map(({ id }) => id)).toEqual([19_999, 19_998, 19_997].map(runId))
   })
-  const readAll = await cpuMsOf(() => expect(second.runs.list({})).toHaveLength(20_000))
+  const readAll = await measureAsyncCpuMs(() => expect(second.runs.list({})).toHaveLength(20_000))
   expect(started).toBeLessThan(readAll / 4)
   await second.close()
 })

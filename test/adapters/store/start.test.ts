@@ -10,7 +10,7 @@ import { NotADataDir, StoreFull, StoreTooNew } from '../../../store/errors.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { putSnapshot, sampleSnapshot } from './samples.ts'
 
 const EMERGENCY_SPACE_BYTES = 2 * 1024 * 1024
@@ -20,7 +20,7 @@ const openAt = (dataDir: string): Promise<Store> =>
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: EMERGENCY_SPACE_BYTES,
   })

@@ -7,7 +7,7 @@ import { openStore } from '../../../store/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import {
   logEvent,
   logEvents,
@@ -32,7 +32,7 @@ function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
     dataDir,
     clock,
     random: realRandom,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 4096,
   })
@@ -135,14 +135,14 @@ describe.each(factories)('%s', (_name, make) => {
       const commits = Array.from({ length: 1 + random.below(6) }, () =>
         Array.from({ length: 1 + random.below(3) }, () => {
           const n = random.below(25)
-          const run = random.random(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
+          const run = random.chance(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
           if (run === null) model.delete(runId(n))
           else model.set(runId(n), run)
           return { table: 'run', id: runId(n), run } as const
         }),
       )
       const committing = Promise.all(commits.map((writes) => database.commit(writes)))
-      if (random.random(0.6)) await committing
+      if (random.chance(0.6)) await committing
     }
     await database.commit([])
     await database.commit([putSnapshot('lease', 'last', sampleSnapshot(0))])
@@ -447,7 +447,7 @@ describe.each(factories)('%s', (_name, make) => {
     const stop = config.watch(() => calls++)
     await config.replace(undefined, '1')
     await config.replace('1', '2')
-    for (let turns = 0; turns < 5; turns++) await clock.turn()
+    for (let turns = 0; turns < 5; turns++) await clock.settle()
     await until('the change is noticed', async () => {
       await clock.advance(150)
       return calls > 0

@@ -8,16 +8,16 @@ import { DataDirInUse, NotADataDir } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
-import { drawnSeed, Random } from '../../support/random.ts'
+import { drawSeed, Random } from '../../support/random.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
-const seed = drawnSeed()
+const seed = drawSeed()
 const storeOptions = {
   clock: realClock,
   random: realRandom,
-  log: keptLog(),
+  log: createRecordingLog(),
   meters: noMeters,
   emergencySpaceBytes: 64 * 1024,
 }

@@ -5,9 +5,9 @@ import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import type { ArtifactFile } from '../../../actors/api/host-api.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
-import { rawClient, requestText } from '../../support/raw-client.ts'
+import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const MIB = 1024 * 1024
 const headers = { authorization: `Bearer ${TOKEN}` }
@@ -112,8 +112,8 @@ test('an empty one is empty', async () => {
 test('names that lead elsewhere are refused, raw and encoded, and what is not there is not there', async () => {
   const { port, put } = await open()
   put('..', { size: 1, of: () => countedBytes(1) })
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   const statusOf = async (name: string) =>
     (await client.ask(requestText('GET', `/api/runs/run-1/artifacts/${name}`, AUTH))).status
   for (const name of ['..', '%2e%2e', '..%2fx', '%2fetc%2fpasswd', '..%5cx', 'a%00b', '.'])
@@ -204,7 +204,7 @@ test('a download under way is given its time when the doors close, and no more',
   const { put, port, server, reading } = await open()
   put('huge', { size: 256 * MIB, of: () => countedBytes(256 * MIB) })
   const slow = connect(port, '127.0.0.1')
-  afterwards(() => slow.destroy())
+  closeAfterTest(() => slow.destroy())
   slow.pause()
   slow.on('error', () => {})
   slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
@@ -216,8 +216,8 @@ test('a download under way is given its time when the doors close, and no more',
 test('the next request on the same connection gets its own answer', async () => {
   const { put, port } = await open()
   put('log.txt', { size: 3 * MIB, of: () => countedBytes(3 * MIB) })
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   for (let round = 0; round < 3; round++) {
     const reply = await client.ask(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
     expect([reply.status, reply.headers.get('content-length')]).toEqual([200, String(3 * MIB)])

@@ -8,11 +8,11 @@ import {
   ATTACH_FRAMES_AT_ONCE,
   ATTACH_INPUT_BYTES_AT_ONCE,
 } from '../../../protocol/limits.ts'
-import { rawClient } from '../../support/raw-client.ts'
+import { createRawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
+import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import {
-  afterwards,
+  closeAfterTest,
   createSettableClock,
   openTestServer,
   type TestServer,
@@ -52,7 +52,7 @@ async function openServerWithViews(
 
 async function opened(given: ServerOverrides = {}) {
   const server = await openServerWithViews(given)
-  const client = socketClient(server.port, PATH)
+  const client = connectSocket(server.port, PATH)
   await client.opened
   const view = server.views[0]
   if (view === undefined) throw new Error('nobody was told of the view')
@@ -73,7 +73,7 @@ test('frames go back and forth to the letter', async () => {
   for (const frame of said) expect(view.link.send(frame)).toBe(true)
   expect(view.link.send({ type: 'data', data: 'ä' }, '{"type":"data","data":"\\u00e4"}')).toBe(true)
   view.link.close(1000, 'the session has ended')
-  expect(await client.first(3)).toEqual([...said, { type: 'data', data: 'ä' }])
+  expect(await client.firstFrames(3)).toEqual([...said, { type: 'data', data: 'ä' }])
   expect(await client.closed).toEqual({ code: 1000, reason: 'the session has ended' })
   await until('the host is told', () => view.closed === 1)
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
@@ -89,15 +89,15 @@ test('a view is told to its host once when it goes', async () => {
 
 test('each run has its own terminals, by the id in the path', async () => {
   const { port, views } = await openServerWithViews()
-  await socketClient(port, '/ws/runs/run-1/attach').opened
-  await socketClient(port, '/ws/runs/run%2D2/attach').opened
+  await connectSocket(port, '/ws/runs/run-1/attach').opened
+  await connectSocket(port, '/ws/runs/run%2D2/attach').opened
   expect(views.map(({ runId }) => runId)).toEqual(['run-1', 'run-2'])
 })
 
 test('the query may carry the token, and without one there is no socket', async () => {
   const { port, views } = await openServerWithViews()
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   const ask = (path: string) =>
     client.ask(
       [
@@ -176,18 +176,20 @@ test('a long text may be pasted, but not any length of it', async () => {
 
 test('pings are counted too', async () => {
   const { port, views } = await openServerWithViews({ clock: createSettableClock() })
-  const socket = await rawSocket(port, PATH)
+  const socket = await connectRawSocket(port, PATH)
   const ended = new Promise((resolve) => socket.on('close', resolve))
   socket.resume()
-  socket.write(Buffer.concat(Array.from({ length: ATTACH_FRAMES_AT_ONCE * 2 }, () => clientFrame(9, ''))))
+  socket.write(
+    Buffer.concat(Array.from({ length: ATTACH_FRAMES_AT_ONCE * 2 }, () => encodeClientFrame(9, ''))),
+  )
   await ended
   expect(views[0]?.closed).toBe(1)
 })
 
 test('a view that does not read is cut off, holds little memory, and holds up nobody', async () => {
   const { port, views, meters } = await openServerWithViews()
-  await rawSocket(port, PATH)
-  const quick = socketClient(port, PATH)
+  await connectRawSocket(port, PATH)
+  const quick = connectSocket(port, PATH)
   await quick.opened
   const [slow, fast] = views
   if (slow === undefined || fast === undefined) throw new Error('two views were opened')
@@ -205,7 +207,7 @@ test('a view that does not read is cut off, holds little memory, and holds up no
   // What the kernel holds for a connection comes on top.
   expect(taken * data.length).toBeLessThan(ATTACH_BACKLOG_BYTES_MAX + 16 * 1024 * 1024)
   expect(grownMib).toBeLessThan(96)
-  expect(await quick.first(250)).toHaveLength(250)
+  expect(await quick.firstFrames(250)).toHaveLength(250)
   expect(meters.counts.get('sockets_cut_off_total attach')).toBe(1)
   expect(slow.link.send({ type: 'data', data })).toBe(false)
 })
@@ -222,7 +224,7 @@ test('a desk that throws costs a terminal, and not the process', async () => {
   hostApi.attachView = () => {
     throw new Error('a bug')
   }
-  const client = socketClient(port, PATH)
+  const client = connectSocket(port, PATH)
   expect((await client.closed).code).toBe(1011)
   expect(log.lines.join('\n')).toContain('a bug')
 })

@@ -11,10 +11,10 @@ import {
   DASHBOARD_SUBSCRIPTIONS_MAX,
 } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
-import { rawClient } from '../../support/raw-client.ts'
+import { createRawClient } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
-import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
+import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const event = (runId: string, index: number): DashboardPush => ({
   type: 'run-event',
@@ -34,19 +34,19 @@ const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: '
 
 test('hello comes first, then every push in order', async () => {
   const { hostApi, port } = await openTestServer()
-  const client = socketClient(port)
+  const client = connectSocket(port)
   await client.opened
   const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
   for (const push of pushes) hostApi.push(push)
-  expect(await client.first(7)).toEqual([hostApi.helloAnswer, ...pushes])
+  expect(await client.firstFrames(7)).toEqual([hostApi.helloAnswer, ...pushes])
 })
 
 test('a push that is text already is sent as that text', async () => {
   const { hostApi, port } = await openTestServer()
-  const client = socketClient(port)
-  await client.first(1)
+  const client = connectSocket(port)
+  await client.firstFrames(1)
   hostApi.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
-  expect(await client.first(2)).toEqual([
+  expect(await client.firstFrames(2)).toEqual([
     hostApi.helloAnswer,
     { type: 'tickets', tickets: [], made: 'elsewhere' },
   ])
@@ -60,10 +60,10 @@ test('nothing is lost or doubled between hello and the first push', async () => 
   const pushing = setInterval(() => {
     for (let i = 0; i < 20; i++) hostApi.push(event('run-1', ++pushed))
   }, 1)
-  afterwards(() => clearInterval(pushing))
+  closeAfterTest(() => clearInterval(pushing))
   for (let round = 0; round < 20; round++) {
-    const client = socketClient(port)
-    const [hello, ...events] = await client.first(30)
+    const client = connectSocket(port)
+    const [hello, ...events] = await client.firstFrames(30)
     const from = Number(hello?.knows)
     expect(events.map((frame) => Reflect.get(Object(frame.event), 'index'))).toEqual(
       events.map((_, i) => from + 1 + i),
@@ -74,14 +74,14 @@ test('nothing is lost or doubled between hello and the first push', async () => 
 
 test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
   const { hostApi, port } = await openTestServer()
-  const client = socketClient(port)
-  await client.first(1)
+  const client = connectSocket(port)
+  await client.firstFrames(1)
   const hear = async (): Promise<string[]> => {
-    await client.caughtUp()
+    await client.waitUntilCaughtUp()
     const before = client.frames.length
     for (const run of ['run-1', 'run-2', 'run-3']) hostApi.push(event(run, 0))
     hostApi.push(tickets)
-    await client.caughtUp()
+    await client.waitUntilCaughtUp()
     return client.frames
       .slice(before)
       .map((frame) => String(Reflect.get(Object(frame.event), 'runId') ?? frame.type))
@@ -101,16 +101,16 @@ test('without a subscription all run events come; with one, only those; after th
 
 test('the subscriptions of one dashboard are not those of another', async () => {
   const { hostApi, port } = await openTestServer()
-  const [one, two] = [socketClient(port), socketClient(port)]
-  await Promise.all([one.first(1), two.first(1)])
+  const [one, two] = [connectSocket(port), connectSocket(port)]
+  await Promise.all([one.firstFrames(1), two.firstFrames(1)])
   one.send({ type: 'subscribe', runId: 'run-1' })
   two.send({ type: 'subscribe', runId: 'run-1' })
-  await Promise.all([one.caughtUp(), two.caughtUp()])
+  await Promise.all([one.waitUntilCaughtUp(), two.waitUntilCaughtUp()])
   one.close()
   await one.closed
   hostApi.push(event('run-1', 0))
   hostApi.push(event('run-2', 0))
-  await two.caughtUp()
+  await two.waitUntilCaughtUp()
   expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
 })
 
@@ -127,7 +127,7 @@ test('a frame that means nothing ends the socket, with a reason that names the f
     ['{"type":"subscribe","runId":"a","__proto__":{}}', /__proto__/],
   ]
   for (const [text, reason] of bad) {
-    const client = socketClient(port)
+    const client = connectSocket(port)
     await client.opened
     client.sendText(text)
     const end = await client.closed
@@ -139,25 +139,25 @@ test('a frame that means nothing ends the socket, with a reason that names the f
 
 test('binary frames end the socket with 1003, too long ones with 1009', async () => {
   const { port } = await openTestServer()
-  const binary = socketClient(port)
+  const binary = connectSocket(port)
   await binary.opened
   binary.sendText(new Uint8Array([1, 2, 3]))
   expect(await binary.closed).toMatchObject({ code: 1003 })
-  const long = socketClient(port)
+  const long = connectSocket(port)
   await long.opened
   long.sendText('x'.repeat(DASHBOARD_FRAME_BYTES_MAX + 1))
   expect(await long.closed).toMatchObject({ code: 1009 })
-  const fits = socketClient(port)
+  const fits = connectSocket(port)
   await fits.opened
   fits.sendText(JSON.stringify({ type: 'subscribe', runId: 'a' }).padEnd(DASHBOARD_FRAME_BYTES_MAX))
-  await fits.caughtUp()
+  await fits.waitUntilCaughtUp()
   fits.close()
   expect(await fits.closed).toMatchObject({ code: 1005 })
 })
 
 test('who talks too much is sent away, and pings are talk', async () => {
   const { port } = await openTestServer({ clock: createSettableClock() })
-  const talker = socketClient(port)
+  const talker = connectSocket(port)
   await talker.opened
   const unsubscribe = JSON.stringify({ type: 'unsubscribe', runId: 'a' })
   for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) talker.sendText(unsubscribe)
@@ -165,18 +165,18 @@ test('who talks too much is sent away, and pings are talk', async () => {
     code: 1008,
     reason: expect.stringMatching(/frames within 10 seconds/),
   })
-  const pinger = await rawSocket(port)
+  const pinger = await connectRawSocket(port)
   const ended = new Promise((resolve) => pinger.on('close', resolve))
   pinger.on('error', () => {})
   pinger.resume()
-  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) pinger.write(clientFrame(9, ''))
+  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) pinger.write(encodeClientFrame(9, ''))
   await ended
 })
 
 test('frames are counted anew after ten seconds', async () => {
   const clock = createSettableClock()
   const { port } = await openTestServer({ clock })
-  const client = await rawSocket(port)
+  const client = await connectRawSocket(port)
   let heard = ''
   let ended = false
   client.on('data', (data) => {
@@ -186,11 +186,11 @@ test('frames are counted anew after ten seconds', async () => {
     ended = true
   })
   client.resume()
-  const unsubscribe = clientFrame(1, JSON.stringify({ type: 'unsubscribe', runId: 'a' }))
+  const unsubscribe = encodeClientFrame(1, JSON.stringify({ type: 'unsubscribe', runId: 'a' }))
   for (let round = 0; round < 3; round++) {
     for (let i = 1; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) client.write(unsubscribe)
     // A ping counts, too, and its answer says that all before it was read.
-    client.write(clientFrame(9, `round ${round} is read`))
+    client.write(encodeClientFrame(9, `round ${round} is read`))
     await until('the answer to a ping', () => ended || heard.includes(`round ${round} is read`))
     clock.wind(10_000)
   }
@@ -200,13 +200,13 @@ test('frames are counted anew after ten seconds', async () => {
 test('there are only so many subscriptions', async () => {
   const clock = createSettableClock()
   const { port } = await openTestServer({ clock })
-  const client = socketClient(port)
+  const client = connectSocket(port)
   await client.opened
   for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) {
     client.send({ type: 'subscribe', runId: `run-${i}` })
     if (i % 500 !== 499) continue
     // That many frames, and one more that asks whether they were read.
-    await client.caughtUp()
+    await client.waitUntilCaughtUp()
     clock.wind(10_000)
   }
   client.send({ type: 'subscribe', runId: 'run-one-more' })
@@ -216,7 +216,7 @@ test('there are only so many subscriptions', async () => {
 test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
   const clock = createSettableClock()
   const { port, hostApi, meters } = await openTestServer({ clock })
-  const slow = await rawSocket(port)
+  const slow = await connectRawSocket(port)
   const ended = new Promise((resolve) => slow.on('close', resolve))
   slow.on('error', () => {})
   const before = process.memoryUsage().rss
@@ -239,20 +239,20 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
 
 test('a slow reader does not hold up a quick one', async () => {
   const { port, hostApi } = await openTestServer()
-  await rawSocket(port)
-  const quick = socketClient(port)
-  await quick.first(1)
+  await connectRawSocket(port)
+  const quick = connectSocket(port)
+  await quick.firstFrames(1)
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 256; i++) {
     hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
-    if (i % 8 === 7) await quick.first(2 + i)
+    if (i % 8 === 7) await quick.firstFrames(2 + i)
   }
-  expect(await quick.first(257)).toHaveLength(257)
+  expect(await quick.firstFrames(257)).toHaveLength(257)
 })
 
 test('a reader that was too slow and catches up is told 1013 and why', async () => {
   const { port, hostApi, meters } = await openTestServer({ clock: createSettableClock() })
-  const slow = await rawSocket(port)
+  const slow = await connectRawSocket(port)
   const chunks: Buffer[] = []
   slow.on('data', (bytes) => chunks.push(bytes))
   const ended = new Promise((resolve) => slow.on('close', resolve))
@@ -276,10 +276,10 @@ test('one dashboard too many is refused before it becomes a socket', async () =>
   const { port, meters } = await openTestServer()
   // Not all at once: a listener's queue is shorter than that.
   for (let open = 0; open < DASHBOARD_SOCKETS_MAX; open += 64)
-    await Promise.all(Array.from({ length: 64 }, () => rawSocket(port)))
+    await Promise.all(Array.from({ length: 64 }, () => connectRawSocket(port)))
   expect(meters.counts.get('sockets dashboard')).toBe(DASHBOARD_SOCKETS_MAX)
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   const reply = await client.ask(
     [
       'GET /ws HTTP/1.1',
@@ -295,8 +295,8 @@ test('one dashboard too many is refused before it becomes a socket', async () =>
 
 test('no compression is agreed to, and a protocol offered is not chosen', async () => {
   const { port } = await openTestServer()
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   const reply = await client.ask(
     [
       `GET /ws?token=${TOKEN} HTTP/1.1`,
@@ -327,17 +327,17 @@ test('when the hello cannot be made, the socket ends with 1011 and the host goes
   hostApi.hello = () => {
     throw new Error('a bug')
   }
-  expect(await socketClient(port).closed).toMatchObject({ code: 1011 })
+  expect(await connectSocket(port).closed).toMatchObject({ code: 1011 })
   expect(log.lines.join()).toContain('a bug')
   hostApi.hello = good
-  expect(await socketClient(port).first(1)).toEqual([hostApi.helloAnswer])
+  expect(await connectSocket(port).firstFrames(1)).toEqual([hostApi.helloAnswer])
 })
 
 test('a hello larger than any backlog costs nobody his place: what happens meanwhile comes right after it', async () => {
   const { hostApi, port, meters } = await openTestServer()
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
-  const client = socketClient(port)
+  const client = connectSocket(port)
   client.opened.then(() => client.send({ type: 'subscribe', runId: 'run-2' }))
   const pushed: DashboardPush[] = []
   const say = (push: DashboardPush) => {
@@ -350,7 +350,7 @@ test('a hello larger than any backlog costs nobody his place: what happens meanw
     say(event('run-2', i))
     if (i % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
   }
-  const [hello, ...rest] = await client.first(1 + pushed.length)
+  const [hello, ...rest] = await client.firstFrames(1 + pushed.length)
   expect(hello?.type).toBe('hello')
   expect(rest).toEqual(pushed)
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBeUndefined()
@@ -361,7 +361,7 @@ test('but one that lets the hello lie is cut off like any slow reader', async ()
   const { hostApi, port, meters } = await openTestServer({ clock })
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
-  const slow = await rawSocket(port)
+  const slow = await connectRawSocket(port)
   slow.on('error', () => {})
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 128; i++)

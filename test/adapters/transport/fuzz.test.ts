@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { type Route, routes } from '../../../protocol/routes.ts'
-import { rawClient, requestText } from '../../support/raw-client.ts'
+import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { clientFrame, rawSocket } from '../../support/socket-client.ts'
-import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { connectRawSocket, encodeClientFrame } from '../../support/socket-client.ts'
+import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
 /** Fixed, so that a change is judged by what it changed; a long run draws another with SEED. */
@@ -135,8 +135,8 @@ test(`requests of nonsense, seed ${SEED}`, async () => {
   let left = ROUNDS
   await Promise.all(
     Array.from({ length: CLIENTS }, async () => {
-      const client = rawClient(port)
-      afterwards(() => client.close())
+      const client = createRawClient(port)
+      closeAfterTest(() => client.close())
       while (left-- > 0) {
         const { text, whole } = request(roll)
         const timeouts = new AbortController()
@@ -168,13 +168,13 @@ test(`requests of nonsense, seed ${SEED}`, async () => {
 function frame(roll: RandomFraction): Buffer {
   const kind = roll()
   if (kind < 0.3)
-    return clientFrame(
+    return encodeClientFrame(
       1,
       JSON.stringify({ type: pick(roll, ['subscribe', 'unsubscribe']), runId: `run-${below(roll, 9)}` }),
     )
-  if (kind < 0.6) return clientFrame(1, JSON.stringify(randomJson(roll)))
+  if (kind < 0.6) return encodeClientFrame(1, JSON.stringify(randomJson(roll)))
   if (kind < 0.8)
-    return clientFrame(below(roll, 16), Buffer.from(randomText(roll, 200), 'latin1'), {
+    return encodeClientFrame(below(roll, 16), Buffer.from(randomText(roll, 200), 'latin1'), {
       masked: roll() < 0.9,
       bits: below(roll, 16) << 4,
     })
@@ -190,7 +190,7 @@ test.each([
     const { port, url, log, hostApi, meters } = await openTestServer()
     const roll = createRandom(SEED + 1)
     for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
-      const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(port, path)))
+      const sockets = await Promise.all(Array.from({ length: 10 }, () => connectRawSocket(port, path)))
       for (const socket of sockets) {
         socket.on('error', () => {})
         socket.resume()

@@ -7,18 +7,18 @@ import { fetch } from 'undici'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../../protocol/limits.ts'
-import { promisesSettled } from '../../support/manual-clock.ts'
-import { rawClient, requestText } from '../../support/raw-client.ts'
+import { settlePromises } from '../../support/manual-clock.ts'
+import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { afterwards, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const AUTH = [`Host: localhost`, `Authorization: Bearer ${TOKEN}`]
 const JSON_AUTH = [...AUTH, 'Content-Type: application/json']
 
 async function open(given: Parameters<typeof openTestServer>[0] = {}) {
   const opened = await openTestServer(given)
-  const client = rawClient(opened.port)
-  afterwards(() => client.close())
+  const client = createRawClient(opened.port)
+  closeAfterTest(() => client.close())
   return { ...opened, client }
 }
 
@@ -183,7 +183,7 @@ test('a client that hangs up in the middle of a body, or before its answer, is f
   whole.destroy()
   await until('the half is forgotten', () => clock.alarms() === 0)
   let_go()
-  await promisesSettled()
+  await settlePromises()
   expect(hostApi.patches).toEqual([{}])
   expect(log.lines).toEqual([])
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
@@ -219,7 +219,7 @@ test('doubled lengths and strange transfer encodings are refused', async () => {
 test('what the parser answers before anybody else is asked', async () => {
   const { port } = await open()
   const once = async (text: string, patienceMs = 30_000) => {
-    const client = rawClient(port)
+    const client = createRawClient(port)
     const timeouts = new AbortController()
     const silence = sleep(patienceMs, 'silence' as const, { signal: timeouts.signal })
     const reply = await Promise.race([client.ask(text), silence.catch(() => 'silence' as const)])

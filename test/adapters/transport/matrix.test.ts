@@ -5,8 +5,8 @@
 import { expect, test } from '@jest/globals'
 import { type Route, routes } from '../../../protocol/routes.ts'
 import { CREDENTIAL, LISTED_ORIGIN, WORKER_ID } from '../../support/fake-host-api.ts'
-import { type RawReply, rawClient } from '../../support/raw-client.ts'
-import { afterwards, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { createRawClient, type RawReply } from '../../support/raw-client.ts'
+import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const CLIENTS = 8
 
@@ -252,8 +252,8 @@ async function ask(port: number, all: Iterable<MatrixRequest>, oracle: Oracle) {
   const left = all[Symbol.iterator]()
   await Promise.all(
     Array.from({ length: CLIENTS }, async () => {
-      const client = rawClient(port)
-      afterwards(() => client.close())
+      const client = createRawClient(port)
+      closeAfterTest(() => client.close())
       for (let next = left.next(); !next.done; next = left.next()) {
         const reply = await client.ask(textOf(next.value))
         statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1)

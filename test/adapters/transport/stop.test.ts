@@ -13,11 +13,11 @@ import { configDefaults } from '../../../protocol/config.ts'
 import { openHostServer } from '../../../transport/server.ts'
 import { CREDENTIAL, createFakeHostApi, WORKER_ID } from '../../support/fake-host-api.ts'
 import { freePort } from '../../support/free-ports.ts'
-import { rawClient, requestText } from '../../support/raw-client.ts'
+import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { socketClient } from '../../support/socket-client.ts'
+import { connectSocket } from '../../support/socket-client.ts'
 import {
-  afterwards,
+  closeAfterTest,
   closeServer,
   createSettableClock,
   openTestServer,
@@ -27,8 +27,8 @@ import {
 
 test('sockets are told 1001 and why, and nothing listens any more', async () => {
   const { server, port, fleetPort } = await openTestServer()
-  const client = socketClient(port)
-  await client.first(1)
+  const client = connectSocket(port)
+  await client.firstFrames(1)
   await server.close('the host is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the host is stopping' })
   for (const one of [port, fleetPort])
@@ -41,8 +41,8 @@ test('a reply under way is finished, and a new request on an open connection ref
   let finish = (): void => {}
   hostApi.changed = () =>
     new Promise((resolve) => (finish = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
-  const [busy, idle] = [rawClient(port), rawClient(port)]
-  afterwards(() => [busy.close(), idle.close()])
+  const [busy, idle] = [createRawClient(port), createRawClient(port)]
+  closeAfterTest(() => [busy.close(), idle.close()])
   await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const underWay = busy.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
@@ -57,7 +57,7 @@ test('a reply under way is finished, and a new request on an open connection ref
 test('a reply that never comes is not waited for without end', async () => {
   const { server, port, hostApi } = await openTestServer()
   hostApi.changed = () => new Promise(() => {})
-  const client = rawClient(port)
+  const client = createRawClient(port)
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const asked = client.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
   await until('it is under way', () => hostApi.patches.length === 1)
@@ -69,8 +69,8 @@ test('an upgrade on an open connection is refused once the doors are closing', a
   const clock = createSettableClock()
   const { server, port, hostApi } = await openTestServer({ clock })
   hostApi.changed = () => new Promise(() => {})
-  const [busy, late] = [rawClient(port), rawClient(port)]
-  afterwards(() => [busy.close(), late.close()])
+  const [busy, late] = [createRawClient(port), createRawClient(port)]
+  closeAfterTest(() => [busy.close(), late.close()])
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
   void busy.ask(
     requestText('PUT', '/api/settings', [...headers, 'Content-Type: application/json'], '{"patch":{}}'),
@@ -92,7 +92,7 @@ test('closing twice is closing once', async () => {
 test('a port in use is a refusal that names it, whoever has it', async () => {
   const { port } = await openTestServer()
   const other = createServer().listen(0, '127.0.0.1')
-  afterwards(() => other.close())
+  closeAfterTest(() => other.close())
   await new Promise((resolve) => other.once('listening', resolve))
   const address = other.address()
   const taken = [port, typeof address === 'object' && address !== null ? address.port : 0]
@@ -152,7 +152,7 @@ test('with a certificate the fleet listener speaks TLS', async () => {
   execFileSync('openssl', [...made, '-keyout', tls.keyFile, '-out', tls.certFile], { stdio: 'ignore' })
   const { fleetPort } = await openTestServer({ fleet: { host: '127.0.0.1', port: 0, tls } })
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } })
-  afterwards(() => dispatcher.close())
+  closeAfterTest(() => dispatcher.close())
   const target = `https://127.0.0.1:${fleetPort}/api/worker/demand?workerId=${WORKER_ID}`
   const reply = await fetch(target, { dispatcher, headers: { authorization: `Bearer ${CREDENTIAL}` } })
   expect(reply.status).toBe(200)

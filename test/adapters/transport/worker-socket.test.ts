@@ -11,11 +11,16 @@ import {
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
 import type { FakeWorkerReceiver } from '../../support/fake-host-api.ts'
-import { type RawReply, rawClient } from '../../support/raw-client.ts'
+import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import { until } from '../../support/real-files.ts'
-import { clientFrame, rawSocket, type SocketClient, socketClient } from '../../support/socket-client.ts'
 import {
-  afterwards,
+  connectRawSocket,
+  connectSocket,
+  encodeClientFrame,
+  type SocketClient,
+} from '../../support/socket-client.ts'
+import {
+  closeAfterTest,
   createSettableClock,
   openTestServer,
   type TestServer,
@@ -23,7 +28,7 @@ import {
 
 const PATH = '/ws/worker'
 
-const dial = (port: number): SocketClient => socketClient(port, PATH, { authorization: '' })
+const dial = (port: number): SocketClient => connectSocket(port, PATH, { authorization: '' })
 
 async function connectedReceiver({ hostApi }: TestServer, nth = 0): Promise<FakeWorkerReceiver> {
   await until('the desk has been told of the connection', () => hostApi.lines[nth] !== undefined)
@@ -47,8 +52,8 @@ const UPGRADE = [
 ]
 
 async function upgrade(port: number, headers: readonly string[] = [], path = PATH): Promise<RawReply> {
-  const client = rawClient(port)
-  afterwards(() => client.close())
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
   return client.ask([`GET ${path} HTTP/1.1`, 'Host: localhost', ...UPGRADE, ...headers, '\r\n'].join('\r\n'))
 }
 
@@ -64,7 +69,7 @@ test('both listeners open it to anybody, and carry frames as they are', async ()
     expect(line.frames).toEqual(['{"type":"x","ü":"💡"}', 'not even JSON'])
     expect(line.link.address).toBe('127.0.0.1')
     expect(line.link.send('{"type":"hello","ü":"💡"}')).toBe(true)
-    expect(await client.first(1)).toEqual([{ type: 'hello', ü: '💡' }])
+    expect(await client.firstFrames(1)).toEqual([{ type: 'hello', ü: '💡' }])
   }
   expect(server.meters.counts.get('sockets worker')).toBe(2)
 })
@@ -126,27 +131,27 @@ test('a binary frame is no frame', async () => {
 
 test('text that is not UTF-8 never arrives: the listener hangs up on it', async () => {
   const server = await openTestServer()
-  const socket = await rawSocket(server.port, PATH)
+  const socket = await connectRawSocket(server.port, PATH)
   const line = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
-  socket.write(clientFrame(1, '{}'))
-  socket.write(clientFrame(1, Buffer.from([0x7b, 0xff, 0x7d])))
+  socket.write(encodeClientFrame(1, '{}'))
+  socket.write(encodeClientFrame(1, Buffer.from([0x7b, 0xff, 0x7d])))
   await until('the line is gone', () => line.isClosed)
   expect(line.frames).toEqual(['{}'])
 })
 
 test('a message in pieces is one frame, and its length is that of all pieces', async () => {
   const server = await openTestServer()
-  const socket = await rawSocket(server.port, PATH)
+  const socket = await connectRawSocket(server.port, PATH)
   const line = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
-  socket.write(clientFrame(1, '{"a":', { bits: 0 }))
-  socket.write(clientFrame(0, '1}'))
+  socket.write(encodeClientFrame(1, '{"a":', { bits: 0 }))
+  socket.write(encodeClientFrame(0, '1}'))
   const half = 'x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX / 2 + 1)
-  socket.write(clientFrame(1, half, { bits: 0 }))
-  socket.write(clientFrame(0, half))
+  socket.write(encodeClientFrame(1, half, { bits: 0 }))
+  socket.write(encodeClientFrame(0, half))
   await until('the second one is refused', () => line.unreadables.length === 1)
   expect(line.frames).toEqual(['{"a":1}'])
 })
@@ -155,7 +160,7 @@ test('a message in pieces is one frame, and its length is that of all pieces', a
 async function connectUnreadSocket(
   server: TestServer,
 ): Promise<{ socket: Socket; line: FakeWorkerReceiver }> {
-  const socket = await rawSocket(server.fleetPort, PATH)
+  const socket = await connectRawSocket(server.fleetPort, PATH)
   socket.removeAllListeners('error')
   socket.on('error', () => {})
   return { socket, line: await connectedReceiver(server) }
@@ -203,14 +208,16 @@ test('what comes from a line that is on its way out is not handed on', async () 
   const server = await openTestServer({ clock })
   const { socket, line } = await connectUnreadSocket(server)
   fillBacklog(line)
-  socket.write(clientFrame(1, '{}'))
+  socket.write(encodeClientFrame(1, '{}'))
   await sleep(50)
   expect(line.frames).toEqual([])
 })
 
 test('so many strangers and no more, for each listener; who has registered is none', async () => {
   const server = await openTestServer()
-  await Promise.all(Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => rawSocket(server.fleetPort, PATH)))
+  await Promise.all(
+    Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => connectRawSocket(server.fleetPort, PATH)),
+  )
   expect(server.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
   expect(await upgrade(server.fleetPort)).toMatchObject({
     status: 503,
@@ -281,10 +288,10 @@ test('an ordinary request is told that the path speaks WebSocket', async () => {
 
 test('pings are answered, and are no frames', async () => {
   const server = await openTestServer()
-  const socket = await rawSocket(server.port, PATH)
+  const socket = await connectRawSocket(server.port, PATH)
   const got = new Promise<Buffer>((resolve) => socket.once('data', resolve))
   socket.resume()
-  socket.write(clientFrame(9, 'beat'))
+  socket.write(encodeClientFrame(9, 'beat'))
   expect((await got).subarray(-4).toString()).toBe('beat')
   expect((await connectedReceiver(server)).frames).toEqual([])
 })
@@ -304,7 +311,9 @@ test('a silent worker costs little', async () => {
   let connected = 0
   const grow = async (count: number): Promise<void> => {
     for (let left = count; left > 0; left -= 50) {
-      await Promise.all(Array.from({ length: Math.min(left, 50) }, () => rawSocket(server.fleetPort, PATH)))
+      await Promise.all(
+        Array.from({ length: Math.min(left, 50) }, () => connectRawSocket(server.fleetPort, PATH)),
+      )
       for (const line of server.hostApi.lines.slice(connected)) line.register()
       connected = server.hostApi.lines.length
     }

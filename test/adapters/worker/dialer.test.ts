@@ -9,9 +9,9 @@ import type { DialledConnection } from '../../../core/daemon/ports.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createDialer, type DialerOptions } from '../../../worker/dialer.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
-import { keptLog } from '../../support/recording-log.ts'
-import { goodbye, type Peer, socketServer } from '../../support/socket-server.ts'
-import { afterwards, openTestServer } from '../../support/test-resources.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
+import { encodeCloseFrame, type SocketPeer, startSocketServer } from '../../support/socket-server.ts'
+import { closeAfterTest, openTestServer } from '../../support/test-resources.ts'
 
 interface Dialled {
   readonly line: DialledConnection
@@ -25,7 +25,7 @@ function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
   const ended = new Promise<string>((resolve) => {
     end = resolve
   })
-  const line = createDialer({ url: () => url, clock: realClock, log: keptLog(), ...parts }).dial({
+  const line = createDialer({ url: () => url, clock: realClock, log: createRecordingLog(), ...parts }).dial({
     onOpen: () => void story.push('opened'),
     onText: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
     onClose: (reason) => {
@@ -33,7 +33,7 @@ function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
       end(reason)
     },
   })
-  afterwards(() => line.close())
+  closeAfterTest(() => line.close())
   return { line, story, ended }
 }
 
@@ -48,7 +48,7 @@ async function listener(answer: (socket: Socket) => void): Promise<number> {
     answer(socket)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(() => {
+  closeAfterTest(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })
@@ -72,20 +72,20 @@ describe('a connection', () => {
   })
 
   test('carries frames of the maximum size and reports its backlog', async () => {
-    const { port, peers } = await socketServer(undefined, (peer) => void peer.socket.pause())
+    const { port, peers } = await startSocketServer(undefined, (peer) => void peer.socket.pause())
     const { line, story } = dial(plain(port))
     await until('the line is open', () => story.includes('opened'))
     for (let n = 0; n < 16; n++) line.send('x'.repeat(WORKER_FRAME_BYTES_MAX))
     expect(line.backlogBytes()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
     peers[0]?.socket.resume()
     await until('all of it is out', () => line.backlogBytes() === 0)
-    await until('all of it is there', () => peers[0]?.heard.length === 16)
+    await until('all of it is there', () => peers[0]?.receivedTexts.length === 16)
   })
 
   test('delivers messages in order, up to the close frame', async () => {
-    const { port } = await socketServer(undefined, (peer) => {
+    const { port } = await startSocketServer(undefined, (peer) => {
       for (let n = 0; n < 5; n++) peer.send(`${n}`)
-      peer.socket.write(goodbye(1008, 'replaced'))
+      peer.socket.write(encodeCloseFrame(1008, 'replaced'))
       peer.socket.end()
     })
     const { story, ended } = dial(plain(port))
@@ -97,7 +97,7 @@ describe('a connection', () => {
     ])
   })
 
-  test.each<[string, (peer: Peer) => void, RegExp]>([
+  test.each<[string, (peer: SocketPeer) => void, RegExp]>([
     ['vanishes', ({ socket }) => void socket.destroy(), /the connection broke/],
     ['sends bytes', (peer) => peer.send(Buffer.from([1, 2]), 2), /not text/],
     [
@@ -107,7 +107,7 @@ describe('a connection', () => {
     ],
     ['sends no UTF-8', (peer) => peer.send(Buffer.from([0xff, 0xfe])), /connection broke|1007/],
   ])('to a peer that %s closes once', async (_what, does, reason) => {
-    const { port } = await socketServer(undefined, does)
+    const { port } = await startSocketServer(undefined, does)
     const { line, story, ended } = dial(plain(port))
     expect(await ended).toMatch(reason)
     line.send('into the void')
@@ -118,7 +118,7 @@ describe('a connection', () => {
   })
 
   test('closed by the worker ends soon, even if the peer never answers the close frame', async () => {
-    const { port } = await socketServer()
+    const { port } = await startSocketServer()
     const { line, story, ended } = dial(plain(port))
     await until('the line is open', () => story.includes('opened'))
     line.close()
@@ -128,7 +128,7 @@ describe('a connection', () => {
   })
 
   test('closed while it is being dialled never opens', async () => {
-    const { port, peers } = await socketServer()
+    const { port, peers } = await startSocketServer()
     const { line, story, ended } = dial(plain(port))
     line.close()
     line.close()
@@ -151,7 +151,7 @@ describe('no connection', () => {
   })
 
   test('is logged once per reason', async () => {
-    const log = keptLog()
+    const log = createRecordingLog()
     const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
     for (let n = 0; n < 3; n++)
       await new Promise<string>((closed) =>
@@ -222,27 +222,27 @@ describe('an encrypted connection', () => {
   const tls = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
 
   test('is refused if no authority vouches for the host, and the message names --ca-file', async () => {
-    const { port, peers } = await socketServer(tls)
+    const { port, peers } = await startSocketServer(tls)
     const { ended } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [] })
     expect(await ended).toMatch(/self.signed certificate.*--ca-file/)
     expect(peers).toHaveLength(0)
   })
 
   test('opens to a host that a named authority vouches for', async () => {
-    const { port } = await socketServer(tls, (peer) => peer.send('hello'))
+    const { port } = await startSocketServer(tls, (peer) => peer.send('hello'))
     const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert] })
     await until('the greeting', () => story.length === 2)
     expect(story).toEqual(['opened', 'heard hello'])
   })
 
   test('is refused if the certificate is for another name', async () => {
-    const { port } = await socketServer(tls)
+    const { port } = await startSocketServer(tls)
     const { ended } = dial(`wss://ip6-localhost:${port}/ws/worker`, { authorities: [tls.cert] })
     expect(await ended).toMatch(/altnames|ECONNREFUSED|ENOTFOUND/)
   })
 
   test('goes through the proxy, which sees only the host name', async () => {
-    const { port } = await socketServer(tls, (peer) => peer.send('hello'))
+    const { port } = await startSocketServer(tls, (peer) => peer.send('hello'))
     const asked: string[] = []
     const proxy = await listener((socket) => {
       socket.once('data', (bytes) => {

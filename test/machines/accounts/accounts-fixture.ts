@@ -15,8 +15,8 @@ import { redactConfig } from '../../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../../protocol/config.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
-import { configured } from '../../support/sample-configs.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { createConfig } from '../../support/sample-configs.ts'
 
 interface PendingCall {
   readonly what: string
@@ -98,9 +98,9 @@ export class FakeAccountProviders {
 
 export function createAccountsBench(stored: unknown = {}) {
   const clock = new ManualClock()
-  const log = keptLog()
-  const providers = new FakeAccountProviders(() => clock.turn())
-  let config: CompletedConfig = configured(stored)
+  const log = createRecordingLog()
+  const providers = new FakeAccountProviders(() => clock.settle())
+  let config: CompletedConfig = createConfig(stored)
   let rolled = 0
   const saves: CredentialChange[] = []
   const world = {
@@ -161,11 +161,11 @@ export function createAccountsBench(stored: unknown = {}) {
     stored: () => config.stored,
     /** Simulates an edit of the configuration file. */
     edit: (text: unknown) => {
-      config = configured(text)
+      config = createConfig(text)
     },
     /** The promise's value if it is settled by now, or undefined. */
     async now<T>(promise: Promise<T>): Promise<T | undefined> {
-      await clock.turn()
+      await clock.settle()
       return Promise.race([promise, Promise.resolve(undefined)])
     },
     loggedText: () => JSON.stringify(log.lines),

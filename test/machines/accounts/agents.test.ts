@@ -11,7 +11,7 @@ describe('an agent', () => {
   test('with a key on this machine is connected with the key once it is checked', async () => {
     const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-old', agentCApiKey: 'c-key' } })
     const answer = b.manager.connect('agentA')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer(
       'find agentA',
       yes({ detail: 'a setup token', credential: { agentAOauthToken: 'sk-ant-oat01-found' } }),
@@ -35,7 +35,7 @@ describe('an agent', () => {
   test('with a login on this machine is connected with the login', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentB')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer(
       'find agentB',
       yes({ detail: `the login ${LOGIN}`, credential: { agentBLogin: LOGIN } }),
@@ -52,7 +52,7 @@ describe('an agent', () => {
   ])('without a login the reply asks for a key and gives the reason: %j', async (refused) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentC')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('find agentC', refused)
     expect(await answer).toEqual(
       yes({ status: 'manual', provider: 'agentC', reason: refused.refusal.message }),
@@ -62,7 +62,7 @@ describe('an agent', () => {
   test('is not connected with a key that does not work', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentA')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer(
       'find agentA',
       yes({ detail: 'a key', credential: { agentAApiKey: 'sk-ant-bad' } }),
@@ -80,7 +80,7 @@ describe('an agent', () => {
   test('receives only its own fields of a found login', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('agentB')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('find agentB', yes({ detail: 'odd', credential: { agentCLogin: 'not yours' } }))
     expect(await answer).toMatchObject({ value: { status: 'manual' } })
     expect(b.saves).toEqual([])
@@ -89,7 +89,7 @@ describe('an agent', () => {
   test('that a person disconnects during the check stays disconnected', async () => {
     const b = createAccountsBench({ agent: { agentCApiKey: 'c-old' } })
     const answer = b.manager.connect('agentC')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.manager.changeCredentials({ agentCApiKey: '' })
     await b.providers.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
     await b.providers.answer('check agentC', yes('a login'))
@@ -120,22 +120,22 @@ describe('the bucket', () => {
   test('is checked on each request, and once for concurrent requests', async () => {
     const b = createAccountsBench(set)
     const both = [b.manager.storageStatus(), b.manager.storageStatus()]
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('bucket status', { ...ready, account: `${'x'.repeat(600)}\u001b` })
     expect((await Promise.all(both)).map(({ account }) => account?.length)).toEqual([512, 512])
     void b.manager.storageStatus()
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.providers.count('bucket status')).toBe(2)
   })
 
   test('is not ready when its command does not answer or throws', async () => {
     const b = createAccountsBench(set)
     const status = b.manager.storageStatus()
-    await b.clock.turn()
+    await b.clock.settle()
     await b.clock.advance(60_000)
     expect(await status).toMatchObject({ loggedIn: false, ready: false })
     const broken = b.manager.storageStatus()
-    await b.clock.turn()
+    await b.clock.settle()
     b.providers.take('bucket status')
     b.providers.take('bucket status').fail(new Error('no'))
     expect(await broken).toMatchObject({ loggedIn: false, ready: false })

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { firstSeed } from '../../support/random.ts'
+import { seedFromEnvironment } from '../../support/random.ts'
 
 test('states that the window can be closed, on success and failure', () => {
   const ends: Result<string>[] = [yes('Ada'), no('invalid', 'no'), no('unavailable', 'later')]
@@ -18,7 +18,7 @@ test('has status 200 only when the account is connected', () => {
 })
 
 test('escapes markup in every text', () => {
-  const seed = firstSeed(1)
+  const seed = seedFromEnvironment(1)
   const pageOf = (shownText: string) => renderPage(createCallbackPage(yes(shownText)))
   const empty = pageOf('')
   const tags = (html: string) => html.match(/<[^>]*>/g) ?? []

@@ -34,7 +34,7 @@ async function changeCredentials(
   request: Parameters<AccountsBench['manager']['changeCredentials']>[0],
 ) {
   const answer = b.manager.changeCredentials(request)
-  await b.clock.turn()
+  await b.clock.settle()
   return answer
 }
 
@@ -42,7 +42,7 @@ describe('each credential is checked with its provider', () => {
   test('all are checked in parallel and saved in one change, and no reply or log line holds one', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials(KEYS)
-    await b.clock.turn()
+    await b.clock.settle()
     // All checks are sent before any is answered.
     expect(b.providers.open.map(({ what }) => what)).toEqual(CHECKS)
     for (const check of CHECKS) await b.providers.answer(check, yes(`${check}: fine`))
@@ -74,14 +74,14 @@ describe('each credential is checked with its provider', () => {
   test('a sent credential replaces all credentials of its provider and no others', async () => {
     const b = createAccountsBench({ ...ALL, sandbox: { concurrency: 3 } })
     const answer = b.manager.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.providers.take('check tracker').config?.tracker).toMatchObject({ apiKey: KEYS.trackerApiKey })
     expect(b.providers.asked).toEqual(['check tracker'])
     b.manager.stop()
     await answer
     const again = createAccountsBench({ ...ALL, sandbox: { concurrency: 3 } })
     const changed = again.manager.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
-    await again.clock.turn()
+    await again.clock.settle()
     const { config } = await again.providers.answer('check tracker', yes('Ada'))
     expect(config?.tracker.refreshToken).toBeUndefined()
     await changed
@@ -95,7 +95,7 @@ describe('each credential is checked with its provider', () => {
   test('a setup token given as an API key is saved as an OAuth token', async () => {
     const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
     const answer = b.manager.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })
-    await b.clock.turn()
+    await b.clock.settle()
     const { config } = await b.providers.answer('check agentA', yes('a subscription'))
     expect(config?.agent).toMatchObject({ agentAOauthToken: 'sk-ant-oat01-new' })
     expect(config?.agent.agentAApiKey).toBeUndefined()
@@ -106,7 +106,7 @@ describe('each credential is checked with its provider', () => {
   test('an OAuth token of the tracker is saved, and its detail states how long it lasts', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_oauth_by-hand' })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check tracker', yes('Ada'))
     expect(await answer).toMatchObject({
       value: { results: { tracker: { ok: true, detail: expect.stringContaining('within a day') } } },
@@ -125,7 +125,7 @@ describe('an invalid credential', () => {
   test('is refused alone, while the others are saved', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials(KEYS)
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check tracker', no('unauthorized', `${KEYS.trackerApiKey} is not known`))
     await b.providers.answer('check codehost', yes('octocat'))
     await b.providers.answer('check agentA', no('unavailable', 'come back later'))
@@ -175,7 +175,7 @@ describe('an invalid credential', () => {
   test('a provider that does not answer delays the others only until the timeout', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x', codehostToken: 'ghp_x' })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check codehost', yes('octocat'))
     await b.clock.advance(60_000)
     expect(await answer).toMatchObject({
@@ -197,7 +197,7 @@ describe('an invalid credential', () => {
       agentCApiKey: 'c-key',
       trackerApiKey: '',
     })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check codehost', yes('octocat'))
     await b.providers.answer('check agentC', yes('fine'))
     const refused = { ok: false, detail: 'the disk is full' }
@@ -209,7 +209,7 @@ describe('an invalid credential', () => {
   test('requests beyond the concurrency limit are refused', async () => {
     const b = createAccountsBench()
     const all = Array.from({ length: 33 }, () => b.manager.changeCredentials({ codehostToken: 'ghp_x' }))
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.providers.count('check codehost')).toBe(32)
     expect(await all[32]).toMatchObject({
       value: { results: { codehost: { ok: false, detail: expect.stringContaining('already running') } } },
@@ -263,7 +263,7 @@ describe('an empty value disconnects', () => {
   test('together with a credential that is set', async () => {
     const b = createAccountsBench(ALL)
     const answer = b.manager.changeCredentials({ agentAApiKey: '', agentCApiKey: 'c-new' })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check agentC', yes('fine'))
     await answer
     expect(b.saves).toHaveLength(1)
@@ -275,7 +275,7 @@ describe('the later attempt counts', () => {
   test('a key that is still being checked does not undo a disconnect', async () => {
     const b = createAccountsBench(ALL)
     const slow = b.manager.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
-    await b.clock.turn()
+    await b.clock.settle()
     await changeCredentials(b, { trackerApiKey: '' })
     await b.providers.answer('check tracker', yes('Ada'))
     await b.providers.answer('check codehost', yes('octocat'))
@@ -297,13 +297,13 @@ describe('the later attempt counts', () => {
       open = resolve
     })
     const slow = b.manager.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('check tracker', yes('Ada'))
     await b.providers.answer('check codehost', yes('octocat'))
     const quick = b.manager.changeCredentials({ trackerApiKey: '' })
-    await b.clock.turn()
+    await b.clock.settle()
     open()
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await quick).toMatchObject({ value: { results: { tracker: { ok: true } } } })
     expect(await slow).toMatchObject({
       value: { results: { tracker: { ok: false }, codehost: { ok: true } } },
@@ -314,7 +314,7 @@ describe('the later attempt counts', () => {
   test('a key is not saved for another provider than the one that accepted it', async () => {
     const b = createAccountsBench()
     const answer = b.manager.changeCredentials({ trackerApiKey: 'lin_api_x' })
-    await b.clock.turn()
+    await b.clock.settle()
     b.edit({ tracker: { driver: 'github' } })
     await b.providers.answer('check tracker', yes('Ada'))
     expect(await answer).toMatchObject({ value: { results: { tracker: { ok: false } } } })
@@ -325,7 +325,7 @@ describe('the later attempt counts', () => {
 test('when the service stops, pending requests are answered, and nothing is saved', async () => {
   const b = createAccountsBench()
   const answer = b.manager.changeCredentials(KEYS)
-  await b.clock.turn()
+  await b.clock.settle()
   b.manager.stop()
   expect(await answer).toMatchObject({
     value: { results: { tracker: { ok: false, detail: 'the service is stopping' } } },

@@ -9,7 +9,7 @@ const TOKEN = 'gho_a-very-secret-token'
 async function startFlow(stored: unknown = {}, started: object = DEVICE_START): Promise<AccountsBench> {
   const b = createAccountsBench(stored)
   const answer = b.manager.connect('codehost')
-  await b.clock.turn()
+  await b.clock.settle()
   await b.providers.answer('start device', yes(started))
   expect(await answer).toMatchObject({ ok: true, value: { status: 'device' } })
   return b
@@ -21,14 +21,14 @@ async function pollDuringRequest(
 ): Promise<{ readonly polled: Promise<ConnectPollResponse> }> {
   await b.clock.advance(5_000)
   const polled = b.manager.pollCodehost()
-  await b.clock.turn()
+  await b.clock.settle()
   return { polled }
 }
 
 test('the code is shown, the token is checked, saved and published, and no reply holds a secret', async () => {
   const b = createAccountsBench()
   const answer = b.manager.connect('codehost')
-  await b.clock.turn()
+  await b.clock.settle()
   await b.providers.answer('start device', yes(DEVICE_START))
   expect(await answer).toEqual(
     yes({
@@ -43,7 +43,7 @@ test('the code is shown, the token is checked, saved and published, and no reply
 
   await b.clock.advance(5_000)
   const polled = b.manager.pollCodehost()
-  await b.clock.turn()
+  await b.clock.settle()
   const question = await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))
   expect(question.order).toBe('secret-device-code')
   const check = await b.providers.answer('check codehost', yes('octocat (repo, workflow)'))
@@ -72,7 +72,7 @@ test('two concurrent polls share one call and its result', async () => {
   const b = await startFlow()
   await b.clock.advance(5_000)
   const both = [b.manager.pollCodehost(), b.manager.pollCodehost()]
-  await b.clock.turn()
+  await b.clock.settle()
   expect(b.providers.count('poll device')).toBe(1)
   await b.providers.answer('poll device', yes({ is: 'pending' }))
   expect(await Promise.all(both)).toEqual([{ status: 'pending' }, { status: 'pending' }])
@@ -87,7 +87,7 @@ test('after slow_down the code host is polled less often', async () => {
   expect(b.providers.count('poll device')).toBe(1)
   await b.clock.advance(1)
   void b.manager.pollCodehost()
-  await b.clock.turn()
+  await b.clock.settle()
   expect(b.providers.count('poll device')).toBe(2)
 })
 
@@ -99,14 +99,14 @@ test('after slow_down without a number the interval grows by one step each time'
     expect(b.providers.count('poll device')).toBe(round)
     await b.clock.advance(1)
     void b.manager.pollCodehost()
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('poll device', yes({ is: 'pending', isTooFast: true }))
   }
 })
 
 test('setting back the wall clock does not change the interval', async () => {
   const b = await startFlow()
-  b.clock.jump(-3_600_000)
+  b.clock.jumpWallClock(-3_600_000)
   await pollDuringRequest(b)
   expect(b.providers.count('poll device')).toBe(1)
 })
@@ -145,7 +145,7 @@ test('an unreachable code host is polled less and less often, but at least twice
     expect(b.providers.count('poll device')).toBe(round)
     await b.clock.advance(1)
     void b.manager.pollCodehost()
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('poll device', no('unavailable', 'wants fewer requests; try again in 30 s'))
   }
 })
@@ -182,7 +182,7 @@ describe('starting a second flow', () => {
     const b = await startFlow()
     const { polled: waiting } = await pollDuringRequest(b)
     const again = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await waiting).toMatchObject({ status: 'error', detail: expect.stringContaining('newer') })
     await b.providers.answer('start device', yes({ ...DEVICE_START, userCode: 'WXYZ-9' }))
     expect(await again).toMatchObject({ value: { userCode: 'WXYZ-9' } })
@@ -195,9 +195,9 @@ describe('starting a second flow', () => {
   test('also while the earlier flow waits for its code', async () => {
     const b = createAccountsBench()
     const first = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     const second = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await first).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
     await b.providers.answer('start device', yes({ ...DEVICE_START, userCode: 'FIRST' }))
     await b.providers.answer('start device', yes({ ...DEVICE_START, userCode: 'SECOND' }))
@@ -235,7 +235,7 @@ describe('another action of the person during the flow counts', () => {
     // An edit of the configuration file.
     b.edit({})
     open()
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await polled).toMatchObject({
       status: 'error',
       detail: expect.stringContaining('in the meantime'),
@@ -264,7 +264,7 @@ describe('refused requests', () => {
   test('when only a token given by hand is possible, the reply asks for one, and no flow remains', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('start device', no('invalid', 'set connect.codehostClientId, or give a token'))
     expect(await answer).toEqual(
       yes({
@@ -273,7 +273,7 @@ describe('refused requests', () => {
         reason: 'set connect.codehostClientId, or give a token',
       }),
     )
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.manager.size).toBe(0)
   })
 
@@ -285,7 +285,7 @@ describe('refused requests', () => {
   ] as const)('a code host that says %s is a refusal: %s', async (kind, kindOfRefusal) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('start device', no(kind, 'try later'))
     expect(await answer).toEqual(no(kindOfRefusal, 'try later'))
   })
@@ -300,7 +300,7 @@ describe('refused requests', () => {
   ])('a start reply that can’t be displayed is refused: %j', async (strange) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('start device', yes(strange))
     expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
@@ -317,7 +317,7 @@ describe('refused requests', () => {
   ])('unusual times are clamped: %j', async (strange, bounded) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('start device', yes({ ...DEVICE_START, ...strange }))
     expect(await answer).toMatchObject({ value: bounded })
   })
@@ -336,7 +336,7 @@ describe('pending requests are answered', () => {
     const begins = b.manager.connect('codehost')
     const finds = b.manager.connect('agentA')
     b.manager.stop()
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await polled).toMatchObject({ status: 'error' })
     expect(await begins).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
     expect(await finds).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
@@ -363,7 +363,7 @@ describe('pending requests are answered', () => {
         },
       ),
     )
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await polled).toMatchObject({
       status: 'error',
       detail: 'connecting the code host failed; connect it again',
@@ -377,9 +377,9 @@ describe('pending requests are answered', () => {
   test('when a provider throws, and the log does not repeat the message', async () => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
-    await b.clock.turn()
+    await b.clock.settle()
     b.providers.take('start device').fail(new Error('with secret-inside'))
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     expect(b.loggedText()).toContain('threw')
     expect(b.loggedText()).not.toContain('secret-inside')
@@ -389,7 +389,7 @@ describe('pending requests are answered', () => {
     const b = await startFlow()
     await b.clock.advance(5_000)
     const all = Array.from({ length: 40 }, () => b.manager.pollCodehost())
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await b.now(all[39] as Promise<ConnectPollResponse>)).toEqual({ status: 'pending' })
     expect(b.providers.count('poll device')).toBe(1)
     await b.providers.answer('poll device', yes({ is: 'pending' }))

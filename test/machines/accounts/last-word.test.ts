@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no, yes } from '../../../core/result.ts'
-import { drawnSeed } from '../../support/random.ts'
+import { drawSeed } from '../../support/random.ts'
 import { createAccountsBench } from './accounts-fixture.ts'
 
 type Step = {
@@ -30,7 +30,7 @@ async function play(steps: readonly Step[]) {
     const { code } = Object(question.order) as { code?: string }
     if (refuse) question.answer(no('failed', 'not now'))
     else question.answer(code === undefined ? yes('Ada') : yes({ accessToken: `begun-${code}` }))
-    await b.clock.turn()
+    await b.clock.settle()
   }
   for (const step of steps) {
     now += 1
@@ -49,7 +49,7 @@ async function play(steps: readonly Step[]) {
       left.push(now)
       waiting.push(b.manager.changeCredentials({ trackerApiKey: '' }))
     } else await answerOne(step.which, step.do === 'refuse')
-    await b.clock.turn()
+    await b.clock.settle()
   }
   while (b.providers.open.length > 0) await answerOne(0, false)
   // No request is left pending.
@@ -60,7 +60,7 @@ async function play(steps: readonly Step[]) {
 }
 
 test('the attempt that began last counts', async () => {
-  const seed = drawnSeed()
+  const seed = drawSeed()
   await fc.assert(
     fc.asyncProperty(fc.array(anyStep, { maxLength: 40 }), async (steps) => {
       const saved = await play(steps)

@@ -36,7 +36,7 @@ const openCallback = (b: AccountsBench, query: TrackerCallbackQuery): Promise<Ca
 /** Opens the callback and lets all requests succeed. */
 async function returnFromConsent(b: AccountsBench, state: string) {
   const page = b.manager.handleTrackerCallback({ code: CODE, state })
-  await b.clock.turn()
+  await b.clock.settle()
   await completeExchange(b)
   return page
 }
@@ -47,7 +47,7 @@ test('the browser leaves with 256 bits of state and returns to a connected track
   expect(Buffer.from(state, 'base64url')).toHaveLength(32)
 
   const page = b.manager.handleTrackerCallback({ code: CODE, state })
-  await b.clock.turn()
+  await b.clock.settle()
   const exchange = await b.providers.answer('exchange', yes(PAIR))
   expect(exchange.order).toEqual({ code: CODE, port: 4400, verifier: 'the-verifier' })
   const check = await b.providers.answer('check tracker', yes('Ada of Acme'))
@@ -79,7 +79,7 @@ test('tokens without an expiry replace those with one', async () => {
   const b = createAccountsBench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
   const state = await startRedirect(b)
   const page = b.manager.handleTrackerCallback({ code: CODE, state })
-  await b.clock.turn()
+  await b.clock.settle()
   await completeExchange(b, { accessToken: 'lasting-secret' })
   expect(await page).toMatchObject({ status: 200 })
   expect(b.stored().tracker).toEqual({ apiKey: 'lasting-secret' })
@@ -92,7 +92,7 @@ test('no page, reply or log line holds a code, a token, a verifier or a state', 
   const again = await openCallback(b, { code: CODE, state })
   const other = await startRedirect(b)
   const failing = b.manager.handleTrackerCallback({ code: CODE, state: other })
-  await b.clock.turn()
+  await b.clock.settle()
   await b.providers.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
   const shownText = [good, again ?? good, await failing].map(renderPage).join('') + b.loggedText()
   for (const secret of [CODE, PAIR.accessToken, PAIR.refreshToken ?? '', 'the-verifier', state, other])
@@ -170,7 +170,7 @@ describe('an old state', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const first = b.manager.handleTrackerCallback({ code: CODE, state })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('exchange', no('invalid', 'the code is wrong'))
     const why =
       'The tracker was not connected: the code is wrong; connect the tracker again. You can close this window.'
@@ -188,7 +188,7 @@ test('a reload during the exchange receives the same result after one exchange',
     b.manager.handleTrackerCallback({ code: 'another-code', state }),
     b.manager.handleTrackerCallback({ error: 'access_denied', state }),
   ]
-  await b.clock.turn()
+  await b.clock.settle()
   expect(b.providers.take('exchange').order).toMatchObject({ code: CODE })
   expect(b.providers.count('exchange')).toBe(1)
   b.manager.stop()
@@ -242,7 +242,7 @@ describe('failures', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })
-    await b.clock.turn()
+    await b.clock.settle()
     await b.providers.answer('exchange', yes(PAIR))
     await b.providers.answer('check tracker', no('unauthorized', `no such key as ${PAIR.accessToken}`))
     expect(await page).toMatchObject({ status: 400, message: expect.stringContaining('no such key as ***') })
@@ -279,11 +279,11 @@ describe('failures', () => {
       open = resolve
     })
     const page = returnFromConsent(b, state)
-    await b.clock.turn()
+    await b.clock.settle()
     await b.clock.advance(60_000)
     expect(await page).toMatchObject({ status: 400 })
     open()
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.saves).toEqual([])
   })
 
@@ -331,11 +331,11 @@ describe('several redirect flows', () => {
       const b = createAccountsBench()
       const states = [await startRedirect(b), await startRedirect(b)]
       const pages = states.map((state, n) => b.manager.handleTrackerCallback({ code: `code-${n}`, state }))
-      await b.clock.turn()
+      await b.clock.settle()
       const questions = [b.providers.take('exchange'), b.providers.take('exchange')]
       for (const n of order) {
         questions[n]?.answer(yes({ accessToken: `token-${n}` }))
-        await b.clock.turn()
+        await b.clock.settle()
         await b.providers.answer('check tracker', yes(`account ${n}`))
       }
       await Promise.all(pages)
@@ -347,7 +347,7 @@ describe('several redirect flows', () => {
     const b = createAccountsBench()
     const first = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state: first })
-    await b.clock.turn()
+    await b.clock.settle()
     const second = await startRedirect(b)
     await completeExchange(b)
     expect(await page).toMatchObject({ status: 200 })
@@ -370,10 +370,10 @@ describe('several redirect flows', () => {
     const b = createAccountsBench()
     const busy = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state: busy })
-    await b.clock.turn()
+    await b.clock.settle()
     const oldest = await startRedirect(b)
     for (let n = 0; n < REDIRECT_FLOWS_MAX - 1; n++) await startRedirect(b)
-    await b.clock.turn()
+    await b.clock.settle()
     expect(b.system.count().get('journey')).toBe(REDIRECT_FLOWS_MAX)
     expect(await openCallback(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
     expect(b.providers.count('exchange')).toBe(1)
@@ -407,7 +407,7 @@ describe('another action of the person during the flow counts', () => {
     const b = createAccountsBench(connected)
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })
-    await b.clock.turn()
+    await b.clock.settle()
     if (moment === 'check tracker') await b.providers.answer('exchange', yes(PAIR))
     await b.manager.changeCredentials({ trackerApiKey: '' })
     if (moment === 'exchange') await b.providers.answer('exchange', yes(PAIR))
@@ -450,7 +450,7 @@ describe('a pasted address', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const answer = b.manager.handlePastedCallback(addressOf(state))
-    await b.clock.turn()
+    await b.clock.settle()
     await completeExchange(b)
     expect(await answer).toMatchObject({
       ok: true,
@@ -495,7 +495,7 @@ describe('pending requests are answered', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })
-    await b.clock.turn()
+    await b.clock.settle()
     const bug = {
       get: () => {
         throw new Error('a bug')
@@ -506,7 +506,7 @@ describe('pending requests are answered', () => {
       'journey-1',
       Object.defineProperty({ type: 'exchange failed' }, 'reason', { enumerable: true, ...bug }) as never,
     )
-    await b.clock.turn()
+    await b.clock.settle()
     expect(await page).toMatchObject({ status: 400 })
     await b.providers.answer('exchange', yes(PAIR))
     expect(b.manager.size).toBe(0)
@@ -517,7 +517,7 @@ describe('pending requests are answered', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = b.manager.handleTrackerCallback({ code: CODE, state })
-    await b.clock.turn()
+    await b.clock.settle()
     b.manager.stop()
     expect(await page).toMatchObject({ status: 503 })
     await b.providers.answer('exchange', yes(PAIR))

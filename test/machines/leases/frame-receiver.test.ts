@@ -9,9 +9,9 @@ import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
 import type { KeyValues, Write } from '../../../core/ports.ts'
 import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
-import { ManualClock, promisesSettled } from '../../support/manual-clock.ts'
-import { firstSeed, Random } from '../../support/random.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { ManualClock, settlePromises } from '../../support/manual-clock.ts'
+import { Random, seedFromEnvironment } from '../../support/random.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 const SCHEDULES = Number(process.env.BOOK_SCHEDULES ?? 200)
 const T0 = '2026-03-01T08:00:00.000Z'
@@ -33,7 +33,7 @@ interface FileWrite {
 
 function createReceiver(stored: Readonly<Record<string, object>> = {}) {
   const clock = new ManualClock()
-  const log = keptLog()
+  const log = createRecordingLog()
   /** Numbers of applied frames, by lease. */
   const applied = new Map<string, number[]>()
   const leaseEvents: string[] = []
@@ -234,7 +234,7 @@ describe('FrameReceiver', () => {
     expect(commit().writes).toEqual([])
     expect(applied.get('ls-1')).toBeUndefined()
     writing[0]?.done('kept')
-    await promisesSettled()
+    await settlePromises()
     expect(applied.get('ls-1')).toEqual([1, 2])
     expect(markIn(commit().writes, 'ls-1')).toEqual({ mark: 2, lost: [] })
   })
@@ -245,7 +245,7 @@ describe('FrameReceiver', () => {
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 3), 10)
     receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
     writing[0]?.done('failed')
-    await promisesSettled()
+    await settlePromises()
     expect(applied.get('ls-1')).toBeUndefined()
     expect(receiver.pendingBytes).toBe(0)
     expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('will resend')])
@@ -256,7 +256,7 @@ describe('FrameReceiver', () => {
     receiver.openLease(lease('ls-1'), false, true)
     receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
     writing[0]?.done('refused')
-    await promisesSettled()
+    await settlePromises()
     const { writes } = commit()
     expect(JSON.stringify(writes)).toContain('was not kept: it is too large')
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
@@ -295,7 +295,7 @@ describe('FrameReceiver', () => {
     receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
     expect(leaseEvents).toEqual([])
     writing[0]?.done('kept')
-    await promisesSettled()
+    await settlePromises()
     expect(leaseEvents).toEqual(['ls-1 completed'])
     expect(receiver.pendingBytes).toBe(0)
   })
@@ -318,7 +318,7 @@ describe('FrameReceiver', () => {
     receiver.ignoreWorker('wk-1')
     receiver.receiveFrame('wk-1', event('ls-1', 2), 10)
     writing[0]?.done('kept')
-    await promisesSettled()
+    await settlePromises()
     expect(applied.get('ls-1')).toEqual([1])
     const { writes, land } = commit()
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
@@ -402,7 +402,7 @@ function randomLease(id: string, random: Random): WorkerLease {
     from = to
   }
   // Some frames are so large that few of them fit into the limit.
-  const bytes = frames.map(() => (random.random(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
+  const bytes = frames.map(() => (random.chance(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
   return { id, frames, bytes, gaps }
 }
 
@@ -436,7 +436,7 @@ async function schedule(seed: number): Promise<void> {
   const leases = ['ls-1', 'ls-2', 'ls-3'].map((id) => randomLease(id, random))
   const onDisk = new Map<string, number>()
   const flying: { readonly writes: readonly Write[]; land(): void }[] = []
-  for (const { id } of leases) receiver.openLease(lease(id), false, random.random(0.5))
+  for (const { id } of leases) receiver.openLease(lease(id), false, random.chance(0.5))
 
   const land = () => {
     const first = flying.shift()
@@ -473,15 +473,15 @@ async function schedule(seed: number): Promise<void> {
     const die = random.fraction()
     if (die < 0.6) {
       // Usually resend from the acknowledged frame on, as a worker does; now and then from anywhere.
-      const from = random.random(0.8) ? due : 1 + random.below(workerLease.frames.length)
+      const from = random.chance(0.8) ? due : 1 + random.below(workerLease.frames.length)
       const many = 1 + random.below(8)
       for (let seq = from; seq < from + many; seq++)
-        if (random.random(0.95)) sendFrame(harness, workerLease, seq)
+        if (random.chance(0.95)) sendFrame(harness, workerLease, seq)
     } else if (die < 0.75) {
       writing
         .splice(random.below(writing.length), 1)[0]
         ?.done(random.pick(['kept', 'kept', 'refused', 'failed']))
-      await promisesSettled()
+      await settlePromises()
     } else if (die < 0.85) flying.push(harness.commit())
     else if (die < 0.95) land()
     else {
@@ -502,7 +502,7 @@ async function schedule(seed: number): Promise<void> {
         sendFrame(harness, workerLease, seq)
     }
     for (const file of writing.splice(0)) file.done('kept')
-    await promisesSettled()
+    await settlePromises()
     flying.push(harness.commit())
     while (flying.length > 0) land()
   }
@@ -518,7 +518,7 @@ async function schedule(seed: number): Promise<void> {
 test(
   `${SCHEDULES} random schedules: each frame is applied once and in order, and what is acknowledged is on disk`,
   async () => {
-    const from = firstSeed(1)
+    const from = seedFromEnvironment(1)
     for (let seed = from; seed < from + SCHEDULES; seed++) {
       try {
         await schedule(seed)

@@ -6,7 +6,7 @@ import type { ConfigFile } from '../../../core/ports.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
-import { hostInMemory } from '../../support/host-in-memory.ts'
+import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** A configuration file whose content and failures the test controls. */
@@ -48,15 +48,15 @@ class ScriptedConfigFile implements ConfigFile {
 async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
   const file = new ScriptedConfigFile(text)
   const store = { ...createMemoryStore({ clock: new ManualClock() }), config: file }
-  const stage = hostInMemory(text, { store })
+  const stage = createInMemoryHost(text, { store })
   const pushes: DashboardPush[] = []
   stage.host.start()
-  await stage.clock.turn()
+  await stage.clock.settle()
   // Ignore the pushes of the start, which are not about settings.
   stage.host.hostApi.onPush((push) => pushes.push(push))
   const change = async (patch: Record<string, unknown>) => {
     const answer = stage.host.hostApi.changeSettings(patch)
-    await stage.clock.turn()
+    await stage.clock.settle()
     return answer
   }
   const live = () => stage.host.hostApi.config()
@@ -103,7 +103,7 @@ describe('a patch', () => {
     const answers = Array.from({ length: 20 }, (_, at) =>
       host.hostApi.changeSettings({ repos: { [`r${at}`]: { remote: `o/r${at}` } } }),
     )
-    await clock.turn()
+    await clock.settle()
     expect((await Promise.all(answers)).every((answer) => answer.ok)).toBe(true)
     expect(Object.keys(stored(file).repos as object)).toHaveLength(20)
     expect(file.writes).toBe(20)
@@ -114,7 +114,7 @@ describe('a patch', () => {
     const answers = Array.from({ length: SETTINGS_CHANGES_WAITING_MAX + 10 }, (_, at) =>
       host.hostApi.changeSettings({ repos: { [`r${at}`]: { remote: 'o/r' } } }),
     )
-    await clock.turn()
+    await clock.settle()
     const all = await Promise.all(answers)
     const refused = all.filter((answer) => !answer.ok)
     expect(refused.length).toBeGreaterThan(0)
@@ -139,7 +139,7 @@ describe('a patch', () => {
   test('is refused rather than lost while the host is stopping', async () => {
     const { host, clock, change } = await startHostWithFile()
     host.stop('enough')
-    await clock.turn()
+    await clock.settle()
     expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
       ok: false,
       refusal: { kind: 'unavailable' },
@@ -151,7 +151,7 @@ describe('a hand edit', () => {
   test('takes effect without a restart and is pushed', async () => {
     const { file, clock, pushes, live } = await startHostWithFile()
     file.edit('{"sandbox":{"concurrency":7}}')
-    await clock.turn()
+    await clock.settle()
     expect(live().sandbox.concurrency).toBe(7)
     expect(pushes).toHaveLength(1)
   })
@@ -159,7 +159,7 @@ describe('a hand edit', () => {
   test('may change credentials, and only the mask is shown', async () => {
     const { file, clock, live, pushes } = await startHostWithFile()
     file.edit('{"tracker":{"apiKey":"lin_api_planted_secret"}}')
-    await clock.turn()
+    await clock.settle()
     expect(live().tracker.apiKey).toBe('***')
     expect(JSON.stringify(pushes)).not.toContain('planted')
   })
@@ -167,7 +167,7 @@ describe('a hand edit', () => {
   test('that is invalid is logged with its field and ignored; the last valid configuration stays', async () => {
     const { file, clock, live, pushes, log } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{"sandbox":{"concurrency":"many"}}')
-    await clock.turn()
+    await clock.settle()
     expect(live().sandbox.concurrency).toBe(7)
     expect(pushes).toEqual([])
     expect(JSON.stringify(log.lines)).toContain('/sandbox/concurrency')
@@ -176,14 +176,14 @@ describe('a hand edit', () => {
   test('that is not JSON does not put the file’s text into the log', async () => {
     const { file, clock, log } = await startHostWithFile()
     file.edit('{"tracker":{"apiKey":"planted_secret_value"')
-    await clock.turn()
+    await clock.settle()
     expect(JSON.stringify(log.lines)).not.toContain('planted_secret_value')
   })
 
   test('that is invalid and then patched: the patch applies to the last valid configuration, and the edit is saved as a copy', async () => {
     const { file, clock, change } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{ broken')
-    await clock.turn()
+    await clock.settle()
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
     expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
     expect(file.copies).toEqual(['{ broken'])
@@ -221,17 +221,17 @@ describe('a hand edit', () => {
     const { file, change, clock, pushes } = await startHostWithFile()
     await change({ sandbox: { concurrency: 5 } })
     file.edit(file.text)
-    await clock.turn()
+    await clock.settle()
     expect(pushes).toHaveLength(1)
   })
 
   test('a deleted file is ignored until it is back', async () => {
     const { file, clock, live } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit(undefined)
-    await clock.turn()
+    await clock.settle()
     expect(live().sandbox.concurrency).toBe(7)
     file.edit('{"sandbox":{"concurrency":8}}')
-    await clock.turn()
+    await clock.settle()
     expect(live().sandbox.concurrency).toBe(8)
   })
 })

@@ -11,11 +11,11 @@ import {
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { HandPulls, handPullUrl } from '../../support/manual-code-host.ts'
-import { keptLog } from '../../support/recording-log.ts'
+import { ManualPullRequests, manualPullUrl } from '../../support/manual-code-host.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
 
 function createReader() {
-  const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
+  const [clock, log, pulls] = [new ManualClock(), createRecordingLog(), new ManualPullRequests()]
   const calls: string[] = []
   let release = () => {}
   const gate = { opens: Promise.resolve() as Promise<void> }
@@ -36,7 +36,7 @@ function createReader() {
     onPullGone: (id, reason) => void calls.push(`gone ${id}: ${reason}`),
   })
   const runOf = (n: number): Run => {
-    const prUrl = handPullUrl('owner/name', n)
+    const prUrl = manualPullUrl('owner/name', n)
     pulls.pulls.set(prUrl, 'open')
     return aRun({ id: `run-${n}`, prUrl })
   }
@@ -47,7 +47,7 @@ function createReader() {
   }
   const open = async () => {
     release()
-    await clock.turn()
+    await clock.settle()
   }
   return { followUps: reader, clock, log, pulls, calls, runOf, shut, open }
 }
@@ -77,7 +77,7 @@ test('a read stays valid for a while, and only the newest stay in memory', async
   const runs = many(FOLLOW_UP_READS_KEPT + 1).map(runOf)
   for (const run of runs) {
     followUps.readiness(run)
-    await clock.turn()
+    await clock.settle()
   }
   expect(followUps.size).toBe(FOLLOW_UP_READS_KEPT)
   expect(followUps.talk('run-1')).toMatchObject({ refusal: { kind: 'unavailable' } })
@@ -104,7 +104,7 @@ test('a code host that throws counts as a failed read', async () => {
     throw new Error('a bug')
   }
   followUps.readiness(runOf(1))
-  await clock.turn()
+  await clock.settle()
   expect(followUps.waitingFor('run-1')).toBe(
     'its pull request cannot be read: the service failed; its log says why',
   )

@@ -6,13 +6,13 @@ import { PULL_POLL_MS } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { HandPulls, handPullUrl } from '../../support/manual-code-host.ts'
-import { keptLog } from '../../support/recording-log.ts'
+import { ManualPullRequests, manualPullUrl } from '../../support/manual-code-host.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
 
-const URL = handPullUrl('owner/name', 1)
+const URL = manualPullUrl('owner/name', 1)
 
 test('a disk that can’t be read costs one round, and fails no caller', async () => {
-  const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
+  const [clock, log, pulls] = [new ManualClock(), createRecordingLog(), new ManualPullRequests()]
   pulls.pulls.set(URL, 'merged')
   let isBroken = true
   const run: Run = aRun({ status: 'completed', prUrl: URL, prState: 'open' })

@@ -9,7 +9,7 @@ import type { ActorSnapshot } from '../../../core/ports.ts'
 import { type TallyEffect, type TallyEvent, tallyKind, tallyMachine } from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 function createSystem(
   kind: ActorKind = tallyKind(),
@@ -18,7 +18,7 @@ function createSystem(
 ) {
   const effectLog: string[] = []
   const fatal: string[] = []
-  const log = keptLog()
+  const log = createRecordingLog()
   const system = new ActorSystem({
     clock,
     database,
@@ -35,10 +35,10 @@ function createSystem(
   const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
   const spawn = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
-    await clock.turn()
+    await clock.settle()
     while (database.inFlight > 0) {
       database.flush()
-      await clock.turn()
+      await clock.settle()
     }
   }
   return { system, effectLog, fatal, log, send, spawn, flush, database, clock }
@@ -49,20 +49,20 @@ describe('the commit loop', () => {
     const { effectLog, send, spawn, database, clock } = createSystem()
     spawn('a')
     send('a', { type: 'add' })
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual([])
     database.flush()
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0', 'a=1'])
   })
 
   test('events of one tick share one commit; events during a commit share the next', async () => {
     const { send, spawn, database, clock, flush } = createSystem()
     for (const key of ['a', 'b', 'c']) spawn(key)
-    await clock.turn()
+    await clock.settle()
     expect(database.commits).toBe(1)
     for (const key of ['a', 'b', 'c']) send(key, { type: 'add' })
-    await clock.turn()
+    await clock.settle()
     expect(database.commits).toBe(1)
     await flush()
     expect(database.commits).toBe(2)
@@ -91,9 +91,9 @@ describe('the commit loop', () => {
   test('after a store failure no effect of the commit in flight runs, and the failure is fatal', async () => {
     const { effectLog, spawn, database, clock, fatal } = createSystem()
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     database.break('EIO')
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
@@ -126,10 +126,10 @@ describe('the commit loop', () => {
     const waiting = system.settled().then(() => {
       settled = true
     })
-    await clock.turn()
+    await clock.settle()
     expect(settled).toBe(false)
     database.flush()
-    await clock.turn()
+    await clock.settle()
     await waiting
     expect(effectLog).toEqual(['a=0'])
   })
@@ -344,7 +344,7 @@ describe('deadlines and restarts', () => {
     const first = createSystem()
     first.spawn('a')
     first.send('a', { type: 'add' })
-    await first.clock.turn()
+    await first.clock.settle()
     first.database.flush() // on disk; the process dies before the effects run
     const second = createSystem(tallyKind(), first.database)
     second.system.restore()
@@ -409,7 +409,7 @@ describe('the snapshot of an actor that was given up', () => {
       tallyKind({ restartAfterMs: [], finally: 'closed' }),
     )
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     send('a', { type: 'boom' })
     await flush()
     expect(database.snapshotTable.get('tally')?.has('a')).toBe(false)
@@ -463,7 +463,7 @@ describe('deadlines around crashes', () => {
     ...tallyKind({ crashesMax: 100, ...supervision }),
     logic: tallyMachine.provide({
       actions: {
-        say: () => {
+        recordCount: () => {
           throw new Error('bad dream')
         },
       },
@@ -524,9 +524,9 @@ describe('after a store failure', () => {
     spawn('a')
     await flush()
     send('a', { type: 'add' })
-    await clock.turn()
+    await clock.settle()
     database.break('EIO')
-    await clock.turn()
+    await clock.settle()
     send('a', { type: 'add' })
     spawn('b')
     await flush()
@@ -538,12 +538,12 @@ describe('after a store failure', () => {
   test('effects of a diskless actor do not wait for the disk', async () => {
     const { system, effectLog, spawn, clock, database } = createSystem({ ...tallyKind(), diskless: true })
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0'])
     expect(database.inFlight).toBe(1)
     system.stopAfterStoreFailure('EIO')
     system.send('tally', 'a', { type: 'add' })
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0', 'a=1'])
   })
 
@@ -556,7 +556,7 @@ describe('after a store failure', () => {
       })
       spawn('bad effect')
       spawn('b')
-      await clock.turn()
+      await clock.settle()
       expect(effectLog).toEqual(['bad effect=0', 'b=0'])
       expect(log.lines.map((line) => line.message)).toContain('an effect failed')
       expect(fatal).toEqual(end === 'fatal' ? ['no'] : [])
@@ -572,7 +572,7 @@ describe('after a store failure', () => {
     })
     const { spawn, clock, fatal } = createSystem({ ...tallyKind(), codec: layoutless })
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     expect(fatal).toEqual([expect.stringContaining('state awake has no code')])
   })
 })
@@ -611,7 +611,7 @@ describe('spawns', () => {
   test('an actor that throws while it is spawned is refused, and its final outputs are sent', () => {
     const stillborn = tallyMachine.provide({
       actions: {
-        say: () => {
+        recordCount: () => {
           throw new Error('stillborn')
         },
       },

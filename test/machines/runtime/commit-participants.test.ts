@@ -15,7 +15,7 @@ import {
 } from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 /** Writes one value with the next commit after `note`. */
 class NoteWriter implements CommitParticipant {
@@ -62,7 +62,7 @@ function createSystem({
 }: ParticipantTestOptions = {}) {
   const effectLog: string[] = []
   const fatal: string[] = []
-  const log = keptLog()
+  const log = createRecordingLog()
   const noteWriter = new NoteWriter(effectLog)
   const system = new ActorSystem({
     clock,
@@ -81,10 +81,10 @@ function createSystem({
   const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
   const spawn = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
-    await clock.turn()
+    await clock.settle()
     while (database.inFlight > 0) {
       database.flush()
-      await clock.turn()
+      await clock.settle()
     }
   }
   return { system, effectLog, fatal, log, send, spawn, flush, database, clock, noteWriter }
@@ -95,7 +95,7 @@ describe('commit participants', () => {
     const { spawn, noteWriter, database, clock } = createSystem()
     spawn('a')
     noteWriter.note('with a')
-    await clock.turn()
+    await clock.settle()
     expect(database.commits).toBe(1)
     database.crash(1)
     expect(database.keyValueTable.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
@@ -106,10 +106,10 @@ describe('commit participants', () => {
     const { spawn, noteWriter, effectLog, database, clock } = createSystem()
     spawn('a')
     noteWriter.note('with a')
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual([])
     database.flush()
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['landed with a', 'a=0'])
   })
 
@@ -139,9 +139,9 @@ describe('commit participants', () => {
     const { spawn, noteWriter, effectLog, database, clock, fatal } = createSystem()
     spawn('a')
     noteWriter.note('with a')
-    await clock.turn()
+    await clock.settle()
     database.break('EIO')
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
@@ -158,10 +158,10 @@ describe('commit participants', () => {
   test('`requestCommit` during a commit leads to the next one, although no actor is dirty', async () => {
     const { system, spawn, noteWriter, effectLog, database, clock, flush } = createSystem()
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     noteWriter.note('meanwhile')
     system.requestCommit()
-    await clock.turn()
+    await clock.settle()
     expect(database.commits).toBe(1)
     await flush()
     expect(database.commits).toBe(2)
@@ -172,7 +172,7 @@ describe('commit participants', () => {
     const { system, database, clock } = createSystem()
     system.requestCommit()
     const settled = system.settled()
-    await clock.turn()
+    await clock.settle()
     await settled
     expect(database.commits).toBe(0)
   })
@@ -195,10 +195,10 @@ describe('`beforeCommit`', () => {
   test('belongs to the commit: messages, state and effects', async () => {
     const { spawn, effectLog, database, clock } = adding()
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     expect(database.commits).toBe(1)
     database.flush()
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0', 'a=1'])
     expect(database.snapshotTable.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
@@ -206,10 +206,10 @@ describe('`beforeCommit`', () => {
   test('starts no second commit: only a single one is in flight', async () => {
     const { spawn, send, database, clock, cuts, flush } = adding()
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     expect(cuts).toEqual([0])
     send('a', { type: 'add' })
-    await clock.turn()
+    await clock.settle()
     expect(database.inFlight).toBe(1)
     await flush()
     expect(cuts).toEqual([0, 2])
@@ -223,7 +223,7 @@ describe('`beforeCommit`', () => {
       },
     })
     made.spawn('a')
-    await made.clock.turn()
+    await made.clock.settle()
     made.send('b', { type: 'end' })
     await made.flush()
     expect([...(made.database.snapshotTable.get('tally')?.keys() ?? [])]).toEqual(['a'])
@@ -236,7 +236,7 @@ describe('`beforeCommit`', () => {
       },
     })
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     expect(fatal).toEqual(['undecided'])
     expect(log.lines.map(({ message }) => message)).toContain('the step before a commit threw')
   })
@@ -287,7 +287,7 @@ describe('`onStateChange`', () => {
     spawn('a')
     send('a', { type: 'add' })
     send('a', { type: 'boom' })
-    await clock.turn()
+    await clock.settle()
     expect(seen).toEqual(['a nothing → 0', 'a 0 → 1', 'a 1 → 1 over'])
   })
 
@@ -308,15 +308,15 @@ describe('`runAfterCommit`', () => {
   test('runs the effect once everything before it is on disk', async () => {
     const { system, spawn, send, effectLog, database, clock } = createSystem()
     spawn('a')
-    await clock.turn()
+    await clock.settle()
     send('a', { type: 'add' })
     system.runAfterCommit(last)
     database.flush()
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0'])
     expect(database.inFlight).toBe(1)
     database.flush()
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['a=0', 'a=1', 'tally.ended afterwards'])
   })
 
@@ -324,7 +324,7 @@ describe('`runAfterCommit`', () => {
     const { system, effectLog, clock, database } = createSystem()
     system.runAfterCommit(last)
     expect(effectLog).toEqual([])
-    await clock.turn()
+    await clock.settle()
     expect(effectLog).toEqual(['tally.ended afterwards'])
     expect(database.commits).toBe(0)
   })

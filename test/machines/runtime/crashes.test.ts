@@ -13,8 +13,8 @@ import {
 } from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { firstSeed, Random } from '../../support/random.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { Random, seedFromEnvironment } from '../../support/random.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
 
@@ -79,13 +79,13 @@ function startSystem(schedule: CrashSchedule): ActorSystem {
       endOfTick: (run) => schedule.clock.endOfTick(() => alive && run()),
     },
     database: schedule.database,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
     runEffect: (effect: Effect) => alive && checkEffect(schedule, effect as TallyEffect),
     // Now and then `beforeCommit` sends an event, too.
     beforeCommit: () => {
-      if (alive && schedule.random.random(0.2))
+      if (alive && schedule.random.chance(0.2))
         system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
     },
     participants: [createCommitCounter(schedule)],
@@ -153,11 +153,11 @@ async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule>
     if (die < 0.55) {
       sendRandomEvent(schedule, system, random)
     } else if (die < 0.75) {
-      await schedule.clock.turn()
+      await schedule.clock.settle()
     } else if (die < 0.9) {
-      if (faulty && random.random(0.3)) schedule.database.acknowledgeUnwritten()
+      if (faulty && random.chance(0.3)) schedule.database.acknowledgeUnwritten()
       else schedule.database.flush()
-      await schedule.clock.turn()
+      await schedule.clock.settle()
     } else if (die < 0.95) {
       await schedule.clock.advance(random.below(3_000))
     } else {
@@ -182,7 +182,7 @@ async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule>
   // Now every event is committed, its effects have run, and every deadline lies in the future.
   for (let i = 0; i < 50 && (schedule.database.inFlight > 0 || i < 2); i++) {
     schedule.database.flush()
-    await schedule.clock.turn()
+    await schedule.clock.settle()
   }
   system.stop()
   return schedule
@@ -191,7 +191,7 @@ async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule>
 test(
   `${SCHEDULES} random crash schedules: no effect without its cause on disk`,
   async () => {
-    const from = firstSeed(1)
+    const from = seedFromEnvironment(1)
     let effects = 0
     let crashes = 0
     for (let seed = from; seed < from + SCHEDULES; seed++) {

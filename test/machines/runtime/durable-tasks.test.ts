@@ -4,7 +4,7 @@ import { DurableTasks } from '../../../actors/runtime/durable-tasks.ts'
 import type { KeyValues } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { keptLog } from '../../support/recording-log.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
 
 interface NamedTask {
   readonly name: string
@@ -19,7 +19,7 @@ function createHarness() {
     new DurableTasks<NamedTask>({
       clock: new ManualClock(),
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
-      log: keptLog(),
+      log: createRecordingLog(),
       keyValues,
       requestCommit: () => {},
       prefix: 'test/',

@@ -13,7 +13,7 @@ import { newRun } from '../../../core/run/run-transitions.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { type: 'tell' }
 
@@ -76,17 +76,17 @@ function createSystem(kinds: readonly ActorKind[] = [counterKind], database = ne
   const system = new ActorSystem({
     clock,
     database,
-    log: keptLog(),
+    log: createRecordingLog(),
     meters: noMeters,
     kinds,
     runEffect: ({ type }) => void effectLog.push(type),
     onFatal: (reason) => void effectLog.push(`fatal: ${reason}`),
   })
   const flush = async () => {
-    await clock.turn()
+    await clock.settle()
     while (database.inFlight > 0) {
       database.flush()
-      await clock.turn()
+      await clock.settle()
     }
   }
   return { system, clock, database, effectLog, flush }
@@ -132,7 +132,7 @@ describe('an actor that ends by an action', () => {
   test('is erased with the next commit when it ends while its first one is in flight', async () => {
     const { system, clock, database, flush } = createSystem()
     system.spawn('guest', 'g', {})
-    await clock.turn()
+    await clock.settle()
     system.send('guest', 'g', { type: 'leave' })
     await flush()
     expect(database.commits).toBe(2)

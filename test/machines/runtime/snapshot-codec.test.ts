@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import { createActor } from 'xstate'
 import { createSnapshotCodec, statePath } from '../../../actors/runtime/snapshot-codec.ts'
-import { tallyLayout, tallyMachine } from '../../support/counter-actor.ts'
+import { tallyCodec, tallyMachine } from '../../support/counter-actor.ts'
 
 const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
-  const actor = createActor(tallyMachine.provide({ actions: { say: () => {} } }), {
+  const actor = createActor(tallyMachine.provide({ actions: { recordCount: () => {} } }), {
     input: { name: 'x' },
   }).start()
   for (const type of events) actor.send({ type })
@@ -13,27 +13,27 @@ const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
 
 describe('snapshots', () => {
   test('a state is encoded as version, code and fields, and decoded to the same', () => {
-    const record = tallyLayout.encode(snapshot(['rest', 'add']), new Map([['nap', 5]]))
+    const record = tallyCodec.encode(snapshot(['rest', 'add']), new Map([['nap', 5]]))
     expect(record).toEqual({ v: 2, s: 'rd', c: { name: 'x', n: 0 }, d: { nap: 5 } })
-    expect(tallyLayout.decode(JSON.parse(JSON.stringify(record)))).toEqual({
+    expect(tallyCodec.decode(JSON.parse(JSON.stringify(record)))).toEqual({
       is: 'snapshot',
       snapshot: { value: { resting: 'deeply' }, context: { name: 'x', n: 0 }, deadlines: { nap: 5 } },
     })
   })
 
   test('without deadlines there is no field for them', () => {
-    expect(tallyLayout.encode(snapshot(), new Map())).not.toHaveProperty('d')
+    expect(tallyCodec.encode(snapshot(), new Map())).not.toHaveProperty('d')
   })
 
   test('an older snapshot is lifted, one version at a time', () => {
-    expect(tallyLayout.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
+    expect(tallyCodec.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
       is: 'snapshot',
       snapshot: { value: 'awake', context: { name: 'x', n: 3 } },
     })
   })
 
   test('a newer snapshot is refused', () => {
-    expect(tallyLayout.decode({ v: 3, s: 'a', c: {} })).toMatchObject({ is: 'newer' })
+    expect(tallyCodec.decode({ v: 3, s: 'a', c: {} })).toMatchObject({ is: 'newer' })
   })
 
   test.each([
@@ -41,7 +41,7 @@ describe('snapshots', () => {
     ['an unknown state', { v: 2, s: '?', c: { name: 'x', n: 0 } }, /unknown state/],
     ['wrong fields', { v: 2, s: 'a', c: { name: 'x', n: 'many' } }, /\/n/],
   ])('%s counts as damage, with its reason', (_what, record, reason) => {
-    expect(tallyLayout.decode(record)).toMatchObject({ is: 'damaged', reason: expect.stringMatching(reason) })
+    expect(tallyCodec.decode(record)).toMatchObject({ is: 'damaged', reason: expect.stringMatching(reason) })
   })
 
   test('a change of states, codes or fields changes the fingerprint', () => {

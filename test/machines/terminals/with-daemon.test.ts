@@ -30,8 +30,8 @@ import {
   ticket,
 } from '../../conversations/host-conversation.ts'
 import { openTerminal, type Person, withAgent } from '../../conversations/terminal-conversation.ts'
-import { drawnSeed, Random } from '../../support/random.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { drawSeed, Random } from '../../support/random.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 const CLEAR = '\u001bc'
 
@@ -150,7 +150,7 @@ class DaemonMachine {
     this.daemon = createDaemon({
       clock: host.clock,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
-      log: keptLog(),
+      log: createRecordingLog(),
       meters: noMeters,
       database: new MemoryControlDatabase(host.clock),
       dialer: { dial: (listener) => this.#dial(listener) },
@@ -487,7 +487,7 @@ describe('what is typed into a line that is dead already', () => {
   const stories = Number(process.env.TYPED_RUNS ?? 20)
 
   test.each([true, false])('whatever becomes of the line (the worker counts: %s)', async (counts) => {
-    const seed = drawnSeed()
+    const seed = drawSeed()
     for (let story = 0; story < stories; story++) {
       const inputs = await aStory(new Random(seed + story), counts)
       const at = { seed: seed + story }
@@ -521,7 +521,7 @@ describe('what is typed into a line that is dead already', () => {
       else if (action === 7) machine.drop()
       else await host.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
       // No longer than a session waits for its worker.
-      if (step % 5 === 4) await host.clock.advance(random.random(0.5) ? MENDED_MS : 1)
+      if (step % 5 === 4) await host.clock.advance(random.chance(0.5) ? MENDED_MS : 1)
     }
     await host.clock.advance(2 * MENDED_MS)
     expect([people.a.closed, people.b.closed, machine.boots.length]).toEqual([undefined, undefined, 1])

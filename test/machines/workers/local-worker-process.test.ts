@@ -7,7 +7,7 @@ import type {
   LocalWorkerProcess,
 } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
-import { hostInMemory } from '../../support/host-in-memory.ts'
+import { createInMemoryHost } from '../../support/host-in-memory.ts'
 
 interface FakeProcess extends LocalWorkerProcess {
   readonly order: LocalWorkerOptions
@@ -47,11 +47,11 @@ function hostWithWorker(config = '{}') {
       return yes(process)
     },
   }
-  const built = hostInMemory(config, { localWorker })
+  const built = createInMemoryHost(config, { localWorker })
   built.host.start()
   const settle = async () => {
     // Some answers arrive a few promises later and cause further ones.
-    for (let turn = 0; turn < 5; turn++) await built.clock.turn()
+    for (let turn = 0; turn < 5; turn++) await built.clock.settle()
   }
   const refuse = (on: boolean) => {
     isStubborn = on

@@ -13,7 +13,7 @@ import { PullDetail } from '../../../protocol/pulls.ts'
 import { helperRoutes, type Route, routes } from '../../../protocol/routes.ts'
 import { Run, RunEvent } from '../../../protocol/run.ts'
 import { asShape, explainMismatch } from '../../../protocol/schema-errors.ts'
-import { cpuMs } from '../../support/cpu-time.ts'
+import { measureCpuMs } from '../../support/cpu-time.ts'
 import * as examples from './examples.ts'
 
 const NOTHING_FOUND = '/: is not of the expected form'
@@ -151,7 +151,7 @@ describe('the message agrees with the compiled schema', () => {
     }
     Object.assign(wide.tickets.at(-1) ?? {}, { priority: 9 })
     let message = ''
-    const tookMs = cpuMs(() => {
+    const tookMs = measureCpuMs(() => {
       message = error(DashboardFrame, wide)
     })
     expect(message).toBe('/tickets/20000/priority: must be at most 4, not 9')

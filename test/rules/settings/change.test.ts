@@ -8,13 +8,13 @@ import { readConfig } from '../../../core/settings/read.ts'
 import { CREDENTIAL_PATHS, configDefaults, RESTART_PATHS } from '../../../protocol/config.ts'
 import {
   anySecretPaths,
-  anyStored,
-  configured,
+  anyStoredConfig,
+  createConfig,
   secretFor,
   withSecrets,
 } from '../../support/sample-configs.ts'
 
-const current = configured(
+const current = createConfig(
   withSecrets({ server: { port: 4500 }, repos: { web: { remote: 'o/web' }, api: { remote: 'o/api' } } }, [
     '/tracker/apiKey',
   ]),
@@ -136,7 +136,7 @@ describe('refused', () => {
   test('a refusal contains no secret, neither the old nor the new one', () => {
     for (const path of CREDENTIAL_PATHS) {
       const [, section = '', key = ''] = path.split('/')
-      const from = configured(withSecrets({}, [path]))
+      const from = createConfig(withSecrets({}, [path]))
       const answer = decideChange(from, { [section]: { [key]: 'offered-secret' } })
       const message = answer.ok ? '' : answer.refusal.message
       expect(message.startsWith(`/patch${path}: `)).toBe(true)
@@ -148,11 +148,11 @@ describe('refused', () => {
 
 describe('properties', () => {
   const anyStart = fc
-    .tuple(anyStored, anySecretPaths)
-    .map(([stored, paths]) => configured(withSecrets(stored, paths)))
+    .tuple(anyStoredConfig, anySecretPaths)
+    .map(([stored, paths]) => createConfig(withSecrets(stored, paths)))
   const anyPatch = fc.oneof(
-    anyStored,
-    fc.tuple(anyStored, anyStored).map(([a, b]) => without(a, b)),
+    anyStoredConfig,
+    fc.tuple(anyStoredConfig, anyStoredConfig).map(([a, b]) => without(a, b)),
   )
 
   test('an accepted change reads back as exactly the merged configuration', () => {

@@ -4,7 +4,7 @@ import { adoptEdit } from '../../../core/settings/edit.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import { configDefaults, SECRET_PATHS } from '../../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../../protocol/limits.ts'
-import { configured, withSecrets } from '../../support/sample-configs.ts'
+import { createConfig, withSecrets } from '../../support/sample-configs.ts'
 
 const message = (text: string): string => {
   const answer = readConfig(text)
@@ -17,7 +17,7 @@ describe('reading', () => {
   })
 
   test('stored is the written text, effective includes the defaults', () => {
-    const { stored, effective } = configured({ server: { port: 4500 } })
+    const { stored, effective } = createConfig({ server: { port: 4500 } })
     expect(stored).toEqual({ server: { port: 4500 } })
     expect(effective.server).toEqual({ host: '127.0.0.1', port: 4500, allowedOrigins: [] })
   })
@@ -77,7 +77,7 @@ describe('reading', () => {
 })
 
 describe('adopting a hand edit', () => {
-  const current = configured({ server: { port: 4500 } })
+  const current = createConfig({ server: { port: 4500 } })
   const adopt = (stored: unknown) => {
     const answer = adoptEdit(current, JSON.stringify(stored))
     return answer.ok ? answer.value : answer.refusal.message

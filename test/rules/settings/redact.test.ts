@@ -6,14 +6,14 @@ import { redactConfig, secretsOf } from '../../../core/settings/redact.ts'
 import { MASK, SECRET_PATHS } from '../../../protocol/config.ts'
 import {
   anySecretPaths,
-  anyStored,
-  configured,
+  anyStoredConfig,
+  createConfig,
   secretFor,
   withSecrets,
 } from '../../support/sample-configs.ts'
 
 test('set secrets become the mask, absent ones stay absent, and the rest is unchanged', () => {
-  const { effective } = configured(
+  const { effective } = createConfig(
     withSecrets({ server: { port: 4500 } }, ['/tracker/apiKey', '/connect/trackerClientSecret']),
   )
   const shown = redactConfig(effective)
@@ -24,13 +24,13 @@ test('set secrets become the mask, absent ones stay absent, and the rest is unch
 })
 
 test('an empty credential stays empty', () => {
-  expect(redactConfig(configured({ codehost: { token: '' } }).effective).codehost.token).toBe('')
+  expect(redactConfig(createConfig({ codehost: { token: '' } }).effective).codehost.token).toBe('')
 })
 
 test('no secret survives in the result, at whatever path', () => {
   fc.assert(
-    fc.property(anyStored, anySecretPaths, (stored, paths) => {
-      const shown = redactConfig(configured(withSecrets(stored, paths)).effective)
+    fc.property(anyStoredConfig, anySecretPaths, (stored, paths) => {
+      const shown = redactConfig(createConfig(withSecrets(stored, paths)).effective)
       const text = JSON.stringify(shown)
       for (const path of SECRET_PATHS) {
         expect(text).not.toContain(secretFor(path))
@@ -44,7 +44,7 @@ test('a value of any type at the path of a secret is masked', () => {
   fc.assert(
     fc.property(fc.constantFrom(...SECRET_PATHS), fc.jsonValue(), (path, value) => {
       const [, section = '', key = ''] = path.split('/')
-      const { effective } = configured()
+      const { effective } = createConfig()
       const odd = { ...effective, [section]: { [key]: ['planted', value] } }
       expect(JSON.stringify(redactConfig(odd))).not.toContain('planted')
     }),
@@ -52,7 +52,7 @@ test('a value of any type at the path of a secret is masked', () => {
 })
 
 test('the result is a copy: changing it changes nothing else', () => {
-  const { effective } = configured(withSecrets({ repos: { web: { remote: 'o/web' } } }, SECRET_PATHS))
+  const { effective } = createConfig(withSecrets({ repos: { web: { remote: 'o/web' } } }, SECRET_PATHS))
   const before = JSON.stringify(effective)
   const shown = redactConfig(effective)
   shown.tracker.eligible.states.push('spoiled')
@@ -63,18 +63,18 @@ test('the result is a copy: changing it changes nothing else', () => {
 
 test('redacting twice equals redacting once', () => {
   fc.assert(
-    fc.property(anyStored, anySecretPaths, (stored, paths) => {
-      const once = redactConfig(configured(withSecrets(stored, paths)).effective)
+    fc.property(anyStoredConfig, anySecretPaths, (stored, paths) => {
+      const once = redactConfig(createConfig(withSecrets(stored, paths)).effective)
       expect(redactConfig(once)).toEqual(once)
     }),
   )
 })
 
 test('secretsOf returns exactly the secrets that are set', () => {
-  expect(secretsOf(configured({ codehost: { token: '' } }).effective)).toEqual([])
+  expect(secretsOf(createConfig({ codehost: { token: '' } }).effective)).toEqual([])
   fc.assert(
-    fc.property(anyStored, anySecretPaths, (stored, paths) => {
-      const { effective } = configured(withSecrets(stored, paths))
+    fc.property(anyStoredConfig, anySecretPaths, (stored, paths) => {
+      const { effective } = createConfig(withSecrets(stored, paths))
       expect(secretsOf(effective).sort()).toEqual(paths.map(secretFor).sort())
     }),
   )

@@ -16,10 +16,10 @@ import { createMemoryStore } from '../../../store/memory-store.ts'
 import { putRun, sampleRun } from '../../adapters/store/samples.ts'
 import { type FakeGithub, startGithub } from '../github/github.ts'
 import type { GithubLimits } from '../github/quotas.ts'
-import { hostInMemory } from '../host-in-memory.ts'
+import { createInMemoryHost } from '../host-in-memory.ts'
 import { type FakeLinear, startLinear } from '../linear/linear.ts'
 import type { IssueRow } from '../linear/rows.ts'
-import { type KeptLog, keptLog } from '../recording-log.ts'
+import { createRecordingLog, type RecordingLog } from '../recording-log.ts'
 import { Meter } from './meter.ts'
 import { PacedClock } from './paced-clock.ts'
 
@@ -42,7 +42,7 @@ export interface HostWithProvidersOptions {
 
 export interface HostWithProviders {
   readonly clock: PacedClock
-  readonly log: KeptLog
+  readonly log: RecordingLog
   readonly linear: FakeLinear
   readonly github: FakeGithub
   readonly meter: Meter
@@ -77,13 +77,13 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
     repos: Object.fromEntries(remotes.map((remote, n) => [`r${n + 1}`, { remote }])),
     worker: { local: false },
   })
-  const log = keptLog()
+  const log = createRecordingLog()
   const http = createHttp({ clock: realClock, random: realRandom })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
   clock.isBusy = () => meter.inFlight > 0
   const pool = createClientPool({ http: meter, clock, random: realRandom, log })
   const store = createMemoryStore({ clock, config })
-  const { host } = hostInMemory(config, {
+  const { host } = createInMemoryHost(config, {
     clock,
     store,
     log,
@@ -92,7 +92,7 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
   })
   const runs = finishedRunsFor(github, remotes)
   const committed = store.database.commit(runs.map(putRun))
-  await clock.turn()
+  await clock.settle()
   await committed
   const close = async () => {
     clock.isBusy = () => false

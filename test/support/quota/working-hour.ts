@@ -73,7 +73,7 @@ export class SimulatedPeople {
     const kinds = Object.entries(DAILY) as [PersonAction, number][] // the keys of a literal
     return kinds.flatMap(([action, daily]) => {
       const rate = daily / WORKING_HOURS / 60
-      const times = Math.floor(rate) + (this.#random.random(rate % 1) ? 1 : 0)
+      const times = Math.floor(rate) + (this.#random.chance(rate % 1) ? 1 : 0)
       return Array.from({ length: times }, () => action)
     })
   }
@@ -81,7 +81,7 @@ export class SimulatedPeople {
   readonly #actions: Readonly<Record<PersonAction, () => unknown>> = {
     'open the page of pull requests': () => {
       this.#recordRefusal(this.#place.host.hostApi.pulls())
-      if (this.#random.random(REPEAT_PROBABILITY))
+      if (this.#random.chance(REPEAT_PROBABILITY))
         this.#place.clock.after(15_000, () => this.#recordRefusal(this.#place.host.hostApi.pulls()))
     },
     'open a pull request': () => this.#recordRefusal(this.#place.host.hostApi.pull(...this.#pull())),
@@ -119,7 +119,7 @@ export class SimulatedPeople {
     const { github, remotes } = this.#place
     const [remote, number] = [this.#random.pick(remotes), 1 + this.#random.below(PULLS_A_REPO)]
     const pull = github.pull(remote, number)
-    if (this.#random.random(0.2) && pull.state === 'open') {
+    if (this.#random.chance(0.2) && pull.state === 'open') {
       const branch = pull.pull.headRef
       await github.commit(remote, {
         branch,

@@ -6,7 +6,7 @@ import { configDefaults, type ServiceConfig } from '../../../../protocol/config.
 import { type AccountsPorts, createAccounts } from '../../../../providers/accounts/accounts.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 const closers: (() => unknown)[] = []
 afterEach(async () => {
@@ -19,7 +19,7 @@ export function closeAfterTest(close: () => unknown): void {
 
 export function createTestAccounts(more: Partial<AccountsPorts> = {}): Accounts {
   const http = createHttp({ clock: realClock, random: realRandom })
-  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
+  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
   closeAfterTest(async () => {
     pool.close()
     await http.close()

@@ -9,7 +9,7 @@ import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 import { closeAfterTest, configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 const PORT = 4400
@@ -44,7 +44,7 @@ async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<
     settings: settings.value,
     http,
     clock: realClock,
-    log: keptLog(),
+    log: createRecordingLog(),
     address: { host: '127.0.0.1', port: 0 },
     docsUrl: '/',
     requestsPerMinute: 1_000,
@@ -68,7 +68,7 @@ async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLin
   const clock = new ManualClock()
   const http = createHttp({ clock: realClock, random: realRandom })
   closeAfterTest(() => http.close())
-  const pool = createClientPool({ http, clock, random: realRandom, log: keptLog() })
+  const pool = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
   const accounts = createTestAccounts({ http, clients: pool, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
@@ -160,10 +160,10 @@ async function connectByDeviceFlow(
   })
   const poll = () => accounts.pollDevice(config, started.deviceCode)
   expect(await poll()).toEqual({ ok: true, value: { is: 'pending', intervalSeconds: 10 } })
-  clock.jump(10_000)
+  clock.jumpWallClock(10_000)
   expect(await poll()).toEqual({ ok: true, value: { is: 'pending' } })
   github.device.approve(started.userCode, 'mona')
-  clock.jump(10_000)
+  clock.jumpWallClock(10_000)
   const { is, token } = unwrap(await poll()) as { is: string; token: string }
   expect(is).toBe('token')
   const connected = { ...config, codehost: { ...config.codehost, token } }
@@ -174,10 +174,10 @@ async function connectByDeviceFlow(
   expect(unwrap(await poll())).toMatchObject({ is: 'over' })
   const other = unwrap(await accounts.startDevice(config))
   github.device.deny(other.userCode)
-  clock.jump(10_000)
+  clock.jumpWallClock(10_000)
   expect(unwrap(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
   const late = unwrap(await accounts.startDevice(config))
-  clock.jump(901_000)
+  clock.jumpWallClock(901_000)
   expect(unwrap(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
     is: 'over',
     reason: expect.stringContaining('connect again'),

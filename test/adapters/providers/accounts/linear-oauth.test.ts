@@ -14,7 +14,7 @@ import { createHttp, type Http, type HttpReply, type HttpRequest } from '../../.
 import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
 import { startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 const CODE = 'code-of-the-consent'
 const OLD = 'refresh-token-of-old'
@@ -206,7 +206,7 @@ describe('against a fake Linear', () => {
     const { pair, order } = await connected(one)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
+    const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
     const client = pool.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(client, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })

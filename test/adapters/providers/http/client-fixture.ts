@@ -9,7 +9,7 @@ import type {
 } from '../../../../providers/http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../../../providers/http/http.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 export const ORIGIN = 'https://api.example'
 
@@ -42,7 +42,7 @@ export const TEST_RULES: RateLimitRules = {
 
 export function createClientBench(more: Partial<RateLimitRules> = {}) {
   const clock = new ManualClock()
-  const log = keptLog()
+  const log = createRecordingLog()
   const sent: SentTestRequest[] = []
   let inFlight = 0
   const random = { fraction: () => 0.5 }
@@ -52,7 +52,7 @@ export function createClientBench(more: Partial<RateLimitRules> = {}) {
       const settle = async (answer: Result<HttpReply>) => {
         inFlight -= 1
         resolve(answer)
-        await clock.turn()
+        await clock.settle()
       }
       sent.push({
         request,

@@ -7,7 +7,7 @@ import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { EtagCache } from '../../../../providers/http/etag-cache.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 import { createSettableClock } from '../../../support/test-resources.ts'
 import {
   createClientBench,
@@ -26,14 +26,14 @@ describe('a cached reply', () => {
   test('is revalidated by its ETag, and returned with the new headers while unchanged', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, poll('/list'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(
       200,
       { etag: 'W/"1"', link: '<x>; rel="next"', left: '90', 'content-length': '4' },
       'list',
     )
     const again = client.send(poll('/list'))
-    await clock.turn()
+    await clock.settle()
     expect([sent[0], sent[1]].map((one) => one?.request.headers['if-none-match'])).toEqual([
       undefined,
       'W/"1"',
@@ -48,10 +48,10 @@ describe('a cached reply', () => {
       },
     })
     const changed = sendTracked(client, poll('/list'))
-    await clock.turn()
+    await clock.settle()
     await sent[2]?.reply(200, { etag: '"2"' }, 'new list')
     sendTracked(client, poll('/list'))
-    await clock.turn()
+    await clock.settle()
     expect([changed.now, sent[3]?.request.headers['if-none-match']]).toEqual(['200 new list', '"2"'])
   })
 
@@ -64,17 +64,17 @@ describe('a cached reply', () => {
     }
     const short = { ...poll('/list'), projection: { name: 'one letter', apply } }
     const first = sendTracked(client, short)
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, { etag: '"1"' }, 'a long list')
     const again = sendTracked(client, short)
     sendTracked(client, poll('/list'))
-    await clock.turn()
+    await clock.settle()
     expect(sent.map(({ request }) => request.headers['if-none-match'])).toEqual([undefined, '"1"', undefined])
     await sent[1]?.reply(304, { etag: '"1"' })
     await sent[2]?.reply(500, {}, 'a long excuse')
     expect([first.now, again.now, seen]).toEqual(['200 a', '200 a', ['a long list']])
     const refused = sendTracked(client, { ...short, url: `${ORIGIN}/other`, tries: 1 })
-    await clock.turn()
+    await clock.settle()
     await sent.at(-1)?.reply(500, {}, 'a long excuse')
     expect([refused.now, seen]).toEqual(['500 a long excuse', ['a long list']])
   })
@@ -82,13 +82,13 @@ describe('a cached reply', () => {
   test('belongs to one credential, one address and one set of headers', async () => {
     const { clock, client, pool, sent } = createClientBench()
     sendTracked(client, poll('/list'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, { etag: '"1"' }, 'list')
     sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), poll('/list'))
     sendTracked(client, poll('/list?page=2'))
     sendTracked(client, { ...poll('/list'), headers: { accept: 'text/diff' } })
     sendTracked(client, serviceRequest('/list'))
-    await clock.turn()
+    await clock.settle()
     expect(sent.slice(1).map(({ request }) => request.headers['if-none-match'])).toEqual(
       Array(4).fill(undefined),
     )
@@ -104,7 +104,7 @@ describe('a cached reply', () => {
     const { clock, client, sent } = createClientBench()
     for (const _ of [1, 2]) {
       sendTracked(client, poll('/list'))
-      await clock.turn()
+      await clock.settle()
       await sent.at(-1)?.reply(status, headers)
     }
     expect(sent[1]?.request.headers['if-none-match']).toBeUndefined()
@@ -114,7 +114,7 @@ describe('a cached reply', () => {
     const { clock, client, sent } = createClientBench()
     for (const status of [200, 500, 304]) {
       const asked = sendTracked(client, serviceRequest('/list', 'person', { ...cached, tries: 1 }))
-      await clock.turn()
+      await clock.settle()
       await sent.at(-1)?.reply(status, status === 200 ? { etag: '"1"' } : {}, status === 200 ? 'list' : '')
       if (status === 304) expect(asked.now).toBe('200 list')
     }
@@ -146,7 +146,7 @@ describe('two equal concurrent requests', () => {
       sendTracked(client, poll('/list')),
       sendTracked(client, click('/list')),
     ]
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200)
     expect(paths(sent)).toEqual(['/busy', '/list'])
     await sent[1]?.reply(200, {}, 'list')
@@ -156,14 +156,14 @@ describe('two equal concurrent requests', () => {
     expect(paths(sent)).toEqual(['/busy', '/list', '/other', '/list'])
     await sent[3]?.reply(200)
     sendTracked(client, serviceRequest('/last'))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent).slice(4)).toEqual(['/last'])
   })
 
   test('a person’s request makes the running one patient', async () => {
     const { clock, client, sent } = createClientBench()
     const all = [sendTracked(client, poll('/list')), sendTracked(client, click('/list'))]
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '5000' })
     expect(all.map(({ now }) => now)).toEqual(['waits', 'waits'])
     await clock.advance(5_000)
@@ -176,10 +176,10 @@ describe('two equal concurrent requests', () => {
     const before = sendTracked(client, poll('/list'))
     sendTracked(client, serviceRequest('/merge', 'person', { method: 'PUT' }))
     const during = sendTracked(client, click('/list'))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(200)
     const after = sendTracked(client, click('/list'))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/list', '/merge', '/list', '/list'])
     for (const [at, text] of [
       [0, 'old'],
@@ -213,7 +213,7 @@ describe('over real connections', () => {
     const http = createHttp({ clock: realClock, random: realRandom })
     // Keeps the requests within the stated second, however long they take.
     const clock = createSettableClock()
-    const pool = createClientPool({ http, clock, random: realRandom, log: keptLog() })
+    const pool = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
     open.push(pool, http, server)
     const client = pool.clientFor(TEST_RULES, origin, 's3cret')
     const ask = (path: string) => client.send({ ...poll('/'), url: origin + path })

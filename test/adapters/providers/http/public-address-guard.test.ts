@@ -6,7 +6,7 @@ import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { publicOnlyLookup } from '../../../../providers/http/public-address-guard.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 import { configWith, createTestAccounts, refusedAs } from '../accounts/accounts-fixture.ts'
 
 const open: (() => unknown)[] = []
@@ -82,7 +82,7 @@ test.each([
 test('the OAuth helper may be on a private network', async () => {
   const { port, asked } = await service()
   const http = createTestHttp(names('127.0.0.1'))
-  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: keptLog() })
+  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
   open.unshift(() => pool.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = createTestAccounts({ http, clients: pool })

@@ -136,7 +136,7 @@ class ClientModel {
   }
 
   async judgeSent(): Promise<void> {
-    await this.bench.clock.turn()
+    await this.bench.clock.settle()
     for (const sent of this.bench.sent.slice(this.#seen)) this.#judge(sent)
     this.#seen = this.bench.sent.length
   }

@@ -20,10 +20,10 @@ describe('the order of requests', () => {
   test('people’s requests go first in order of arrival, and background requests leave them a slot', async () => {
     const { clock, client, sent } = createClientBench()
     for (const path of ['/b1', '/b2', '/b3', '/b4', '/b5']) sendTracked(client, serviceRequest(path))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3'])
     for (const path of ['/p1', '/p2', '/p3']) sendTracked(client, person(path))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent).slice(3)).toEqual(['/p1'])
     for (const one of sent.slice(0, 3)) await one.reply(200)
     expect(paths(sent).slice(4)).toEqual(['/p2', '/p3', '/b4'])
@@ -36,7 +36,7 @@ describe('the order of requests', () => {
     for (const path of ['/w1', '/w2', '/w3']) sendTracked(client, write(path))
     sendTracked(client, serviceRequest('/read'))
     sendTracked(client, serviceRequest('/query', 'person', { method: 'POST', writes: false }))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/w1', '/read', '/query'])
     await sent[0]?.reply(201)
     await clock.advance(5_000)
@@ -56,9 +56,9 @@ describe('the order of requests', () => {
     })
     const broken = client.send(person('/a'))
     const next = sendTracked(client, person('/b'))
-    await clock.turn()
+    await clock.settle()
     await Promise.all([expect(broken).rejects.toThrow('a bug'), sent[0]?.reply(200)])
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(204)
     expect(next.now).toBe('204')
   })
@@ -69,31 +69,31 @@ describe('a budget', () => {
     const { clock, client, sent, log } = createClientBench()
     const report = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
     sendTracked(client, serviceRequest('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, report(21))
     sendTracked(client, serviceRequest('/2'))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(200, report(20))
     const poll = sendTracked(client, serviceRequest('/3'))
-    await clock.turn()
+    await clock.settle()
     expect(poll.now).toBe(
       "Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are reserved for people's requests",
     )
     sendTracked(client, person('/4'))
-    await clock.turn()
+    await clock.settle()
     await sent[2]?.reply(200, { ...report(0), reset: String(clock.now() + 60_000) })
     const click = sendTracked(client, person('/5'))
-    await clock.turn()
+    await clock.settle()
     expect(click.now).toMatch(/is used up: 0 of 100 \(core\) are left until .*00:01:00/)
     expect(paths(sent)).toEqual(['/1', '/2', '/4'])
     // A changed wall clock does not reset the budget.
-    clock.jump(7_200_000)
+    clock.jumpWallClock(7_200_000)
     sendTracked(client, person('/6'))
     await clock.advance(59_999)
     expect(sent).toHaveLength(3)
     await clock.advance(1)
     const probes = ['/7', '/8', '/9'].map((path) => sendTracked(client, serviceRequest(path)))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent).slice(3)).toEqual(['/7'])
     await sent[3]?.reply(200, report(99))
     expect(paths(sent).slice(4)).toEqual(['/8', '/9'])
@@ -111,14 +111,14 @@ describe('a budget', () => {
   test('that resets within the hour is not blocked for longer by a slow clock', async () => {
     const { clock, client, sent } = createClientBench()
     const reset = inAnHour(clock)
-    clock.jump(-10 * 3_600_000)
+    clock.jumpWallClock(-10 * 3_600_000)
     sendTracked(client, person('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, { left: '0', limit: '100', reset })
-    clock.jump(10 * 3_600_000)
+    clock.jumpWallClock(10 * 3_600_000)
     await clock.advance(3_600_000)
     const next = sendTracked(client, serviceRequest('/2'))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(200, { left: '99', limit: '100', reset: inAnHour(clock) })
     expect(next.now).toBe('200')
   })
@@ -126,27 +126,27 @@ describe('a budget', () => {
   test('running requests count, so the last ones of a budget are not spent twice', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, { left: '2', limit: '100', reset: inAnHour(clock) })
     for (const path of ['/2', '/3', '/4']) sendTracked(client, person(path))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
     // A late reply to an earlier request is ignored.
     await sent[2]?.reply(200, { left: '0', limit: '100', reset: inAnHour(clock) })
     await sent[1]?.reply(200, { left: '1', limit: '100', reset: inAnHour(clock) })
     sendTracked(client, person('/5'))
-    await clock.turn()
+    await clock.settle()
     expect(sent).toHaveLength(3)
   })
 
   test('a request draws from every resource that its reply names, and other resources continue', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(200, { left: '50', limit: '100', 'more-left': '0', reset: inAnHour(clock) })
     const same = sendTracked(client, person('/2'))
     const other = sendTracked(client, person('/search'))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(200)
     expect([same.now, other.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
   })
@@ -154,12 +154,12 @@ describe('a budget', () => {
   test('is shared by all callers with this credential, and separate for another one', async () => {
     const { clock, pool, client, sent } = createClientBench()
     sendTracked(client, person('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '600000' })
     const same = sendTracked(pool.clientFor(TEST_RULES, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
     const other = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), person('/3'))
     const none = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, undefined), person('/4'))
-    await clock.turn()
+    await clock.settle()
     expect([same.now, other.now, none.now]).toEqual([
       expect.stringMatching(
         /rate limit of Service is reached; no request is sent before 2026-01-01 00:10:00 UTC/,
@@ -176,7 +176,7 @@ describe('when a service reports too many requests', () => {
     const { clock, client, sent, log } = createClientBench()
     const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => sendTracked(client, serviceRequest(path)))
     const click = sendTracked(client, person('/p1'))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3', '/p1'])
     await sent[0]?.reply(420, { wait: '10000' })
     // Running requests continue; waiting background requests are refused, a person's waits for a while.
@@ -209,7 +209,7 @@ describe('when a service reports too many requests', () => {
     const { clock, client, sent } = createClientBench()
     const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => sendTracked(client, serviceRequest(path)))
     sendTracked(client, person('/p1'))
-    await clock.turn()
+    await clock.settle()
     await sent[3]?.reply(420, { wait: '60000' })
     expect(polls.map(({ now }) => now)).toEqual([
       'waits',
@@ -224,14 +224,14 @@ describe('when a service reports too many requests', () => {
     const waits: number[] = []
     for (let tries = 0; tries < 12; tries++) {
       sendTracked(client, serviceRequest('/poll'))
-      await clock.turn()
+      await clock.settle()
       const before = clock.monotonic()
       await sent.at(-1)?.reply(420, { wait: '60000' })
       const count = sent.length
       while (sent.length === count) {
         await clock.advance(15_000)
         sendTracked(client, serviceRequest('/poll'))
-        await clock.turn()
+        await clock.settle()
       }
       waits.push(clock.monotonic() - before)
       // The probe stays open; the next round takes its reply.
@@ -245,7 +245,7 @@ describe('when a service reports too many requests', () => {
   test('a person’s request with a long wait is refused with the time', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, person('/p1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '20001' })
     expect(click.now).toBe(
       'the rate limit of Service is reached; no request is sent before 2026-01-01 00:00:21 UTC',
@@ -256,14 +256,14 @@ describe('when a service reports too many requests', () => {
   test('a stated pause takes precedence over the reset of the budget', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, person('/p1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '5000', left: '0', limit: '100', reset: inAnHour(clock) })
     await clock.advance(4_999)
     expect(sent).toHaveLength(1)
     await clock.advance(1)
     await sent[1]?.reply(200)
     const next = sendTracked(client, person('/p2'))
-    await clock.turn()
+    await clock.settle()
     await sent[2]?.reply(200)
     expect([click.now, next.now]).toEqual(['200', '200'])
   })
@@ -271,7 +271,7 @@ describe('when a service reports too many requests', () => {
   test('a person’s request does not wait repeatedly', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, write('/p1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '9000' })
     await clock.advance(9_000)
     await sent[1]?.reply(420, { wait: '9000' })
@@ -281,7 +281,7 @@ describe('when a service reports too many requests', () => {
   test('a person’s request is tried a few times only', async () => {
     const { clock, client, sent } = createClientBench()
     const click = sendTracked(client, write('/p1'))
-    await clock.turn()
+    await clock.settle()
     for (const at of [0, 1, 2]) {
       await sent[at]?.reply(420, { wait: '1' })
       await clock.advance(3_000)
@@ -292,13 +292,13 @@ describe('when a service reports too many requests', () => {
   test('only used-up resources are blocked, or all when none is used up', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, serviceRequest('/search'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { left: '0', limit: '30', reset: String(clock.now() + 60_000), wait: '60000' })
     const [search, core] = [
       sendTracked(client, serviceRequest('/search')),
       sendTracked(client, serviceRequest('/core')),
     ]
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(420, { left: '4000', limit: '5000', reset: inAnHour(clock), wait: '120000' })
     expect([search.now, core.now]).toEqual([
       expect.stringMatching(/no request is sent before 2026-01-01 00:01:00/),
@@ -306,7 +306,7 @@ describe('when a service reports too many requests', () => {
     ])
     await clock.advance(60_000)
     sendTracked(client, serviceRequest('/search'))
-    await clock.turn()
+    await clock.settle()
     expect(sent).toHaveLength(2)
   })
 
@@ -319,7 +319,7 @@ describe('when a service reports too many requests', () => {
   ])('%s is recognized without the service’s rules', async (_what, status, headers, at) => {
     const { clock, client, sent } = createClientBench()
     const poll = sendTracked(client, serviceRequest('/a'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(status, headers)
     expect(poll.now).toContain(at)
   })
@@ -341,7 +341,7 @@ describe('when a service reports too many requests', () => {
     }
     for (let at = 0; at < 100; at++) {
       const poll = sendTracked(client, person('/a'))
-      await clock.turn()
+      await clock.settle()
       await sent.at(-1)?.reply(200, { left: '7', resource: `r${at}` })
       expect(poll.now).toBe('200')
     }
@@ -352,7 +352,7 @@ describe('a rejected credential', () => {
   test('is tried in the background once in a while only; other requests receive the stored reply', async () => {
     const { clock, client, sent } = createClientBench({ concurrencyMax: 1 })
     sendTracked(client, serviceRequest('/1'))
-    await clock.turn()
+    await clock.settle()
     const waiting = sendTracked(client, serviceRequest('/1b'))
     await sent[0]?.reply(401, {}, 'Bad credentials')
     expect(waiting.now).toBe('401 Bad credentials')
@@ -364,12 +364,12 @@ describe('a rejected credential', () => {
     expect(sent).toHaveLength(1)
     await clock.advance(1)
     for (const path of ['/4', '/5']) sendTracked(client, serviceRequest(path))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(401)
     expect(paths(sent).slice(1)).toEqual(['/4'])
     await clock.advance(REJECTED_CREDENTIAL_MS)
     for (const path of ['/6', '/7']) sendTracked(client, serviceRequest(path))
-    await clock.turn()
+    await clock.settle()
     await sent[2]?.reply(200)
     expect(paths(sent).slice(2)).toEqual(['/6', '/7'])
   })
@@ -377,13 +377,13 @@ describe('a rejected credential', () => {
   test('is tried for each person’s request, and works for all once it is accepted', async () => {
     const { clock, client, sent } = createClientBench()
     sendTracked(client, serviceRequest('/1'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(401)
     sendTracked(client, person('/2'))
-    await clock.turn()
+    await clock.settle()
     await sent[1]?.reply(200)
     sendTracked(client, serviceRequest('/3'))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/1', '/2', '/3'])
   })
 
@@ -391,7 +391,7 @@ describe('a rejected credential', () => {
     const { clock, client, sent } = createClientBench()
     for (const path of ['/1', '/2']) {
       sendTracked(client, serviceRequest(path, 'background', { headers: {} }))
-      await clock.turn()
+      await clock.settle()
       await sent.at(-1)?.reply(401)
     }
     expect(paths(sent)).toEqual(['/1', '/2'])
@@ -424,7 +424,7 @@ describe('outages', () => {
   test('a stated end of an outage pauses all requests, and no write is sent twice', async () => {
     const { clock, client, sent } = createClientBench()
     const change = sendTracked(client, write('/change'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(503, { 'retry-after': '600' })
     expect(change.now).toBe('503')
     const polls = Array.from({ length: 10 }, () => sendTracked(client, serviceRequest('/read')))
@@ -435,14 +435,14 @@ describe('outages', () => {
     )
     await clock.advance(15_000)
     sendTracked(client, serviceRequest('/read'))
-    await clock.turn()
+    await clock.settle()
     expect(paths(sent)).toEqual(['/change', '/read'])
   })
 
   test('a short outage is covered by retries', async () => {
     const { clock, client, sent } = createClientBench()
     const read = sendTracked(client, serviceRequest('/read'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(503, { 'retry-after': '5' })
     await clock.advance(4_900)
     expect(sent).toHaveLength(1)
@@ -454,7 +454,7 @@ describe('outages', () => {
   test('retries respect the allowed number of tries', async () => {
     const { clock, client, sent } = createClientBench()
     const read = sendTracked(client, serviceRequest('/read', 'person', { tries: 1 }))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(502)
     expect(read.now).toBe('502')
   })
@@ -465,7 +465,7 @@ describe('the client pool', () => {
     const { clock, client, sent } = createClientBench()
     for (const url of ['https://evil.example/x?t=s3cret', 'http://api.example/', 'nonsense']) {
       const away = sendTracked(client, { ...serviceRequest('/'), url })
-      await clock.turn()
+      await clock.settle()
       expect(away.now).toMatch(/another origin/)
       expect(away.now).not.toMatch(/evil|s3cret/)
     }
@@ -475,15 +475,15 @@ describe('the client pool', () => {
   test('drops idle clients when full, and blocked ones last', async () => {
     const { clock, pool, client, sent } = createClientBench()
     sendTracked(client, person('/first'))
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '600000' })
     for (let at = 0; at < 2 * CLIENTS_MAX; at++) {
       sendTracked(pool.clientFor(TEST_RULES, ORIGIN, `other ${at}`), person('/other'))
-      await clock.turn()
+      await clock.settle()
       await sent.at(-1)?.reply(200)
     }
     const again = sendTracked(client, person('/again'))
-    await clock.turn()
+    await clock.settle()
     expect(again.now).toMatch(/rate limit/)
   })
 
@@ -492,7 +492,7 @@ describe('the client pool', () => {
     const all = Array.from({ length: CLIENTS_MAX + 1 }, (_, at) =>
       sendTracked(pool.clientFor(TEST_RULES, ORIGIN, `other ${at}`), person('/other')),
     )
-    await clock.turn()
+    await clock.settle()
     expect([sent.length, all.at(-1)?.now]).toEqual([
       CLIENTS_MAX,
       expect.stringMatching(/credentials are running already/),
@@ -502,11 +502,11 @@ describe('the client pool', () => {
   test('refuses waiting requests when closed, and cancels its timers', async () => {
     const { clock, pool, client, sent } = createClientBench({ concurrencyMax: 1 })
     const [first, waiting] = [sendTracked(client, person('/1')), sendTracked(client, person('/2'))]
-    await clock.turn()
+    await clock.settle()
     await sent[0]?.reply(420, { wait: '5000' })
     pool.close()
     const late = sendTracked(client, person('/3'))
-    await clock.turn()
+    await clock.settle()
     const stopping = expect.stringMatching(/stopping/)
     expect([first.now, waiting.now, late.now, clock.timers]).toEqual([stopping, stopping, stopping, 0])
   })

@@ -24,7 +24,7 @@ import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
-import { OWN_NUMBERS } from '../../../support/sandbox.ts'
+import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 import { taskOf } from './recorded-events.ts'
 
 const drivers = createAgentDrivers({ path: '/usr/bin', home: '/root', hasOwnUsers: false })
@@ -234,7 +234,7 @@ describe('the command line', () => {
 
 describe('inside', () => {
   const machine = thisMachine()
-  const sandboxUser = sandboxUserOf(OWN_NUMBERS, machine)
+  const sandboxUser = sandboxUserOf(FIRST_SANDBOX_NUMBER, machine)
   const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   let top = ''
   let home = ''

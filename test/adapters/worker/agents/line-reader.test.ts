@@ -7,7 +7,7 @@ import {
   TRUNCATED_LINE_BYTES_KEPT,
 } from '../../../../worker/agents/line-reader.ts'
 import { toPrintable, toSentence } from '../../../../worker/agents/printable-output.ts'
-import { cpuMsOf } from '../../../support/cpu-time.ts'
+import { measureAsyncCpuMs } from '../../../support/cpu-time.ts'
 
 function linesOf(chunks: readonly Uint8Array[]): string[] {
   const reader = createLineReader()
@@ -125,7 +125,7 @@ describe('printable text', () => {
   test.each(['\u001b]', '\u001b[', '\u009d', '\u0090', '\u001bP', '\u001b(', '\u0090\u009d', '\u001b[0;'])(
     'takes a time that grows with the text and no faster: %j',
     async (part) => {
-      expect(await cpuMsOf(() => toPrintable(part.repeat(500_000)))).toBeLessThan(10_000)
+      expect(await measureAsyncCpuMs(() => toPrintable(part.repeat(500_000)))).toBeLessThan(10_000)
     },
   )
 })

@@ -22,7 +22,7 @@ import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
-import { OWN_NUMBERS } from '../../../support/sandbox.ts'
+import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
 const machine = thisMachine()
 const probe = await probeSandbox(machine)
@@ -115,7 +115,7 @@ export function createGitFixture(
 }
 
 function createRunFixture(root: string): RunFixture {
-  const sandboxUser = sandboxUserOf(OWN_NUMBERS + 200 + runs, machine)
+  const sandboxUser = sandboxUserOf(FIRST_SANDBOX_NUMBER + 200 + runs, machine)
   const made = (name: string, isSlots: boolean): string => {
     const path = join(root, name)
     mkdirSync(path, { recursive: true, mode: 0o700 })

@@ -8,7 +8,7 @@ import type { CodeHost } from '../../../../core/ports.ts'
 import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
-import { pauselessClock } from '../../../support/skipping-clock.ts'
+import { createSkippingClock } from '../../../support/skipping-clock.ts'
 import { aJob, createGitFixture, type GitFixture, git, got, never, refusalOf } from './git-fixture.ts'
 import { type GitServer, gitServer } from './git-server.ts'
 
@@ -238,7 +238,7 @@ test('an unreachable code host is retried for minutes, which the log says', asyn
         return true
       },
     },
-    pauselessClock(),
+    createSkippingClock(),
   )
   const run = g.run()
   const lines: string[] = []

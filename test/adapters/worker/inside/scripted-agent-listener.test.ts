@@ -11,12 +11,12 @@ import type {
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { until } from '../../../support/real-files.ts'
 import {
+  type AgentFolders,
+  createAgentFolders,
   HEADLESS,
-  type Played,
-  type Playground,
-  play,
-  playground,
   promptOf,
+  runScriptedAgent,
+  type ScriptedAgentProcess,
 } from '../../../support/scripted-agent.ts'
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
@@ -24,7 +24,7 @@ const AT = '2026-01-31T12:00:00.000Z'
 const { agentA } = createAgentDrivers({ path: '', home: '/nowhere', hasOwnUsers: false })
 
 async function runListener(
-  played: Played,
+  played: ScriptedAgentProcess,
   more: Partial<AgentTask> = {},
 ): Promise<{ observations: readonly AgentObservation[]; ending: AgentExitReport }> {
   const ended = await played.ended
@@ -41,7 +41,7 @@ async function runListener(
   return { observations, ending: listener.onExit(exit, AT) }
 }
 
-function filesOf({ home }: Playground): AgentFiles {
+function filesOf({ home }: AgentFolders): AgentFiles {
   return {
     list: async (folder) => {
       try {
@@ -56,11 +56,11 @@ function filesOf({ home }: Playground): AgentFiles {
   }
 }
 
-const runScript = (folders: Playground, ...script: string[]) =>
-  play(folders, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
+const runScript = (folders: AgentFolders, ...script: string[]) =>
+  runScriptedAgent(folders, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
 
 test('done: session, last text, cost of both models, and the same usage in the transcripts', async () => {
-  const folders = playground()
+  const folders = createAgentFolders()
   const { observations, ending } = await runListener(
     runScript(folders, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
   )
@@ -76,27 +76,30 @@ test('done: session, last text, cost of both models, and the same usage in the t
 })
 
 test('resumed: only new usage is counted', async () => {
-  const folders = playground()
+  const folders = createAgentFolders()
   const first = await runListener(runScript(folders, 'say a'))
-  const second = await runListener(play(folders, promptOf('say a'), [...HEADLESS, '--resume', SESSION]), {
-    resume: SESSION,
-  })
+  const second = await runListener(
+    runScriptedAgent(folders, promptOf('say a'), [...HEADLESS, '--resume', SESSION]),
+    {
+      resume: SESSION,
+    },
+  )
   expect(second.ending.cost).toEqual(first.ending.cost)
 })
 
 test('failed, at the limit, interrupted, crashed', async () => {
-  expect((await runListener(runScript(playground(), 'fail no luck'))).ending).toMatchObject({
+  expect((await runListener(runScript(createAgentFolders(), 'fail no luck'))).ending).toMatchObject({
     verdict: 'failed',
     reason: 'no luck',
   })
-  expect((await runListener(runScript(playground(), 'say a', 'limit 5'))).ending).toMatchObject({
+  expect((await runListener(runScript(createAgentFolders(), 'say a', 'limit 5'))).ending).toMatchObject({
     verdict: 'limit',
     events: [{ type: 'limit', provider: 'agentA', resetsAt: expect.any(String) }],
   })
-  expect((await runListener(runScript(playground(), 'say a', 'crash'))).ending).toMatchObject({
+  expect((await runListener(runScript(createAgentFolders(), 'say a', 'crash'))).ending).toMatchObject({
     verdict: 'failed',
   })
-  const played = runScript(playground(), 'say a', 'wait 600')
+  const played = runScript(createAgentFolders(), 'say a', 'wait 600')
   await until('it speaks', () => played.lines().length > 1)
   played.process.kill('SIGINT')
   expect((await runListener(played)).ending).toMatchObject({ verdict: 'interrupted' })

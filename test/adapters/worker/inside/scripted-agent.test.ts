@@ -14,35 +14,35 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { until } from '../../../support/real-files.ts'
 import {
+  type AgentFolders,
+  createAgentFolders,
   HEADLESS,
   type ParsedStreamLine,
-  type Played,
-  type Playground,
-  play,
-  playground,
   promptOf,
   readJsonLines,
+  runScriptedAgent,
+  type ScriptedAgentProcess,
 } from '../../../support/scripted-agent.ts'
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
 const withSession = [...HEADLESS, '--session-id', SESSION]
 const withResume = [...HEADLESS, '--resume', SESSION]
 
-async function runToEnd(folders: Playground, script: readonly string[], args = HEADLESS) {
-  const played = play(folders, promptOf(...script), args)
+async function runToEnd(folders: AgentFolders, script: readonly string[], args = HEADLESS) {
+  const played = runScriptedAgent(folders, promptOf(...script), args)
   const code = await played.ended
   return { code, lines: played.lines(), result: resultOf(played), out: played.out(), err: played.err() }
 }
 
-function resultOf(played: Played): ParsedStreamLine {
+function resultOf(played: ScriptedAgentProcess): ParsedStreamLine {
   const last = played.lines().at(-1)
   return last?.type === 'result' ? last : { type: 'none' }
 }
 
-const read = (folders: Playground, path: string) => readFileSync(join(folders.cwd, path), 'utf8')
+const read = (folders: AgentFolders, path: string) => readFileSync(join(folders.cwd, path), 'utf8')
 const message = (line: ParsedStreamLine) => Object(line.message)
 const assistants = (lines: readonly ParsedStreamLine[]) => lines.filter(({ type }) => type === 'assistant')
-const transcriptOf = ({ cwd, home }: Playground) =>
+const transcriptOf = ({ cwd, home }: AgentFolders) =>
   join(home, '.claude', 'projects', cwd.replace(/[^a-zA-Z0-9]/g, '-'), `${SESSION}.jsonl`)
 
 interface TokenSums {
@@ -57,7 +57,7 @@ const sum = (spent: unknown, key: keyof TokenSums): number =>
 
 describe('running a script', () => {
   test('files, commands, commits', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     execFileSync('git', ['init', '--quiet'], { cwd: folders.cwd })
     writeFileSync(join(folders.cwd, 'a.js'), 'const a = 1\nconst b = 2\n')
     writeFileSync(join(folders.cwd, 'old.txt'), '')
@@ -90,14 +90,14 @@ describe('running a script', () => {
   })
 
   test('artifacts and memories are written where the worker collects them', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     await runToEnd(folders, ['artifact r.txt', '  report', 'remember one', '  fact', 'remember another'])
     expect(readFileSync(join(folders.artifacts, 'r.txt'), 'utf8')).toBe('report\n')
     expect(readFileSync(folders.memories, 'utf8')).toBe('one fact\nanother\n')
   })
 
   test('a failing step ends the script, with its line and message', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const { code, result } = await runToEnd(folders, ['say x', 'run echo why; exit 3', 'write never.txt'])
     expect(code).toBe(1)
     expect(result).toMatchObject({
@@ -109,7 +109,7 @@ describe('running a script', () => {
   })
 
   test('files outside the working directory are not touched', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     mkdirSync(join(folders.cwd, 'in'))
     symlinkSync(folders.home, join(folders.cwd, 'out'))
     symlinkSync(join(folders.home, 'made'), join(folders.cwd, 'link'))
@@ -127,7 +127,7 @@ describe('running a script', () => {
   }, 180_000)
 
   test('a command’s output is limited, and its background processes are killed', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const { lines, code } = await runToEnd(folders, [
       'run sleep 300 & echo $! > pid; head -c 1000000 /dev/zero | tr "\\0" x; echo; echo end',
     ])
@@ -140,7 +140,7 @@ describe('running a script', () => {
   })
 
   test('a network check reports its result', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const server = createServer((socket) => socket.end())
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
@@ -158,7 +158,7 @@ describe('running a script', () => {
 describe('the output', () => {
   test('each kind of line has the fields that readers of agentA’s stream rely on', async () => {
     const { lines } = await runToEnd(
-      playground(),
+      createAgentFolders(),
       ['say a', 'run echo hi', 'subagent b', 'say c'],
       withSession,
     )
@@ -200,7 +200,7 @@ describe('the output', () => {
   })
 
   test('usage sums agree in stream, result, transcript and subagents', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const { result } = await runToEnd(
       folders,
       ['say a', 'run echo hi', 'subagent bb', 'subagent c', 'say d'],
@@ -236,12 +236,15 @@ describe('the output', () => {
 
   test('the same script costs the same', async () => {
     const script = ['say a', 'run echo hi', 'say b']
-    const [one, other] = [await runToEnd(playground(), script), await runToEnd(playground(), script)]
+    const [one, other] = [
+      await runToEnd(createAgentFolders(), script),
+      await runToEnd(createAgentFolders(), script),
+    ]
     expect(one.result.modelUsage).toEqual(other.result.modelUsage)
   })
 
   test('a resumed session continues counting, and its id is in use', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const first = await runToEnd(folders, ['say a'], withSession)
     const second = await runToEnd(folders, ['say b'], withResume)
     expect(second.code).toBe(0)
@@ -262,7 +265,7 @@ describe('the output', () => {
   })
 
   test('an unknown session is not resumed', async () => {
-    const { code, lines } = await runToEnd(playground(), ['say a'], withResume)
+    const { code, lines } = await runToEnd(createAgentFolders(), ['say a'], withResume)
     expect(code).toBe(1)
     expect(lines).toEqual([
       expect.objectContaining({
@@ -280,20 +283,20 @@ describe('the output', () => {
     [[...HEADLESS, '--session-id', '../x'], '--session-id must be a UUID'],
     [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be a positive number'],
   ])('%j is wrong use', async (args, says) => {
-    const { code, err, out } = await runToEnd(playground(), ['say a'], args)
+    const { code, err, out } = await runToEnd(createAgentFolders(), ['say a'], args)
     expect([code, out]).toEqual([1, []])
     expect(err).toContain(says)
   })
 
   test('unknown flags are ignored with their values', async () => {
     const args = [...HEADLESS, '--permission-mode', 'bypassPermissions', '--new-flag=x', '--effort', 'high']
-    expect((await runToEnd(playground(), ['say a'], args)).result.result).toBe('a')
+    expect((await runToEnd(createAgentFolders(), ['say a'], args)).result.result).toBe('a')
   })
 })
 
 describe('ends', () => {
   test('at the turn limit, before the next message', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const { code, result } = await runToEnd(
       folders,
       ['write a', 'write b'],
@@ -310,7 +313,7 @@ describe('ends', () => {
   })
 
   test('at the budget limit, before a tool runs', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     const { code, result } = await runToEnd(
       folders,
       ['write a'],
@@ -324,7 +327,7 @@ describe('ends', () => {
 
   test('at the usage limit, reported as agentA does', async () => {
     const before = Date.now() / 1000
-    const { code, lines, result } = await runToEnd(playground(), ['say a', 'limit 5'])
+    const { code, lines, result } = await runToEnd(createAgentFolders(), ['say a', 'limit 5'])
     expect(code).toBe(1)
     const event = lines.find(({ type }) => type === 'rate_limit_event')
     const info = Object(event?.rate_limit_info)
@@ -347,26 +350,28 @@ describe('ends', () => {
   })
 
   test('a failure, a crash, a code', async () => {
-    expect((await runToEnd(playground(), ['fail no luck'])).result).toMatchObject({ errors: ['no luck'] })
-    const crash = await runToEnd(playground(), ['say a', 'crash'])
+    expect((await runToEnd(createAgentFolders(), ['fail no luck'])).result).toMatchObject({
+      errors: ['no luck'],
+    })
+    const crash = await runToEnd(createAgentFolders(), ['say a', 'crash'])
     expect([crash.code, crash.result.type]).toEqual(['SIGKILL', 'none'])
-    expect((await runToEnd(playground(), ['crash 7'])).code).toBe(7)
+    expect((await runToEnd(createAgentFolders(), ['crash 7'])).code).toBe(7)
   })
 
   test('without a block, explaining how to write one', async () => {
-    const played = play(playground(), 'Please mend the gate.')
+    const played = runScriptedAgent(createAgentFolders(), 'Please mend the gate.')
     expect(await played.ended).toBe(1)
     expect(String(Object(resultOf(played).errors)[0])).toContain('```switchyard\n')
   })
 
   test('with the line of an invalid block', async () => {
-    const { code, result } = await runToEnd(playground(), ['say a', 'dance'])
+    const { code, result } = await runToEnd(createAgentFolders(), ['say a', 'dance'])
     expect(code).toBe(1)
     expect(String(Object(result.errors)[0])).toMatch(/^line 2 of the switchyard block: "dance" is no step/)
   })
 
   test('after many lines that are not JSON', async () => {
-    const { out, code } = await runToEnd(playground(), ['spam 20000', 'say a'])
+    const { out, code } = await runToEnd(createAgentFolders(), ['spam 20000', 'say a'])
     expect(code).toBe(0)
     expect(out.filter((line) => line.startsWith('line '))).toHaveLength(20_000)
   })
@@ -376,7 +381,7 @@ describe('ends', () => {
     ['crashes', ['spam 50000', 'crash 7'], 7],
     ['is killed', ['spam 50000', 'crash'], 'SIGKILL'],
   ])('after a slow reader has received everything, before it %s', async (_, script, end) => {
-    const played = play(playground(), promptOf(...script))
+    const played = runScriptedAgent(createAgentFolders(), promptOf(...script))
     const pause = () => {
       played.process.stdout.pause()
       setTimeout(() => played.process.stdout.resume(), 5)
@@ -393,7 +398,7 @@ describe('ends', () => {
     ['is in a command', ['say a', 'run sleep 600']],
     ['babbles', ['say a', 'spam 1000000']],
   ])('SIGINT while it %s: it says what it has spent, and that it was interrupted', async (_, script) => {
-    const played = play(playground(), promptOf(...script))
+    const played = runScriptedAgent(createAgentFolders(), promptOf(...script))
     await until('it speaks', () => assistants(played.lines()).length > 0 && played.out().length > 1)
     played.process.kill('SIGINT')
     expect(await played.ended).toBe(0)
@@ -405,8 +410,8 @@ describe('ends', () => {
   })
 
   test('at once on SIGTERM, together with its commands', async () => {
-    const folders = playground()
-    const played = play(folders, promptOf('run echo $$ > pid; sleep 600'))
+    const folders = createAgentFolders()
+    const played = runScriptedAgent(folders, promptOf('run echo $$ > pid; sleep 600'))
     await until('the command runs', () => existsSync(join(folders.cwd, 'pid')) && read(folders, 'pid') !== '')
     played.process.kill('SIGTERM')
     expect(await played.ended).toBe(143)
@@ -415,7 +420,7 @@ describe('ends', () => {
   })
 
   test('not on signals after `hang deaf`', async () => {
-    const played = play(playground(), promptOf('say a', 'hang deaf'))
+    const played = runScriptedAgent(createAgentFolders(), promptOf('say a', 'hang deaf'))
     await until('it speaks', () => assistants(played.lines()).length > 0)
     await new Promise((resolve) => setTimeout(resolve, 100))
     played.process.kill('SIGINT')
@@ -429,10 +434,10 @@ describe('ends', () => {
 
 describe('interactive mode', () => {
   test('shows the session, runs steps, answers, and leaves on /exit', async () => {
-    const folders = playground()
+    const folders = createAgentFolders()
     await runToEnd(folders, ['say earlier words'], withSession)
     const kept = readJsonLines(transcriptOf(folders)).length
-    const played = play(folders, undefined, ['--resume', SESSION])
+    const played = runScriptedAgent(folders, undefined, ['--resume', SESSION])
     played.process.stdin.write(
       'hello\nwrite a.txt <<END\nbody\nEND\nrun cat a.txt\nrun exit 3\nlimit\n/help\n/exit\n',
     )
@@ -450,8 +455,8 @@ describe('interactive mode', () => {
   })
 
   test('leaves with a given exit code, and floods on request', async () => {
-    const folders = playground()
-    const played = play(folders, undefined, [])
+    const folders = createAgentFolders()
+    const played = runScriptedAgent(folders, undefined, [])
     played.process.stdin.write('flood 640000\nexit 9\n')
     expect(await played.ended).toBe(9)
     const numbered = played.out().filter((line) => /^(?:> )?\d+ \.+$/.test(line))
@@ -462,7 +467,7 @@ describe('interactive mode', () => {
   })
 
   test('ends with its input', async () => {
-    const played = play(playground(), '', [])
+    const played = runScriptedAgent(createAgentFolders(), '', [])
     expect(await played.ended).toBe(0)
   })
 })

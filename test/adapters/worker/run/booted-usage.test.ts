@@ -5,14 +5,20 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
-import { booted, executed, handsIn, RUN, seat } from '../../../support/resumed-sandbox.ts'
+import {
+  bootSandbox,
+  executeJob,
+  openTerminal,
+  openTestExecutor,
+  RUN,
+} from '../../../support/resumed-sandbox.ts'
 
 let folder = ''
 let executor: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-usage-'))
-  executor = await handsIn(folder)
+  executor = await openTestExecutor(folder)
 })
 afterEach(async () => {
   await executor.discard(RUN)
@@ -42,10 +48,10 @@ function giveAway(path: string): void {
 }
 
 test('usage of the person’s other sessions is reported with the run’s session, usage of the run’s other sessions is not', async () => {
-  await executed(executor)
+  await executeJob(executor)
   another('before', new Date(Date.now() - 60_000))
-  const person = seat(await booted(executor))
-  await person.sees('> ')
+  const person = openTerminal(await bootSandbox(executor))
+  await person.waitForText('> ')
   another('after', new Date())
   const [own, ...more] = await person.booted.close()
   expect(more).toEqual([])
@@ -56,15 +62,15 @@ test('usage of the person’s other sessions is reported with the run’s sessio
 
   // A restarted worker knows only what is on the disk.
   await executor.close()
-  executor = await handsIn(folder)
-  const again = seat(await booted(executor))
-  await again.sees('> ')
+  executor = await openTestExecutor(folder)
+  const again = openTerminal(await bootSandbox(executor))
+  await again.waitForText('> ')
   const [later] = await again.booted.close()
   expect(later?.entries.map(({ id }) => id)).toContain('msg_after:req_1')
 })
 
 test('subagents without new usage are not reported again, however many there are', async () => {
-  await executed(executor)
+  await executeJob(executor)
   const [transcript = ''] = readdirSync(project()).filter((name) => name.endsWith('.jsonl'))
   const session = join(project(), transcript.slice(0, -'.jsonl'.length))
   const nested = join(session, 'subagents')
@@ -72,35 +78,35 @@ test('subagents without new usage are not reported again, however many there are
   giveAway(session)
   giveAway(nested)
   for (let n = 0; n < 300; n++) another(`agent-before${n}`, new Date(Date.now() - 60_000), nested)
-  const person = seat(await booted(executor))
-  await person.sees('> ')
+  const person = openTerminal(await bootSandbox(executor))
+  await person.waitForText('> ')
   another('agent-after', new Date(), nested)
   const snapshots = await person.booted.close()
   expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
 })
 
 test('a person who started another session resumes that one, and all usage counts once', async () => {
-  await executed(executor)
+  await executeJob(executor)
   const own = readdirSync(project()).find((name) => name.endsWith('.jsonl')) ?? ''
-  const first = seat(await booted(executor))
-  await first.sees('> ')
+  const first = openTerminal(await bootSandbox(executor))
+  await first.waitForText('> ')
   first.session.input('say the first word\r')
-  await first.sees('\r\nthe first word\r\n')
+  await first.waitForText('\r\nthe first word\r\n')
   first.session.input('/clear\r')
-  await first.sees('another session')
+  await first.waitForText('another session')
   first.session.input('say the second word\r')
-  await first.sees('\r\nthe second word\r\n')
+  await first.waitForText('\r\nthe second word\r\n')
   const before = await first.booted.close()
 
   // A restarted worker knows only what is on the disk.
   await executor.close()
-  executor = await handsIn(folder)
-  const second = seat(await booted(executor))
-  await second.sees('the second word')
+  executor = await openTestExecutor(folder)
+  const second = openTerminal(await bootSandbox(executor))
+  await second.waitForText('the second word')
   expect(second.text()).not.toContain('the first word')
-  await second.sees('> ')
+  await second.waitForText('> ')
   second.session.input('say the third word\r')
-  await second.sees('\r\nthe third word\r\n')
+  await second.waitForText('\r\nthe third word\r\n')
   const after = await second.booted.close()
   const entries = (snapshots: typeof before) => snapshots.flatMap((snapshot) => snapshot.entries)
   expect(new Set([...before, ...after].map(({ sessionId }) => `${sessionId}.jsonl`))).toEqual(new Set([own]))
@@ -109,15 +115,15 @@ test('a person who started another session resumes that one, and all usage count
 })
 
 test('a new session without a message is not resumed', async () => {
-  await executed(executor)
-  const first = seat(await booted(executor))
-  await first.sees('> ')
+  await executeJob(executor)
+  const first = openTerminal(await bootSandbox(executor))
+  await first.waitForText('> ')
   first.session.input('say the first word\r')
-  await first.sees('\r\nthe first word\r\n')
+  await first.waitForText('\r\nthe first word\r\n')
   first.session.input('/clear\r')
-  await first.sees('another session')
+  await first.waitForText('another session')
   await first.booted.close()
-  const second = seat(await booted(executor))
-  await second.sees('the first word')
+  const second = openTerminal(await bootSandbox(executor))
+  await second.waitForText('the first word')
   await second.booted.close()
 })

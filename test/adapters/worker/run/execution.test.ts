@@ -18,7 +18,7 @@ import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egr
 import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/real-files.ts'
-import { keptLog } from '../../../support/recording-log.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
 
 let data = ''
 beforeEach(async () => {
@@ -96,7 +96,7 @@ function executorDependencies(
   return {
     folder: data,
     clock,
-    log: keptLog(),
+    log: createRecordingLog(),
     uuid: () => 'a-session',
     launcher,
     userFor: () => ({ uid: 0, gid: 0 }),

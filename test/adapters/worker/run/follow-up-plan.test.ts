@@ -22,8 +22,8 @@ import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
-import { handsIn } from '../../../support/resumed-sandbox.ts'
-import { pauselessClock } from '../../../support/skipping-clock.ts'
+import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
+import { createSkippingClock } from '../../../support/skipping-clock.ts'
 import { aJob, createGitFixture, type GitFixture, git, got } from '../git/git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
@@ -76,7 +76,7 @@ function createFollowUpFixture(): FollowUpFixture {
         git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock }), fault),
       })
       const launcher = faultyLauncher(fault)
-      const executor = await handsIn(folder, {
+      const executor = await openTestExecutor(folder, {
         gitSources: sources,
         codehostFor,
         launcher,
@@ -425,7 +425,7 @@ test('an outage of the code host delays the comment, is logged, and causes no se
     if (answers++ === 5) await comment(...said)
     return no('unavailable', 'the code host has trouble')
   }
-  const { executor } = await y.worker('one', undefined, pauselessClock())
+  const { executor } = await y.worker('one', undefined, createSkippingClock())
   const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(followUp)).toMatch(/the code host has trouble; trying again for up to \d+ minutes/)

@@ -13,8 +13,8 @@ import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
-import { keptLog } from '../../../support/recording-log.ts'
-import { OWN_NUMBERS } from '../../../support/sandbox.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
+import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
 const machine = thisMachine()
 const probe = await probeSandbox(machine)
@@ -31,7 +31,7 @@ async function createSession() {
   const root = join(top, `run-${made}`)
   mkdirSync(root)
   chmodSync(root, 0o711)
-  const sandboxUser = sandboxUserOf(OWN_NUMBERS + made, machine)
+  const sandboxUser = sandboxUserOf(FIRST_SANDBOX_NUMBER + made, machine)
   const inside = (name: string) => join(root, name)
   for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), sandboxUser)
   const printed: string[] = []
@@ -41,7 +41,7 @@ async function createSession() {
   }
   const dependencies = {
     clock: realClock,
-    log: keptLog(),
+    log: createRecordingLog(),
     launcher,
     userFor: () => sandboxUser,
     node: { program: process.execPath, readOnlyPaths: [] },

@@ -18,7 +18,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Log } from '../../../../core/ports.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
-import { ORDINARY } from '../../../support/sandbox.ts'
+import { ORDINARY_UID } from '../../../support/sandbox.ts'
 
 let data = ''
 let now = 0
@@ -243,8 +243,8 @@ describe('disk is reclaimed', () => {
 async function asOrdinary(act: () => Promise<void>): Promise<void> {
   if (process.geteuid?.() !== 0) return act()
   for (const folder of [data, join(data, 'sandboxes'), join(data, 'trash')])
-    chownSync(folder, ORDINARY, ORDINARY)
-  process.seteuid?.(ORDINARY)
+    chownSync(folder, ORDINARY_UID, ORDINARY_UID)
+  process.seteuid?.(ORDINARY_UID)
   try {
     await act()
   } finally {

@@ -13,7 +13,14 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { compileC } from '../../../support/child-process.ts'
 import { tempFolder } from '../../../support/real-files.ts'
-import { isRoot, ORDINARY, type Place, place, run, runAs } from '../../../support/sandbox.ts'
+import {
+  createSandboxSetup,
+  isRoot,
+  ORDINARY_UID,
+  run,
+  runAs,
+  type SandboxSetup,
+} from '../../../support/sandbox.ts'
 
 const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
 
@@ -140,7 +147,7 @@ describe('outside', () => {
   let outside: AttemptResults
 
   shown('every way that this machine has leads somewhere, and there are more than a hundred', () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     plantPrograms(fixture)
     const work = join(fixture.root, 'work')
     const [command = '', ...args] = [
@@ -162,13 +169,13 @@ const launching = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordin
 
 describe.each(launching)('inside, launched by %s', (who) => {
   let inside: AttemptResults
-  let fixture: Place
+  let fixture: SandboxSetup
 
   beforeAll(async () => {
-    fixture = place(who === 'root' ? undefined : ORDINARY)
+    fixture = createSandboxSetup(who === 'root' ? undefined : ORDINARY_UID)
     plantPrograms(fixture)
     const order = fixture.order(['/bin/sh', '-c', script('/work', '/tmp', '')])
-    const [ran] = who === 'root' ? [await run(order)] : await runAs(ORDINARY, [order])
+    const [ran] = who === 'root' ? [await run(order)] : await runAs(ORDINARY_UID, [order])
     expect(ran).toMatchObject({ end: { code: 0 } })
     inside = parseResults(ran?.out ?? '')
   })
@@ -188,7 +195,7 @@ describe.each(launching)('inside, launched by %s', (who) => {
 })
 
 /** Copies two programs into the workspace: the one that tries the calls, and a root-owned one that prints its user. */
-function plantPrograms({ root, sandboxUser }: Place): void {
+function plantPrograms({ root, sandboxUser }: SandboxSetup): void {
   copyFileSync(program, join(root, 'work', 'ways-out'))
   chmodSync(join(root, 'work', 'ways-out'), 0o755)
   copyFileSync('/usr/bin/id', join(root, 'work', 'owner-id'))

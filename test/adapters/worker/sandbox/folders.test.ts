@@ -21,7 +21,7 @@ import {
   sandboxUserOf,
 } from '../../../../worker/sandbox/sandbox-users.ts'
 import { tempFolder } from '../../../support/real-files.ts'
-import { isRoot, ORDINARY, place, run, sh } from '../../../support/sandbox.ts'
+import { createSandboxSetup, isRoot, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
 
 const root = { euid: 0, egid: 0 }
 const user = { euid: 1000, egid: 100 }
@@ -62,7 +62,7 @@ describe('a folder', () => {
   const asRoot = isRoot ? test : test.skip
 
   test('is created with mode 0700 and accepted for its user', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     const path = join(fixture.root, 'more')
     expect(await createOwnedFolder(path, fixture.sandboxUser)).toEqual({ ok: true, value: undefined })
     expect(lstatSync(path)).toMatchObject({ uid: fixture.sandboxUser.uid, mode: 0o40700 })
@@ -73,7 +73,7 @@ describe('a folder', () => {
   })
 
   asRoot('that its user could not reach is refused with a fix (needs root)', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
     expect(await createOwnedFolder(join(closed, 'work'), fixture.sandboxUser)).toMatchObject({
@@ -100,14 +100,14 @@ os.chmod('.', 0)
 EOF`
 
   test.each(isRoot ? ['root', 'an ordinary user'] : ['an ordinary user'])('by %s', async (who) => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     const kept = join(tempFolder(), 'kept')
     mkdirSync(kept)
     writeFileSync(join(kept, 'file'), 'kept')
     const ran = await run(fixture.order(sh(planted), { environment: { OUTSIDE: kept } }))
     expect(ran).toMatchObject({ end: { code: 0 } })
     const work = join(fixture.root, 'work')
-    await actAs(who === 'root' ? undefined : ORDINARY, work, () => removeFolderTree(work))
+    await actAs(who === 'root' ? undefined : ORDINARY_UID, work, () => removeFolderTree(work))
     expect(existsSync(work)).toBe(false)
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
   })

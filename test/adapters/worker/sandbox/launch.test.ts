@@ -16,20 +16,20 @@ import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { until } from '../../../support/real-files.ts'
 import {
+  createSandboxSetup,
   folder,
   isRoot,
   launch,
-  ORDINARY,
-  place,
+  ORDINARY_UID,
   processesOf,
   run,
   runAs,
   sh,
-  theLauncher,
+  sharedLauncher,
 } from '../../../support/sandbox.ts'
 
 describe('a command', () => {
-  const fixture = place()
+  const fixture = createSandboxSetup()
 
   test('ends with its exit code and all its output', async () => {
     expect(await run(fixture.order(sh('echo out; echo err >&2; exit 7')))).toEqual({
@@ -71,7 +71,7 @@ describe('a command', () => {
     sandbox.input?.write('later')
     await until('and the next', () => out.endsWith('later'))
     sandbox.input?.end(', and last')
-    expect((await sandbox.ran).end).toEqual({ code: 0 })
+    expect((await sandbox.result).end).toEqual({ code: 0 })
     expect(out).toBe('got early\nlater, and last')
     sandbox.input?.write('too late')
   })
@@ -113,12 +113,13 @@ describe('a command', () => {
     expect(ran.out).toMatch(/^Max file size +4294967296 +4294967296 /m)
     expect(ran.out).toMatch(/^Max address space +unlimited +unlimited /m)
     expect(ran.out).toMatch(/\n500\n$/)
-    if (theLauncher().limitsEnforcedBy() === 'rlimit') expect(ran.out).toMatch(/^Max processes +100 +100 /m)
+    if (sharedLauncher().limitsEnforcedBy() === 'rlimit')
+      expect(ran.out).toMatch(/^Max processes +100 +100 /m)
   })
 
   test('has no higher limits than its worker', async () => {
-    const fixture = place(ORDINARY)
-    const [ran] = await runAs(ORDINARY, [fixture.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
+    const fixture = createSandboxSetup(ORDINARY_UID)
+    const [ran] = await runAs(ORDINARY_UID, [fixture.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
     expect(ran).toMatchObject({ end: { code: 0 } })
     expect(ran?.out).toMatch(/^Max open files +500 +500 /m)
   })
@@ -147,7 +148,9 @@ describe('a command', () => {
 
   test('runs beside other sandboxes without seeing them', async () => {
     const commands = 'readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/user'
-    const others = await Promise.all(Array.from({ length: 6 }, () => run(place().order(sh(commands)))))
+    const others = await Promise.all(
+      Array.from({ length: 6 }, () => run(createSandboxSetup().order(sh(commands)))),
+    )
     expect(new Set(others.flatMap(({ out }) => out.split('\n').filter(Boolean))).size).toBe(18)
   })
 })
@@ -158,14 +161,14 @@ describe('a command may not see', () => {
   const files = [{ path: '/run/cred/token', mode: '0400', text: secret }] as const
 
   test('any but the three standard descriptors, whatever this process has open', async () => {
-    const fixture = place(ORDINARY)
-    const task = { uid: ORDINARY, orders: [fixture.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
-    const [ran] = await runAs(ORDINARY, task.orders, { leaking: [7, 20] })
+    const fixture = createSandboxSetup(ORDINARY_UID)
+    const task = { uid: ORDINARY_UID, orders: [fixture.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
+    const [ran] = await runAs(ORDINARY_UID, task.orders, { leaking: [7, 20] })
     expect(ran?.out.replace(/\s+/g, ' ')).toBe('/proc/2/fd: 0 1 2 /proc/self/fd: 0 1 2 3 ')
   })
 
   test('arguments, environment or files in /proc', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 300'
     const sandbox = launch(fixture.order(sh(script), { files }))
     await until('the command runs', () => existsSync(join(fixture.root, 'work', 'up')))
@@ -174,19 +177,19 @@ describe('a command may not see', () => {
     expect(seen).not.toContain(secret)
     expect(seen).not.toContain(fixture.root)
     sandbox.kill()
-    expect((await sandbox.ran).out).toBe(`${secret}400\n`)
+    expect((await sandbox.result).out).toBe(`${secret}400\n`)
   })
 
   const asRoot = isRoot ? test : test.skip
   asRoot(
     'a credential can’t be read by another user, nor by anybody after the end (needs root)',
     async () => {
-      const fixture = place()
+      const fixture = createSandboxSetup()
       const sandbox = launch(fixture.order(sh('echo up; sleep 300'), { files }))
       await until('the command runs', () => processesOf(fixture.sandboxUser.uid).length >= 4)
       const insiders = processesOf(fixture.sandboxUser.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
       const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
-      expect(attempt('setpriv', reader(ORDINARY))).toBe('')
+      expect(attempt('setpriv', reader(ORDINARY_UID))).toBe('')
       expect(attempt('setpriv', reader(fixture.sandboxUser.uid + 1))).toBe('')
       // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
       const other = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
@@ -203,7 +206,7 @@ describe('the end', () => {
   const daemon = '(setsid sleep 300 >/dev/null 2>&1 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &);'
 
   test('kills daemons too', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     expect(await run(fixture.order(sh(`${daemon} echo left`)))).toMatchObject({
       end: { code: 0 },
       out: 'left\n',
@@ -213,39 +216,39 @@ describe('the end', () => {
 
   test('by interrupt lets the command still print its output', async () => {
     const sandbox = launch(
-      place().order(sh('trap "echo spent; exit 3" INT; echo up; while :; do sleep 0.05; done')),
+      createSandboxSetup().order(sh('trap "echo spent; exit 3" INT; echo up; while :; do sleep 0.05; done')),
     )
     await firstOutput(sandbox.stdout)
     sandbox.interrupt()
-    expect(await sandbox.ran).toMatchObject({ end: { code: 3 }, out: 'up\nspent\n' })
+    expect(await sandbox.result).toMatchObject({ end: { code: 3 }, out: 'up\nspent\n' })
   })
 
   test('by kill ends everything, also processes that ignore signals', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     const sandbox = launch(
       fixture.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
     )
     await firstOutput(sandbox.stdout)
     sandbox.kill()
-    expect((await sandbox.ran).end).toEqual({ signal: 'SIGKILL' })
+    expect((await sandbox.result).end).toEqual({ signal: 'SIGKILL' })
     if (isRoot) expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
     sandbox.kill()
     sandbox.interrupt()
   })
 
   test('by kill works at any moment of the start', async () => {
-    const fixture = place()
+    const fixture = createSandboxSetup()
     for (let afterMs = 0; afterMs < 24; afterMs += 1.5) {
       const sandbox = launch(fixture.order(sh('echo ran; sleep 300')))
       await new Promise((resolve) => setTimeout(resolve, afterMs))
       sandbox.kill()
-      expect([afterMs, (await sandbox.ran).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
+      expect([afterMs, (await sandbox.result).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
       if (isRoot) expect([afterMs, processesOf(fixture.sandboxUser.uid)]).toEqual([afterMs, []])
     }
   })
 
   test('is reported after a kill even when nobody reads the streams', async () => {
-    const sandbox = theLauncher().launch(place().order(['yes']))
+    const sandbox = sharedLauncher().launch(createSandboxSetup().order(['yes']))
     await firstOutput(sandbox.stdout)
     sandbox.stdout.pause()
     sandbox.kill()
@@ -255,7 +258,7 @@ describe('the end', () => {
 
 describe('limits', () => {
   test('stop a fork bomb, and other sandboxes still start', async () => {
-    const [bombed, other] = [place(), place()]
+    const [bombed, other] = [createSandboxSetup(), createSandboxSetup()]
     const bomb = launch(
       bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
     )
@@ -267,15 +270,15 @@ describe('limits', () => {
     if (isRoot) expect(processesOf(bombed.sandboxUser.uid)).toEqual([])
   })
 
-  const counted = theLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
+  const counted = sharedLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
   counted('end a memory bomb completely (needs a control group with a memory controller)', async () => {
-    const bomb = place().order(sh('tail /dev/zero'), { memoryMib: 64 })
+    const bomb = createSandboxSetup().order(sh('tail /dev/zero'), { memoryMib: 64 })
     expect((await run(bomb)).end).toEqual({ signal: 'SIGKILL' })
   })
 })
 
 describe('no sandbox is created', () => {
-  const fixture = place()
+  const fixture = createSandboxSetup()
   const failureOf = async (more: object): Promise<string> =>
     (await run({ ...fixture.order(['true']), ...more })).end.startFailure ?? ''
 
@@ -353,7 +356,7 @@ describe('no sandbox is created', () => {
 })
 
 describe('ordinary work', () => {
-  const fixture = place()
+  const fixture = createSandboxSetup()
   const works = async (script: string): Promise<string> => {
     const { end, out, err } = await run(fixture.order(sh(`set -e\n${script}`), { maxProcesses: 512 }))
     return end.code === 0 ? out : `${JSON.stringify(end)} ${out} ${err}`

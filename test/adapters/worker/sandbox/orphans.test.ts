@@ -6,7 +6,15 @@ import { describe, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { until } from '../../../support/real-files.ts'
-import { inAChild, isRoot, ORDINARY, type Place, place, processesOf, sh } from '../../../support/sandbox.ts'
+import {
+  createSandboxSetup,
+  isRoot,
+  launchInChild,
+  ORDINARY_UID,
+  processesOf,
+  type SandboxSetup,
+  sh,
+} from '../../../support/sandbox.ts'
 
 const DAEMONS =
   '(setsid sleep 300 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &) ; touch /work/up; sleep 300'
@@ -14,15 +22,18 @@ const DAEMONS =
 const asRoot = isRoot ? describe : describe.skip
 
 /** Waits less time than any of the daemons would run by itself. */
-const awaitGone = ({ sandboxUser }: Place): Promise<void> =>
+const awaitGone = ({ sandboxUser }: SandboxSetup): Promise<void> =>
   until('every process is gone', () => processesOf(sandboxUser.uid).length === 0)
 
 // Only under root each sandbox has a user of its own, by which leftover processes are found.
 asRoot('killed without warning (needs root)', () => {
   test.each(['root', 'an ordinary user'])('a worker of %s leaves nothing of a running agent', async (who) => {
-    const uid = who === 'root' ? undefined : ORDINARY
-    const fixture = place(uid)
-    const child = inAChild({ ...(uid === undefined ? {} : { uid }), orders: [fixture.order(sh(DAEMONS))] })
+    const uid = who === 'root' ? undefined : ORDINARY_UID
+    const fixture = createSandboxSetup(uid)
+    const child = launchInChild({
+      ...(uid === undefined ? {} : { uid }),
+      orders: [fixture.order(sh(DAEMONS))],
+    })
     await until('the agent has its daemons', () => existsSync(join(fixture.root, 'work', 'up')))
     const launcher = uid === undefined ? child.process.pid : findLauncher(uid)
     process.kill(launcher as number, 'SIGKILL')
@@ -31,8 +42,8 @@ asRoot('killed without warning (needs root)', () => {
 
   test('at any moment of a start it leaves no agent, and the next worker finds other leftovers', async () => {
     for (let afterMs = 0; afterMs < 20; afterMs += 2) {
-      const fixture = place()
-      const child = inAChild({ orders: [fixture.order(sh(DAEMONS))] })
+      const fixture = createSandboxSetup()
+      const child = launchInChild({ orders: [fixture.order(sh(DAEMONS))] })
       await until('the launch', () => child.lines.includes('started'))
       await sleep(afterMs)
       child.process.kill('SIGKILL')
@@ -45,8 +56,8 @@ asRoot('killed without warning (needs root)', () => {
 
   test('a worker that exits right after it killed a sandbox leaves nothing that the next worker does not find', async () => {
     for (let killsAfterMs = 0; killsAfterMs < 10; killsAfterMs += 0.5) {
-      const fixture = place()
-      const child = inAChild({ orders: [fixture.order(sh(DAEMONS))], killsAfterMs })
+      const fixture = createSandboxSetup()
+      const child = launchInChild({ orders: [fixture.order(sh(DAEMONS))], killsAfterMs })
       await child.ended
       // Usually nothing is left. On a busy machine, bubblewrap may be stopped too late to be killed with its child.
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })

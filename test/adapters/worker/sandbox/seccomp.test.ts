@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { assemble, ifEqual, label, returnValue } from '../../../../worker/sandbox/seccomp/bpf.ts'
 import { ARCHITECTURES, type CallName } from '../../../../worker/sandbox/seccomp/calls.ts'
 import { buildSeccompFilter } from '../../../../worker/sandbox/seccomp/filter.ts'
-import { disassemble, judge } from '../../../support/bpf-machine.ts'
+import { disassemble, runFilter } from '../../../support/bpf-machine.ts'
 
 const testFolder = dirname(fileURLToPath(import.meta.url))
 
@@ -96,7 +96,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
   const arch = AUDIT[name]
   const at = name === 'x64' ? 0 : 1
   const calls = (ARCHITECTURES[name] as (typeof ARCHITECTURES)[string]).calls
-  const run = (nr: number, ...args: bigint[]): number => judge(program, { arch, nr, args })
+  const run = (nr: number, ...args: bigint[]): number => runFilter(program, { arch, nr, args })
   const withArgument = (nr: number, index: number, value: bigint): number =>
     run(nr, ...Array.from({ length: index + 1 }, (_, each) => (each === index ? value : 0n)))
 
@@ -122,7 +122,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
 
   test('a call of another architecture kills the process', () => {
     const others = [I386, ARM, name === 'x64' ? AUDIT.arm64 : AUDIT.x64, 0, arch ^ 0x80000000]
-    for (const other of others) expect(judge(program, { arch: other, nr: 0 })).toBe(KILL)
+    for (const other of others) expect(runFilter(program, { arch: other, nr: 0 })).toBe(KILL)
   })
 
   const clone = calls.clone as number
@@ -196,7 +196,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
 test('the second ABI of x86-64 does not exist', () => {
   const program = buildSeccompFilter('x64') as Buffer
   for (const nr of [0x40000000, 0x40000000 + 165, 0x7fffffff, 0xffffffff])
-    expect(judge(program, { arch: AUDIT.x64, nr })).toBe(ENOSYS)
+    expect(runFilter(program, { arch: AUDIT.x64, nr })).toBe(ENOSYS)
 })
 
 test('for an architecture without a table there is no filter', () => {

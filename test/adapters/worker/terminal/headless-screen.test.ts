@@ -5,7 +5,7 @@ import * as fc from 'fast-check'
 import { createXterm } from '../../../../worker/terminal/hardened-xterm.ts'
 import { makeScreen } from '../../../../worker/terminal/headless-screen.ts'
 import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-scrolled.ts'
-import { cpuMsOf } from '../../../support/cpu-time.ts'
+import { measureAsyncCpuMs } from '../../../support/cpu-time.ts'
 
 const size = { cols: 20, rows: 6 }
 const ignoreReply = () => {}
@@ -270,8 +270,8 @@ describe('a flood', () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, ignoreReply)
     const real = createXterm({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
-    const read = await cpuMsOf(() => write(real, lines))
-    const printed = await cpuMsOf(() => screen.write(lines))
+    const read = await measureAsyncCpuMs(() => write(real, lines))
+    const printed = await measureAsyncCpuMs(() => screen.write(lines))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
@@ -370,8 +370,8 @@ describe('a screen that is repainted repeatedly', () => {
     const paint = rows.join('').repeat(600)
     await write(real, '\x1b[?1049h')
     await screen.write('\x1b[?1049h')
-    const read = await cpuMsOf(() => write(real, paint))
-    const printed = await cpuMsOf(() => screen.write(paint))
+    const read = await measureAsyncCpuMs(() => write(real, paint))
+    const printed = await measureAsyncCpuMs(() => screen.write(paint))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
