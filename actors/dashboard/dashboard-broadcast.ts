@@ -1,5 +1,6 @@
 /**
- * Whoever wants to hear what the dashboards hear. One that throws keeps nobody else from hearing it.
+ * Sends every push to all listeners, which the dashboard sockets are. A listener that throws does not keep the others
+ * from receiving the push.
  */
 import type { Cancel, Log } from '../../core/ports.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'

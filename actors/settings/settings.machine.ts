@@ -138,7 +138,7 @@ export const settingsMachine = setup({
   },
 })
 
-/** There is one; its key is its name. */
+/** The kind has one actor, whose key is the name of the kind. */
 export const SETTINGS = 'settings'
 
 export const settingsKind: ActorKind = {

@@ -16,7 +16,8 @@ import { PairingTokens } from './pairing-tokens.ts'
 import { Scheduler } from './scheduler.ts'
 import { workerKind } from './worker.machine.ts'
 import { CONNECTION, WORKER } from './worker.names.ts'
-import { WorkerConnections, type WorkerEffect } from './worker-connections.ts'
+import { WorkerConnections } from './worker-connections.ts'
+import type { WorkerEffect } from './worker-effects.ts'
 import { WorkerFrameRouter } from './worker-frame-router.ts'
 import { WorkerManager } from './worker-manager.ts'
 import { WorkerRegistration } from './worker-registration.ts'
@@ -39,7 +40,7 @@ declare module '../runtime/module.ts' {
   }
 }
 
-/** Who is enrolled, who is connected, who rests after a refusal. */
+/** Knows the enrolled workers, their connections, and which of them are not asked for a while after a refusal. */
 export const workersModule = defineHostModule({
   name: 'workers',
   create(context) {
@@ -75,7 +76,7 @@ export const workersModule = defineHostModule({
   },
 })
 
-/** What arrives on the connections of workers, and what follows from workers and connections changing state. */
+/** Handles the frames of workers, and the changes of workers and connections. */
 export const workerChannelModule = defineHostModule({
   name: 'workerChannel',
   kinds: [workerKind, connectionKind],
@@ -129,7 +130,7 @@ export const workerChannelModule = defineHostModule({
   },
 })
 
-/** Who gets the next run. */
+/** Chooses the worker for the next run. */
 export const schedulerModule = defineHostModule({
   name: 'scheduler',
   create({ store, timers, clock, requestCommit, isServing }, { workers, jobs, tracker, leases }) {
