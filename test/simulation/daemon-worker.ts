@@ -16,15 +16,14 @@ import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { createPlainScreen } from '../support/plain-screen.ts'
-import { type DiskBatch, SimDisk } from './disk.ts'
-import { SimExecutor } from './executor.ts'
-import { BUG_LOG_MESSAGES, BUG_METRICS, randomBytes } from './host.ts'
+import { BUG_LOG_MESSAGES, BUG_METRICS, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
-import type { SimWire, WireListener } from './network.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import { type SandboxBoot, SandboxDisk } from './sandboxes.ts'
-import { createDrive, type Drive, SimStore } from './store.ts'
-import { type Process, ProcessClock } from './timeline.ts'
+import { type SandboxBoot, SandboxDisk } from './sandbox-boots.ts'
+import { type DiskBatch, SimDisk } from './sim-disk.ts'
+import { SimExecutor } from './sim-executor.ts'
+import { createDrive, type Drive, SimStore } from './sim-store.ts'
+import type { SimWire, WireListener } from './sim-wire.ts'
 import {
   type DaemonExecution,
   type DaemonObserver,
@@ -32,7 +31,8 @@ import {
   foreignLeaseFrames,
   type SimWorker,
   type SimWorkerOptions,
-} from './worker.ts'
+} from './sim-worker.ts'
+import { type Process, ProcessClock } from './timeline.ts'
 
 export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
   /** The true time at which a lease runs out for its worker, as the wires say. */

@@ -14,7 +14,7 @@ import {
   type PlannedFaultKind,
   randomFor,
 } from './plan.ts'
-import type { SimWorker } from './worker.ts'
+import type { SimWorker } from './sim-worker.ts'
 import { stateOf, type World } from './world.ts'
 
 /** What happens within this of a lease's coming into a state finds it there, mostly. */

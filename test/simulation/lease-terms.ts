@@ -6,7 +6,7 @@
  * that may be a little fast or slow.
  */
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
-import type { SimWire } from './network.ts'
+import type { SimWire } from './sim-wire.ts'
 
 const OWN_SHARE = 0.9
 

@@ -8,7 +8,7 @@
  * out changes as little as possible for the others.
  */
 import { Random } from '../support/random.ts'
-import { drawVisits, type Visit } from './planned-visits.ts'
+import { drawVisits, type Visit } from './visit-plan.ts'
 
 export const HOUR_MS = 3_600_000
 /** Two simulated hours, of which the first part has faults. */

@@ -3,8 +3,8 @@
  */
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
-import { scheduleVisits } from './people.ts'
 import { clockText, describePlan, drawPlan, idsIn, keepOnly, type Plan } from './plan.ts'
+import { scheduleVisits } from './visitors.ts'
 import { type SeedResult, World } from './world.ts'
 
 /** Lines of the story that are kept for a failing seed. */

@@ -3,8 +3,8 @@
  * by the codes of their states.
  */
 import type { StoredFrame } from '../../core/lease/outbox.ts'
-import type { DiskChange, SimDisk } from './disk.ts'
 import { fieldsOf } from './laws/law.ts'
+import type { DiskChange, SimDisk } from './sim-disk.ts'
 
 export const FINISHED_STATE = 'd'
 /** A daemon that died in one of these says that the run was interrupted. */

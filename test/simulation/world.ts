@@ -12,15 +12,12 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
-import { SimCodehost } from './codehost.ts'
 import { DaemonWorker } from './daemon-worker.ts'
-import { type DiskBatch, describeChange, SimDisk } from './disk.ts'
-import { CONFIG_TEXT, HostMachine } from './host.ts'
+import { CONFIG_TEXT, HostMachine } from './host-machine.ts'
 import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
 import { type ApiRequest, type LawObserver, LawViolation, type LiveLease } from './laws/law.ts'
 import { LeaseTerms } from './lease-terms.ts'
-import { createLink, type NetworkLink, SimWire, type WireListener } from './network.ts'
 import {
   END_MS,
   FAULTS_END_MS,
@@ -30,12 +27,15 @@ import {
   SETTLING_MS,
   type WorkerPlan,
 } from './plan.ts'
-import { SpecWorker } from './scripted-worker.ts'
-import { createDrive, type Drive } from './store.ts'
+import { SimCodehost } from './sim-codehost.ts'
+import { type DiskBatch, describeChange, SimDisk } from './sim-disk.ts'
+import { createDrive, type Drive } from './sim-store.ts'
+import { SimTracker } from './sim-tracker.ts'
+import { createLink, type NetworkLink, SimWire, type WireListener } from './sim-wire.ts'
+import type { DaemonObserver, SimWorker } from './sim-worker.ts'
+import { SpecWorker } from './spec-worker.ts'
 import { createMachine, type Process, type SimMachine, StepLimitExceeded, Timeline } from './timeline.ts'
 import { Trace } from './trace.ts'
-import { SimTracker } from './tracker.ts'
-import type { DaemonObserver, SimWorker } from './worker.ts'
 import { FINISHED_STATE } from './worker-disk.ts'
 import { WorldView } from './world-view.ts'
 

@@ -20,7 +20,7 @@ import type {
 import { PROTOCOL_VERSION, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
-import { type NumberedFrame, ReferenceOutbox } from '../simulation/outbox.ts'
+import { type NumberedFrame, ReferenceOutbox } from '../simulation/reference-outbox.ts'
 import { Random } from './random.ts'
 
 // ---- scripts -----------------------------------------------------------------------------------------------------

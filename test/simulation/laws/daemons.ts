@@ -3,12 +3,12 @@
  * it stops, and for what reasons it ends.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { DiskBatch, SimDisk } from '../disk.ts'
-import type { SimWire } from '../network.ts'
-import { isDroppable } from '../outbox.ts'
-import type { DaemonExecution, SimWorker } from '../worker.ts'
+import { isDroppable } from '../reference-outbox.ts'
+import type { DiskBatch, SimDisk } from '../sim-disk.ts'
+import type { SimWire } from '../sim-wire.ts'
+import type { DaemonExecution, SimWorker } from '../sim-worker.ts'
 import { executionRecordsOn, frameChangesIn, storedFrame } from '../worker-disk.ts'
-import { isOnDisk, reportIdOf, type UnnumberedFrame } from './applied.ts'
+import { isOnDisk, reportIdOf, type UnnumberedFrame } from './is-on-disk.ts'
 import type { Law, LawObserver, LawView } from './law.ts'
 
 /** Rounding of clocks, and of times in frames. */

@@ -4,10 +4,11 @@
  * Every frame of a simulated worker has a word of its own in what it reports, so what was applied can be read off the
  * disk: event lines, artifacts, memories, the usage archive, the run's record.
  */
-import type { DiskBatch } from '../disk.ts'
-import type { SimWire } from '../network.ts'
-import { isDroppable } from '../outbox.ts'
-import { isOnDisk, REPORT_ID } from './applied.ts'
+
+import { isDroppable } from '../reference-outbox.ts'
+import type { DiskBatch } from '../sim-disk.ts'
+import type { SimWire } from '../sim-wire.ts'
+import { isOnDisk, REPORT_ID } from './is-on-disk.ts'
 import type { Law, LawView, WatermarkRecord } from './law.ts'
 
 const frameName = (leaseId: string, seq: number): string => `${leaseId} ${seq}`

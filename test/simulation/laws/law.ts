@@ -10,13 +10,13 @@ import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
-import type { DiskBatch, SimDisk } from '../disk.ts'
-import type { SimWire } from '../network.ts'
-import type { NumberedFrame } from '../outbox.ts'
-import type { SandboxBoot } from '../sandboxes.ts'
+import type { NumberedFrame } from '../reference-outbox.ts'
+import type { SandboxBoot } from '../sandbox-boots.ts'
+import type { DiskBatch, SimDisk } from '../sim-disk.ts'
+import type { SimWire } from '../sim-wire.ts'
+import type { DaemonExecution, ObservedExecution, SimWorker } from '../sim-worker.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Process } from '../timeline.ts'
-import type { DaemonExecution, ObservedExecution, SimWorker } from '../worker.ts'
 
 /** What a person, or a supervisor on a worker's machine, asks the front desk for. */
 export interface ApiRequest {

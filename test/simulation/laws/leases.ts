@@ -1,6 +1,6 @@
 /** Laws about leases and the runs they are for: one at a time, ended once, never forgotten. */
-import type { DiskBatch, DiskChange } from '../disk.ts'
-import type { ObservedExecution } from '../worker.ts'
+import type { DiskBatch, DiskChange } from '../sim-disk.ts'
+import type { ObservedExecution } from '../sim-worker.ts'
 import { fieldsOf, isTerminal, type Law, type LawView, TERMINAL_STATUSES } from './law.ts'
 
 const oneLease: Law = {

@@ -4,8 +4,8 @@
  * What is booted is seen on the worker itself; who looks at it, on the wires and at the terminals where people sit.
  */
 
-import type { SimWire } from '../network.ts'
-import type { SandboxBoot } from '../sandboxes.ts'
+import type { SandboxBoot } from '../sandbox-boots.ts'
+import type { SimWire } from '../sim-wire.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Law, LawView } from './law.ts'
 import { bootName, type HostBoot, HostBoots, ViewerPresence } from './terminal-observers.ts'

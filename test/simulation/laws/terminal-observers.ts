@@ -3,7 +3,7 @@
  * has it. Frames are all that these know, so that they can't be wrong in the way in which the product is.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { SimWire } from '../network.ts'
+import type { SimWire } from '../sim-wire.ts'
 import type { LawView } from './law.ts'
 
 export const bootName = (worker: string, runId: string): string => `${worker} ${runId}`

@@ -6,10 +6,10 @@
 import { yes } from '../../core/result.ts'
 import { isTerminal } from './laws/law.ts'
 import { FAULTS_END_MS } from './plan.ts'
-import type { Visit, VisitAction, VisitActionKind } from './planned-visits.ts'
-import { EXIT_INPUT } from './sandboxes.ts'
+import { EXIT_INPUT } from './sandbox-boots.ts'
+import type { SimWorker } from './sim-worker.ts'
 import { TerminalViewer } from './terminal-viewers.ts'
-import type { SimWorker } from './worker.ts'
+import type { Visit, VisitAction, VisitActionKind } from './visit-plan.ts'
 import type { World } from './world.ts'
 
 /** How long what was killed stays down, at most. */

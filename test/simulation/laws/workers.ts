@@ -1,5 +1,5 @@
 /** Laws about workers: who may be given work, whose word counts, how one becomes a worker and stops being one. */
-import type { SimWire } from '../network.ts'
+import type { SimWire } from '../sim-wire.ts'
 import type { Law } from './law.ts'
 
 const durableFirst: Law = {

@@ -5,8 +5,8 @@
  * number, which is the same thing). What the daemon reports by itself has none, and shows in the run's record.
  */
 import type { RunPatch } from '../../../protocol/frames.ts'
-import { usageFileName } from '../disk.ts'
-import type { NumberedFrame } from '../outbox.ts'
+import type { NumberedFrame } from '../reference-outbox.ts'
+import { usageFileName } from '../sim-disk.ts'
 import { type LawView, TERMINAL_STATUSES } from './law.ts'
 
 /** The word, and the lease in it. */

@@ -9,10 +9,9 @@
 import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
-import type { SimWire, WireListener } from './network.ts'
-import { type NumberedFrame, ReferenceOutbox } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import { type Process, ProcessClock } from './timeline.ts'
+import { type NumberedFrame, ReferenceOutbox } from './reference-outbox.ts'
+import type { SimWire, WireListener } from './sim-wire.ts'
 import {
   executionCost,
   type ForeignLease,
@@ -21,7 +20,8 @@ import {
   type SimWorker,
   type SimWorkerOptions,
   usageEntry,
-} from './worker.ts'
+} from './sim-worker.ts'
+import { type Process, ProcessClock } from './timeline.ts'
 
 const SILENCE_MS = 45_000
 const BACKOFF_MS_FIRST = 1_000

@@ -25,11 +25,11 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
-import type { SimCodehost } from './codehost.ts'
 import type { WorkerPlan } from './plan.ts'
-import { type BootObserver, SandboxBoots, type SandboxDisk } from './sandboxes.ts'
+import { type BootObserver, SandboxBoots, type SandboxDisk } from './sandbox-boots.ts'
+import type { SimCodehost } from './sim-codehost.ts'
+import { type DaemonExecution, executionCost, usageEntry } from './sim-worker.ts'
 import type { Process } from './timeline.ts'
-import { type DaemonExecution, executionCost, usageEntry } from './worker.ts'
 
 export interface ExecutorObserver extends BootObserver {
   onExecutionStarted(execution: DaemonExecution): void

@@ -16,8 +16,8 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { Random } from '../support/random.ts'
+import { usageEntry } from './sim-worker.ts'
 import type { Process } from './timeline.ts'
-import { usageEntry } from './worker.ts'
 
 /** What ends a session when it is typed. */
 export const EXIT_INPUT = 'bye'

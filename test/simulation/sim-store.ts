@@ -24,7 +24,7 @@ import type {
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
-import { changeOf, type DiskBatch, type SimDisk, usageFileName } from './disk.ts'
+import { changeOf, type DiskBatch, type SimDisk, usageFileName } from './sim-disk.ts'
 import type { Process, Timeline } from './timeline.ts'
 
 /** How the drive is right now; it outlives the host's lives. */
