@@ -1,8 +1,8 @@
-/** What a worker and its host say to each other while somebody is in a run's sandbox. */
+/** Transcripts of a worker and its host about resumed sandboxes and their terminals. */
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import type { UsageSnapshot } from '../../../protocol/frames.ts'
-import { ANSWER, plainScreen, QUESTION } from '../../support/plain-screen.ts'
+import { CURSOR_QUERY, CURSOR_REPLY, createPlainScreen } from '../../support/plain-screen.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { DaemonConversation, ManualPromise, SECRET } from './daemon-conversation.ts'
 
@@ -17,7 +17,7 @@ async function online(
   return conversation
 }
 
-/** With a session that somebody looks at. */
+/** A daemon with a booted sandbox and open views. */
 async function withViews(...views: string[]): Promise<DaemonConversation> {
   const conversation = await online()
   await conversation.boot('run-1', ...(views.length === 0 ? ['s-1'] : views))
@@ -36,7 +36,7 @@ function snapshot(sessionId: string): UsageSnapshot {
   return { projectKey: '-work', sessionId, entries: [] }
 }
 
-/** Time, on a line that stays up. */
+/** Advances the clock on a connection that stays up. */
 async function advanceConnected(conversation: DaemonConversation, ms: number): Promise<void> {
   conversation.hiddenFrames = [...conversation.hiddenFrames, 'heartbeat-ack']
   for (let left = ms; left > 0; left -= 20_000) {
@@ -51,7 +51,7 @@ async function reconnect(conversation: DaemonConversation): Promise<void> {
 }
 
 describe('a session', () => {
-  test('from the boot to its end', async () => {
+  test('is transcribed from the boot to its end', async () => {
     const conversation = await online()
     const sandbox = await conversation.boot('run-1')
     sandbox.usage = [snapshot('agent-1')]
@@ -66,23 +66,23 @@ describe('a session', () => {
     expect(sandbox.request.credentials).toEqual({ codehost: SECRET })
   })
 
-  test('that is asked for again is there already', async () => {
+  test('that is requested again is ready at once', async () => {
     const conversation = await withViews()
     await conversation.requestBoot('rq-2', 'run-1')
     expectRecorded(conversation.transcript())
   })
 
-  test('two who ask for it at once get one', async () => {
+  test('two requests at once share one boot', async () => {
     const conversation = await online()
     conversation.executor.pendingBoot = new ManualPromise()
     await conversation.requestBoot('rq-1', 'run-1')
     await conversation.requestBoot('rq-2', 'run-1')
     conversation.executor.pendingBoot.resolve(yes(undefined))
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('that can not be booted says why, and may be asked for again', async () => {
+  test('that cannot be booted reports the reason, and may be requested again', async () => {
     const conversation = await online()
     conversation.executor.pendingBoot = new ManualPromise()
     conversation.executor.pendingBoot.resolve(no('gone', 'its disk was reclaimed'))
@@ -92,7 +92,7 @@ describe('a session', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('whose run is being executed here is not booted, nor is a run executed that is booted here', async () => {
+  test('of a run that is executing is not booted, and a run with a booted sandbox is not executed', async () => {
     const conversation = await online()
     await conversation.dispatch('ls-1')
     await conversation.boot('run-2')
@@ -102,7 +102,7 @@ describe('a session', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('of a worker that was killed is not there any more when it is back; its views hear why', async () => {
+  test('ends with a killed worker, and its views receive the reason', async () => {
     const conversation = await withViews()
     await conversation.restart()
     await reconnect(conversation)
@@ -111,19 +111,19 @@ describe('a session', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('that is being closed, or was, is not blamed on the worker', async () => {
+  test('that is closing or closed is not reported as a worker restart', async () => {
     const conversation = await withViews()
     conversation.sandbox('run-1').closesWhenAsked = false
     await conversation.hostSends(release('run-1'))
     conversation.transcript()
     await conversation.openView('s-2', 'run-1')
     conversation.sandbox('run-1').closed.resolve()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     await conversation.openView('s-3', 'run-1')
     expectRecorded(conversation.transcript())
   })
 
-  test('that can not be started says so on the terminal', async () => {
+  test('that cannot be started reports that on the terminal', async () => {
     const conversation = await online()
     const sandbox = await conversation.boot('run-1')
     const { open } = sandbox
@@ -140,7 +140,7 @@ describe('a session', () => {
 })
 
 describe('several views', () => {
-  test('share one terminal, and a late one is drawn the picture first', async () => {
+  test('share one terminal, and a late view receives the whole screen first', async () => {
     const conversation = await withViews('s-1')
     await conversation.printOnTerminal('run-1', 'one ')
     await conversation.openView('s-2', 'run-1', 120, 40)
@@ -148,7 +148,7 @@ describe('several views', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('a view that is opened again gets the picture again, and nothing twice', async () => {
+  test('a view that is opened again receives the screen again, and no output twice', async () => {
     const conversation = await withViews('s-1')
     await conversation.printOnTerminal('run-1', 'one ')
     await conversation.openView('s-1', 'run-1')
@@ -156,7 +156,7 @@ describe('several views', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('the size is that of the view that typed last', async () => {
+  test('the terminal has the size of the view that typed last', async () => {
     const conversation = await withViews('s-1', 's-2')
     await conversation.hostSends(resize('s-2', 120, 40))
     await conversation.clock.advance(100)
@@ -177,7 +177,7 @@ describe('several views', () => {
     ])
   })
 
-  test('a window that is being dragged is followed, but not at every step', async () => {
+  test('resizes of a dragged window are collected', async () => {
     const conversation = await withViews()
     conversation.hiddenFrames = [...conversation.hiddenFrames, 'attach-resize']
     for (let cols = 81; cols <= 180; cols++) await conversation.hostSends(resize('s-1', cols, 24))
@@ -196,7 +196,7 @@ describe('several views', () => {
     expect(counts).toEqual([2, 1])
   })
 
-  test('a session of another run is not mistaken for one of this', async () => {
+  test('a view of another run is refused', async () => {
     const conversation = await withViews('s-1')
     await conversation.boot('run-2')
     conversation.transcript()
@@ -205,18 +205,18 @@ describe('several views', () => {
   })
 })
 
-describe('what is shown', () => {
-  test('is only what draws, and what asks is answered here', async () => {
+describe('output', () => {
+  test('reaches views only as far as it draws; queries are answered by the worker', async () => {
     const conversation = await withViews('s-1', 's-2')
-    await conversation.printOnTerminal('run-1', `a\x1b]52;c;c2VjcmV0\x07b${QUESTION}c`)
+    await conversation.printOnTerminal('run-1', `a\x1b]52;c;c2VjcmV0\x07b${CURSOR_QUERY}c`)
     expect(conversation.transcript()).toEqual([
       '→ attach-data s-1 abc',
       '→ attach-data s-2 abc',
-      `typed ${JSON.stringify(ANSWER)}`,
+      `typed ${JSON.stringify(CURSOR_REPLY)}`,
     ])
   })
 
-  test('comes in frames of a bounded length, and no character is cut in two', async () => {
+  test('is split into frames of limited length, never inside a character', async () => {
     const conversation = await withViews()
     await conversation.printOnTerminal('run-1', `x${'🙂'.repeat(40_000)}`)
     const data = conversation.frames
@@ -227,7 +227,7 @@ describe('what is shown', () => {
     expect(data.every((piece) => !/[\ud800-\udbff]$/.test(piece))).toBe(true)
   })
 
-  test('waits in the session while the line has enough to carry', async () => {
+  test('waits in the session while the backlog is full', async () => {
     const conversation = await withViews()
     conversation.backlog = 300_000
     await conversation.printOnTerminal('run-1', 'one'.repeat(10_000))
@@ -239,7 +239,7 @@ describe('what is shown', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('goes by reports that wait on the line, as much as somebody who types would see', async () => {
+  test('of typing is sent even when reports fill the backlog', async () => {
     const conversation = await withViews()
     conversation.backlog = 1_000_000
     await conversation.printOnTerminal('run-1', 'a'.repeat(50))
@@ -254,7 +254,7 @@ describe('what is shown', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('a view that comes while the line is full waits for its picture, and misses nothing', async () => {
+  test('for a view that opens during a full backlog follows its screen, without a gap', async () => {
     const conversation = await withViews('s-1')
     conversation.backlog = 300_000
     await conversation.openView('s-2', 'run-1')
@@ -265,7 +265,7 @@ describe('what is shown', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('a picture is drawn only of what everybody else has been shown', async () => {
+  test('is in the screen only after all other views have received it', async () => {
     let drawn = () => {}
     const conversation = await online({
       makeScreen: () => {
@@ -291,11 +291,11 @@ describe('what is shown', () => {
     await conversation.printOnTerminal('run-1', 'two')
     expectRecorded(conversation.transcript())
     drawn()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('a picture is not drawn again and again for a line that has no room for it', async () => {
+  test('is not serialized repeatedly while the backlog is full', async () => {
     let pictures = 0
     const conversation = await online({
       makeScreen: () => ({
@@ -315,7 +315,7 @@ describe('what is shown', () => {
     expect(pictures).toBe(1)
   })
 
-  test('of whoever pastes without end the rest is not taken in, which he hears', async () => {
+  test('rings the bell when an endless paste is dropped', async () => {
     const conversation = await withViews('s-1', 's-2')
     conversation.hiddenFrames = [...conversation.hiddenFrames, 'attach-input']
     for (let n = 0; n < 17; n++) await conversation.hostSends(input('s-1', 'x'.repeat(64 * 1024)))
@@ -325,15 +325,15 @@ describe('what is shown', () => {
     expectRecorded(conversation.transcript().slice(16))
   })
 
-  test('a session that asks without end can be interrupted all the same', async () => {
+  test('of a session that queries without end does not block an interrupt', async () => {
     const conversation = await online({
       makeScreen: (size, answer) => ({
-        ...plainScreen(size, answer),
+        ...createPlainScreen(size, answer),
         write: async () => answer('x'.repeat(16 * 1024)),
       }),
     })
     await conversation.boot('run-1', 's-1')
-    for (let n = 0; n < 64; n++) await conversation.printOnTerminal('run-1', QUESTION)
+    for (let n = 0; n < 64; n++) await conversation.printOnTerminal('run-1', CURSOR_QUERY)
     conversation.transcript()
     await conversation.hostSends(input('s-1', '\u0003'))
     expect(conversation.transcript()).toContain('typed "\\u0003"')
@@ -341,7 +341,7 @@ describe('what is shown', () => {
 })
 
 describe('the end', () => {
-  test('nobody looks any more: it is closed after a moment that a page needs to load anew', async () => {
+  test('a sandbox without views is closed after the time of a page reload', async () => {
     const conversation = await withViews()
     await conversation.hostSends(close('s-1'))
     await conversation.clock.advance(29_000)
@@ -353,7 +353,7 @@ describe('the end', () => {
     expect(conversation.transcript()).toEqual(['close run-1'])
   })
 
-  test('nobody ever comes', async () => {
+  test('a sandbox without any view is closed', async () => {
     const conversation = await online()
     await conversation.boot('run-1')
     conversation.transcript()
@@ -363,7 +363,7 @@ describe('the end', () => {
     expect(conversation.transcript()).toEqual(['close run-1'])
   })
 
-  test('it is released at once, and again is nothing', async () => {
+  test('a release closes at once, and a second release does nothing', async () => {
     const conversation = await withViews()
     await conversation.hostSends(release('run-1'))
     await conversation.hostSends(release('run-1'))
@@ -371,27 +371,27 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('released while it is being booted it is closed as soon as it is there', async () => {
+  test('a release during the boot closes the sandbox as soon as it is booted', async () => {
     const conversation = await online()
     conversation.executor.pendingBoot = new ManualPromise()
     await conversation.requestBoot('rq-1', 'run-1')
     await conversation.hostSends(release('run-1'))
     conversation.executor.pendingBoot.resolve(yes(undefined))
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('released and asked for in one breath while it is being booted, it is booted anew', async () => {
+  test('a release and a request during the boot boot the sandbox again', async () => {
     const conversation = await online()
     conversation.executor.pendingBoot = new ManualPromise()
     await conversation.requestBoot('rq-1', 'run-1')
     await Promise.all([conversation.hostSends(release('run-1')), conversation.requestBoot('rq-2', 'run-1')])
     conversation.executor.pendingBoot.resolve(yes(undefined))
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('asked for while it is being closed, it is booted anew once it is gone', async () => {
+  test('a request during closing boots the sandbox again afterwards', async () => {
     const conversation = await withViews()
     const sandbox = conversation.sandbox('run-1')
     sandbox.closesWhenAsked = false
@@ -399,30 +399,30 @@ describe('the end', () => {
     await conversation.requestBoot('rq-2', 'run-1')
     conversation.transcript()
     sandbox.closed.resolve()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('a run that is discarded is closed first', async () => {
+  test('a discard closes the sandbox first', async () => {
     const conversation = await withViews()
     const sandbox = conversation.sandbox('run-1')
     sandbox.closesWhenAsked = false
     await conversation.hostSends({ type: 'discard', runId: 'run-1' })
     expectRecorded(conversation.transcript())
     sandbox.closed.resolve()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expect(conversation.transcript()).toEqual(['discard run-1'])
   })
 
-  test('what is booted is claimed when disk is taken back', async () => {
+  test('a booted sandbox is protected from reclaiming', async () => {
     const conversation = await withViews()
     await advanceConnected(conversation, 320_000)
     expect(conversation.executor.protectedRuns.at(-1)).toEqual(['run-1'])
   })
 })
 
-describe('a line that breaks', () => {
-  test('takes the views with it; the session lives on, and they are drawn anew', async () => {
+describe('a lost connection', () => {
+  test('closes the views; the session continues, and the views receive the screen again', async () => {
     const conversation = await withViews('s-1')
     await conversation.printOnTerminal('run-1', 'one ')
     await conversation.loseConnection()
@@ -434,7 +434,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('views that come back in another order leave the size to who typed last', async () => {
+  test('keeps the size of the view that typed last, in whatever order views return', async () => {
     const conversation = await withViews('s-1')
     await conversation.openView('s-2', 'run-1', 120, 40)
     await conversation.hostSends(input('s-2', 'x'))
@@ -448,7 +448,7 @@ describe('a line that breaks', () => {
     expect(conversation.transcript().filter((line) => line.startsWith('resized'))).toEqual([])
   })
 
-  test('is followed by the count of what was typed, before the picture and whether or not anything came', async () => {
+  test('is followed by the count of inputs, before the screen', async () => {
     const conversation = await withViews('s-1', 's-2')
     await conversation.hostSends(input('s-1', 'a'))
     await conversation.hostSends(input('s-1', 'b'))
@@ -464,7 +464,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript().filter((line) => line.startsWith('→')))
   })
 
-  test('again and again does not make it remember more and more of those who never come back', async () => {
+  test('repeated many times does not collect views that never return', async () => {
     const conversation = await withViews('s-stays')
     for (let n = 0; n < 6; n++) {
       const views = ['s-stays', ...Array.from({ length: 60 }, (_, at) => `s-${n}-${at}`)]
@@ -480,7 +480,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript().filter((line) => line.startsWith('→')))
   })
 
-  test('and whose host stays away ends the session', async () => {
+  test('with an absent host ends the session', async () => {
     const conversation = await withViews()
     conversation.sandbox('run-1').usage = [snapshot('agent-1')]
     await conversation.loseConnection()
@@ -493,7 +493,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('what a session itself has used is told when there is a line again, whatever its nested agents leave', async () => {
+  test('delays the usage of a session until the next connection; usage of subagents is dropped first', async () => {
     const conversation = await withViews()
     const nested = Array.from({ length: 100 }, (_, n) => ({ ...snapshot('nested'), subagentId: `a${n}` }))
     conversation.sandbox('run-1').usage = [snapshot('agent-1'), ...nested]
@@ -505,7 +505,7 @@ describe('a line that breaks', () => {
     expect(told).toContain('→ run-usage-snapshot of agent-1')
   })
 
-  test('a session that ended meanwhile is shown with its end', async () => {
+  test('shows the final screen of a session that ended meanwhile', async () => {
     const conversation = await withViews()
     await conversation.loseConnection()
     await conversation.printOnTerminal('run-1', 'bye')
@@ -515,7 +515,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('how a session ended is not shown to one more on a line that is full of it, only told', async () => {
+  test('with a full backlog sends only the exit code of an ended session', async () => {
     const conversation = await withViews()
     await conversation.loseConnection()
     await conversation.printOnTerminal('run-1', 'bye')
@@ -527,7 +527,7 @@ describe('a line that breaks', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('a boot that is ready when there is no line waits for somebody to ask again', async () => {
+  test('during a boot leaves the sandbox ready for the next request', async () => {
     const conversation = await online()
     conversation.executor.pendingBoot = new ManualPromise()
     await conversation.requestBoot('rq-1', 'run-1')
@@ -540,10 +540,10 @@ describe('a line that breaks', () => {
 })
 
 describe('a daemon that ends', () => {
-  test('waits for a person, when it drains, as for a run', async () => {
+  test('waits for resumed sandboxes when it drains, as for runs', async () => {
     const conversation = await withViews()
     conversation.daemon.drain()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     await conversation.requestBoot('rq-9', 'run-9')
     await conversation.printOnTerminal('run-1', 'still here')
     expect(conversation.ends).toEqual([])
@@ -559,11 +559,11 @@ describe('a daemon that ends', () => {
     ['is stopped', ({ daemon }) => daemon.stopNow(), 'the worker is being stopped'],
     ['hands back what it has', ({ daemon }) => daemon.handBack(), 'the worker is being stopped'],
   ]
-  test.each(ways)('closes everything when it %s, and tells what it came to', async (_name, end, why) => {
+  test.each(ways)('closes all sandboxes when it %s, and reports their usage', async (_name, end, why) => {
     const conversation = await withViews()
     conversation.sandbox('run-1').usage = [snapshot('agent-1')]
     end(conversation)
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expect(conversation.transcript()).toEqual([
       `→ attach-error s-1 (${why})`,
       'close run-1',
@@ -572,13 +572,13 @@ describe('a daemon that ends', () => {
     ])
   })
 
-  test('closes everything when it is revoked', async () => {
+  test('closes all sandboxes when it is revoked', async () => {
     const conversation = await withViews()
     await conversation.hostSends({ type: 'revoked', reason: 'gone for good' })
     expectRecorded(conversation.transcript())
   })
 
-  test('does not wait for ever for what does not go', async () => {
+  test('does not wait for ever for a sandbox that does not close', async () => {
     const conversation = await withViews()
     conversation.sandbox('run-1').closesWhenAsked = false
     conversation.daemon.stopNow()

@@ -1,4 +1,4 @@
-/** What a worker daemon and its host say to each other, and what the worker does meanwhile. */
+/** Transcripts of a worker daemon and its host: the frames, and what the worker does meanwhile. */
 import { describe, expect, test } from '@jest/globals'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
@@ -6,7 +6,7 @@ import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, DaemonConversation, jobOf, SECRET } from './daemon-conversation.ts'
 
-/** Online, and nothing of how it came there in the transcript. */
+/** A registered daemon with an empty transcript. */
 async function online(
   parts: ConstructorParameters<typeof DaemonConversation>[0] = {},
 ): Promise<DaemonConversation> {
@@ -17,7 +17,7 @@ async function online(
   return conversation
 }
 
-/** With a run at work. */
+/** A daemon whose agent is running. */
 async function working(
   parts: ConstructorParameters<typeof DaemonConversation>[0] = {},
 ): Promise<DaemonConversation> {
@@ -29,7 +29,7 @@ async function working(
 }
 
 describe('a run', () => {
-  test('from its dispatch to the host having all of it', async () => {
+  test('is executed from its dispatch to the acknowledged completion', async () => {
     const conversation = new DaemonConversation()
     await conversation.start()
     await conversation.register()
@@ -44,30 +44,30 @@ describe('a run', () => {
     expect(conversation.storedText()).toBe('[[[]],[],[]]')
   })
 
-  test('that can not be prepared is finished all the same, and told as failed', async () => {
+  test('that cannot be prepared is finished and reported as failed', async () => {
     const conversation = await online()
     await conversation.dispatch('ls-1')
     conversation.executor
       .execution('ls-1')
       .prepared.resolve({ ok: false, refusal: { kind: 'failed', message: 'no such branch' } })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     await conversation.endFinish('ls-1', { status: 'failed', error: 'no such branch', costs: [] })
     expectRecorded(conversation.transcript())
   })
 
-  test('whose pull request is known is told at once, and only once', async () => {
+  test('reports its pull request at once, and only once', async () => {
     const conversation = await working()
     const { reportProgress: progressed } = conversation.executor.execution('ls-1')
     progressed({ branch: 'b', pushed: 'c0ffee' })
     progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
     progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expect(conversation.transcript()).toEqual([
       '→ run-patch #2 {"prUrl":"https://code.example/o/web/pull/1","prState":"open"}',
     ])
   })
 
-  test('that answers what no host would take is told as failed, not for ever again', async () => {
+  test('with an invalid outcome is reported as failed, once', async () => {
     const conversation = await working()
     await conversation.endAgent('ls-1')
     const costs = [{ label: 'run' }] as never
@@ -75,26 +75,26 @@ describe('a run', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('dispatched again under the same lease is accepted again and not begun twice', async () => {
+  test('dispatched again under the same lease is accepted again but not started twice', async () => {
     const conversation = await working()
     await conversation.dispatch('ls-1')
     expectRecorded(conversation.transcript())
   })
 
-  test('under a newer lease begins when nothing of the older one is left', async () => {
+  test('under a newer lease starts when the older execution is gone', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     await conversation.dispatch('ls-2', 'run-1')
     await conversation.endAgent('ls-1', { verdict: 'stopped' })
     conversation.executor.execution('ls-1').finished.resolve({ status: 'failed', costs: [] })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     conversation.note('its processes are gone')
     conversation.executor.execution('ls-1').exited.resolve()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('is discarded when it is told so, but never while it executes', async () => {
+  test('is discarded on request, but never during its execution', async () => {
     const conversation = await working()
     await conversation.hostSends({ type: 'discard', runId: 'run-1' })
     await conversation.endAgent('ls-1')
@@ -105,13 +105,13 @@ describe('a run', () => {
 })
 
 describe('a cancel', () => {
-  test('interrupts, and is confirmed when everything is gone', async () => {
+  test('interrupts the agent, and is reported when all processes are gone', async () => {
     const conversation = await working()
     await conversation.hostSends({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
     expectRecorded(conversation.transcript())
   })
 
-  test('kills an agent that does not listen, in time for the host', async () => {
+  test('kills an agent that ignores the interrupt, in time for the host', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     await conversation.hostSends({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
@@ -122,7 +122,7 @@ describe('a cancel', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('before anything began needs nobody to be killed', async () => {
+  test('before the execution started kills nothing', async () => {
     const conversation = await online()
     conversation.disk.fill()
     conversation.disk.drain()
@@ -133,7 +133,7 @@ describe('a cancel', () => {
 })
 
 describe('a lease', () => {
-  test('that is lost is stopped at once, and nothing more is told of it', async () => {
+  test('that is lost is stopped at once, and nothing more is reported', async () => {
     const conversation = await working()
     await conversation.hostSends({
       type: 'lease-lost',
@@ -147,7 +147,7 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('runs out at nine tenths of its time when the host is not heard of, and is not claimed any more', async () => {
+  test('expires after nine tenths of its time without a host, and is not claimed any more', async () => {
     const conversation = await working()
     await conversation.loseConnection()
     await conversation.clock.advance(148_000)
@@ -159,7 +159,7 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript().filter((line) => line !== 'dials'))
   })
 
-  test('that ran out is claimed while its processes are dying, so that nobody begins its run beside them', async () => {
+  test('that expired is claimed while its processes exit, so that no other worker starts the run', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     await conversation.loseConnection()
@@ -179,7 +179,7 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('that ran out is claimed no more once the host has ended it, or when its processes do not die', async () => {
+  test('that expired is not claimed any more when the host has ended it, or when its processes do not exit', async () => {
     const conversation = await working()
     await conversation.dispatch('ls-2')
     await conversation.endPreparation('ls-2')
@@ -210,7 +210,7 @@ describe('a lease', () => {
     ])
   })
 
-  test('lives on with each word of the host, counted from the heartbeat that it echoes', async () => {
+  test('is renewed by each acknowledgement, counted from the heartbeat that it echoes', async () => {
     const conversation = await working()
     await conversation.clock.advance(15_000)
     const beat = conversation.frames.findLast(({ type }) => type === 'heartbeat')
@@ -225,7 +225,7 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('that is finished does not run out: it is told whenever the host comes back', async () => {
+  test('that is finished does not expire: its completion is sent when the host is back', async () => {
     const conversation = await working()
     await conversation.loseConnection()
     await conversation.endAgent('ls-1')
@@ -236,7 +236,7 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('that ends is stopped though the disk is full', async () => {
+  test('that is lost is stopped even with a full disk', async () => {
     const conversation = await working()
     conversation.disk.fill()
     await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
@@ -244,8 +244,8 @@ describe('a lease', () => {
   })
 })
 
-describe('a line', () => {
-  test('that breaks loses nothing: the next one goes on where the host says it is', async () => {
+describe('a connection', () => {
+  test('that is lost loses no frame: the next one continues at the acknowledged number', async () => {
     const conversation = await working()
     await conversation.printLog('ls-1', 'one')
     await conversation.printLog('ls-1', 'two')
@@ -256,7 +256,7 @@ describe('a line', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('on which a number is repeated hears what is behind it again, but not what left a moment ago', async () => {
+  test('with a repeated acknowledgement sends the following frames again, except those just sent', async () => {
     const conversation = await working()
     await conversation.acknowledge({ 'ls-1': 1 })
     await conversation.printLog('ls-1', 'one')
@@ -268,7 +268,7 @@ describe('a line', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('on which the host is ahead of this disk hears the completion behind what it has', async () => {
+  test('to a host that is ahead of this disk sends the completion under the next number', async () => {
     const conversation = await working()
     await conversation.loseConnection()
     await conversation.endAgent('ls-1')
@@ -276,7 +276,7 @@ describe('a line', () => {
     conversation.hiddenFrames = ['dial', 'heartbeat']
     await conversation.clock.advance(1_000)
     conversation.transcript()
-    // The worker's disk was restored, or did not keep what it had promised.
+    // The worker's disk was restored from an older state.
     await conversation.register({ 'ls-1': 20 })
     await conversation.acknowledge({ 'ls-1': 20 })
     expectRecorded(conversation.transcript())
@@ -290,7 +290,7 @@ describe('a line', () => {
     expect(conversation.transcript()).toEqual(['hangs up', 'dials'])
   })
 
-  test('on which something comes after that long is given up all the same, before it counts', async () => {
+  test('with a frame after more than 45 silent seconds is given up before the frame is processed', async () => {
     let stoppedMs = 0
     const clock: Clock = {
       now: () => conversation.clock.now(),
@@ -302,13 +302,13 @@ describe('a line', () => {
     await conversation.start()
     await conversation.register()
     conversation.transcript()
-    // Stopped and continued, a process hears first what has come meanwhile; its timers are late.
+    // A suspended process first reads what has arrived meanwhile; its timers fire later.
     stoppedMs = 600_000
     await conversation.dispatch('ls-1')
     expect(conversation.transcript()).toEqual(['← dispatch', 'hangs up'])
   })
 
-  test('on which the host is behind what it has acknowledged hears that this is lost', async () => {
+  test('to a host that is behind its own acknowledgements reports the gap', async () => {
     const conversation = await working()
     await conversation.printLog('ls-1', 'one')
     await conversation.printLog('ls-1', 'two')
@@ -318,12 +318,12 @@ describe('a line', () => {
     conversation.hiddenFrames = ['dial', 'heartbeat']
     await conversation.clock.advance(1_000)
     conversation.transcript()
-    // It was restored from a backup.
+    // The host was restored from a backup.
     await conversation.register({ 'ls-1': 1 })
     expectRecorded(conversation.transcript())
   })
 
-  test('that never answers is given up, and dialled again after a pause that grows to 15 seconds', async () => {
+  test('without an answer is given up, and tried again after pauses of up to 15 seconds', async () => {
     const conversation = new DaemonConversation()
     await conversation.start()
     await conversation.openConnection()
@@ -340,7 +340,7 @@ describe('a line', () => {
     expect(dialled).toEqual([31, 32, 34, 38, 45, 53, 60])
   })
 
-  test('takes no more than it can carry', async () => {
+  test('with a full backlog receives no more frames', async () => {
     const conversation = await working()
     conversation.backlog = 2 * 1024 * 1024
     await conversation.printLog('ls-1', 'one')
@@ -356,7 +356,7 @@ describe('a line', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('on which the host speaks in tongues stays up', async () => {
+  test('with unknown frames from the host stays open', async () => {
     const conversation = await online()
     conversation.connection?.listener.onText('{"type":"sing","song":"x"}')
     conversation.connection?.listener.onText('not even JSON')
@@ -366,8 +366,8 @@ describe('a line', () => {
   })
 })
 
-describe('being turned away', () => {
-  test('a machine is enrolled with its token and keeps the credential', async () => {
+describe('registration', () => {
+  test('a machine is enrolled with its token and stores the credential', async () => {
     const conversation = new DaemonConversation()
     conversation.token = 'wp-1'
     conversation.credential = undefined
@@ -380,7 +380,7 @@ describe('being turned away', () => {
     expect(conversation.credential).toEqual({ workerId: 'wk-1', secret: 'wc-new' })
   })
 
-  test('with a bad token it tries its credential', async () => {
+  test('with a rejected token the worker tries its credential', async () => {
     const conversation = new DaemonConversation()
     conversation.token = 'wp-1'
     await conversation.start()
@@ -404,7 +404,7 @@ describe('being turned away', () => {
       ],
     ],
     [
-      'a credential nobody knows',
+      'an unknown credential',
       {},
       'unauthorized',
       [
@@ -419,7 +419,7 @@ describe('being turned away', () => {
       'malformed',
       ['ends: malformed (the host does not understand this worker: because; update the older of the two)'],
     ],
-  ] as const)('ends it with %s', async (_what, identity, code, then) => {
+  ] as const)('ends the worker with %s', async (_what, identity, code, then) => {
     const conversation = new DaemonConversation()
     Object.assign(conversation, identity)
     await conversation.start()
@@ -430,7 +430,7 @@ describe('being turned away', () => {
     expect(conversation.clock.timers).toBe(0)
   })
 
-  test('with nothing to show it does not even dial', async () => {
+  test('without token and credential the worker does not connect', async () => {
     const conversation = new DaemonConversation()
     conversation.credential = undefined
     await conversation.start()
@@ -439,7 +439,7 @@ describe('being turned away', () => {
     ])
   })
 
-  test('a register that was too long on its way is tried again', async () => {
+  test('a register that arrived too late is tried again', async () => {
     const conversation = new DaemonConversation()
     await conversation.start()
     await conversation.openConnection()
@@ -453,7 +453,7 @@ describe('being turned away', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('once it was welcome, a host that understands it no more is tried every five minutes', async () => {
+  test('a host that rejects a registered worker as malformed is tried every five minutes', async () => {
     const conversation = await working()
     await conversation.hostSends({ type: 'rejected', code: 'malformed', reason: '/event: what is this' })
     await conversation.clock.advance(140_000)
@@ -462,18 +462,18 @@ describe('being turned away', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('replaced by another with the same credential it kills what it runs and ends', async () => {
+  test('replaced by another daemon with the same credential, the worker kills its runs and ends', async () => {
     const conversation = await working()
     await conversation.hostSends({
       type: 'rejected',
       code: 'protocol',
       reason: 'replaced by a newer connection',
     })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('replaced by what may be a line of its own it comes back', async () => {
+  test('possibly replaced by its own older connection, the worker reconnects', async () => {
     const conversation = await working()
     await conversation.clock.advance(46_000)
     await conversation.clock.advance(1_000)
@@ -487,10 +487,10 @@ describe('being turned away', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('revoked it deletes the credential, lets its runs end, and tells nobody', async () => {
+  test('revoked, the worker deletes its credential and ends its runs without a report', async () => {
     const conversation = await working()
     await conversation.hostSends({ type: 'revoked', reason: 'by a person' })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
     expect(conversation.credential).toBeUndefined()
     expect(conversation.storedText()).toBe('[[[]],[],[]]')
@@ -502,7 +502,7 @@ describe('a daemon that is killed', () => {
     ['preparing', 'preparing', 2],
     ['working', 'running', 3],
     ['finishing', 'finalizing', 4],
-  ])('while %s tells its run as interrupted', async (phase, said, seq) => {
+  ])('while %s reports its run as interrupted', async (phase, said, seq) => {
     const conversation = await online()
     await conversation.dispatch('ls-1')
     if (phase !== 'preparing') await conversation.endPreparation('ls-1')
@@ -517,7 +517,7 @@ describe('a daemon that is killed', () => {
     }
     const event = { type: 'cost', at: '2026-03-01T08:00:00.000Z', entry } as const
     conversation.executor.execution('ls-1').reporter.report({ is: 'event', event })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     if (phase === 'finishing') await conversation.endAgent('ls-1')
     conversation.transcript()
     await conversation.restart()
@@ -533,7 +533,7 @@ describe('a daemon that is killed', () => {
     expect(transcript.at(-1)).toBe(`→ run-complete ls-1 #${seq} ${JSON.stringify(outcome)}`)
   })
 
-  test('does not take back its disk before it is salvaged', async () => {
+  test('does not reclaim the disk of a run before its outputs are recovered', async () => {
     const conversation = await working()
     await conversation.restart()
     expect(conversation.executor.protectedRuns).toEqual([['run-1']])
@@ -541,7 +541,7 @@ describe('a daemon that is killed', () => {
     expect(conversation.executor.protectedRuns).toEqual([['run-1'], []])
   })
 
-  test('tells what its agent had spent by then, when its records say so', async () => {
+  test('reports the costs that its records contain', async () => {
     const conversation = await working()
     const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
     const entry = { label: 'run', provider: 'agentA', model: 'm', ...tokens, estimated: true }
@@ -557,19 +557,19 @@ describe('a daemon that is killed', () => {
     expect(transcript.at(-1)).toContain(`"costs":[${JSON.stringify(entry)}]`)
   })
 
-  test('with the work out tells it as completed', async () => {
+  test('with an opened pull request reports the run as completed', async () => {
     const conversation = await working()
     conversation.executor
       .execution('ls-1')
       .reportProgress({ branch: 'b', prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     conversation.transcript()
     await conversation.restart()
     await conversation.register({ 'ls-1': 2 })
     expectRecorded(conversation.transcript())
   })
 
-  test('while a run was being cancelled tells it as cancelled', async () => {
+  test('during a cancel reports the run as cancelled', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     await conversation.hostSends({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
@@ -579,7 +579,7 @@ describe('a daemon that is killed', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('after a run was finished tells the very same completion', async () => {
+  test('after a run was finished sends the same completion', async () => {
     const conversation = await working()
     await conversation.endAgent('ls-1')
     await conversation.endFinish('ls-1')
@@ -593,7 +593,7 @@ describe('a daemon that is killed', () => {
     expect(conversation.storedText()).toBe('[[[]],[],[]]')
   })
 
-  test('with everything acknowledged goes on counting where it was', async () => {
+  test('with everything acknowledged continues its frame numbers', async () => {
     const conversation = await working()
     await conversation.acknowledge({ 'ls-1': 1 })
     conversation.transcript()
@@ -604,7 +604,7 @@ describe('a daemon that is killed', () => {
 })
 
 describe('a dispatch', () => {
-  test('is refused with its class', async () => {
+  test('is rejected with its class', async () => {
     const conversation = await working({ concurrency: 1 })
     await conversation.dispatch('ls-2')
     await conversation.dispatch('ls-3', 'run-3', jobOf('run-4'))
@@ -620,7 +620,7 @@ describe('a dispatch', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('is answered in time even when the hands are slow', async () => {
+  test('is answered in time even by a slow executor', async () => {
     const conversation = await online()
     conversation.executor.refusalOf = () => new Promise(() => {})
     await conversation.dispatch('ls-1')
@@ -628,7 +628,7 @@ describe('a dispatch', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('whose line goes while the hands look at it is forgotten', async () => {
+  test('whose connection is lost before the answer is dropped', async () => {
     const conversation = await online()
     let answer: (objection: undefined) => void = () => {}
     conversation.executor.refusalOf = () => new Promise((resolve) => (answer = resolve))
@@ -637,11 +637,11 @@ describe('a dispatch', () => {
     await conversation.clock.advance(1_000)
     await conversation.register()
     answer(undefined)
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 
-  test('two at once do not take one slot', async () => {
+  test('two at once do not share a slot', async () => {
     const conversation = await online({ concurrency: 1 })
     for (const id of ['1', '2'])
       conversation.connection?.listener.onText(
@@ -656,13 +656,13 @@ describe('a dispatch', () => {
           job: jobOf(`run-${id}`),
         }),
       )
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
   })
 })
 
 describe('the end', () => {
-  test('a drain lets what runs go on to its end, and takes nothing new', async () => {
+  test('a drain lets runs continue to their end, and accepts none', async () => {
     const conversation = await working()
     conversation.daemon.drain()
     await conversation.dispatch('ls-2')
@@ -676,12 +676,12 @@ describe('the end', () => {
   test('a drain with nothing to do ends at once', async () => {
     const conversation = await online()
     conversation.daemon.drain()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
     expect(conversation.clock.timers).toBe(0)
   })
 
-  test('a drain that takes too long hands back what runs: the host queues it again', async () => {
+  test('a drain that takes too long hands back its runs: the host queues them again', async () => {
     const conversation = await working({ drainMsMax: 60_000 })
     conversation.hiddenFrames = []
     conversation.daemon.drain()
@@ -695,7 +695,7 @@ describe('the end', () => {
     expect(conversation.storedText()).toBe('[[[]],[],[]]')
   })
 
-  test('what is handed back is claimed until it is gone, or until the daemon goes itself', async () => {
+  test('a run that is handed back is claimed until its processes are gone, or the daemon ends', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     conversation.hiddenFrames = []
@@ -707,14 +707,14 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('work that is out is not handed back: it is told as done, and nobody does it again', async () => {
+  test('a run with a pull request is not handed back but reported, so that no worker repeats it', async () => {
     const conversation = await working({ drainMsMax: 60_000 })
     await conversation.endAgent('ls-1')
     const prUrl = 'https://code.example/o/web/pull/1'
     conversation.executor.execution('ls-1').reportProgress({ branch: 'b', prUrl, prState: 'open' })
     await conversation.acknowledge({ 'ls-1': 1 })
     conversation.daemon.handBack()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expect(conversation.frames.find(({ type }) => type === 'run-complete')).toMatchObject({
       outcome: { status: 'completed', prUrl },
     })
@@ -722,7 +722,7 @@ describe('the end', () => {
     expect(conversation.storedText()).toContain('run-complete')
   })
 
-  test('a drain does not wait for ever for a host that is away', async () => {
+  test('a drain does not wait for ever for an absent host', async () => {
     const conversation = await working()
     await conversation.loseConnection()
     conversation.daemon.drain()
@@ -736,18 +736,18 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('stopped now, it kills what runs and puts on disk how far that came', async () => {
+  test('an immediate stop kills the runs and stores their progress', async () => {
     const conversation = await working()
     await conversation.loseConnection()
     conversation.daemon.stopNow()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     expectRecorded(conversation.transcript())
     await conversation.restart()
     await conversation.register({ 'ls-1': 1 })
     expectRecorded(conversation.transcript())
   })
 
-  test('stopped now, it does not wait for ever for what can not be killed', async () => {
+  test('an immediate stop does not wait for ever for processes that cannot be killed', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     conversation.daemon.stopNow()
@@ -755,17 +755,17 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('a disk that breaks ends everything', async () => {
+  test('a disk failure ends the daemon', async () => {
     const conversation = await working()
     conversation.disk.breakDown('an I/O error')
-    await conversation.clock.turn()
+    await conversation.clock.settle()
     await conversation.printLog('ls-1', 'into the void')
     expectRecorded(conversation.transcript())
     expect(conversation.clock.timers).toBe(0)
   })
 })
 
-test('hands that throw end their own run and nobody else’s', async () => {
+test('an executor that throws ends only its own run', async () => {
   const conversation = await online()
   conversation.executor.start = () => {
     throw new Error('no hands')
@@ -774,10 +774,10 @@ test('hands that throw end their own run and nobody else’s', async () => {
   expectRecorded(conversation.transcript())
 })
 
-test('a report that is no report is not sent, and ends nothing', async () => {
+test('an invalid report is not sent, and ends nothing', async () => {
   const conversation = await working()
   const { reporter } = conversation.executor.execution('ls-1')
-  // What only a bug in the hands could tell.
+  // Only a bug in the executor could send these reports.
   reporter.report({
     is: 'event',
     event: { type: 'log', at: 'yesterday', stream: 'stdout', text: 1n } as never,
@@ -787,7 +787,7 @@ test('a report that is no report is not sent, and ends nothing', async () => {
   expectRecorded(conversation.transcript())
 })
 
-test('whoever reads a stream waits while too much is not on disk yet', async () => {
+test('a reader of a stream waits while too many bytes are not on disk', async () => {
   const conversation = await working()
   conversation.disk.fill()
   const { reporter } = conversation.executor.execution('ls-1')
@@ -801,14 +801,14 @@ test('whoever reads a stream waits while too much is not on disk yet', async () 
   void reporter.waitForCapacity().then(() => {
     hasRoom = true
   })
-  await conversation.clock.turn()
+  await conversation.clock.settle()
   expect(hasRoom).toBe(false)
   conversation.disk.drain()
-  await conversation.clock.turn()
+  await conversation.clock.settle()
   expect(hasRoom).toBe(true)
 })
 
-test('whoever waits for a host that acknowledges nothing waits half a minute, whoever else begins to wait', async () => {
+test('a wait for a host that acknowledges nothing lasts half a minute, even when others start to wait', async () => {
   const conversation = await working()
   await conversation.dispatch('ls-2')
   await conversation.endPreparation('ls-2')
@@ -830,14 +830,14 @@ test('whoever waits for a host that acknowledges nothing waits half a minute, wh
   expect(hasRoom).toBe(true)
 })
 
-test('what lies on a disk that can not be read for a moment is sent a moment later', async () => {
+test('a frame on a temporarily unreadable disk is sent a moment later', async () => {
   const conversation = await working()
   await conversation.acknowledge({ 'ls-1': 1 })
   conversation.hiddenFrames = ['run-event']
   for (let n = 0; n < 4; n++) await conversation.printLog('ls-1', 'x'.repeat(200_000))
   await conversation.clock.advance(1_000)
   conversation.frames.length = 0
-  // As a store that met a full disk is, while it opens its database again.
+  // A store that met a full disk is unreadable while it reopens its database.
   conversation.disk.fill()
   const { keyValues } = conversation.disk
   const { get } = keyValues
@@ -853,7 +853,7 @@ test('what lies on a disk that can not be read for a moment is sent a moment lat
   expect(conversation.frames.map((frame) => 'seq' in frame && frame.seq)).toEqual([2, 3, 4, 5])
 })
 
-test('every record the daemon leaves behind can be read by the next', async () => {
+test('the next daemon can read every record of the last', async () => {
   const conversation = await working()
   await conversation.dispatch('ls-2')
   await conversation.restart()

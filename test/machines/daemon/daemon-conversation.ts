@@ -1,6 +1,6 @@
 /**
- * A worker daemon on a hand-wound clock, with a disk in memory, hands that a test moves, and a host that is the test:
- * what is said and done is written down as a transcript.
+ * A worker daemon on a manual clock, with a disk in memory, an executor and a host that the test controls. All frames and
+ * actions are recorded as a transcript.
  */
 
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
@@ -34,8 +34,8 @@ import { readWorkerFrame } from '../../../protocol/frames.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { plainScreen } from '../../support/plain-screen.ts'
-import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { createPlainScreen } from '../../support/plain-screen.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
 export const SECRET = 'codehost-secret-of-the-run'
 export const CREDENTIAL: WorkerCredential = { workerId: 'wk-1', secret: 'wc-1' }
@@ -56,9 +56,9 @@ export function jobOf(runId: string, more: Partial<Job> = {}): Job {
   }
 }
 
-// ---- hands ---------------------------------------------------------------------------------------------------------
+// ---- executor ------------------------------------------------------------------------------------------------------
 
-/** A promise that a test settles. */
+/** A promise that a test resolves. */
 export class ManualPromise<T> {
   resolve: (value: T) => void = () => {}
   readonly promise = new Promise<T>((resolve) => {
@@ -74,7 +74,7 @@ export class ManualExecution implements Execution {
   readonly agentEnded = new ManualPromise<AgentOutcome>()
   readonly finished = new ManualPromise<RunOutcome>()
   readonly exited = new ManualPromise<void>()
-  /** Ends by itself when it is stopped. */
+  /** The execution ends when it is stopped. */
   endsWhenStopped = true
   readonly #note: (line: string) => void
 
@@ -95,7 +95,7 @@ export class ManualExecution implements Execution {
     return this.prepared.promise
   }
   runAgent() {
-    this.#note(`work ${this.request.leaseId}`)
+    this.#note(`run agent ${this.request.leaseId}`)
     return this.agentEnded.promise
   }
   finish(worked: AgentOutcome) {
@@ -119,13 +119,13 @@ export class ManualExecution implements Execution {
   }
 }
 
-/** A booted sandbox with its session, in a test's hand. */
+/** A booted sandbox with a session that the test controls. */
 export class ManualSandbox implements BootedSandbox {
   readonly request: BootRequest
   listener: TerminalSessionListener | undefined
   usage: readonly UsageSnapshot[] = []
   readonly closed = new ManualPromise<void>()
-  /** Closes by itself when it is asked to. */
+  /** The sandbox closes when it is asked to. */
   closesWhenAsked = true
   readonly #note: (line: string) => void
 
@@ -157,7 +157,7 @@ export class ManualExecutor implements Executor {
   readonly executions = new Map<string, ManualExecution>()
   refusal: string | undefined
   endsWhenStopped = true
-  /** Each time that disk was taken back, those of these runs whose disk was to stay. */
+  /** For each reclaim, the runs whose disk was protected. */
   protectedRuns: string[][] = []
   readonly #note: (line: string) => void
 
@@ -174,16 +174,16 @@ export class ManualExecutor implements Executor {
     this.executions.set(order.leaseId, execution)
     return execution
   }
-  /** What is found besides the disk itself. */
+  /** The costs and usage that `recover` returns. */
   recoveredCosts: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
 
   async recover(runId: string): Promise<RecoveredOutputs> {
-    this.#note(`salvage ${runId}`)
+    this.#note(`recover ${runId}`)
     return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }
   }
-  /** By run, the newest. */
+  /** By run id, the newest sandbox. */
   readonly sandboxes = new Map<string, ManualSandbox>()
-  /** Without it they boot by themselves. */
+  /** Holds back boots; undefined: they succeed at once. */
   pendingBoot: ManualPromise<Result<void>> | undefined
 
   async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
@@ -231,14 +231,14 @@ interface ManualConnection {
 
 export class DaemonConversation {
   readonly clock = new ManualClock()
-  readonly log = keptLog()
+  readonly log = createRecordingLog()
   readonly disk: MemoryControlDatabase
   readonly ends: DaemonEnd[] = []
   readonly frames: WorkerFrame[] = []
   token: string | undefined
   credential: WorkerCredential | undefined = CREDENTIAL
   backlog = 0
-  /** Frames that the worker says on its own are left out. */
+  /** Types of entries that are left out of the transcript. */
   hiddenFrames: readonly string[] = ['heartbeat']
   daemon: Daemon
   executor: ManualExecutor
@@ -256,7 +256,7 @@ export class DaemonConversation {
     this.daemon = this.#build()
   }
 
-  /** What was written down since it was last asked for. */
+  /** The transcript since the last call. */
   transcript(): string[] {
     const complaints = this.log.lines.splice(0).filter(({ level }) => level === 'error')
     return [
@@ -269,15 +269,15 @@ export class DaemonConversation {
     this.#transcript.push(line)
   }
 
-  // ---- the daemon's life -------------------------------------------------------------------------------------------
+  // ---- starting and killing ----------------------------------------------------------------------------------------
 
   async start(): Promise<void> {
     const started = this.daemon.start()
     if (!started.ok) this.note(`does not start: ${started.refusal.message}`)
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
-  /** As after `kill -9`, and started again. */
+  /** Kills the daemon like `kill -9`, and starts another on the same disk. */
   async restart(): Promise<void> {
     this.kill()
     this.#clock = new ProcessClock(this.clock)
@@ -321,7 +321,7 @@ export class DaemonConversation {
       dialer: { dial: (ear) => this.#dial(ear) },
       identity,
       executor: this.executor,
-      makeScreen: plainScreen,
+      makeScreen: createPlainScreen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,
@@ -334,7 +334,7 @@ export class DaemonConversation {
     })
   }
 
-  // ---- the line ----------------------------------------------------------------------------------------------------
+  // ---- connection --------------------------------------------------------------------------------------------------
 
   #dial(ear: ConnectionListener): DialledConnection {
     const wire: ManualConnection = { number: ++this.#connectionCount, listener: ear, isOpen: true }
@@ -365,12 +365,12 @@ export class DaemonConversation {
     if (!this.hiddenFrames.includes(frame.type))
       this.note(`← ${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`)
     this.connection?.listener.onText(JSON.stringify(frame))
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async openConnection(): Promise<void> {
     this.connection?.listener.onOpen()
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async loseConnection(reason = 'the network is gone'): Promise<void> {
@@ -378,10 +378,10 @@ export class DaemonConversation {
     this.connection = undefined
     if (wire !== undefined) wire.isOpen = false
     wire?.listener.onClose(reason)
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
-  /** From the dialling to the first acknowledgement. */
+  /** Opens the connection, registers the worker, and sends the first acknowledgement. */
   async register(acked: Readonly<Record<string, number>> = {}, more: object = {}): Promise<void> {
     await this.openConnection()
     await this.hostSends({
@@ -422,26 +422,26 @@ export class DaemonConversation {
     })
   }
 
-  // ---- hands -------------------------------------------------------------------------------------------------------
+  // ---- executor ----------------------------------------------------------------------------------------------------
 
   async endPreparation(leaseId: string, progress: Progress = {}): Promise<void> {
     this.executor.execution(leaseId).prepared.resolve(yes(progress))
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async endAgent(leaseId: string, worked: AgentOutcome = { verdict: 'done' }): Promise<void> {
     this.executor.execution(leaseId).agentEnded.resolve(worked)
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async endFinish(leaseId: string, outcome: RunOutcome = { status: 'completed', costs: [] }): Promise<void> {
     const execution = this.executor.execution(leaseId)
     execution.finished.resolve(outcome)
     execution.exited.resolve()
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
-  /** Booted, with these views. */
+  /** Boots the sandbox and opens views. */
   async boot(runId: string, ...views: string[]): Promise<ManualSandbox> {
     await this.requestBoot('rq-1', runId)
     for (const sessionId of views) await this.openView(sessionId, runId)
@@ -464,21 +464,21 @@ export class DaemonConversation {
 
   async printOnTerminal(runId: string, data: string): Promise<void> {
     this.sandbox(runId).listener?.onOutput(data)
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async endSession(runId: string, code: number): Promise<void> {
     this.sandbox(runId).listener?.onExit(code)
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
   async printLog(leaseId: string, text: string): Promise<void> {
     const event = { type: 'log', at: T0, stream: 'stdout', text } as const
     this.executor.execution(leaseId).reporter.report({ is: 'event', event })
-    await this.clock.turn()
+    await this.clock.settle()
   }
 
-  /** Everything that the disk holds, as text. */
+  /** The whole content of the disk, as text. */
   storedText(): string {
     const kinds = this.disk.snapshots.kinds().map((kind) => [...this.disk.snapshots.all(kind)])
     return JSON.stringify([

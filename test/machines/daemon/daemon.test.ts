@@ -1,4 +1,4 @@
-/** What the daemon as a whole does, one story for each way. */
+/** Trails of the daemon machine. */
 import { type DaemonEvent, daemonMachine } from '../../../actors/daemon/daemon.machine.ts'
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { Story } from '../trail.ts'
@@ -28,12 +28,12 @@ const places: readonly (readonly [name: string, way: readonly DaemonEvent[]])[] 
 
 const stories: readonly Story<DaemonEvent>[] = [
   {
-    title: 'a drain with nothing to do',
+    title: 'a drain without runs',
     input: {},
     events: [drain, nothing, flushed],
   },
   {
-    title: 'a drain that waits for the word of the host',
+    title: 'a drain that waits for acknowledgements',
     input: {},
     events: [drain, unacknowledged, nothing, flushed],
   },
@@ -48,7 +48,7 @@ const stories: readonly Story<DaemonEvent>[] = [
     events: [drain, late, unacknowledged, flushed],
   },
   {
-    title: 'a drain that takes too long with what can not be killed',
+    title: 'a drain that takes too long with processes that cannot be killed',
     input: {},
     events: [drain, late, late, late, late],
   },
@@ -61,13 +61,13 @@ const stories: readonly Story<DaemonEvent>[] = [
     }),
   ),
   {
-    title: 'nothing to hand back but what is on disk',
+    title: 'a hand back with only unacknowledged completions',
     input: {},
     events: [drain, unacknowledged, handBack],
     onlyLastLine: true,
   },
   {
-    title: 'replaced by another',
+    title: 'replaced by another daemon',
     input: {},
     events: [connectionEnded('replaced'), nothing, flushed],
   },
@@ -79,7 +79,7 @@ const stories: readonly Story<DaemonEvent>[] = [
       onlyLastLine: true,
     },
     {
-      title: `broken while ${name}`,
+      title: `fatal error while ${name}`,
       input: {},
       events: [...way, broken],
       onlyLastLine: true,
@@ -91,19 +91,19 @@ const stories: readonly Story<DaemonEvent>[] = [
       onlyLastLine: true,
     },
     {
-      title: `not understood while ${name}`,
+      title: `rejected protocol while ${name}`,
       input: {},
       events: [...way, misunderstood],
       onlyLastLine: true,
     },
   ]),
   {
-    title: 'revoked, and its runs end',
+    title: 'revoked, and the executions end',
     input: {},
     events: [revoked, nothing, flushed],
   },
   {
-    title: 'revoked, and its runs do not end',
+    title: 'revoked, and the executions do not end',
     input: {},
     events: [revoked, late],
   },
@@ -113,12 +113,12 @@ const stories: readonly Story<DaemonEvent>[] = [
     events: [revoked, stop],
   },
   {
-    title: 'revoked, and then broken',
+    title: 'revoked, and then a fatal error',
     input: {},
     events: [revoked, broken],
   },
   {
-    title: 'broken while it stops',
+    title: 'fatal errors while stopping',
     input: {},
     events: [stop, broken, nothing, broken],
   },

@@ -1,4 +1,4 @@
-/** What an execution does, from its dispatch to its end, one story for each way. */
+/** Trails of the execution machine. */
 import {
   type ExecutionEvent,
   type ExecutionInput,
@@ -39,12 +39,12 @@ const phases: readonly (readonly [name: string, way: readonly ExecutionEvent[]])
 
 const stories: readonly Story<ExecutionEvent>[] = [
   {
-    title: 'a run that is done is told until the host has it',
+    title: 'a run that is done is reported until the host acknowledges it',
     input,
     events: [cleared, prepared, worked, ended, acknowledged],
   },
   {
-    title: 'a run that can not be prepared still ends in order',
+    title: 'a run that cannot be prepared is finished in order',
     input,
     events: [
       cleared,
@@ -53,7 +53,7 @@ const stories: readonly Story<ExecutionEvent>[] = [
     ],
   },
   {
-    title: 'one that waits in vain for an older one ends too',
+    title: 'a run whose older execution never ends is finished',
     input,
     events: [unprepared],
   },
@@ -65,13 +65,13 @@ const stories: readonly Story<ExecutionEvent>[] = [
       onlyLastLine: true,
     },
     {
-      title: `stopped while ${name}`,
+      title: `stop requested while ${name}`,
       input,
       events: [...way, stopped],
       onlyLastLine: true,
     },
     {
-      title: `lost while ${name}`,
+      title: `lease lost while ${name}`,
       input,
       events: [...way, lost],
       onlyLastLine: true,
@@ -91,52 +91,52 @@ const stories: readonly Story<ExecutionEvent>[] = [
     },
   ]),
   {
-    title: 'a cancelled run that says how far it came is cancelled, and keeps what it brought about',
+    title: 'a cancelled run keeps its progress and its costs',
     input,
     events: [cleared, prepared, cancel, progressed, spent, ended],
   },
   {
-    title: 'cancelled before it began it has nothing to say',
+    title: 'cancelled before it started, it has no outcome of its own',
     input,
     events: [cancel, silent],
   },
   {
-    title: 'cancelled and then stopped it stays cancelled',
+    title: 'cancelled and then stopped, it stays cancelled',
     input,
     events: [cleared, cancel, stopped, silent],
   },
   {
-    title: 'a daemon that is stopped tells its run as interrupted',
+    title: 'a stopped daemon reports its run as interrupted',
     input,
     events: [cleared, stopped, silent],
   },
   {
-    title: 'what is done in spite of being stopped is done',
+    title: 'a run that completes in spite of a stop is completed',
     input,
     events: [cleared, prepared, worked, stopped, ended],
   },
   {
-    title: 'lost while it is being stopped',
+    title: 'lease lost while stopping',
     input,
     events: [cleared, cancel, lost, silent],
   },
   {
-    title: 'the daemon dies while it is being stopped',
+    title: 'the daemon dies while stopping',
     input,
     events: [cleared, cancel, restarted, salvaged],
   },
   {
-    title: 'abandoned gently, then not',
+    title: 'abandoned with an interrupt, then with a kill',
     input,
     events: [cleared, { ...lost, how: 'interrupt' }, stopped, lost],
   },
   {
-    title: 'the daemon dies while it is being abandoned',
+    title: 'the daemon dies while the execution is abandoned',
     input,
     events: [cleared, lost, restarted],
   },
   {
-    title: 'salvaged, with the work out',
+    title: 'recovered with an opened pull request',
     input,
     events: [
       cleared,
@@ -146,23 +146,23 @@ const stories: readonly Story<ExecutionEvent>[] = [
     ],
   },
   {
-    title: 'salvaged, with what it had spent',
+    title: 'recovered with costs',
     input,
     events: [cleared, restarted, spent, salvaged],
     onlyLastLine: true,
   },
   {
-    title: 'cancelled while what it left is salvaged',
+    title: 'cancelled while recovering',
     input,
     events: [cleared, restarted, cancel, salvaged],
   },
   {
-    title: 'lost while what it left is salvaged',
+    title: 'lease lost while recovering',
     input,
     events: [cleared, restarted, lost],
   },
   {
-    title: 'lost when it is finished',
+    title: 'lease lost when finished',
     input,
     events: [cleared, prepared, worked, ended, lost],
   },

@@ -1,4 +1,4 @@
-/** What the link to the host does, one story for each way. */
+/** Trails of the host connection machine. */
 import {
   type HostConnectionEvent,
   hostConnectionMachine,
@@ -26,12 +26,12 @@ const places: readonly (readonly [name: string, way: readonly HostConnectionEven
 
 const stories: readonly Story<HostConnectionEvent>[] = [
   {
-    title: 'online, and back after a loss',
+    title: 'online again after a lost connection',
     input: {},
     events: [go, opened, welcomed, lost, over, opened, welcomed],
   },
   {
-    title: 'put off, and tried again later',
+    title: 'rejected until an update, and tried again later',
     input: {},
     events: [go, opened, welcomed, putOff, over],
   },
@@ -43,46 +43,46 @@ const stories: readonly Story<HostConnectionEvent>[] = [
       onlyLastLine: true,
     },
     {
-      title: `put off while ${name}`,
+      title: `update needed while ${name}`,
       input: {},
       events: [...way, putOff],
       onlyLastLine: true,
     },
     {
-      title: `refused while ${name}`,
+      title: `refused for good while ${name}`,
       input: {},
       events: [...way, refused],
       onlyLastLine: true,
     },
     {
-      title: `hung up while ${name}`,
+      title: `disconnected while ${name}`,
       input: {},
       events: [...way, hangUp],
       onlyLastLine: true,
     },
   ]),
   {
-    title: 'hung up before it began',
+    title: 'disconnected before connecting',
     input: {},
     events: [hangUp],
   },
   {
-    title: 'hung up while waiting',
+    title: 'disconnected while waiting',
     input: {},
     events: [go, lost, hangUp],
   },
   {
-    title: 'refused while waiting',
+    title: 'refused for good while waiting',
     input: {},
     events: [go, lost, refused],
   },
   {
-    title: 'hung up while shunned',
+    title: 'disconnected while waiting for an update',
     input: {},
     events: [go, putOff, hangUp],
   },
   {
-    title: 'refused while shunned',
+    title: 'refused for good while waiting for an update',
     input: {},
     events: [go, putOff, refused],
   },

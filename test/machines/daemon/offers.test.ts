@@ -1,7 +1,4 @@
-/**
- * What a host says while an offer is still being looked at: the simulation found each of these, and here they are told
- * again, by hand.
- */
+/** Frames that arrive while a dispatch is not answered yet. The simulation found each of these cases. */
 import { describe, expect, test } from '@jest/globals'
 import type { Clock } from '../../../core/ports.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -23,13 +20,13 @@ async function withSlowExecutor(
   conversation.transcript()
   const answer = async () => {
     waiting.shift()?.()
-    await conversation.clock.turn()
+    await conversation.clock.settle()
   }
   return { conversation, answer }
 }
 
-describe('an offer that is still being looked at', () => {
-  test('is forgotten when the host takes it back: nothing is begun under a lost lease', async () => {
+describe('a dispatch that is not answered yet', () => {
+  test('is dropped when the host withdraws it: nothing starts under a lost lease', async () => {
     const { conversation, answer } = await withSlowExecutor()
     await conversation.dispatch('ls-1')
     await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
@@ -38,7 +35,7 @@ describe('an offer that is still being looked at', () => {
     expect(conversation.daemon.status().executions).toEqual([])
   })
 
-  test('is taken and told as cancelled when its run is cancelled', async () => {
+  test('is accepted and reported as cancelled when its run is cancelled', async () => {
     const { conversation, answer } = await withSlowExecutor()
     await conversation.dispatch('ls-1')
     await conversation.hostSends({ type: 'cancel', leaseId: 'ls-1', reason: 'nobody wants it' })
@@ -46,7 +43,7 @@ describe('an offer that is still being looked at', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('is forgotten when this process was stopped for longer than the host waits: the run is somebody else’s', async () => {
+  test('is dropped when this process was suspended for longer than the host waits, because another worker has the run', async () => {
     const hand = new ManualClock()
     let stoppedMs = 0
     const clock: Clock = {
@@ -56,9 +53,9 @@ describe('an offer that is still being looked at', () => {
       endOfTick: (run) => hand.endOfTick(run),
     }
     const { conversation, answer } = await withSlowExecutor({ clock })
-    // The disk keeps a clock of its own.
+    // The disk has its own clock.
     const turn = async () => {
-      for (let n = 0; n < 3; n++) await hand.turn().then(() => conversation.clock.turn())
+      for (let n = 0; n < 3; n++) await hand.settle().then(() => conversation.clock.settle())
     }
     await turn()
     await conversation.openConnection()
@@ -77,7 +74,7 @@ describe('an offer that is still being looked at', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('makes room for a newer offer of its run, however late it is answered', async () => {
+  test('is replaced by a newer dispatch of its run, however late the answer comes', async () => {
     const { conversation, answer } = await withSlowExecutor()
     await conversation.dispatch('ls-1', 'run-1')
     await conversation.dispatch('ls-2', 'run-1', jobOf('run-1'))
@@ -87,13 +84,13 @@ describe('an offer that is still being looked at', () => {
   })
 })
 
-test('an offer that comes twice is accepted only when it is on disk', async () => {
+test('a repeated dispatch is accepted only when it is on disk', async () => {
   const conversation = new DaemonConversation()
   await conversation.start()
   await conversation.register()
   const commit = conversation.disk.commit.bind(conversation.disk)
   const waiting: (() => void)[] = []
-  // The disk is slow: what is written is there when the test says so.
+  // The test decides when the slow disk has written.
   conversation.disk.commit = (writes) =>
     new Promise((resolve) => {
       waiting.push(() => resolve(commit(writes)))
@@ -103,16 +100,16 @@ test('an offer that comes twice is accepted only when it is on disk', async () =
   await conversation.dispatch('ls-1')
   expect(conversation.transcript()).toEqual(['← dispatch', '← dispatch'])
   waiting.shift()?.()
-  await conversation.clock.turn()
+  await conversation.clock.settle()
   expect(conversation.transcript()).toEqual(['→ dispatch-accepted ls-1'])
   await conversation.dispatch('ls-1')
   expectRecorded(conversation.transcript())
 })
 
-test('a greeting that is long on its way makes nobody end who was late with the answer', async () => {
+test('a register that was delayed does not end the worker', async () => {
   const conversation = new DaemonConversation()
   await conversation.start()
-  // The host has taken the call at once, and waited ten seconds for a register.
+  // The host accepted the connection at once, and has waited ten seconds for a register.
   await conversation.clock.advance(12_000)
   await conversation.openConnection()
   await conversation.hostSends({

@@ -1,4 +1,4 @@
-/** What becomes of a sandbox that was booted for a person, one story for each way. */
+/** Trails of the resumed sandbox machine. */
 import {
   type ResumedSandboxEvent,
   resumedSandboxMachine,
@@ -20,83 +20,83 @@ const late: ResumedSandboxEvent = { type: 'timed out' }
 const closed: ResumedSandboxEvent = { type: 'closed' }
 
 const open: readonly (readonly [name: string, way: readonly ResumedSandboxEvent[]])[] = [
-  ['nobody has come yet', [ready]],
-  ['somebody looks at it', [ready, viewed]],
-  ['a page may be loading anew', [ready, viewed, left]],
-  ['the line is away', [ready, viewed, lost]],
+  ['no view has opened yet', [ready]],
+  ['a view is open', [ready, viewed]],
+  ['the last view has closed', [ready, viewed, left]],
+  ['the connection is lost', [ready, viewed, lost]],
 ]
 
 const stories: readonly Story<ResumedSandboxEvent>[] = [
   {
-    title: 'from the boot to the last person having left',
+    title: 'from the boot to the last closed view',
     input,
     events: [ready, viewed, left, late, closed],
   },
   {
-    title: 'what can not be booted is over',
+    title: 'a failed boot',
     input,
     events: [refused],
   },
   {
-    title: 'released on its way, it is closed as soon as it is there',
+    title: 'released during the boot, it closes as soon as it is booted',
     input,
     events: [release, ready, closed],
   },
   {
-    title: 'released on its way, it may also not come at all',
+    title: 'released during a boot that fails',
     input,
     events: [release, refused],
     onlyLastLine: true,
   },
   {
-    title: 'nobody ever comes',
+    title: 'no view ever opens',
     input,
     events: [ready, late],
     onlyLastLine: true,
   },
   {
-    title: 'a page is loaded anew',
+    title: 'a page is reloaded',
     input,
     events: [ready, viewed, left, viewed],
     onlyLastLine: true,
   },
   {
-    title: 'asked for again, it waits from then on',
+    title: 'a repeated request restarts the wait for a view',
     input,
     events: [ready, again],
     onlyLastLine: true,
   },
   {
-    title: 'asked for again after the last one left',
+    title: 'requested again after the last view has closed',
     input,
     events: [ready, viewed, left, again],
     onlyLastLine: true,
   },
   {
-    title: 'asked for again after the line was lost',
+    title: 'requested again after a lost connection',
     input,
     events: [ready, viewed, lost, again],
     onlyLastLine: true,
   },
   {
-    title: 'the line is lost, and comes back with its views',
+    title: 'the connection is lost, and a view opens again',
     input,
     events: [ready, viewed, lost, viewed],
   },
   {
-    title: 'the line is lost before anybody came',
+    title: 'the connection is lost before any view opened',
     input,
     events: [ready, lost],
     onlyLastLine: true,
   },
   {
-    title: 'the line is lost while a page is loading anew',
+    title: 'the connection is lost during a page reload',
     input,
     events: [ready, viewed, left, lost],
     onlyLastLine: true,
   },
   {
-    title: 'a line that breaks again and again gives no more time',
+    title: 'repeated lost connections do not extend the wait',
     input,
     events: [ready, viewed, lost, lost],
     onlyLastLine: true,

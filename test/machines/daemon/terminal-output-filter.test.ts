@@ -1,4 +1,4 @@
-/** What a view gets of a session's output: what draws, and nothing that asks, names, copies or prints. */
+/** The terminal output filter: drawing sequences pass; queries, titles, clipboard and printing are removed. */
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
 import { TerminalOutputFilter } from '../../../actors/daemon/terminal-output-filter.ts'
@@ -24,30 +24,30 @@ const removed: readonly (readonly [what: string, said: string, left: string])[] 
   ['a title', '\x1b]0;you are root\x07', ''],
   ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
   ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
-  ['counts without end', '\x1b[2147483647b\x1b[10000S\x1b[99999;1T', ''],
-  ['a question for the cursor', '\x1b[6n', ''],
-  ['a question for the kind of terminal', '\x1b[c\x1b[>c\x1bZ\x05\x1b[>0q', ''],
-  ['a question for a mode', '\x1b[?2004$p', ''],
-  ['a question for the title', '\x1b[21t', ''],
+  ['excessive counts', '\x1b[2147483647b\x1b[10000S\x1b[99999;1T', ''],
+  ['a query of the cursor', '\x1b[6n', ''],
+  ['a query of the terminal type', '\x1b[c\x1b[>c\x1bZ\x05\x1b[>0q', ''],
+  ['a query of a mode', '\x1b[?2004$p', ''],
+  ['a query of the title', '\x1b[21t', ''],
   ['a device command', '\x1bPq#0\x1b\\', ''],
   ['the printer', '\x1b[5i', ''],
-  ['another keyboard', '\x1b[>1u\x1b[>4;2m', ''],
-  ['a question with a line end in it', '\x1b[\n6n', '\n6n'],
-  ['a question begun with another character', '\x9b6n', '6n'],
-  ['a title that a colour breaks off', '\x1b]0;t\x1b[31mred', '\x1b[31mred'],
-  ['an escape that is nothing', '\x1b\x1b\x1b[31m', '\x1b[31m'],
+  ['a keyboard protocol', '\x1b[>1u\x1b[>4;2m', ''],
+  ['a query with a line end in it', '\x1b[\n6n', '\n6n'],
+  ['a query with an 8-bit introducer', '\x9b6n', '6n'],
+  ['a title that a colour aborts', '\x1b]0;t\x1b[31mred', '\x1b[31mred'],
+  ['a lone escape', '\x1b\x1b\x1b[31m', '\x1b[31m'],
 ]
 
 describe('a view', () => {
-  test.each(passing)('gets %j as it is', (said) => {
+  test.each(passing)('receives %j unchanged', (said) => {
     expect(filterAll(said)).toBe(said)
   })
 
-  test.each(removed)('gets nothing of %s', (_what, said, left) => {
+  test.each(removed)('receives nothing of %s', (_what, said, left) => {
     expect(filterAll(`a${said}b`)).toBe(`a${left}b`)
   })
 
-  test('gets the same wherever a piece ends', () => {
+  test('receives the same output however it is split', () => {
     const said = fc.array(
       fc.constantFrom(...passing, ...removed.map(([, text]) => text), '\x1b', '\x18', '\x1b\\'),
     )
@@ -56,13 +56,13 @@ describe('a view', () => {
         const whole = parts.join('')
         const at = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length]
         const pieces = at.slice(1).map((end, n) => whole.slice(at[n], end))
-        // An end that is not there yet is what a single piece leaves open, too.
+        // An unfinished sequence at the end is held back in both cases.
         expect(filterAll(...pieces, 'x')).toBe(filterAll(whole, 'x'))
       }),
     )
   })
 
-  test('gets nothing that a terminal would answer, whatever is thrown at it', () => {
+  test('never receives anything that a terminal would answer', () => {
     const bits = fc.constantFrom(
       '\x1b',
       '[',
@@ -93,7 +93,7 @@ describe('a view', () => {
     )
   })
 
-  test('does not keep a title that never ends', () => {
+  test('an endless title uses no memory', () => {
     const outputFilter = new TerminalOutputFilter()
     outputFilter.filter('\x1b]0;')
     for (let n = 0; n < 1_000; n++) expect(outputFilter.filter('x'.repeat(1_000))).toBe('')
