@@ -36,7 +36,7 @@ export interface ModelApiOrder {
   readonly certificate: Certificate
   /** Whether a request is a question to the model. */
   readonly path: string
-  /** One reply per question; the last one answers all further questions. */
+  /** A reply per question; the last one answers all further questions. */
   readonly replies: readonly Reply[]
 }
 

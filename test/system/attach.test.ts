@@ -297,7 +297,7 @@ describe('a session with a viewer', () => {
       text.includes('dialling') && text.lastIndexOf(startTime) > text.indexOf('dialling')
     await until('the session again', () => isBack(person.text()))
     person.type('say from the shell\r')
-    // There is one more prompt if the session learns the terminal's new size late.
+    // A further prompt appears if the session learns the terminal's new size late.
     await again.waitForText(/^(> )?from the shell$/m)
     person.type(DETACH)
     expect((await person.waitForEnd()).code).toBe(0)

@@ -1,5 +1,5 @@
 /**
- * The conversation tests of the worker channel, repeated through the production listeners and real connections. They
+ * The conversation tests of the worker channel, repeated through the production listeners and real connections. The tests
  * show that the listeners deliver every frame completely and in order.
  */
 import { spawn } from 'node:child_process'

@@ -115,7 +115,7 @@ async function startVendor(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** One host with every feature, and a secret in each secret field. */
+/** Starts a host with every feature, and a secret in each secret field. */
 function configOf(town: Providers, more: { connect?: object; tracker?: object } = {}): object {
   const { plants, linear, github } = town
   const pair = linear.grant({ isPkce: false })
@@ -168,7 +168,7 @@ function loginOf(plants: PlantedSecrets, name: string): string {
   return JSON.stringify({ tokens: { access_token: access, refresh_token: refresh }, refresh_token: refresh })
 }
 
-/** One host with all its requests and effects. */
+/** A host with all its requests and effects. */
 class Witness {
   readonly town: Providers
   readonly folder = tempFolder()
@@ -391,7 +391,7 @@ const allTricks = ({ sink }: Providers): readonly Misbehaviour[] => [
   { kind: 'slow', ms: 200 },
 ]
 
-/** One trick of each group of similar ones. */
+/** A trick of each group of similar ones. */
 const isForHelpers = (trick: Misbehaviour): boolean =>
   trick.kind === 'oauth' ||
   (trick.kind === 'redirect' && trick.status === 307) ||

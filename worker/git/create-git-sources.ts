@@ -10,9 +10,10 @@ import { printable } from '../../protocol/schema-errors.ts'
 import type { ProxySettings } from '../../providers/http/http.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
-import { beginFollowUp, pushFollowUp } from './follow-up.ts'
+import { beginFollowUp } from './follow-up.ts'
 import { type CommentTarget, hasFollowUpComment, postCommentOnce } from './follow-up-comment.ts'
 import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up-context.ts'
+import { pushFollowUp } from './follow-up-push.ts'
 import { createGit, type Git } from './git.ts'
 import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from './git-ports.ts'
 import { createMirrorCache, type MirrorCache, type MirrorCacheLimits } from './mirror-cache.ts'
@@ -117,12 +118,12 @@ function buildFollowUpSources(
       : repositories
   }
   return {
-    begin: ({ isRetained: kept, ...work }, signal) =>
+    begin: ({ isRetained, ...work }, signal) =>
       withDiskErrors('checking out', async () => {
         const context = contextFor(work)
         if (!context.ok) return context
         await makePassable(options.folder)
-        const start = await beginFollowUp(ports, context.value, kept, signal)
+        const start = await beginFollowUp(ports, context.value, isRetained, signal)
         prune()
         return start
       }),

@@ -93,5 +93,5 @@ async function deleteDuplicates(
 
 const leaseGone = no(
   'conflict',
-  'the lease is gone, so the follow-up’s comment is left to whoever goes on with it',
+  'the lease is gone, so the follow-up’s comment is left to the next holder of the lease',
 )

@@ -6,11 +6,8 @@
  * decides where the work begins, also again when somebody pushed meanwhile.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import type { JobPull } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
-import { INSIDE_MS_MAX } from './collect.ts'
 import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
-import { collectFollowUp } from './follow-up-collect.ts'
 import {
   type FollowUpContext,
   type FollowUpGitPorts,
@@ -21,23 +18,19 @@ import {
   type ScriptAnswers,
   withBothMirrors,
 } from './follow-up-context.ts'
-import { MOVE_ONTO_SCRIPT, PREPARE_SCRIPT } from './follow-up-scripts.ts'
+import { PREPARE_SCRIPT } from './follow-up-scripts.ts'
 import { explainFailure } from './git-errors.ts'
 import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { FollowUpPushResult, FollowUpStart } from './git-ports.ts'
+import type { FollowUpStart } from './git-ports.ts'
 import type { MirrorCache } from './mirror-cache.ts'
-import { mayPush, pushOnce, readRemoteCommit } from './push.ts'
+import { mayPush } from './push.ts'
 import type { PullRepositories } from './resolve-remote.ts'
-import { type Attempt, isTransientRefusal, whilePublishing, withRetries } from './retry.ts'
 
 type PrepareMode = 'retained' | 'aside' | 'fresh' | 'again'
 
 const CHECKOUT_MS_MAX = 15 * 60_000
 const PRESERVED_LISTED_MAX = 10
 const FILES_LISTED_MAX = 50
-/** The number of attempts to push while other people push to the same branch. */
-const PUSHES_MAX = 3
-
 const ALREADY_PUSHED = { state: 'pushed', tip: undefined, conflictFiles: [], preserved: [] } as const
 
 // ---- beginning -----------------------------------------------------------------------------------------------------
@@ -143,114 +136,3 @@ function parseStart(
 }
 
 // ---- pushing -------------------------------------------------------------------------------------------------------
-
-const NOTHING_PUSHED = { pushed: undefined, diff: undefined }
-
-export async function pushFollowUp(
-  ports: FollowUpGitPorts,
-  context: FollowUpContext,
-  start: FollowUpStart,
-  mayContinue: () => boolean,
-  signal: AbortSignal,
-): Promise<Result<FollowUpPushResult>> {
-  let from = start
-  for (let tries = 1; ; tries++) {
-    const collected = await collectFollowUp(ports, context, from)
-    if (!collected.ok) return collected
-    const { head, diff, isContained } = collected.value
-    if (head === undefined) return yes({ ...NOTHING_PUSHED, isContained })
-    const pushed = await pushWithLease(ports, context, { head, expected: from.head, mayContinue, signal })
-    if (!pushed.ok) return pushed
-    if (pushed.value === 'pushed') return yes({ pushed: head, isContained: false, diff })
-    if (tries === PUSHES_MAX) return branchOvertaken(context.pull)
-    const moved = await moveOnto(ports, context, from, signal)
-    if (!moved.ok) return moved
-    // Another attempt of the same follow-up has already pushed.
-    if (moved.value.state === 'pushed') return yes({ pushed: moved.value.head, isContained: false, diff })
-    from = moved.value
-  }
-}
-
-interface PushAttempt {
-  readonly head: string
-  readonly expected: string
-  readonly mayContinue: () => boolean
-  readonly signal: AbortSignal
-}
-
-function pushWithLease(
-  ports: FollowUpGitPorts,
-  { pull, repositories, folders, logToRun }: FollowUpContext,
-  { head, expected, mayContinue, signal }: PushAttempt,
-): Promise<Result<'pushed' | 'overtaken'>> {
-  const attempt = async (): Promise<Attempt<'pushed' | 'overtaken'>> => {
-    if (signal.aborted || !mayContinue()) return { result: leaseGone, isTransient: false }
-    const push = {
-      repository: repositories.head,
-      branch: pull.headBranch,
-      head,
-      expected,
-      staging: folders.staging,
-      signal,
-    }
-    const done = await pushOnce(ports.git, push)
-    if (done.is === 'pushed') return { result: yes('pushed'), isTransient: false }
-    if (done.is === 'refused') return done
-    const remoteCommit = await readRemoteCommit(ports.git, repositories.head.remote, pull.headBranch, signal)
-    if (!remoteCommit.ok)
-      return { result: remoteCommit, isTransient: isTransientRefusal(remoteCommit.refusal.kind) }
-    // The branch already has our commit if an earlier attempt succeeded but its response was lost.
-    return { result: yes(remoteCommit.value === head ? 'pushed' : 'overtaken'), isTransient: false }
-  }
-  return withRetries(ports, signal, attempt, whilePublishing(logToRun))
-}
-
-const leaseGone = no(
-  'conflict',
-  'the lease is gone, so nothing more is pushed; the work stays in its sandbox',
-)
-
-/** Moves the work onto the commits that somebody else pushed meanwhile. */
-async function moveOnto(
-  { git, cache }: FollowUpGitPorts,
-  context: FollowUpContext,
-  from: FollowUpStart,
-  signal: AbortSignal,
-): Promise<Result<FollowUpStart>> {
-  return withBothMirrors<FollowUpStart>(cache, context, signal, async (folders) => {
-    const heads = await readBranchHeads(git, folders, context)
-    if (!heads.ok) return heads
-    const { base, head, isPushed } = heads.value
-    if (isPushed) return yes({ ...from, head, state: 'pushed' })
-    const { pull, sandbox } = context
-    const { name, email } = COMMITTER
-    const result = await sandbox.run(
-      scriptCommand(
-        MOVE_ONTO_SCRIPT,
-        pull.baseBranch,
-        base,
-        from.base,
-        pull.headBranch,
-        head,
-        from.head,
-        from.tip ?? '',
-        name,
-        email,
-      ),
-      { mounts: mirrorMounts(folders), timeoutMs: INSIDE_MS_MAX },
-    )
-    const fault = failureOf(result)
-    if (fault !== undefined) return no('failed', `going on from what was pushed meanwhile failed: ${fault}`)
-    const answers = parseAnswers(result.output)
-    if (answers('state')[0] !== 'moved') return branchOvertaken(pull)
-    const newBase = parseCommit(answers('base')) === base ? base : from.base
-    return yes({ ...from, head, base: newBase, tip: parseCommit(answers('tip')) })
-  })
-}
-
-function branchOvertaken({ headBranch, headRemote }: JobPull) {
-  return no(
-    'conflict',
-    `somebody else changed ${headBranch} of ${headRemote} in the meantime, and the two do not go together by themselves; it is left as they made it: follow up again to go on from there`,
-  )
-}

@@ -118,7 +118,7 @@ export interface GitFailure {
 
 /** @param activity what git was doing, such as `fetching owner/name` */
 export function explainFailure(activity: string, stderr: string): GitFailure {
-  const known = KNOWN_ERRORS.find(({ pattern: says }) => says.test(stderr))
+  const known = KNOWN_ERRORS.find(({ pattern }) => pattern.test(stderr))
   const quoted = lastLines(stderr)
   if (known === undefined) {
     return { errorKind: 'unknown', refused: no('failed', `${activity}: git says: ${quoted || 'nothing'}`) }

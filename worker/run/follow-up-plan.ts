@@ -181,18 +181,18 @@ export class FollowUpPlan implements WorkPlan {
     }
   }
 
-  #logStart(session: SandboxSession, { state, base, conflictFiles: files, preserved }: FollowUpStart): void {
+  #logStart(session: SandboxSession, { state, base, conflictFiles, preserved }: FollowUpStart): void {
     const { headBranch, baseBranch } = this.#pull
     const onto = `${headBranch} onto ${baseBranch} at ${base.slice(0, 12)}`
     const lines = {
       pushed: `an earlier attempt of this follow-up has pushed ${headBranch}; only its comment is missing`,
       current: `${headBranch} holds the newest ${baseBranch} already`,
       rebased: `rebased ${onto}, without conflicts`,
-      conflict: `rebasing ${onto} stopped at conflicts in ${files.join(', ')}`,
+      conflict: `rebasing ${onto} stopped at conflicts in ${conflictFiles.join(', ')}`,
     } as const
     session.log(lines[state])
     if (preserved.length > 0)
-      session.log(`what the sandbox held and nobody else has is kept inside: ${preserved.join(', ')}`)
+      session.log(`work that existed only in this sandbox is preserved inside: ${preserved.join(', ')}`)
     if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
   }
 

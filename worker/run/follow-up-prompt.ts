@@ -119,9 +119,9 @@ interface BranchFacts {
   readonly files: string
 }
 
-const branchFacts = ({ baseBranch }: JobPull, { conflictFiles: files }: FollowUpStart): BranchFacts => ({
+const branchFacts = ({ baseBranch }: JobPull, { conflictFiles }: FollowUpStart): BranchFacts => ({
   base: baseBranch,
-  files: files.slice(0, FILES_NAMED_MAX).map(toSingleLine).join(', '),
+  files: conflictFiles.slice(0, FILES_NAMED_MAX).map(toSingleLine).join(', '),
 })
 
 const STATE_SENTENCES: Readonly<Record<FollowUpStart['state'], (facts: BranchFacts) => string>> = {

@@ -14,10 +14,10 @@ import type { SandboxFile } from '../sandbox/arguments.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxEnd, SandboxOrder, SandboxProcess } from '../sandbox/sandbox-process.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { OutputTail, readChunks } from './sandbox-output.ts'
 import { OUT_INSIDE, PROGRAMS_INSIDE } from './sandbox-paths.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
-const OUTPUT_TAIL_BYTES = 64 * 1024
 const INSIDE_MS_MAX = 10 * 60_000
 /** Setup and hooks of a repository are killed after this time. */
 const SCRIPT_MS_MAX = 30 * 60_000
@@ -220,34 +220,5 @@ function baseEnvironment({ node }: ExecutorDependencies): Record<string, string>
     SWITCHYARD_NODE: node.program,
     SWITCHYARD_ARTIFACTS: `${OUT_INSIDE}/artifacts`,
     SWITCHYARD_MEMORIES: `${OUT_INSIDE}/memories`,
-  }
-}
-
-async function readChunks(
-  stream: AsyncIterable<Buffer>,
-  onChunk: (chunk: Buffer) => void | Promise<void>,
-): Promise<void> {
-  try {
-    for await (const chunk of stream) await onChunk(chunk)
-  } catch {
-    // A broken pipe counts as the end of the stream.
-  }
-}
-
-/** Keeps the last part of the output. */
-class OutputTail {
-  #chunks: Buffer[] = []
-  #bytes = 0
-
-  add(chunk: Buffer): void {
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.byteLength
-    while (this.#bytes - (this.#chunks[0]?.byteLength ?? 0) > OUTPUT_TAIL_BYTES) {
-      this.#bytes -= this.#chunks.shift()?.byteLength ?? 0
-    }
-  }
-
-  text(): string {
-    return Buffer.concat(this.#chunks).subarray(-OUTPUT_TAIL_BYTES).toString('utf8')
   }
 }
