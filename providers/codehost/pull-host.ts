@@ -7,7 +7,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ClientPool } from '../http/client-types.ts'
 import { createGithubApi } from './github/api.ts'
 import { createGithubPullHost } from './github/pulls.ts'
-import { createLocalPullHost } from './local-pulls.ts'
+import { createLocalPullHost } from './local/pulls.ts'
 
 export interface PullHostPorts {
   readonly clients: ClientPool

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import { readConfig } from '../../core/settings/read.ts'
-import { readTicket } from '../../providers/tracker/ticket-file.ts'
+import { readTicket } from '../../providers/tracker/local/ticket-file.ts'
 import { parsePrompt } from '../../worker/inside/scripted/script.ts'
 
 const TICKETS = 'examples/scripted-agent'

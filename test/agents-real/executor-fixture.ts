@@ -18,7 +18,7 @@ import type {
   Progress,
 } from '../../core/daemon/ports.ts'
 import type { Job, RunOutcome } from '../../protocol/frames.ts'
-import { createCodeHost } from '../../providers/codehost/codehost.ts'
+import { createCodeHost } from '../../providers/codehost/registry.ts'
 import { createHttp } from '../../providers/http/http.ts'
 import type { AgentExitReport, AgentTask } from '../../worker/agents/agent.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'

@@ -22,7 +22,7 @@ import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/quicks
 import { shellCommand } from '../../../bin/shell-command.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
-import { readTicket } from '../../../providers/tracker/ticket-file.ts'
+import { readTicket } from '../../../providers/tracker/local/ticket-file.ts'
 import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { createAgentFolders, HEADLESS, runScriptedAgent } from '../../support/scripted-agent.ts'

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
+import { createCodeHost } from '../../../../providers/codehost/registry.ts'
 import { createHttp, retryAfterMs } from '../../../../providers/http/http.ts'
 
 const TOKEN = 'ghp_secret'

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { PullReference } from '../../../../core/provider-ports.ts'
-import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { type LocalBench, localBench, ME, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, logOf, makeBare, pullHostSuite, tipOf } from './pull-suite.ts'

@@ -3,8 +3,8 @@
  * never ends or waits for a signal file.
  */
 import { realClock } from '../../../../bin/clock.ts'
-import { createGitRunner } from '../../../../providers/codehost/git-run.ts'
-import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { createGitRunner } from '../../../../providers/codehost/local/git-run.ts'
+import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'
 
 const [task = '', path = '', remote = '', count = '0', name = ''] = process.argv.slice(2)
 if (task === 'comment') await comment()

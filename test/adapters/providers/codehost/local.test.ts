@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals'
 import type { NewPullRequest } from '../../../../core/ports.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
-import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 

@@ -1,7 +1,7 @@
 /** The accepted subset of YAML means the same to every YAML reader; everything else is refused with advice. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { readFrontMatter } from '../../../../providers/tracker/front-matter.ts'
+import { readFrontMatter } from '../../../../providers/tracker/local/front-matter.ts'
 import { measureCpuMs } from '../../../support/cpu-time.ts'
 
 const fields = (...lines: readonly string[]): unknown => {

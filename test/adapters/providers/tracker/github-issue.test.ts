@@ -4,14 +4,14 @@ import fc from 'fast-check'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { parseBlockers } from '../../../../providers/tracker/github-blockers.ts'
+import { parseBlockers } from '../../../../providers/tracker/github/blockers.ts'
 import {
   formatTicketId,
   listStateNames,
   parseTicketId,
   toGithubIssue,
   toTrackedTicket,
-} from '../../../../providers/tracker/github-issue.ts'
+} from '../../../../providers/tracker/github/issue.ts'
 import { measureCpuMs } from '../../../support/cpu-time.ts'
 
 const isTicket = createChecker(Ticket)

@@ -8,7 +8,7 @@ import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
 import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp, type Http } from '../../../../providers/http/http.ts'
-import { createTracker } from '../../../../providers/tracker/tracker.ts'
+import { createTracker } from '../../../../providers/tracker/registry.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts'
 

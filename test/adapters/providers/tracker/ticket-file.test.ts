@@ -1,7 +1,7 @@
 /** A Markdown file as a ticket, and the messages for invalid files. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { CLOSED_STATES, readTicket, replaceState } from '../../../../providers/tracker/ticket-file.ts'
+import { CLOSED_STATES, readTicket, replaceState } from '../../../../providers/tracker/local/ticket-file.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
 const facts = { name: 'ENG-1.md', url: 'file:///t/ENG-1.md', createdAt: at, updatedAt: at }

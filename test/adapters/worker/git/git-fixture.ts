@@ -8,7 +8,7 @@ import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { createGitSources, type GitSourcesOptions } from '../../../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import type {

@@ -1,0 +1,235 @@
+/**
+ * Compares local pull requests with the branches of their repository.
+ *
+ * Reading records the commits of every open pull request below `refs/pull/<number>/`, while its branch has commits that
+ * the base lacks. When the base branch later contains a recorded commit, somebody merged it by hand, or a crash
+ * interrupted a merge. The pull request is then merged, and its file is updated. A branch that never had commits of its
+ * own does not count as merged.
+ *
+ * In a read-only repository nothing is recorded; everything else still works.
+ */
+
+import type { Clock } from '../../../core/ports.ts'
+import type { PullDetailFacts, PullFacts } from '../../../core/provider-ports.ts'
+import { type Result, yes } from '../../../core/result.ts'
+import { diffTrees, type TreeDiff } from './git-files.ts'
+import { tryMerge } from './git-merge.ts'
+import {
+  branchRef,
+  findMergeBase,
+  hashEmptyTree,
+  instantFromMs,
+  listCommitsBetween,
+  listRefs,
+  type PullRefName,
+  pullRef,
+  type Refs,
+  type RefUpdate,
+  updateRefs,
+} from './git-repository.ts'
+import type { RunGit } from './git-run.ts'
+import { isOpen, markMerged, readState } from './pull-actions.ts'
+import type { DatedPull } from './pull-file.ts'
+import type { PullFolder } from './pull-folder.ts'
+
+export interface LocalRepository {
+  readonly folder: PullFolder
+  readonly run: RunGit
+  /** Address at which a person opens the pull request. */
+  readonly urlOf: (number: number) => string
+}
+
+export interface PullsAndRefs {
+  readonly pulls: readonly DatedPull[]
+  readonly refs: Refs
+}
+
+/** Commits of base and head; undefined when the branch is deleted and no commit was recorded. */
+export interface BranchShas {
+  readonly base?: string
+  readonly head?: string
+}
+
+type ReconcileClock = Pick<Clock, 'now' | 'after'>
+
+const UNKNOWN_AUTHOR = 'unknown'
+const NO_DIFF: TreeDiff = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
+
+export async function reconcilePulls(
+  repository: LocalRepository,
+  pulls: readonly DatedPull[],
+  clock: ReconcileClock,
+): Promise<Result<PullsAndRefs>> {
+  const refs = await listRefs(repository.run)
+  if (!refs.ok) return refs
+  const open = pulls.filter(isOpen)
+  const reachable = await listReachableRefs(repository.run, open, refs.value)
+  if (!reachable.ok) return reachable
+  const isMerged = (pull: DatedPull) => isMergedIntoBase(pull, refs.value, reachable.value(pull))
+  await recordPullRefs(
+    repository.run,
+    open
+      .map((pull) => pullRefUpdates(pull, refs.value, reachable.value(pull)))
+      .filter(({ length }) => length > 0),
+  )
+  const at = instantFromMs(clock.now())
+  const settled = pulls.map(async (pull) => {
+    if (!isOpen(pull) || !isMerged(pull)) return pull
+    const written = await repository.folder.change(pull.number, (now) => markMerged(now, at), clock)
+    // The pull request is merged even when its file cannot be updated.
+    return written.ok ? written.value : valueOr(markMerged(pull, at), pull)
+  })
+  return yes({ pulls: await Promise.all(settled), refs: refs.value })
+}
+
+/** Prefers the current branches for an open pull request, and the recorded commits for a finished one. */
+export function resolveBranchShas(pull: DatedPull, refs: Refs): BranchShas {
+  const [current, recorded] = [
+    { base: refs.get(branchRef(pull.baseBranch))?.sha, head: refs.get(branchRef(pull.headBranch))?.sha },
+    {
+      base: refs.get(pullRef(pull.number, 'base'))?.sha,
+      head: refs.get(pullRef(pull.number, 'head'))?.sha,
+    },
+  ]
+  const [first, second] = isOpen(pull) ? [current, recorded] : [recorded, current]
+  const [base, head] = [first.base ?? second.base, first.head ?? second.head]
+  return { ...(base === undefined ? {} : { base }), ...(head === undefined ? {} : { head }) }
+}
+
+// ---- records for the API --------------------------------------------------------------------------------------------
+
+export function toPullFacts(pull: DatedPull, refs: Refs, url: string, now: number): PullFacts {
+  const { number, title, author = UNKNOWN_AUTHOR, baseBranch, headBranch, createdAt, updatedAt } = pull
+  const state = readState(pull)
+  const head = isOpen(pull) ? refs.get(branchRef(headBranch)) : undefined
+  // Clamp commit dates in the future, which would keep the pull request on top of the list.
+  const pushedAt = head === undefined ? updatedAt : instantFromMs(Math.min(head.committedAtMs, now))
+  return {
+    number,
+    url,
+    title,
+    state,
+    author,
+    baseBranch,
+    headBranch,
+    createdAt,
+    updatedAt: pushedAt > updatedAt ? pushedAt : updatedAt,
+    ...(state === 'merged' ? { mergedAt: pull.mergedAt ?? updatedAt } : {}),
+  }
+}
+
+export async function readPullDetail(
+  run: RunGit,
+  pull: DatedPull,
+  facts: PullFacts,
+  refs: Refs,
+): Promise<Result<PullDetailFacts>> {
+  const { base, head } = resolveBranchShas(pull, refs)
+  const [changes, commits, mergeableState] = await Promise.all([
+    base === undefined || head === undefined ? yes(NO_DIFF) : diffFromMergeBase(run, base, head),
+    base === undefined || head === undefined ? yes([]) : listCommitsBetween(run, base, head),
+    readMergeableState(run, pull, refs),
+  ])
+  if (!changes.ok) return changes
+  if (!commits.ok) return commits
+  const { comments = [], reviews = [], threads = [] } = pull
+  return yes({
+    ...facts,
+    body: pull.body ?? '',
+    draft: readState(pull) === 'draft' || (!isOpen(pull) && pull.draft === true),
+    headSha: head ?? '',
+    mergeableState,
+    additions: changes.value.additions,
+    deletions: changes.value.deletions,
+    changedFiles: changes.value.changedFiles,
+    conversation: { comments, reviews, threads },
+    files: [...changes.value.files],
+    commits: commits.value,
+    checks: [],
+  })
+}
+
+/** Compares from the merge base, as pull request pages do. Without a merge base all files are new. */
+async function diffFromMergeBase(run: RunGit, base: string, head: string): Promise<Result<TreeDiff>> {
+  const mergeBase = await findMergeBase(run, base, head)
+  if (!mergeBase.ok) return mergeBase
+  const from = mergeBase.value === undefined ? await hashEmptyTree(run) : yes(mergeBase.value)
+  return from.ok ? diffTrees(run, from.value, head) : from
+}
+
+/** Values of GitHub's `mergeable_state`. `behind`: the base contains the head and more. */
+async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs): Promise<string> {
+  const [base, head] = [refs.get(branchRef(pull.baseBranch))?.sha, refs.get(branchRef(pull.headBranch))?.sha]
+  if (!isOpen(pull) || base === undefined || head === undefined) return 'unknown'
+  const [mergeBase, trial] = await Promise.all([findMergeBase(run, base, head), tryMerge(run, base, head)])
+  if (!trial.ok) return trial.refusal.kind === 'conflict' ? 'blocked' : 'unknown'
+  if (trial.value.is === 'dirty') return 'dirty'
+  if (readState(pull) === 'draft') return 'draft'
+  return mergeBase.ok && mergeBase.value === head ? 'behind' : 'clean'
+}
+
+// ---- detecting merges -----------------------------------------------------------------------------------------------
+
+type ReachableRefs = (pull: DatedPull) => Refs | undefined
+
+/** Refs that each base branch contains; undefined for a deleted base branch. */
+async function listReachableRefs(
+  run: RunGit,
+  open: readonly DatedPull[],
+  refs: Refs,
+): Promise<Result<ReachableRefs>> {
+  const bases = new Set(open.flatMap(({ baseBranch }) => refs.get(branchRef(baseBranch))?.sha ?? []))
+  const listed = await Promise.all([...bases].map(async (base) => [base, await listRefs(run, base)] as const))
+  const reachable = new Map<string, Refs>()
+  for (const [base, refsRead] of listed) {
+    if (!refsRead.ok) return refsRead
+    reachable.set(base, refsRead.value)
+  }
+  return yes(({ baseBranch }) => reachable.get(refs.get(branchRef(baseBranch))?.sha ?? ''))
+}
+
+function isMergedIntoBase(
+  { number, headBranch }: DatedPull,
+  refs: Refs,
+  reachable: Refs | undefined,
+): boolean {
+  const head = refs.get(branchRef(headBranch))?.sha
+  const recorded = refs.get(pullRef(number, 'head'))?.sha
+  if (reachable === undefined || recorded === undefined) return false
+  const isHeadUnchanged = head === undefined || head === recorded
+  if (isHeadUnchanged && reachable.has(pullRef(number, 'merged'))) return true
+  return (
+    reachable.has(pullRef(number, 'head')) && (head === undefined || reachable.has(branchRef(headBranch)))
+  )
+}
+
+/** Updates expect the refs as they were read, because a merge in another process has newer facts. */
+function pullRefUpdates(
+  { number, baseBranch, headBranch }: DatedPull,
+  refs: Refs,
+  reachable: Refs | undefined,
+): RefUpdate[] {
+  const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
+  if (reachable === undefined || base === undefined || head === undefined) return []
+  const recordedSha = (name: PullRefName) => refs.get(pullRef(number, name))?.sha
+  if (reachable.has(branchRef(headBranch)) || recordedSha('head') === head) return []
+  const refUpdate = (name: PullRefName, to: string | undefined) => ({
+    name: pullRef(number, name),
+    to,
+    from: recordedSha(name),
+  })
+  // The branch has new commits, so a `merged` ref from an earlier pull request of this number is wrong.
+  const removals = recordedSha('merged') === undefined ? [] : [refUpdate('merged', undefined)]
+  return [refUpdate('head', head), refUpdate('base', base), ...removals]
+}
+
+/** Writes all updates at once. If that fails, writes them per pull request, so one failure affects one only. */
+async function recordPullRefs(run: RunGit, updatesPerPull: readonly (readonly RefUpdate[])[]): Promise<void> {
+  if (updatesPerPull.length === 0) return
+  const done = await updateRefs(run, updatesPerPull.flat())
+  if (done.ok || updatesPerPull.length === 1) return
+  for (const updates of updatesPerPull) await updateRefs(run, updates)
+}
+
+const valueOr = (result: Result<DatedPull>, fallback: DatedPull): DatedPull =>
+  result.ok ? result.value : fallback

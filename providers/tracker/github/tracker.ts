@@ -1,0 +1,213 @@
+/**
+ * Tracker for the issues of the configured GitHub repositories.
+ *
+ * States are labels (see `github-issue.ts`), projects are repositories. A repository that cannot be read is reported,
+ * its known issues stay, and the others are unaffected. Blockers come from GitHub and from the issue text; only issues
+ * of configured repositories count, because no others are read.
+ *
+ * Pull requests are not linked, because GitHub itself shows in an issue which pull requests refer to it.
+ */
+import type { Cancel, Clock, Tracker, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
+import { no, type Refused, type Result, yes } from '../../../core/result.ts'
+import { formatNames, normalizeName } from '../../../core/tickets/names.ts'
+import type { ServiceConfig } from '../../../protocol/config.ts'
+import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
+import type { TrackerProject } from '../../../protocol/tracker.ts'
+import { createGithubApi, type GithubApi } from '../../codehost/github/api.ts'
+import type { ClientPool } from '../../http/client-types.ts'
+import { resolveGithubAccount } from './account.ts'
+import { type GithubIssue, type IssueReference, listStateNames, parseTicketId } from './issue.ts'
+import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './issues.ts'
+import { isClosingState, moveIssue } from './move.ts'
+import { listTicketRepositories, type TicketRepository } from './repositories.ts'
+import { toTickets } from './tickets.ts'
+
+export interface GithubTrackerOptions {
+  readonly clients: ClientPool
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly config: ServiceConfig
+}
+
+/** Spreads requests over many repositories: GitHub also limits requests per minute. */
+const REFRESH_INTERVAL_MS_PER_REPO = 200
+/** Requested tickets outside the lists that one poll reads. */
+const UNLISTED_READ_MAX = 100
+const MOVE_TARGETS_MAX = 16
+
+export function createGithubTracker(options: GithubTrackerOptions): Tracker {
+  return new GithubTracker(options)
+}
+
+class GithubTracker implements Tracker {
+  readonly #clock: GithubTrackerOptions['clock']
+  readonly #tracker: ServiceConfig['tracker']
+  readonly #api: Result<GithubApi>
+  /** Keyed by normalized repository name, as are the issues. */
+  readonly #repositories: ReadonlyMap<string, TicketRepository>
+  readonly #issues: ReadonlyMap<string, GithubIssues>
+  /** Targets of recent moves, which count as states even if the configuration changed since. */
+  readonly #moveTargets = new Set<string>()
+  #rules: TrackerQuery['rules']
+  /** Serializes reads, because concurrent reads would request everything twice. */
+  #lastRead: Promise<unknown> = Promise.resolve()
+
+  constructor({ clients, clock, config }: GithubTrackerOptions) {
+    this.#clock = clock
+    this.#tracker = config.tracker
+    this.#rules = config.tracker.eligible
+    const account = resolveGithubAccount(config)
+    this.#api = account === undefined ? TOKEN_MISSING : createGithubApi(account, clients)
+    this.#repositories = listTicketRepositories(config)
+    this.#issues = new Map(
+      [...this.#repositories].map(([key, { remote }]) => [key, new GithubIssues(remote, clock)] as const),
+    )
+  }
+
+  listTickets(query: TrackerQuery): Promise<Result<TrackerListing>> {
+    const read = this.#lastRead.then(() => this.#read(query))
+    this.#lastRead = read.catch(() => undefined)
+    return read
+  }
+
+  /** GitHub's webhooks need a reachable address, which this host usually lacks. */
+  watch(_onChange: () => void): Cancel {
+    return () => undefined
+  }
+
+  async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
+    if (!this.#api.ok) return this.#api
+    const reference = parseTicketId(ticketId)
+    if (reference === undefined || !this.#repositories.has(normalizeName(reference.remote))) {
+      return no('unknown', `${printable(ticketId)} is not an issue of a configured repository`)
+    }
+    this.#recordMoveTarget(state)
+    const api = this.#api.value
+    const issue = await readIssue(api, reference)
+    return toLastingRefusal(
+      issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue,
+    )
+  }
+
+  async projects(): Promise<Result<readonly TrackerProject[]>> {
+    if (!this.#api.ok) return this.#api
+    const { site } = this.#api.value.address
+    const repositories = [...this.#repositories.values()].slice(0, TRACKER_PROJECTS_MAX)
+    return yes(
+      repositories.map(({ remote }) => ({ id: remote, name: remote, url: `${site}/${remote}`, teams: [] })),
+    )
+  }
+
+  #recordMoveTarget(state: string): void {
+    this.#moveTargets.delete(state)
+    this.#moveTargets.add(state)
+    for (const oldest of this.#moveTargets)
+      if (this.#moveTargets.size > MOVE_TARGETS_MAX) this.#moveTargets.delete(oldest)
+  }
+
+  #stateNames(): readonly string[] {
+    const moveTargets = [...this.#moveTargets].filter((state) => !isClosingState(state))
+    return listStateNames({ ...this.#tracker, rules: this.#rules, moveTargets })
+  }
+
+  // ---- reading ------------------------------------------------------------------------------------------------------
+
+  async #read({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
+    if (!this.#api.ok) return this.#api
+    const api = this.#api.value
+    this.#rules = rules
+    const refused = await this.#refreshAll(api)
+    const fatalRefusal = findFatalRefusal([...refused.values()], this.#repositories.size)
+    if (fatalRefusal !== undefined) return fatalRefusal
+    const unlisted = await this.#readUnlisted(api, tickets)
+    const known = [...this.#issues.values()].flatMap((issues) => [...issues.all()])
+    const problems = [
+      ...(this.#repositories.size === 0 ? [NO_REPOSITORY_PROBLEM] : []),
+      ...[...refused].map(([remote, { refusal }]) => `${remote}: ${refusal.message}`),
+      ...unlisted.problems,
+      ...this.#truncationProblems(),
+    ]
+    return yes({
+      tickets: this.#tickets([...known, ...unlisted.issues], api),
+      problems: problems.slice(0, TICKET_PROBLEMS_MAX),
+    })
+  }
+
+  /** Refusals by repository. */
+  async #refreshAll(api: GithubApi): Promise<ReadonlyMap<string, Refused>> {
+    const intervalMs = this.#repositories.size * REFRESH_INTERVAL_MS_PER_REPO
+    const read = await Promise.all(
+      [...this.#issues.values()].map(async (issues) => ({
+        issues,
+        answer: await issues.refresh(api, intervalMs),
+      })),
+    )
+    return new Map(
+      read.flatMap(({ issues, answer }) => (answer.ok ? [] : [[issues.remote, answer] as const])),
+    )
+  }
+
+  #tickets(issues: readonly GithubIssue[], api: GithubApi) {
+    return toTickets(issues, {
+      repositories: this.#repositories,
+      stateNames: this.#stateNames(),
+      assignees: this.#rules.assignees,
+      host: new URL(api.address.site).host,
+      blockersOf: ({ remote, number }) => this.#issues.get(normalizeName(remote))?.blockersOf(number) ?? [],
+    })
+  }
+
+  #truncationProblems(): string[] {
+    const truncated = [...this.#issues.values()].filter(({ isTruncated }) => isTruncated)
+    if (truncated.length === 0) return []
+    const names = formatNames(truncated.map(({ remote }) => remote))
+    return [
+      `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only the most recently changed are read`,
+    ]
+  }
+
+  /**
+   * Reads requested tickets that no list holds: closed before the first read, or in a repository no longer configured.
+   */
+  async #readUnlisted(api: GithubApi, tickets: readonly string[]): Promise<UnlistedIssues> {
+    const places = tickets.flatMap((id) => parseTicketId(id) ?? [])
+    const isKnown = ({ remote, number }: IssueReference) =>
+      this.#issues.get(normalizeName(remote))?.get(number) !== undefined
+    const unknown = places.filter((place) => !isKnown(place)).slice(0, UNLISTED_READ_MAX)
+    const found = await Promise.all(unknown.map((place) => this.#readIssue(api, place)))
+    const issues = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
+    return {
+      // Issues of configured repositories are in their cache now.
+      issues: issues.filter(({ remote }) => !this.#repositories.has(normalizeName(remote))),
+      problems: found.flatMap((answer) => (answer.ok ? [] : [answer.refusal.message])).slice(0, 1),
+    }
+  }
+
+  #readIssue(api: GithubApi, { remote, number }: IssueReference): Promise<Result<GithubIssue | undefined>> {
+    const issues = this.#issues.get(normalizeName(remote)) ?? new GithubIssues(remote, this.#clock)
+    return issues.read(api, number)
+  }
+}
+
+interface UnlistedIssues {
+  readonly issues: readonly GithubIssue[]
+  readonly problems: readonly string[]
+}
+
+// ---- refusals -------------------------------------------------------------------------------------------------------
+
+const TOKEN_MISSING = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
+const NO_REPOSITORY_PROBLEM = 'no repository is configured whose issues could be read; add one under repos'
+
+/** A rejected token fails for all repositories. */
+function findFatalRefusal(refused: readonly Refused[], repos: number): Refused | undefined {
+  const unauthorized = refused.find(({ refusal }) => refusal.kind === 'unauthorized')
+  return unauthorized ?? (repos > 0 && refused.length === repos ? refused[0] : undefined)
+}
+
+/** A forbidden move becomes `invalid`, so that it is not retried. */
+function toLastingRefusal(moved: Result<void> | Refused): Result<void> {
+  if (moved.ok) return moved
+  const { kind, message } = moved.refusal
+  return kind === 'forbidden' || kind === 'gone' ? no('invalid', message) : moved
+}

@@ -1,0 +1,167 @@
+/**
+ * Tracker for a folder of Markdown files, one ticket per file.
+ *
+ * An unreadable file is reported and affects no other. A move changes only the state in the file, and never overwrites
+ * a concurrent edit. Pull requests are not linked, because the files belong to the person. `ticket-file.ts` defines the
+ * file format.
+ */
+import { join, resolve } from 'node:path'
+import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../../core/ports.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
+import { isSameName } from '../../../core/tickets/names.ts'
+import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
+import type { TrackerProject } from '../../../protocol/tracker.ts'
+import { refuseMovedTicket } from '../moved-error.ts'
+import { removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
+import { errorCode, errorText } from './errors.ts'
+import { readWholeFile, TicketFolder, type TicketFolderContents, toFileFacts } from './folder.ts'
+import { watchFolder } from './folder-watch.ts'
+import { readTicket, replaceState } from './ticket-file.ts'
+
+export interface LocalTrackerOptions {
+  /** Folder of the tickets; a relative path starts at the working directory of the process. */
+  readonly path: string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function createLocalTracker({ path, clock, log }: LocalTrackerOptions): Tracker {
+  return new LocalTracker(resolve(path), clock, log)
+}
+
+class LocalTracker implements Tracker {
+  readonly #path: string
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #folder: TicketFolder
+  /** Problems that were logged and still exist. */
+  #reportedProblems: ReadonlySet<string> = new Set()
+  #lastMove: Promise<unknown> = Promise.resolve()
+  #hasRemovedDrafts = false
+
+  constructor(path: string, clock: Clock, log: Log) {
+    this.#path = path
+    this.#clock = clock
+    this.#log = log
+    this.#folder = new TicketFolder(path, clock)
+  }
+
+  /**
+   * Lists all tickets whatever the query asks, because reading the folder costs the same.
+   *
+   * A requested ticket whose file is missing is not reported as closed: editors replace a file by removing it briefly.
+   * A ticket missing from the list counts as unchanged, so its run continues until a person cancels it.
+   */
+  async listTickets(): Promise<Result<TrackerListing>> {
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    this.#reportProblems(contents.value)
+    return yes({
+      tickets: contents.value.tickets.map(({ tracked }) => tracked),
+      problems: limitProblems(contents.value.problems),
+    })
+  }
+
+  watch(onChange: () => void): Cancel {
+    return watchFolder(this.#path, this.#clock, this.#log, onChange)
+  }
+
+  /** Serialized, so that two moves of one ticket do not count as foreign edits of each other. */
+  moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
+    const move = this.#lastMove.then(() => this.#move(ticketId, state, from))
+    this.#lastMove = move.catch(() => undefined)
+    return move
+  }
+
+  /** Projects that the tickets name. */
+  async projects(): Promise<Result<readonly TrackerProject[]>> {
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    const named = contents.value.tickets.flatMap(({ tracked }) => tracked.ticket.project ?? [])
+    const names = [...new Set(named)].sort((a, b) => a.localeCompare(b, 'en'))
+    return yes(names.slice(0, TRACKER_PROJECTS_MAX).map((name) => ({ id: name, name, teams: [] })))
+  }
+
+  async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Result<void>> {
+    const contents = await this.#folder.readAll()
+    if (!contents.ok) return contents
+    const file = contents.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
+    if (file === undefined) return refuseUnknownTicket(ticketId, this.#path)
+    try {
+      await this.#removeStaleDrafts()
+      return await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return refuseChangedFile(file.name)
+      const name = printable(file.name)
+      return no(
+        'failed',
+        `${name} could not be changed (${printable(errorText(error))}); give switchyard write access to ${printable(this.#path)}`,
+      )
+    }
+  }
+
+  async #removeStaleDrafts(): Promise<void> {
+    if (this.#hasRemovedDrafts) return
+    this.#hasRemovedDrafts = true
+    await removeStaleDrafts(this.#path, this.#clock.now())
+  }
+
+  #reportProblems({ tickets, problems, readCount }: TicketFolderContents): void {
+    if (readCount > 0)
+      this.#log.debug(
+        { path: this.#path, tickets: tickets.length, read: readCount },
+        'ticket files were read',
+      )
+    const unreported = problems.filter((problem) => !this.#reportedProblems.has(problem))
+    for (const problem of limitProblems(unreported)) this.#log.warn({ path: this.#path }, problem)
+    this.#reportedProblems = new Set(problems)
+  }
+}
+
+interface TicketFileMove {
+  readonly ticketId: string
+  readonly state: string
+  readonly from: readonly string[] | undefined
+}
+
+/** Reads the file again, so that recent edits are kept. */
+async function rewriteState(
+  path: string,
+  name: string,
+  { ticketId, state, from }: TicketFileMove,
+): Promise<Result<void>> {
+  const file = await readWholeFile(path)
+  if (file === undefined) return refuseChangedFile(name)
+  const facts = toFileFacts(name, path, file.stats)
+  const read = readTicket(file.bytes, facts)
+  if (!read.ok || read.tracked.ticket.id !== ticketId) return refuseChangedFile(name)
+  const { identifier, state: current } = read.tracked.ticket
+  if (current === state) return yes(undefined)
+  const isMovable = from?.some((one) => isSameName(one, current)) ?? !read.tracked.closed
+  if (!isMovable) return refuseMovedTicket(identifier, current)
+  const bytes = replaceState(file.bytes, state)
+  const after =
+    bytes === undefined || bytes.length > TICKET_FILE_BYTES_MAX ? undefined : readTicket(bytes, facts)
+  if (bytes === undefined || after?.ok !== true || after.tracked.ticket.state !== state) {
+    return no(
+      'invalid',
+      `${printable(name)} cannot take the state ${printable(state)}; use a shorter, plainer one`,
+    )
+  }
+  return (await replaceIfUnchanged(path, file, bytes)) ? yes(undefined) : refuseChangedFile(name)
+}
+
+function refuseChangedFile(name: string) {
+  return no('conflict', `${printable(name)} was changed meanwhile and is left unchanged; try again`)
+}
+
+function refuseUnknownTicket(ticketId: string, path: string) {
+  return no('unknown', `no ticket in ${printable(path)} has the id ${printable(ticketId)}`)
+}
+
+function limitProblems(problems: readonly string[]): readonly string[] {
+  const more = problems.length - TICKET_PROBLEMS_MAX
+  if (more <= 0) return problems
+  return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; fix these first`]
+}
