@@ -1,6 +1,8 @@
 /**
  * The exit codes of all commands, as in sysexits.h where it has a code. Scripts rely on the numbers.
  */
+import type { Result } from '../core/result.ts'
+
 export const EXIT = {
   done: 0,
   refused: 1,
@@ -29,4 +31,10 @@ export class ExitError extends Error {
     super(message)
     this.code = code
   }
+}
+
+/** Returns the value; a refusal ends the command as wrong usage. */
+export function unwrapOrExit<T>(answer: Result<T>): T {
+  if (answer.ok) return answer.value
+  throw new ExitError(EXIT.usage, answer.refusal.message)
 }

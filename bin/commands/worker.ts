@@ -12,11 +12,8 @@ import type { Daemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemo
 import type { Dialer } from '../../core/daemon/ports.ts'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
-import type { Result } from '../../core/result.ts'
 import { removeFileDurably, replaceFile } from '../../store/files/atomic.ts'
 import { type OpenWorkerStore, openWorkerStore } from '../../store/worker-store.ts'
-import { createDialer } from '../../worker/dialer.ts'
-import { type HostUrl, parseHostUrl } from '../../worker/host-url.ts'
 import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
@@ -24,10 +21,11 @@ import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createExecutor } from '../create-executor.ts'
 import { resolveDataDir } from '../data-dir.ts'
-import { EXIT, ExitError } from '../exit.ts'
+import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
-import { readAuthorities, readNetwork, readProxies } from '../network.ts'
+import { readNetwork } from '../network.ts'
+import { resolveHost } from '../resolve-host.ts'
 import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
@@ -98,36 +96,6 @@ function chooseName(asked: string | undefined): string {
       '--name: must have a visible character; leave it out for the name of this machine',
     )
   return name || 'worker'
-}
-
-function resolveHost(options: WorkerOptions, log: Log): { readonly url: string; readonly dialer: Dialer } {
-  if (options.host === undefined) {
-    throw new ExitError(
-      EXIT.usage,
-      '--host is missing: the address of the host, like https://host.example:4401, or http://127.0.0.1:4400 for this machine',
-    )
-  }
-  const host = unwrapOrExit(parseHostUrl(options.host, options.insecure === true))
-  if (host.exposed)
-    log.warn(
-      { url: host.url },
-      'the connection to the host is NOT encrypted: anybody on the network path can read the credentials of every run; use https:// as soon as you can',
-    )
-  return { url: host.url, dialer: createHostDialer(host, options, log) }
-}
-
-function createHostDialer({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Log): Dialer {
-  const trusted = url.startsWith('wss:')
-    ? { authorities: unwrapOrExit(readAuthorities(caFile, process.env)) }
-    : {}
-  const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
-  const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
-  return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...proxies })
-}
-
-function unwrapOrExit<T>(answer: Result<T>): T {
-  if (answer.ok) return answer.value
-  throw new ExitError(EXIT.usage, answer.refusal.message)
 }
 
 /** Returns the path of bwrap; throws when this machine cannot run sandboxes. */

@@ -1,0 +1,78 @@
+/**
+ * `openServer` opens the host's listeners and writes the launch file, by which clients find them.
+ */
+import type { HostApi } from '../actors/api/host-api.ts'
+import type { Log } from '../core/ports.ts'
+import { type Result, yes } from '../core/result.ts'
+import type { CompletedConfig } from '../protocol/config.ts'
+import { openApiDocument } from '../protocol/openapi.ts'
+import type { Metrics } from '../transport/metrics.ts'
+import { openHostServer } from '../transport/server.ts'
+import { realClock } from './clock.ts'
+import { writeLaunch } from './launch-file.ts'
+import { VERSION } from './version.ts'
+
+interface LaunchOptions {
+  readonly dataDir: string
+  readonly token: string
+  readonly startedAt: string
+  readonly configuration: CompletedConfig
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+interface OpenServer {
+  close(): Promise<void>
+}
+
+/** @param onUrl called before the launch file is written, because clients may send requests as soon as they read it */
+export async function openServer(
+  hostApi: HostApi,
+  launching: LaunchOptions,
+  onUrl: (url: string) => void,
+): Promise<Result<OpenServer>> {
+  const { dataDir, token, startedAt, configuration, log, metrics } = launching
+  const { server, fleet } = configuration.effective
+  const opened = await openHostServer({
+    hostApi,
+    token,
+    version: VERSION,
+    clock: realClock,
+    log,
+    meters: metrics,
+    metricsText: () => metrics.text(),
+    openApi: openApiDocument,
+    management: { host: server.host, port: server.port },
+    ...(fleet.host === undefined || fleet.host === ''
+      ? {}
+      : {
+          fleet: {
+            host: fleet.host,
+            port: fleet.port,
+            ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
+          },
+        }),
+  })
+  if (!opened.ok) return opened
+  const hostServer = opened.value
+  const url = urlOf('http', server.host, hostServer.managementPort)
+  const fleetUrl =
+    hostServer.fleetPort === undefined || fleet.host === undefined
+      ? undefined
+      : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
+  onUrl(url)
+  const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
+  try {
+    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
+  } catch (error) {
+    await hostServer.close('the service could not start')
+    throw error
+  }
+  log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
+  return yes({ close: () => hostServer.close('the service is stopping') })
+}
+
+function urlOf(scheme: string, host: string, port: number): string {
+  const bare = host.replace(/^\[|\]$/g, '')
+  return `${scheme}://${bare.includes(':') ? `[${bare}]` : bare}:${port}`
+}
