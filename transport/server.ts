@@ -10,6 +10,7 @@ import type { Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
+import { createHostServer, type HostServer } from './host-server.ts'
 import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
 import { type Address, createApp, type Listening, listen, type TlsFiles } from './listener.ts'
 import { refusal } from './reply.ts'
@@ -24,7 +25,6 @@ import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
 import { serveAttach } from './sockets/attach.ts'
-import { CLOSE } from './sockets/bounded-sender.ts'
 import { serveDashboard } from './sockets/dashboard.ts'
 import type { SocketGroup } from './sockets/socket-group.ts'
 import { type AdmitSocket, createUpgrade, type UpgradeOptions } from './sockets/upgrade.ts'
@@ -44,22 +44,6 @@ export interface HostServerOptions {
   readonly management: Address
   readonly fleet?: Address & { readonly tls?: TlsFiles }
 }
-
-export interface HostServer {
-  readonly managementPort: number
-  readonly fleetPort?: number
-  /** Accepts no new connections. */
-  stopAccepting(): void
-  /**
-   * Closes every socket with the reason, waits a short time for pending replies, then closes everything. Afterwards
-   * nothing of the server keeps the process alive.
-   */
-  close(reason: string): Promise<void>
-}
-
-/** How long a stop waits for pending replies, and for sockets to read their close frame. */
-export const CLOSE_MS_MAX = 2_000
-const CLOSE_POLL_MS = 20
 
 const TOO_MANY_DASHBOARDS = refusal(503, 'too many dashboards are connected; close one')
 
@@ -126,7 +110,7 @@ interface SharedParts {
   readonly workers: WorkerSockets
 }
 
-interface OpenListener {
+export interface OpenListener {
   readonly app: TemplatedApp
   readonly http: HttpHandler
   readonly listening: Listening
@@ -208,49 +192,3 @@ const refuseWhileStopping =
     http.isRefusing() ? { ok: false, reply: STOPPING_REFUSAL } : admitSocket(params)
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
-
-function createHostServer(
-  { clock }: HostServerOptions,
-  management: OpenListener,
-  fleet?: OpenListener,
-): HostServer {
-  const listeners = fleet === undefined ? [management] : [management, fleet]
-  let closing: Promise<void> | undefined
-
-  const stopAccepting = (): void => {
-    for (const listener of listeners) listener.listening.stop()
-  }
-  const busy = (): boolean =>
-    listeners.some(
-      (listener) =>
-        listener.http.pendingCount() > 0 || listener.socketGroups.some((group) => group.count() > 0),
-    )
-
-  async function closeAll(reason: string): Promise<void> {
-    stopAccepting()
-    for (const listener of listeners) {
-      listener.http.refuseNew()
-      for (const group of listener.socketGroups) {
-        group.stop()
-        group.closeAll(CLOSE.goingAway, reason)
-      }
-    }
-    const until = clock.monotonic() + CLOSE_MS_MAX
-    // Wait at least once, so that close frames are sent before the connections are closed.
-    do await pause(clock, CLOSE_POLL_MS)
-    while (busy() && clock.monotonic() < until)
-    for (const listener of listeners) listener.app.close()
-  }
-
-  return {
-    managementPort: management.listening.port,
-    ...(fleet === undefined ? {} : { fleetPort: fleet.listening.port }),
-    stopAccepting,
-    close: (reason) => (closing ??= closeAll(reason)),
-  }
-}
-
-const pause = (clock: Clock, ms: number): Promise<void> =>
-  new Promise((resolve) => {
-    clock.after(ms, resolve)
-  })

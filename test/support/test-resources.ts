@@ -7,7 +7,8 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
-import { type HostServer, type HostServerOptions, openHostServer } from '../../transport/server.ts'
+import type { HostServer } from '../../transport/host-server.ts'
+import { type HostServerOptions, openHostServer } from '../../transport/server.ts'
 import { createFakeHostApi, type FakeHostApi } from './fake-host-api.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
@@ -83,7 +84,7 @@ export interface TestServer {
   readonly url: string
 }
 
-/** On a hand-wound clock nothing ends by itself. */
+/** Closes the server; a settable clock has to be advanced meanwhile. */
 export async function closeServer(server: HostServer, clock: Clock | undefined): Promise<void> {
   let over = false
   const closing = server.close('the test is over').then(() => {
