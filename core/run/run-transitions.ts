@@ -5,12 +5,11 @@
  * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import { RETENTION_SLACK_HOURS, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
-
-const HOUR_MS = 3_600_000
+import { retainedSandbox } from './sandbox-retention.ts'
 
 /** The order of statuses. A worker's report alone reaches only the three in the middle. */
 const PROGRESS: Readonly<Record<RunStatus, number>> = {
@@ -231,26 +230,4 @@ function resultOf({ status, result, prUrl }: RunOutcome): RunResult | undefined 
     return status === 'completed' && prUrl !== undefined ? { prUrl, artifacts: [] } : undefined
   }
   return result.prUrl !== undefined || prUrl === undefined ? result : { ...result, prUrl }
-}
-
-/** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */
-function retainedSandbox(
-  sandbox: RunSandbox,
-  outcome: RunOutcome,
-  by: { readonly now: string; readonly retentionHours: number },
-): RunSandbox {
-  const { provider = 'bwrap', ...known } = sandbox
-  delete known.retainedUntil
-  if (known.id === undefined) return { provider, ...known }
-  return { provider, ...known, retainedUntil: retainedUntil(outcome.sandbox?.retainedUntil, by) }
-}
-
-function retainedUntil(
-  reported: string | undefined,
-  { now, retentionHours }: { readonly now: string; readonly retentionHours: number },
-): string {
-  const from = Date.parse(now)
-  const latest = from + (retentionHours + RETENTION_SLACK_HOURS) * HOUR_MS
-  if (reported !== undefined && Date.parse(reported) <= latest) return reported
-  return new Date(from + retentionHours * HOUR_MS).toISOString()
 }

@@ -10,8 +10,8 @@ import {
   readDiscussion,
   remarkKeys,
   sandboxHolder,
-  trimDiscussion,
 } from '../../../core/run/follow-up.ts'
+import { trimDiscussion } from '../../../core/run/trim-discussion.ts'
 import { JobPull } from '../../../protocol/frames.ts'
 import { FOLLOW_UP_ITEMS_MAX, JOB_DISCUSSION_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'

@@ -1,0 +1,30 @@
+/**
+ * Sets until when the sandbox of a finished run is retained.
+ */
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { RETENTION_SLACK_HOURS } from '../../protocol/limits.ts'
+import type { RunSandbox } from '../../protocol/run.ts'
+
+const HOUR_MS = 3_600_000
+
+/** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */
+export function retainedSandbox(
+  sandbox: RunSandbox,
+  outcome: RunOutcome,
+  by: { readonly now: string; readonly retentionHours: number },
+): RunSandbox {
+  const { provider = 'bwrap', ...known } = sandbox
+  delete known.retainedUntil
+  if (known.id === undefined) return { provider, ...known }
+  return { provider, ...known, retainedUntil: retainedUntil(outcome.sandbox?.retainedUntil, by) }
+}
+
+function retainedUntil(
+  reported: string | undefined,
+  { now, retentionHours }: { readonly now: string; readonly retentionHours: number },
+): string {
+  const from = Date.parse(now)
+  const latest = from + (retentionHours + RETENTION_SLACK_HOURS) * HOUR_MS
+  if (reported !== undefined && Date.parse(reported) <= latest) return reported
+  return new Date(from + retentionHours * HOUR_MS).toISOString()
+}
