@@ -8,17 +8,10 @@
  */
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import type { RateLimitRules, ServiceRequest } from './client-types.ts'
 import { cacheKey, type EtagCache, etagOf, refreshHeaders } from './etag-cache.ts'
-import {
-  type Http,
-  type HttpReply,
-  type HttpRequest,
-  retryAfterMs,
-  retryDelayMs,
-  triesAllowed,
-} from './http.ts'
+import { type Http, type HttpReply, type HttpRequest, retryDelayMs, triesAllowed } from './http.ts'
+import { isOutage, outageMs, standardTooManyRequestsMs } from './rate-limit-replies.ts'
 import type { ReplyOutcome } from './rate-limit-state.ts'
 import { type QueuedRequest, RequestQueue } from './request-queue.ts'
 
@@ -40,9 +33,6 @@ interface SharedRequest {
 
 /** A reply validated within this time is returned without a request while the minute quota is used up. */
 const FRESH_MS = 60_000
-const OUTAGE_STATUS = 503
-/** The pause after "too many requests" without a stated duration. */
-const DEFAULT_PAUSE_MS = 60_000
 /** Repeated use of a rejected credential looks like an attack, and some services block the whole account for it. */
 export const REJECTED_CREDENTIAL_MS = 15 * 60_000
 
@@ -232,21 +222,6 @@ export class RateLimitedHttpClient {
   ): number | undefined {
     return writes || request.method !== 'GET' ? undefined : retryDelayMs(answer, request, this.#ports, tries)
   }
-}
-
-/** Gateways in front of a service report rate limits in the standard way, with 429 or with 403 and Retry-After. */
-function standardTooManyRequestsMs({ status, headers }: HttpReply, now: number): number | undefined {
-  const asked = retryAfterMs(headers['retry-after'], now)
-  return status === 429 ? (asked ?? DEFAULT_PAUSE_MS) : status === 403 ? asked : undefined
-}
-
-/** During an outage the service may have processed the request, so it is not repeated automatically. */
-const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE_STATUS
-
-/** A 503 that names a distant end pauses all requests; a short outage is covered by the retries. */
-function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
-  const asked = status === OUTAGE_STATUS ? retryAfterMs(headers['retry-after'], now) : undefined
-  return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
 }
 
 function applyProjection(reply: HttpReply, { projection }: ServiceRequest): HttpReply {
