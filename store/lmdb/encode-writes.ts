@@ -10,7 +10,8 @@ import { type EventsWrite, requireWholeLines } from '../event-order.ts'
 import { chunkKey, type EventFileRecord } from './event-buffer.ts'
 import { keyValueKey } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES } from './preallocation.ts'
-import { indexFieldsOf, type RunIndexFields, toStoredRun } from './runs.ts'
+import { toStoredRun } from './run-codec.ts'
+import { indexFieldsOf, type RunIndexFields } from './runs.ts'
 import { isKey, type Tables } from './tables.ts'
 
 interface SnapshotPut {

@@ -8,12 +8,8 @@
 import { createHash } from 'node:crypto'
 import type { RunQuery, RunRecords } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
-import { StoreUnreadable } from '../errors.ts'
+import { damaged, readRun } from './run-codec.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
-
-/** The layout version of a stored run. Each version has one function that migrates it to the next. */
-const RUN_VERSION = 1
-const MIGRATIONS: Readonly<Record<number, (run: unknown) => unknown>> = {}
 
 /** Sorts above every id, because ids are ASCII. */
 const LAST = '\uffff'
@@ -41,8 +37,6 @@ export function indexFieldsOf(run: Run): RunIndexFields {
   const { id, identifier } = run.ticket
   return { status: run.status, tickets: id === identifier ? [id] : [id, identifier] }
 }
-
-export const toStoredRun = (run: Run): readonly [number, Run] => [RUN_VERSION, run]
 
 export interface BatchWriter {
   write(table: Table, key: string, bytes: Uint8Array | null): void
@@ -173,43 +167,6 @@ function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
     typeof ticket.identifier === 'string'
   if (!isWhole) throw damaged(id)
   return indexFieldsOf(run as Run)
-}
-
-function readRun(tables: Tables, id: string): Run | undefined {
-  const bytes = tables.runs.get(id)
-  return bytes === undefined ? undefined : migrateRun(id, decoded(tables, id, bytes))
-}
-
-function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
-  try {
-    return tables.codec.decode(bytes)
-  } catch (error) {
-    throw damaged(id, error)
-  }
-}
-
-function damaged(id: string, cause?: unknown): StoreUnreadable {
-  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
-    cause,
-  })
-}
-
-function migrateRun(id: string, record: unknown): Run {
-  if (!Array.isArray(record) || typeof record[0] !== 'number') throw damaged(id)
-  let [version, run]: unknown[] = record
-  while (version !== RUN_VERSION) {
-    const next = typeof version === 'number' ? MIGRATIONS[version] : undefined
-    if (next === undefined || typeof version !== 'number') {
-      throw new StoreUnreadable(
-        `run ${id} has layout ${version}, this switchyard knows ${RUN_VERSION}; install the newer version`,
-      )
-    }
-    run = next(run)
-    version++
-  }
-  if (typeof run !== 'object' || run === null) throw damaged(id)
-  // The stored value had this type, and migrations keep it.
-  return run as Run
 }
 
 /** Yields the ids with a prefix, newest first, one page at a time, so that a short list reads little. */

@@ -1,0 +1,49 @@
+/**
+ * Encodes and decodes the stored record of one run, and migrates records of older layouts.
+ */
+import type { Run } from '../../protocol/run.ts'
+import { StoreUnreadable } from '../errors.ts'
+import type { Tables } from './tables.ts'
+
+/** The layout version of a stored run. Each version has one function that migrates it to the next. */
+const RUN_VERSION = 1
+const MIGRATIONS: Readonly<Record<number, (run: unknown) => unknown>> = {}
+
+export const toStoredRun = (run: Run): readonly [number, Run] => [RUN_VERSION, run]
+
+export function readRun(tables: Tables, id: string): Run | undefined {
+  const bytes = tables.runs.get(id)
+  return bytes === undefined ? undefined : migrateRun(id, decoded(tables, id, bytes))
+}
+
+function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
+  try {
+    return tables.codec.decode(bytes)
+  } catch (error) {
+    throw damaged(id, error)
+  }
+}
+
+export function damaged(id: string, cause?: unknown): StoreUnreadable {
+  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
+    cause,
+  })
+}
+
+function migrateRun(id: string, record: unknown): Run {
+  if (!Array.isArray(record) || typeof record[0] !== 'number') throw damaged(id)
+  let [version, run]: unknown[] = record
+  while (version !== RUN_VERSION) {
+    const next = typeof version === 'number' ? MIGRATIONS[version] : undefined
+    if (next === undefined || typeof version !== 'number') {
+      throw new StoreUnreadable(
+        `run ${id} has layout ${version}, this switchyard knows ${RUN_VERSION}; install the newer version`,
+      )
+    }
+    run = next(run)
+    version++
+  }
+  if (typeof run !== 'object' || run === null) throw damaged(id)
+  // The stored value had this type, and migrations keep it.
+  return run as Run
+}
