@@ -5,14 +5,14 @@
  * (the kernel ends init after all others), the control group is empty if there is one, and both streams have ended.
  */
 import type { ChildProcess } from 'node:child_process'
-import { constants } from 'node:os'
-import { PassThrough, type Readable, Transform, type Writable } from 'node:stream'
+import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../core/ports.ts'
 import { findFix, toPlainLine } from './bwrap-error-hints.ts'
 import { type BwrapStatus, readBwrapStatus } from './bwrap-status.ts'
 import type { Cgroup } from './cgroup.ts'
 import type { LocalMachine } from './local-machine.ts'
+import { awaitExit, endFromExitCode, keepHead, type ProcessExit } from './process-exit.ts'
 import {
   hasSeccompFilter,
   identifyProcess,
@@ -42,25 +42,8 @@ const STOP_CHECKS_MAX = 400
 /** A sandbox is usually ready after tens of milliseconds. */
 const READY_MS_MAX = 20_000
 const POLL_MS_MAX = 50
-const STDERR_CHARS_MAX = 4_096
 /** After a kill, streams whose reader does not read are destroyed after this time. */
 const READ_AFTER_KILL_MS_MAX = 2_000
-/** By shell convention, a program ended by signal N exits with 128 + N. */
-const SIGNAL_EXIT_CODE_BASE = 128
-/** Signals that end programs. Programs use other codes above 128 themselves: git exits with 129 on wrong usage. */
-const COMMON_FATAL_SIGNALS = [
-  'SIGINT',
-  'SIGILL',
-  'SIGTRAP',
-  'SIGABRT',
-  'SIGBUS',
-  'SIGFPE',
-  'SIGKILL',
-  'SIGSEGV',
-  'SIGTERM',
-] as const
-const RARE_FATAL_SIGNALS = ['SIGXCPU', 'SIGXFSZ', 'SIGSYS'] as const
-
 export class RunningSandbox implements SandboxProcess {
   readonly stdout: Readable
   readonly stderr: Readable
@@ -228,40 +211,4 @@ export class RunningSandbox implements SandboxProcess {
 function becomesStopped(pid: number, checks: number): boolean {
   for (let check = 0; check < checks; check++) if (isStopped(pid)) return true
   return false
-}
-
-interface ProcessExit {
-  readonly code?: number
-  readonly signal?: string
-  /** The error when the process did not even start. */
-  readonly failure?: string
-}
-
-function awaitExit(child: ChildProcess): Promise<ProcessExit> {
-  return new Promise((resolve) => {
-    child.on('error', (error) => resolve({ failure: error.message }))
-    child.on('exit', (code, signalName) =>
-      resolve(signalName === null ? { code: code ?? -1 } : { signal: signalName }),
-    )
-  })
-}
-
-function endFromExitCode(code: number): SandboxEnd {
-  const signalName = [...COMMON_FATAL_SIGNALS, ...RARE_FATAL_SIGNALS].find(
-    (name) => constants.signals[name] === code - SIGNAL_EXIT_CODE_BASE,
-  )
-  return signalName === undefined ? { code } : { signal: signalName }
-}
-
-/** Forwards the stream and keeps its beginning, which holds bubblewrap's message when it fails. */
-function keepHead(stream: Readable): [Readable, () => string] {
-  let head = ''
-  const passing = new Transform({
-    transform: (chunk: Buffer, _, done) => {
-      if (head.length < STDERR_CHARS_MAX) head = (head + chunk).slice(0, STDERR_CHARS_MAX)
-      done(null, chunk)
-    },
-  })
-  stream.on('error', () => passing.end()).pipe(passing)
-  return [passing, () => head]
 }
