@@ -7,9 +7,9 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
+import type { PullDiscussion } from '../../core/run/follow-up.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
@@ -18,6 +18,7 @@ import {
   FOLLOW_UP_RETRY_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
+import { ELSEWHERE, type PullReadResult, readPull } from './read-pull.ts'
 
 export interface FollowUpReaderPorts {
   readonly clock: Clock
@@ -50,11 +51,6 @@ interface PullReading {
   readonly reason?: string
   readonly talk?: PullDiscussion
   readonly readAt?: number
-}
-
-interface PullReadResult {
-  readonly state: PullState
-  readonly talk: Result<PullDiscussion>
 }
 
 export class FollowUpReader {
@@ -246,21 +242,3 @@ export class FollowUpReader {
       this.#readings.delete(runId)
   }
 }
-
-const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
-
-async function readPull(
-  pulls: PullRequestApi,
-  place: PullReference,
-  url: string,
-  answered: ReadonlySet<string> | undefined,
-): Promise<Result<PullReadResult>> {
-  const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
-  if (!detail.ok) return detail
-  // The origin of a merged or closed pull request is not needed.
-  const { state } = detail.value
-  if (state === 'merged' || state === 'closed') return yes({ state, talk: PULL_OVER })
-  return origin.ok ? yes({ state, talk: readDiscussion(url, detail.value, origin.value, answered) }) : origin
-}
-
-const PULL_OVER = no('conflict', 'its pull request is over')

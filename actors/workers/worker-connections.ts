@@ -14,27 +14,10 @@ import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.t
 import { WORKER_FIRST_FRAME_MS, WORKERS_UNREGISTERED_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
+import type { ConnectionEvent } from './connection.machine.ts'
 import { CONNECTION } from './worker.names.ts'
+import type { WorkerEffect } from './worker-effects.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
-
-/** Effects of workers and their connections, run after the commit that caused them. */
-export type WorkerEffect =
-  | ConnectionEffect
-  /** The enrollment is on disk, so the worker may receive its credential. */
-  | { readonly type: 'worker.send registered'; readonly connection: number }
-  | {
-      readonly type: 'worker.refuse connection'
-      readonly connection: number
-      readonly code: RejectionCode
-      readonly reason: string
-    }
-  | { readonly type: 'worker.revoke connection'; readonly connection: number; readonly reason: string }
-  | { readonly type: 'worker.send state'; readonly workerId: string }
-  /** Tells a worker to delete the sandbox of a finished run. */
-  | { readonly type: 'worker.send discard'; readonly workerId: string; readonly runId: string }
-  /** Sends the current workers to the dashboards. */
-  | { readonly type: 'worker.push workers' }
 
 export interface WorkerConnection {
   readonly number: number

@@ -17,7 +17,8 @@ import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
 import type { WorkerEvent, WorkerInput } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
-import type { WorkerConnection, WorkerConnections, WorkerEffect } from './worker-connections.ts'
+import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { WorkerEffect } from './worker-effects.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerRegistrationPorts {

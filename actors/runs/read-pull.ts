@@ -1,0 +1,30 @@
+/**
+ * `readPull` reads the state and the discussion of one pull request from the code host.
+ */
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
+import type { PullState } from '../../protocol/run.ts'
+
+export interface PullReadResult {
+  readonly state: PullState
+  readonly talk: Result<PullDiscussion>
+}
+
+export const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
+
+export async function readPull(
+  pulls: PullRequestApi,
+  place: PullReference,
+  url: string,
+  answered: ReadonlySet<string> | undefined,
+): Promise<Result<PullReadResult>> {
+  const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
+  if (!detail.ok) return detail
+  // The origin of a merged or closed pull request is not needed.
+  const { state } = detail.value
+  if (state === 'merged' || state === 'closed') return yes({ state, talk: PULL_OVER })
+  return origin.ok ? yes({ state, talk: readDiscussion(url, detail.value, origin.value, answered) }) : origin
+}
+
+const PULL_OVER = no('conflict', 'its pull request is over')
