@@ -1,7 +1,7 @@
 /**
- * A front desk in memory: a few runs, workers and memories that change as they should, and answers a test may set.
+ * A host API in memory: some runs, workers and memories, and answers that a test can set.
  *
- * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
+ * The fake fulfils the contract that the listeners rely on, and nothing else of the real host.
  */
 
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
@@ -21,17 +21,17 @@ export const LISTED_ORIGIN = 'https://dash.example'
 
 type PushListener = (push: DashboardPush, text?: string) => void
 
-/** One connected worker, as the desk sees it, and everything that its door has told. */
+/** A connected worker, and everything that its socket has reported. */
 export interface FakeWorkerReceiver extends WorkerReceiver {
   readonly link: WorkerSender
   readonly frames: string[]
   readonly unreadables: string[]
   isClosed: boolean
-  /** From now on it may send frames of full length. */
+  /** Registers the worker, which may then send frames of full length. */
   register(): void
 }
 
-/** A desk whose answers a test sets, and through which it pushes. */
+/** A host API whose answers a test sets, and through which it pushes. */
 export interface FakeHostApi extends HostApi, ProviderAnswers {
   healthAnswer: HealthResponse
   helloAnswer: HelloFrame
@@ -39,10 +39,10 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
     patch: Record<string, unknown>,
   ): Promise<Result<SettingsUpdateResponse>> | Result<SettingsUpdateResponse>
   push(push: DashboardPush, text?: string): void
-  /** What the next connection of a worker is answered instead of a line. */
+  /** The refusal of the next worker connection; undefined: it is accepted. */
   workerRefusal: string | undefined
   acceptsWork: boolean
-  /** Questions about runs, as they came. */
+  /** The queries about runs. */
   readonly asked: unknown[]
   readonly patches: Record<string, unknown>[]
   readonly listeners: Set<PushListener>

@@ -1,4 +1,4 @@
-/** Artifacts over a real socket: long bodies in pieces, and names that would like to be more than names. */
+/** Artifact downloads over a real socket: long bodies in chunks, and malicious names. */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
@@ -13,7 +13,7 @@ const MIB = 1024 * 1024
 const headers = { authorization: `Bearer ${TOKEN}` }
 const AUTH = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
 
-/** What came of one reading. */
+/** Observes one read of an artifact. */
 interface ReadObservation {
   pieces: number
   ended: boolean
@@ -43,7 +43,7 @@ function fileOf(
   }
 }
 
-/** So many bytes in pieces of 64 KiB, each byte telling where it is. */
+/** Yields chunks of 64 KiB whose bytes encode their position. */
 async function* countedBytes(size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < size; at += 65_536) {
     const piece = Buffer.alloc(Math.min(65_536, size - at))
@@ -52,7 +52,7 @@ async function* countedBytes(size: number): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Ends, but not well, before it has said anything. */
+/** Fails, or ends, before the first chunk. */
 async function* failingRead(why: string): AsyncGenerator<Uint8Array> {
   if (why !== '') throw new Error(why)
   yield Buffer.alloc(0)
@@ -68,7 +68,7 @@ async function open() {
   return { ...server, reading, put, get }
 }
 
-test('an artifact is sent whole, under its type, and a browser may do nothing with it', async () => {
+test('an artifact is sent completely, with its type and a sandbox policy', async () => {
   const { put, get, reading } = await open()
   put('log.txt', {
     size: 5,
@@ -92,7 +92,7 @@ test('an artifact is sent whole, under its type, and a browser may do nothing wi
   expect(reading.ended).toBe(true)
 })
 
-test('one that is for saving comes as an attachment, under whatever name', async () => {
+test('a download has its name as an attachment, whatever the name is', async () => {
   const { put, get } = await open()
   const name = `ä "quoted"; *'(x).html`
   put(name, { size: 1, download: true, contentType: 'application/octet-stream', of: () => countedBytes(1) })
@@ -102,14 +102,14 @@ test('one that is for saving comes as an attachment, under whatever name', async
   )
 })
 
-test('an empty one is empty', async () => {
+test('an empty artifact has an empty body', async () => {
   const { put, get } = await open()
   put('empty', {})
   const reply = await get('empty')
   expect([reply.status, reply.headers.get('content-length'), await reply.text()]).toEqual([200, '0', ''])
 })
 
-test('names that lead elsewhere are refused, raw and encoded, and what is not there is not there', async () => {
+test('names that leave the folder are refused, raw and encoded, and missing artifacts are 404', async () => {
   const { port, put } = await open()
   put('..', { size: 1, of: () => countedBytes(1) })
   const client = createRawClient(port)
@@ -127,7 +127,7 @@ test('names that lead elsewhere are refused, raw and encoded, and what is not th
   expect(elsewhere.status).toBe(404)
 })
 
-test('a file that cannot be opened is our failure, and nothing of it has gone out', async () => {
+test('a file that cannot be opened answers 500, without any of its bytes', async () => {
   const { put, get, log } = await open()
   put('gone', {
     size: 5,
@@ -141,7 +141,7 @@ test('a file that cannot be opened is our failure, and nothing of it has gone ou
   expect(log.lines.join()).toMatch(/replaced meanwhile[\s\S]*ended before its first chunk/)
 })
 
-test('one that breaks off half-way is cut off, so that nobody takes a half for the whole', async () => {
+test('a read that fails half-way closes the connection, so that no client takes a half for the whole', async () => {
   const { put, get, log, url } = await open()
   put('broken', {
     size: 2 * MIB,
@@ -160,7 +160,7 @@ test('one that breaks off half-way is cut off, so that nobody takes a half for t
   expect((await fetch(`${url}/api/health`)).status).toBe(200)
 })
 
-test('a large one arrives as it is', async () => {
+test('a large artifact arrives unchanged', async () => {
   const { put, get } = await open()
   const size = 9 * MIB + 77
   put('large', { size, of: () => countedBytes(size) })
@@ -171,7 +171,7 @@ test('a large one arrives as it is', async () => {
   expect(got.equals(expected)).toBe(true)
 })
 
-test('256 MiB for a client that does not read cost a few pieces, and a client that hangs up ends the reading', async () => {
+test('256 MiB for a client that does not read cost few chunks, and a disconnect ends the read', async () => {
   const { put, port, reading, server } = await open()
   const size = 256 * MIB
   put('huge', { size, of: () => countedBytes(size) })
@@ -200,7 +200,7 @@ test('256 MiB for a client that does not read cost a few pieces, and a client th
   await server.close('nothing is waited for')
 })
 
-test('a download under way is given its time when the doors close, and no more', async () => {
+test('a pending download gets a limited time when the server stops', async () => {
   const { put, port, server, reading } = await open()
   put('huge', { size: 256 * MIB, of: () => countedBytes(256 * MIB) })
   const slow = connect(port, '127.0.0.1')
@@ -213,7 +213,7 @@ test('a download under way is given its time when the doors close, and no more',
   await until('the reading has ended', () => reading.ended)
 })
 
-test('the next request on the same connection gets its own answer', async () => {
+test('the next request on the same connection receives its own reply', async () => {
   const { put, port } = await open()
   put('log.txt', { size: 3 * MIB, of: () => countedBytes(3 * MIB) })
   const client = createRawClient(port)
@@ -225,7 +225,7 @@ test('the next request on the same connection gets its own answer', async () => 
   }
 })
 
-test('a client that hangs up before the artifact is found leaves no reading open', async () => {
+test('a client that disconnects before the artifact is found leaves no read open', async () => {
   const { put, port, reading, hostApi } = await open()
   put('log.txt', { size: MIB, of: () => countedBytes(MIB) })
   const find = hostApi.artifact
@@ -244,7 +244,7 @@ test('a client that hangs up before the artifact is found leaves no reading open
   client.write(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
   await until('the artifact is asked for', () => asked)
   client.destroy()
-  // The listener hears of it in its own time.
+  // The library notices the disconnect later.
   await sleep(100)
   answer()
   await until('it is answered', () => answered)

@@ -1,4 +1,4 @@
-/** The attach socket: a terminal's frames to the letter, in both directions, within their bounds. */
+/** The attach socket: its frames in both directions, and its limits. */
 import { expect, test } from '@jest/globals'
 import type { ViewSender } from '../../../core/connection-ports.ts'
 import {
@@ -21,7 +21,7 @@ import {
 
 const PATH = '/ws/runs/run-1/attach'
 
-/** One view as the desk sees it, and everything that its door has told. */
+/** A view as the host API sees it, and everything that its socket has reported. */
 interface ObservedView {
   readonly runId: string
   readonly link: ViewSender
@@ -59,7 +59,7 @@ async function opened(given: ServerOverrides = {}) {
   return { ...server, client, view }
 }
 
-test('frames go back and forth to the letter', async () => {
+test('frames arrive unchanged in both directions', async () => {
   const { client, view } = await opened()
   expect(view.runId).toBe('run-1')
   client.send({ type: 'resize', cols: 120, rows: 40 })
@@ -79,7 +79,7 @@ test('frames go back and forth to the letter', async () => {
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
 })
 
-test('a view is told to its host once when it goes', async () => {
+test('a closed view is reported to the host once', async () => {
   const { client, view, meters } = await opened()
   expect(meters.counts.get('sockets attach')).toBe(1)
   client.close()
@@ -117,7 +117,7 @@ test('the query may carry the token, and without one there is no socket', async 
   expect(views).toHaveLength(1)
 })
 
-test('an ordinary request is told that the path speaks WebSocket', async () => {
+test('an ordinary request is answered with 426', async () => {
   const { url } = await openServerWithViews()
   const reply = await fetch(`${url}${PATH}`, { headers: { authorization: `Bearer ${TOKEN}` } })
   expect(reply.status).toBe(426)
@@ -139,7 +139,7 @@ test.each([
     1009,
   ],
   ['binary', Buffer.from('{"type":"input","data":"x"}'), 1003],
-])('%s is answered with an error and a goodbye', async (_, text, code) => {
+])('%s is answered with an error and closes the socket', async (_, text, code) => {
   const { client, view } = await opened()
   client.sendText(text)
   expect((await client.closed).code).toBe(code)
@@ -148,7 +148,7 @@ test.each([
   expect(view.closed).toBe(1)
 })
 
-test('a frame full of characters that JSON escapes is no longer than a frame may be', async () => {
+test('a frame full of characters that JSON escapes stays within the frame limit', async () => {
   const { client, view } = await opened()
   const data = '\u0001'.repeat(ATTACH_DATA_CHARS_MAX)
   client.send({ type: 'input', data })
@@ -156,7 +156,7 @@ test('a frame full of characters that JSON escapes is no longer than a frame may
   expect(view.told[0] === `input ${data}`).toBe(true)
 })
 
-test('whoever types faster than a terminal may is told so, and sent away', async () => {
+test('input above the frame rate closes the socket with a reason', async () => {
   const { client, view } = await opened({ clock: createSettableClock() })
   for (let at = 0; at < ATTACH_FRAMES_AT_ONCE * 2; at++) client.send({ type: 'input', data: 'x' })
   expect((await client.closed).code).toBe(1008)
@@ -164,7 +164,7 @@ test('whoever types faster than a terminal may is told so, and sent away', async
   expect(view.told.length).toBe(ATTACH_FRAMES_AT_ONCE)
 })
 
-test('a long text may be pasted, but not any length of it', async () => {
+test('a long text may be pasted, up to the byte limit', async () => {
   const { client, view } = await opened({ clock: createSettableClock() })
   const data = 'x'.repeat(60_000)
   const atOnce = Math.floor(ATTACH_INPUT_BYTES_AT_ONCE / 61_000)
@@ -174,7 +174,7 @@ test('a long text may be pasted, but not any length of it', async () => {
   expect((await client.closed).code).toBe(1008)
 })
 
-test('pings are counted too', async () => {
+test('pings count as frames', async () => {
   const { port, views } = await openServerWithViews({ clock: createSettableClock() })
   const socket = await connectRawSocket(port, PATH)
   const ended = new Promise((resolve) => socket.on('close', resolve))
@@ -186,7 +186,7 @@ test('pings are counted too', async () => {
   expect(views[0]?.closed).toBe(1)
 })
 
-test('a view that does not read is cut off, holds little memory, and holds up nobody', async () => {
+test('a view that does not read is disconnected, uses little memory, and delays no other view', async () => {
   const { port, views, meters } = await openServerWithViews()
   await connectRawSocket(port, PATH)
   const quick = connectSocket(port, PATH)
@@ -204,7 +204,7 @@ test('a view that does not read is cut off, holds little memory, and holds up no
     }
   }
   const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024
-  // What the kernel holds for a connection comes on top.
+  // The kernel's own buffers come on top.
   expect(taken * data.length).toBeLessThan(ATTACH_BACKLOG_BYTES_MAX + 16 * 1024 * 1024)
   expect(grownMib).toBeLessThan(96)
   expect(await quick.firstFrames(250)).toHaveLength(250)
@@ -212,14 +212,14 @@ test('a view that does not read is cut off, holds little memory, and holds up no
   expect(slow.link.send({ type: 'data', data })).toBe(false)
 })
 
-test('a service that stops says goodbye to every terminal', async () => {
+test('a stop closes every terminal with a reason', async () => {
   const { client, server, view } = await opened()
   void server.close('the service is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the service is stopping' })
   await until('the host is told', () => view.closed === 1)
 })
 
-test('a desk that throws costs a terminal, and not the process', async () => {
+test('a host API that throws costs a terminal, and not the process', async () => {
   const { port, hostApi, log } = await openTestServer()
   hostApi.attachView = () => {
     throw new Error('a bug')

@@ -1,4 +1,4 @@
-/** The gate's questions, as tables. */
+/** The authentication checks, as tables. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { completeConfig } from '../../../protocol/config.ts'
@@ -48,7 +48,7 @@ const hosts: readonly (readonly [string, boolean])[] = [
   [`localhost${'0'.repeat(10_000)}`, false],
 ]
 
-describe('only an exact loopback name is a Host', () => {
+describe('only an exact loopback name is accepted as Host', () => {
   for (const [host, ok] of hosts) {
     test(`${ok ? 'accepts' : 'refuses'} ${JSON.stringify(host.slice(0, 40))}`, () => {
       expect(isLoopbackHost(host)).toBe(ok)
@@ -56,7 +56,7 @@ describe('only an exact loopback name is a Host', () => {
   }
 })
 
-test('where the configuration lets the service listen, it also answers', () => {
+test('every address that the configuration allows to listen on is accepted as Host', () => {
   const octet = fc.oneof(fc.stringMatching(/^[0-9]{1,3}$/), fc.nat({ max: 300 }).map(String))
   const address = fc.tuple(octet, octet, octet).map((octets) => `127.${octets.join('.')}`)
   const name = fc.constantFrom('localhost', '::1', '[::1]', 'localhost.', '0.0.0.0', '127.1')
@@ -111,7 +111,7 @@ describe('only a loopback page, the desktop shell or a listed page is a trusted 
   })
 })
 
-describe('a bearer token is taken from its header', () => {
+describe('a bearer token is read from its header', () => {
   const headers: readonly (readonly [string, string | undefined])[] = [
     ['Bearer abc', 'abc'],
     ['bearer abc', 'abc'],
@@ -133,11 +133,11 @@ describe('a bearer token is taken from its header', () => {
   }
 })
 
-test('a secret is itself and nothing else', () => {
+test('a secret check accepts only the secret itself', () => {
   const isSecret = createSecretCheck('s3cret')
   expect(isSecret('s3cret')).toBe(true)
   for (const other of [undefined, '', 's3cre', 's3cret ', 'S3cret', 's3crets'])
     expect(isSecret(other)).toBe(false)
-  // An empty secret is never what somebody presented by not presenting one.
+  // A missing secret does not count as an empty one.
   expect(createSecretCheck('')(undefined)).toBe(false)
 })

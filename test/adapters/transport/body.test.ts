@@ -1,4 +1,4 @@
-/** A body's bytes: kept for a route that reads them, only counted for one that does not. */
+/** Request bodies: kept for routes that read them, and only counted for all others. */
 
 import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from '@jest/globals'
@@ -10,7 +10,7 @@ import { createSettableClock } from '../../support/test-resources.ts'
 
 const PIECE = 64 * 1024
 
-/** A listener's response that hands out pieces and notes how many of them somebody copied. */
+/** A response of the library that hands out chunks, and counts how many are copied. */
 function reading(use: BodyUse, contentLength = '') {
   let give = (_piece: ArrayBuffer, _isLast: boolean): void => {}
   const response: HttpResponse = Object({
@@ -37,7 +37,7 @@ function reading(use: BodyUse, contentLength = '') {
   return { bodies, send, copies: () => copies }
 }
 
-test('a body that nobody reads is waited for and not kept', () => {
+test('a body that no route reads is awaited and not kept', () => {
   const { bodies, send, copies } = reading('counted')
   for (let sent = PIECE; sent < HTTP_BODY_BYTES_MAX; sent += PIECE) send(false)
   expect(bodies).toEqual([])
@@ -46,14 +46,14 @@ test('a body that nobody reads is waited for and not kept', () => {
   expect(copies()).toBe(0)
 })
 
-test('and is held to the cap all the same, announced or streamed', () => {
+test('an unread body is limited in size as well, announced or streamed', () => {
   const { bodies, send } = reading('counted')
   for (let sent = 0; sent <= HTTP_BODY_BYTES_MAX; sent += PIECE) send(false)
   expect(bodies).toMatchObject([{ is: 'too large' }])
   expect(reading('counted', String(HTTP_BODY_BYTES_MAX + 1)).bodies).toMatchObject([{ is: 'too large' }])
 })
 
-test('one that is read comes out whole', () => {
+test('a body that is read arrives completely', () => {
   const { bodies, send, copies } = reading('kept')
   send(false)
   send(true)

@@ -1,4 +1,4 @@
-/** The dashboard socket: what it says, to whom, and when it has had enough. */
+/** The dashboard socket: pushes, subscriptions and limits. */
 
 import { expect, test } from '@jest/globals'
 import { configDefaults } from '../../../protocol/config.ts'
@@ -41,7 +41,7 @@ test('hello comes first, then every push in order', async () => {
   expect(await client.firstFrames(7)).toEqual([hostApi.helloAnswer, ...pushes])
 })
 
-test('a push that is text already is sent as that text', async () => {
+test('a push with existing JSON is sent as that text', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
   await client.firstFrames(1)
@@ -52,10 +52,10 @@ test('a push that is text already is sent as that text', async () => {
   ])
 })
 
-test('nothing is lost or doubled between hello and the first push', async () => {
+test('no push is lost or repeated between the hello and the first push', async () => {
   const { hostApi, port } = await openTestServer()
   let pushed = 0
-  // Each hello names the last push it already knows, as the real one does by its content.
+  // Each hello contains the number of the last push, as the real hello does by its content.
   Object.defineProperty(hostApi, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
   const pushing = setInterval(() => {
     for (let i = 0; i < 20; i++) hostApi.push(event('run-1', ++pushed))
@@ -72,7 +72,7 @@ test('nothing is lost or doubled between hello and the first push', async () => 
   }
 })
 
-test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
+test('without subscriptions all run events arrive; with some, only theirs; after the last, all again', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
   await client.firstFrames(1)
@@ -99,7 +99,7 @@ test('without a subscription all run events come; with one, only those; after th
   expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
 })
 
-test('the subscriptions of one dashboard are not those of another', async () => {
+test('the subscriptions of one dashboard do not affect another', async () => {
   const { hostApi, port } = await openTestServer()
   const [one, two] = [connectSocket(port), connectSocket(port)]
   await Promise.all([one.firstFrames(1), two.firstFrames(1)])
@@ -114,7 +114,7 @@ test('the subscriptions of one dashboard are not those of another', async () => 
   expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
 })
 
-test('a frame that means nothing ends the socket, with a reason that names the field', async () => {
+test('an invalid frame closes the socket, with a reason that names the field', async () => {
   const { port } = await openTestServer()
   const bad: [string, RegExp][] = [
     ['not json', /JSON/],
@@ -137,7 +137,7 @@ test('a frame that means nothing ends the socket, with a reason that names the f
   }
 })
 
-test('binary frames end the socket with 1003, too long ones with 1009', async () => {
+test('binary frames close the socket with 1003, too long ones with 1009', async () => {
   const { port } = await openTestServer()
   const binary = connectSocket(port)
   await binary.opened
@@ -155,7 +155,7 @@ test('binary frames end the socket with 1003, too long ones with 1009', async ()
   expect(await fits.closed).toMatchObject({ code: 1005 })
 })
 
-test('who talks too much is sent away, and pings are talk', async () => {
+test('too many frames close the socket, and pings count', async () => {
   const { port } = await openTestServer({ clock: createSettableClock() })
   const talker = connectSocket(port)
   await talker.opened
@@ -173,7 +173,7 @@ test('who talks too much is sent away, and pings are talk', async () => {
   await ended
 })
 
-test('frames are counted anew after ten seconds', async () => {
+test('the count of frames starts again after ten seconds', async () => {
   const clock = createSettableClock()
   const { port } = await openTestServer({ clock })
   const client = await connectRawSocket(port)
@@ -189,7 +189,7 @@ test('frames are counted anew after ten seconds', async () => {
   const unsubscribe = encodeClientFrame(1, JSON.stringify({ type: 'unsubscribe', runId: 'a' }))
   for (let round = 0; round < 3; round++) {
     for (let i = 1; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) client.write(unsubscribe)
-    // A ping counts, too, and its answer says that all before it was read.
+    // A ping counts as a frame, and its pong confirms that all frames before it were read.
     client.write(encodeClientFrame(9, `round ${round} is read`))
     await until('the answer to a ping', () => ended || heard.includes(`round ${round} is read`))
     clock.wind(10_000)
@@ -197,7 +197,7 @@ test('frames are counted anew after ten seconds', async () => {
   expect(ended).toBe(false)
 })
 
-test('there are only so many subscriptions', async () => {
+test('the number of subscriptions is limited', async () => {
   const clock = createSettableClock()
   const { port } = await openTestServer({ clock })
   const client = connectSocket(port)
@@ -205,7 +205,7 @@ test('there are only so many subscriptions', async () => {
   for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) {
     client.send({ type: 'subscribe', runId: `run-${i}` })
     if (i % 500 !== 499) continue
-    // That many frames, and one more that asks whether they were read.
+    // All allowed frames, and a ping whose pong confirms that they were read.
     await client.waitUntilCaughtUp()
     clock.wind(10_000)
   }
@@ -213,7 +213,7 @@ test('there are only so many subscriptions', async () => {
   expect(await client.closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/1000 runs/) })
 })
 
-test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
+test('a client that never reads uses only its backlog, and is disconnected', async () => {
   const clock = createSettableClock()
   const { port, hostApi, meters } = await openTestServer({ clock })
   const slow = await connectRawSocket(port)
@@ -237,7 +237,7 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
   await ended
 })
 
-test('a slow reader does not hold up a quick one', async () => {
+test('a slow client does not delay a fast one', async () => {
   const { port, hostApi } = await openTestServer()
   await connectRawSocket(port)
   const quick = connectSocket(port)
@@ -250,7 +250,7 @@ test('a slow reader does not hold up a quick one', async () => {
   expect(await quick.firstFrames(257)).toHaveLength(257)
 })
 
-test('a reader that was too slow and catches up is told 1013 and why', async () => {
+test('a slow client that catches up receives 1013 and a reason', async () => {
   const { port, hostApi, meters } = await openTestServer({ clock: createSettableClock() })
   const slow = await connectRawSocket(port)
   const chunks: Buffer[] = []
@@ -272,9 +272,9 @@ test('a reader that was too slow and catches up is told 1013 and why', async () 
   expect(tail.subarray(close + 4).toString()).toMatch(/^too slow/)
 })
 
-test('one dashboard too many is refused before it becomes a socket', async () => {
+test('too many dashboards are refused before the upgrade', async () => {
   const { port, meters } = await openTestServer()
-  // Not all at once: a listener's queue is shorter than that.
+  // Connect in steps, because the listen queue is shorter.
   for (let open = 0; open < DASHBOARD_SOCKETS_MAX; open += 64)
     await Promise.all(Array.from({ length: 64 }, () => connectRawSocket(port)))
   expect(meters.counts.get('sockets dashboard')).toBe(DASHBOARD_SOCKETS_MAX)
@@ -293,7 +293,7 @@ test('one dashboard too many is refused before it becomes a socket', async () =>
   expect(reply.status).toBe(503)
 })
 
-test('no compression is agreed to, and a protocol offered is not chosen', async () => {
+test('neither compression nor a subprotocol is accepted', async () => {
   const { port } = await openTestServer()
   const client = createRawClient(port)
   closeAfterTest(() => client.close())
@@ -313,7 +313,7 @@ test('no compression is agreed to, and a protocol offered is not chosen', async 
   expect(reply.headers.has('sec-websocket-protocol')).toBe(false)
 })
 
-test('pushes cost nothing while nobody watches, and the desk is left alone after the end', async () => {
+test('without dashboards pushes are not serialized, and after the end the host API is not used', async () => {
   const { hostApi, server } = await openTestServer()
   expect(hostApi.listeners.size).toBe(1)
   hostApi.push(tickets)
@@ -321,7 +321,7 @@ test('pushes cost nothing while nobody watches, and the desk is left alone after
   expect(hostApi.listeners.size).toBe(0)
 })
 
-test('when the hello cannot be made, the socket ends with 1011 and the host goes on', async () => {
+test('a hello that fails closes the socket with 1011, and the host continues', async () => {
   const { hostApi, port, log } = await openTestServer()
   const good = hostApi.hello
   hostApi.hello = () => {
@@ -333,7 +333,7 @@ test('when the hello cannot be made, the socket ends with 1011 and the host goes
   expect(await connectSocket(port).firstFrames(1)).toEqual([hostApi.helloAnswer])
 })
 
-test('a hello larger than any backlog costs nobody his place: what happens meanwhile comes right after it', async () => {
+test('a hello larger than the backlog limit is sent, and the pushes meanwhile follow it', async () => {
   const { hostApi, port, meters } = await openTestServer()
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus: { state: 'auth-error', error } }
@@ -356,7 +356,7 @@ test('a hello larger than any backlog costs nobody his place: what happens meanw
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBeUndefined()
 })
 
-test('but one that lets the hello lie is cut off like any slow reader', async () => {
+test('a client that does not read its hello is disconnected like any slow client', async () => {
   const clock = createSettableClock()
   const { hostApi, port, meters } = await openTestServer({ clock })
   const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)

@@ -1,5 +1,5 @@
 /**
- * Nonsense at the doors: whatever comes, they neither fall, nor hang, nor blame themselves.
+ * Random requests and frames: the server never crashes, never hangs and never answers 500.
  *
  * `FUZZ_ROUNDS=100000 npm run jest -- test/adapters/transport/fuzz` for a long run, `SEED=…` to repeat one.
  */
@@ -14,15 +14,15 @@ import { connectRawSocket, encodeClientFrame } from '../../support/socket-client
 import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
-/** Fixed, so that a change is judged by what it changed; a long run draws another with SEED. */
+/** The seed is fixed, so that results are comparable; SEED chooses another. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
 const CLIENTS = 16
 /**
- * An unfinished request keeps the door waiting, rightly, and the parser takes some broken ones (a control character
- * in a header) for unfinished. It hangs up on them in its own time; here the next one begins on a new connection.
+ * The server waits for the rest of an unfinished request, and the parser treats some broken requests (a control character
+ * in a header) as unfinished. The test does not wait for their timeout but starts the next one on a new connection.
  */
 const PATIENCE_MS = 30
-/** What is whole is answered, however much the machine has to do. */
+/** Complete requests are answered within this time, even on a busy machine. */
 const WHOLE_MS = 60_000
 
 type RandomFraction = () => number
@@ -127,7 +127,7 @@ function request(roll: RandomFraction): { text: string; whole: boolean } {
   return { text: randomText(roll, 400), whole: false }
 }
 
-test(`requests of nonsense, seed ${SEED}`, async () => {
+test(`random requests, seed ${SEED}`, async () => {
   const { port, url, log } = await openTestServer()
   const roll = createRandom(SEED)
   const statuses = new Map<number | 'silence', number>()

@@ -1,4 +1,4 @@
-/** One request, one reply: bodies, deadlines, hang-ups and requests that nobody should send. */
+/** HTTP requests and replies: bodies, deadlines, disconnects and invalid requests. */
 
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,7 +26,7 @@ const put = (headers: readonly string[], body: string): string =>
   requestText('PUT', '/api/settings', headers, body)
 const errorOf = (body: string): string => JSON.parse(body).error
 
-test('a body over the cap is refused with 413 before it is read, and the client gets to see it', async () => {
+test('a body over the limit is refused with 413 before it is read, and the client receives the reply', async () => {
   const { client, hostApi, port } = await open()
   const body = 'x'.repeat(HTTP_BODY_BYTES_MAX + 1)
   expect((await client.ask(put(JSON_AUTH, body))).status).toBe(413)
@@ -40,14 +40,14 @@ test('a body over the cap is refused with 413 before it is read, and the client 
   expect(hostApi.patches).toEqual([])
 })
 
-test('a streamed body is counted as it comes', async () => {
+test('a streamed body is counted while it arrives', async () => {
   const { client } = await open()
   const piece = `40000\r\n${'x'.repeat(0x40000)}\r\n`
   const head = requestText('PUT', '/api/settings', [...JSON_AUTH, 'Transfer-Encoding: chunked'])
   expect((await client.ask(`${head}${piece.repeat(5)}0\r\n\r\n`)).status).toBe(413)
 })
 
-test('a body of exactly the cap is read', async () => {
+test('a body of exactly the limit is read', async () => {
   const { client, hostApi } = await open()
   const body = '{"patch":{}}'.padEnd(HTTP_BODY_BYTES_MAX)
   expect(body.length).toBe(HTTP_BODY_BYTES_MAX)
@@ -55,7 +55,7 @@ test('a body of exactly the cap is read', async () => {
   expect(hostApi.patches).toHaveLength(1)
 })
 
-test('who goes on sending what was refused is hung up on', async () => {
+test('a client that continues to send a refused body is disconnected', async () => {
   const clock = createSettableClock()
   const { client } = await open({ clock })
   const asked = client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 99999999']))
@@ -64,7 +64,7 @@ test('who goes on sending what was refused is hung up on', async () => {
   expect(await asked).toMatchObject({ closed: true })
 })
 
-test('a body that does not come is waited for so long and no longer', async () => {
+test('a body that does not arrive is awaited until the deadline', async () => {
   const clock = createSettableClock()
   const { client, hostApi } = await open({ clock })
   const asked = client.ask(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 20'])}{"pa`)
@@ -74,7 +74,7 @@ test('a body that does not come is waited for so long and no longer', async () =
   expect(hostApi.patches).toEqual([])
 })
 
-test('a body needs the content type of JSON, and the refusal says which header to send', async () => {
+test('a body needs the JSON content type, and the refusal names the header', async () => {
   const { client } = await open()
   const body = '{"patch":{}}'
   for (const type of [
@@ -97,7 +97,7 @@ test('a body needs the content type of JSON, and the refusal says which header t
   }
 })
 
-test('a route that needs a body says so when none comes', async () => {
+test('a route that needs a body refuses an empty one', async () => {
   const { client } = await open()
   const empty = await client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 0']))
   const none = await client.ask(requestText('PUT', '/api/settings', JSON_AUTH))
@@ -110,7 +110,7 @@ test('a route that needs a body says so when none comes', async () => {
   }
 })
 
-test('what is not JSON, not UTF-8 or not of the schema is refused with the field', async () => {
+test('invalid JSON, UTF-8 or fields are refused with the name of the field', async () => {
   const { client } = await open()
   const answers: [string, RegExp][] = [
     ['{', /^the body is not JSON/],
@@ -129,7 +129,7 @@ test('what is not JSON, not UTF-8 or not of the schema is refused with the field
   }
 })
 
-test('a route without a body ignores one within the cap, and acts only once it has all come', async () => {
+test('a route without a body ignores a small one, and acts only when it has arrived completely', async () => {
   const { client } = await open()
   expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost'], 'whatever'))).status).toBe(
     200,
@@ -138,7 +138,7 @@ test('a route without a body ignores one within the cap, and acts only once it h
   expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost'], large))).status).toBe(413)
 })
 
-test('a path for sockets answers at once, before any of a body has come', async () => {
+test('a socket path answers at once, before any of a body has arrived', async () => {
   const { client } = await open()
   const announced = requestText('GET', '/ws', [...AUTH, 'Content-Length: 99999999'])
   expect((await client.ask(announced)).status).toBe(426)
@@ -151,7 +151,7 @@ test('broken percent-encoding is refused, in the path and in the query', async (
   }
 })
 
-test('an unknown path is 404, another method 405 with what is allowed, HEAD included', async () => {
+test('an unknown path is 404, an unknown method 405 with Allow, HEAD included', async () => {
   const { client } = await open()
   expect((await client.ask(requestText('GET', '/api/nothing', AUTH))).status).toBe(404)
   for (const method of ['POST', 'DELETE', 'PATCH', 'TRACE', 'OPTIONS', 'FOO', 'get']) {
@@ -160,7 +160,7 @@ test('an unknown path is 404, another method 405 with what is allowed, HEAD incl
   }
 })
 
-test('the answer to HEAD has no body, so the next answer on the connection is the next one', async () => {
+test('the reply to HEAD has no body, so the next reply on the connection is intact', async () => {
   const { client } = await open()
   const head = await client.ask(requestText('HEAD', '/api/config', AUTH))
   expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
@@ -168,7 +168,7 @@ test('the answer to HEAD has no body, so the next answer on the connection is th
   expect((await client.ask(requestText('GET', '/api/health', AUTH))).status).toBe(200)
 })
 
-test('a client that hangs up in the middle of a body, or before its answer, is forgotten', async () => {
+test('a client that disconnects during its body or before its reply leaves nothing behind', async () => {
   const clock = createSettableClock()
   const { port, hostApi, log } = await open({ clock })
   let let_go = (): void => {}
@@ -189,7 +189,7 @@ test('a client that hangs up in the middle of a body, or before its answer, is f
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
 })
 
-test('a handler that fails answers 500 without saying why, and the log says why', async () => {
+test('a handler that throws answers 500 without details, and the log has them', async () => {
   const { client, hostApi, log } = await open()
   hostApi.changed = () => Promise.reject(new Error('a secret reason'))
   const late = await client.ask(put(JSON_AUTH, '{"patch":{}}'))
@@ -204,7 +204,7 @@ test('a handler that fails answers 500 without saying why, and the log says why'
   expect(log.lines.join()).toMatch(/a secret reason[\s\S]*another reason/)
 })
 
-test('doubled lengths and strange transfer encodings are refused', async () => {
+test('repeated lengths and unknown transfer encodings are refused', async () => {
   const { client } = await open()
   const doubled = requestText('PUT', '/api/settings', [
     ...JSON_AUTH,
@@ -216,7 +216,7 @@ test('doubled lengths and strange transfer encodings are refused', async () => {
   expect((await client.ask(gzip)).status).toBe(400)
 })
 
-test('what the parser answers before anybody else is asked', async () => {
+test('some requests are answered by the parser itself', async () => {
   const { port } = await open()
   const once = async (text: string, patienceMs = 30_000) => {
     const client = createRawClient(port)
@@ -233,13 +233,13 @@ test('what the parser answers before anybody else is asked', async () => {
   expect(await once('GET /api/heal')).toBe(505)
   expect(await unfinished('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
   expect(await once('garbage\r\n\r\n')).toBe(505)
-  // RFC 9112 §3.2 asks for 400 here; a request without any header at all is taken for one that goes on.
+  // RFC 9112 §3.2 asks for 400; the parser treats a request without any header as unfinished.
   expect(await once('GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n')).toBe(400)
   expect(await unfinished('GET /api/health HTTP/1.1\r\n\r\n')).toBe('silence')
   expect(await once('GET /api/health HTTP/1.1\r\nHost:\r\n\r\n')).toBe(403)
 })
 
-test('nothing that a request carries in secret is logged', async () => {
+test('no secret of a request is logged', async () => {
   const { client, log, hostApi } = await open()
   hostApi.changed = () => Promise.reject(new Error('failed'))
   await client.ask(put([...JSON_AUTH, 'Cookie: c00kie'], '{"patch":{"b0dy":1}}'))

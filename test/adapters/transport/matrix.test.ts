@@ -1,6 +1,6 @@
 /**
- * Who gets in: every route, socket and made-up path, with every way of presenting a secret, every kind of Host and
- * every kind of Origin. What must be answered is worked out by a small oracle that shares nothing with the doors.
+ * Admission: every route, socket and unknown path, with every presentation of a secret, every kind of Host and every kind
+ * of Origin. A small oracle computes the expected status, without sharing code with the server.
  */
 import { expect, test } from '@jest/globals'
 import { type Route, routes } from '../../../protocol/routes.ts'
@@ -10,7 +10,7 @@ import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resour
 
 const CLIENTS = 8
 
-// ---- what is asked -------------------------------------------------------------------------------------------------
+// ---- requests ------------------------------------------------------------------------------------------------------
 
 interface SecretPresentation {
   readonly name: string
@@ -45,7 +45,7 @@ const hosts: readonly { readonly headers: readonly string[]; readonly status?: n
   { headers: ['Host: 127.0.0.1'] },
   { headers: ['Host: LOCALHOST:4400'] },
   { headers: ['Host: [::1]:4400'] },
-  // The parser's own answer: a request of HTTP/1.1 must have one.
+  // The parser itself answers, because HTTP/1.1 requires a Host.
   { headers: [], status: 400 },
   { headers: ['Host: '], status: 403 },
   { headers: ['Host: localhost', 'Host: localhost'], status: 403 },
@@ -111,12 +111,12 @@ function textOf({ path, method, presentation, host, origin }: MatrixRequest): st
   return `${verb} ${path}?${query} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
 }
 
-// ---- what must be answered -----------------------------------------------------------------------------------------
+// ---- expected replies ----------------------------------------------------------------------------------------------
 
 const routeAt = (path: string, method: string): Route | undefined =>
   table.find((route) => filled(route.path) === path && route.method === method)
 
-/** What each route that works answers here, where nothing is called x and no body is sent. The others: 501, or 400 for want of a body. */
+/** The status of each built route for the id x and without a body. The others answer 501, or 400 for the missing body. */
 const WORKS: Readonly<Record<string, number>> = {
   'GET /api/health': 200,
   'GET /api/config': 200,
@@ -198,13 +198,13 @@ function statusAtFleet({ path, method, presentation, host, origin }: MatrixReque
 
 interface ExpectedReply {
   readonly status: number
-  /** The origin that may read the answer. */
+  /** The origin that may read the reply. */
   readonly sharedWith: string | undefined
-  /** Not the parser's. */
+  /** The reply comes from this server, not from the parser. */
   readonly ours: boolean
 }
 
-/** A person's browser is shown a page there, be it of a refusal. */
+/** This route answers with a web page, also for refusals. */
 const CALLBACK = '/api/connect/tracker/callback'
 
 type Oracle = (asked: MatrixRequest) => ExpectedReply
@@ -225,7 +225,7 @@ const expectedAtFleet: Oracle = (asked) => ({
   ours: asked.host.status !== 400,
 })
 
-// ---- asking --------------------------------------------------------------------------------------------------------
+// ---- sending -------------------------------------------------------------------------------------------------------
 
 function* product(
   methodsOf: (path: string) => readonly string[],
@@ -279,7 +279,7 @@ const describeStatuses = (statuses: ReadonlyMap<number, number>): string =>
     .map(([status, count]) => `${status}: ${count}`)
     .join(', ')
 
-/** Tens of thousands of requests, on a machine that has other things to do. */
+/** The time limit for tens of thousands of requests on a busy machine. */
 const MATRIX_MS_MAX = 180_000
 
 test(
@@ -329,7 +329,7 @@ test(
   MATRIX_MS_MAX,
 )
 
-test('what the fleet listener says of an unknown path points at nothing that it does not serve', async () => {
+test('the fleet listener’s refusal of an unknown path names no path that it does not serve', async () => {
   const { fleetPort } = await openTestServer()
   for (const path of ['/api/nothing', '/api/openapi.json', '/api/runs']) {
     const reply = await fetch(`http://127.0.0.1:${fleetPort}${path}`)

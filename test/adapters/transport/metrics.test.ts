@@ -1,8 +1,8 @@
-/** What Prometheus gets to read. */
+/** Metrics in the Prometheus text format. */
 import { expect, test } from '@jest/globals'
 import { createPrometheusMetrics } from '../../../transport/metrics.ts'
 
-test('figures carry the names and labels that were declared', async () => {
+test('metrics carry the declared names and labels', async () => {
   const metrics = createPrometheusMetrics()
   metrics.count('http_requests_total', { route: 'health', status: '2xx' }, 3)
   metrics.gauge('actors', 2, { kind: 'run' })
@@ -20,7 +20,7 @@ test('figures carry the names and labels that were declared', async () => {
   }
 })
 
-test('a label that nobody declared makes no series', async () => {
+test('an undeclared label creates no series', async () => {
   const metrics = createPrometheusMetrics()
   metrics.count('http_requests_total', { route: 'health', status: '2xx', path: '/secret' })
   expect(await metrics.text()).not.toContain('secret')

@@ -1,11 +1,11 @@
-/** From paths to places. */
+/** The router: paths, parameters and encodings. */
 import { expect, test } from '@jest/globals'
 import { routes } from '../../../protocol/routes.ts'
 import { createRouter, decodeParams } from '../../../transport/router.ts'
 
 const row = (method: string, path: string) => ({ method, path })
 
-test('every route of the protocol is found at its own path, and nowhere near it', () => {
+test('every route of the protocol is found at its own path only', () => {
   const find = createRouter(Object.values(routes))
   for (const { method, path } of Object.values(routes)) {
     const asked = path.replaceAll(/:\w+/g, 'x')
@@ -23,7 +23,7 @@ test('a static path wins over a parameter', () => {
   expect(find('/a/c')?.path.allow).toBe('POST')
 })
 
-test('the methods of one path stand together', () => {
+test('the methods of one path are listed together', () => {
   expect(createRouter([row('GET', '/a'), row('PUT', '/a')])('/a')?.path.allow).toBe('GET, PUT')
 })
 
@@ -36,11 +36,11 @@ test('an encoded letter is not the letter', () => {
   expect(createRouter([row('GET', '/api/health')])('/api/%68ealth')).toBeUndefined()
 })
 
-test('an empty parameter is no parameter', () => {
+test('an empty parameter does not match', () => {
   expect(createRouter([row('GET', '/a/:x')])('/a/')).toBeUndefined()
 })
 
-test('broken encoding is told from none', () => {
+test('broken encoding is detected', () => {
   const find = createRouter([row('GET', '/a/:x')])
   for (const bad of ['%', '%z', '%zz', '%e4', '%c3%28', '%ff']) {
     const found = find(`/a/${bad}`)

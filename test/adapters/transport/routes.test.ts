@@ -1,4 +1,4 @@
-/** Runs, memories and workers over a real socket, each condition that a route can meet. */
+/** Routes of runs, memories and workers over a real socket, with every condition of each route. */
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
@@ -9,7 +9,7 @@ import { openTestServer, type TestServer, TOKEN } from '../../support/test-resou
 interface RouteReply {
   readonly status: number
   readonly link: string | null
-  // What came back is compared whole, or by its parts.
+  // Tests compare the whole body, or some of its fields.
   readonly body: unknown
 }
 
@@ -46,7 +46,7 @@ function withRuns({ hostApi }: TestServer, count = 5): void {
     hostApi.runsById.set(`run-${i}`, fakeRun(`run-${i}`, i % 2 === 0 ? 'completed' : 'queued', `ENG-${i}`))
 }
 
-test('a ticket is run once at a time', async () => {
+test('a ticket has at most one active run', async () => {
   const { ask } = await open()
   expect(await ask('GET /api/tickets')).toMatchObject({ status: 200, body: [{ identifier: 'ENG-1' }, {}] })
   expect(
@@ -73,7 +73,7 @@ test('runs come newest first, all of them without a limit', async () => {
   expect(server.hostApi.asked).toEqual([{}])
 })
 
-test('with more to come a Link leads on, and keeps what else was asked for', async () => {
+test('a Link header names the next page, and keeps the query', async () => {
   const server = await open()
   withRuns(server, 9)
   const path = '/api/runs?status=queued&limit=2&status=completed&cache=1'
@@ -119,7 +119,7 @@ test('a list is refused with the field that is wrong', async () => {
   ])
 })
 
-test('one run, its events and why it waits', async () => {
+test('a run, its events and its placement are answered', async () => {
   const server = await open()
   withRuns(server)
   const at = '2026-03-01T08:30:00.000Z'
@@ -159,7 +159,7 @@ test('one run, its events and why it waits', async () => {
   ])
 })
 
-test('cancel, retry and discard say what became of the run, or why not', async () => {
+test('cancel, retry and discard answer the run, or a refusal', async () => {
   const server = await open()
   withRuns(server)
   expect(await server.ask('POST /api/runs/run-1/cancel')).toMatchObject({ body: { status: 'cancelled' } })
@@ -184,7 +184,7 @@ test('cancel, retry and discard say what became of the run, or why not', async (
   ])
 })
 
-test('memories are told by repository, whose name has a slash, and dropped one by one or all at once', async () => {
+test('memories are listed by repository (with a slash in its name), and dropped singly or all at once', async () => {
   const { ask, hostApi } = await open()
   hostApi.memoriesByRepo.set('acme/lamps', [fakeMemory('m-1'), fakeMemory('m-2')])
   expect(await ask('GET /api/memories')).toMatchObject({
@@ -246,14 +246,14 @@ test('workers are listed, renamed, drained, enabled and revoked', async () => {
   ])
 })
 
-test('a pairing token is minted for whoever holds the launch token', async () => {
+test('a pairing token is issued with the launch token', async () => {
   const { ask } = await open()
   const token = await ask('POST /api/workers/pairing-tokens')
   expect(token).toMatchObject({ status: 200, body: { token: 'wp-test' } })
   expect((await ask('POST /api/workers/pairing-tokens', undefined, CREDENTIAL)).status).toBe(401)
 })
 
-test('demand is answered to the worker itself, on both listeners, however its query is written', async () => {
+test('demand is answered to the worker itself, on both listeners, with any encoding of the query', async () => {
   const { ask, url, fleetPort } = await open()
   for (const base of [url, `http://127.0.0.1:${fleetPort}`]) {
     const asking = (query: string, secret = CREDENTIAL) =>
@@ -285,7 +285,7 @@ test('demand is answered to the worker itself, on both listeners, however its qu
   }
 })
 
-test('demand is written by hand, as JSON would write it', () => {
+test('the handwritten demand text equals JSON.stringify', () => {
   const worker = {
     id: WORKER_ID,
     connected: true,
@@ -316,13 +316,13 @@ test('a worker drains itself, and only itself', async () => {
   })
 })
 
-test('a worker that was revoked between two of its questions is told so', async () => {
+test('a worker that was revoked between two requests is refused', async () => {
   const { ask, hostApi } = await open()
   hostApi.workersById.clear()
   expect((await ask(`GET /api/worker/demand?workerId=${WORKER_ID}`, undefined, CREDENTIAL)).status).toBe(403)
 })
 
-test('a follow-up is asked for by its run, and refused in its own words', async () => {
+test('a follow-up is requested by its run, and refused with the reason', async () => {
   const { ask, hostApi } = await open()
   hostApi.answers.set('followUpRun', yes(fakeRun('run-1', 'queued', 'ENG-1')))
   expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({
@@ -341,7 +341,7 @@ test('a follow-up is asked for by its run, and refused in its own words', async 
   }
 })
 
-test('a browser that comes back with anything at all is shown a page, with no token', async () => {
+test('the tracker callback shows a page for any query, without a token', async () => {
   const { url } = await open()
   const long = 'x'.repeat(1_500)
   for (const query of ['', `state=${long}&code=${long}`, `state=s&error=${long}&error_description=${long}`]) {

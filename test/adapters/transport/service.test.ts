@@ -1,4 +1,4 @@
-/** The routes of service and configuration, asked over a real socket. */
+/** The routes of service and configuration over a real socket. */
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no } from '../../../core/result.ts'
@@ -6,7 +6,7 @@ import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const authorization = `Bearer ${TOKEN}`
 
-test('health is answered to anybody on this machine', async () => {
+test('health needs no token', async () => {
   const { url, hostApi } = await openTestServer()
   const reply = await fetch(`${url}/api/health`)
   expect(reply.status).toBe(200)
@@ -17,7 +17,7 @@ test('health is answered to anybody on this machine', async () => {
   expect(reply.headers.get('uwebsockets')).toBeNull()
 })
 
-test('a kept text goes as soon as its value does', async () => {
+test('a cached reply is replaced when its value changes', async () => {
   const { url, hostApi } = await openTestServer()
   await fetch(`${url}/api/health`)
   hostApi.healthAnswer = { ...hostApi.healthAnswer, version: '9.9.9' }
@@ -25,14 +25,14 @@ test('a kept text goes as soon as its value does', async () => {
   expect(await reply.json()).toMatchObject({ version: '9.9.9' })
 })
 
-test('the configuration is answered to who holds the token', async () => {
+test('the configuration needs the token', async () => {
   const { url, hostApi } = await openTestServer()
   const reply = await fetch(`${url}/api/config`, { headers: { authorization } })
   expect(await reply.json()).toEqual(hostApi.config())
   expect((await fetch(`${url}/api/config`)).status).toBe(401)
 })
 
-test('a settings patch reaches the desk as it came, and the answer comes back', async () => {
+test('a settings patch reaches the host API unchanged, and its answer is returned', async () => {
   const { url, hostApi } = await openTestServer()
   const body = JSON.stringify({ patch: { sandbox: { concurrency: 3 } } })
   const headers = { authorization, 'content-type': 'application/json' }
@@ -42,7 +42,7 @@ test('a settings patch reaches the desk as it came, and the answer comes back', 
   expect(hostApi.patches).toEqual([{ sandbox: { concurrency: 3 } }])
 })
 
-test('a refusal becomes its status and one sentence', async () => {
+test('a refusal becomes a status and a message', async () => {
   const { url, hostApi } = await openTestServer()
   hostApi.changed = () => no('invalid', '/sandbox/concurrency: must be at most 64')
   const headers = { authorization, 'content-type': 'application/json' }
@@ -51,7 +51,7 @@ test('a refusal becomes its status and one sentence', async () => {
   expect(await reply.json()).toEqual({ error: '/sandbox/concurrency: must be at most 64' })
 })
 
-test('the interface describes itself', async () => {
+test('the OpenAPI document is served', async () => {
   const { url } = await openTestServer()
   const reply = await fetch(`${url}/api/openapi.json`, { headers: { authorization } })
   expect(await reply.json()).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } })

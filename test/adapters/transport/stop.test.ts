@@ -1,4 +1,4 @@
-/** Opening and closing the doors. */
+/** Opening and stopping the server. */
 
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ import {
   TOKEN,
 } from '../../support/test-resources.ts'
 
-test('sockets are told 1001 and why, and nothing listens any more', async () => {
+test('sockets receive 1001 and a reason, and nothing listens any more', async () => {
   const { server, port, fleetPort } = await openTestServer()
   const client = connectSocket(port)
   await client.firstFrames(1)
@@ -35,7 +35,7 @@ test('sockets are told 1001 and why, and nothing listens any more', async () => 
     await expect(fetch(`http://127.0.0.1:${one}/api/health`)).rejects.toThrow()
 })
 
-test('a reply under way is finished, and a new request on an open connection refused', async () => {
+test('a pending reply is finished, and a new request on an open connection is refused', async () => {
   const clock = createSettableClock()
   const { server, port, hostApi } = await openTestServer({ clock })
   let finish = (): void => {}
@@ -54,7 +54,7 @@ test('a reply under way is finished, and a new request on an open connection ref
   await closeServer(server, clock)
 })
 
-test('a reply that never comes is not waited for without end', async () => {
+test('the wait for a reply that never comes is limited', async () => {
   const { server, port, hostApi } = await openTestServer()
   hostApi.changed = () => new Promise(() => {})
   const client = createRawClient(port)
@@ -65,7 +65,7 @@ test('a reply that never comes is not waited for without end', async () => {
   expect(await asked).toMatchObject({ status: 0, closed: true })
 })
 
-test('an upgrade on an open connection is refused once the doors are closing', async () => {
+test('an upgrade on an open connection is refused while the server stops', async () => {
   const clock = createSettableClock()
   const { server, port, hostApi } = await openTestServer({ clock })
   hostApi.changed = () => new Promise(() => {})
@@ -83,13 +83,13 @@ test('an upgrade on an open connection is refused once the doors are closing', a
   await closeServer(server, clock)
 })
 
-test('closing twice is closing once', async () => {
+test('closing twice closes once', async () => {
   const { server } = await openTestServer()
   await Promise.all([server.close('one'), server.close('two')])
   server.stopAccepting()
 })
 
-test('a port in use is a refusal that names it, whoever has it', async () => {
+test('a port in use is refused with its number', async () => {
   const { port } = await openTestServer()
   const other = createServer().listen(0, '127.0.0.1')
   closeAfterTest(() => other.close())
@@ -107,7 +107,7 @@ test('a port in use is a refusal that names it, whoever has it', async () => {
   }
 })
 
-test('when the fleet port is taken, the management port is let go again, and the desk too', async () => {
+test('a fleet port in use also closes the management port, and stops listening to the host API', async () => {
   const { fleetPort, port } = await openTestServer()
   const hostApi = createFakeHostApi()
   const refused = await openHostServer(
@@ -119,7 +119,7 @@ test('when the fleet port is taken, the management port is let go again, and the
 })
 
 test('a configured port can be opened again at once after a stop', async () => {
-  // A port that the system picked is another matter: the library lets only ports with a number be taken up again.
+  // The library allows reuse only of ports with a configured number, not of ports that the system picked.
   const management = { host: '127.0.0.1', port: await freePort() }
   for (let round = 0; round < 3; round++) {
     const { server, url } = await openTestServer({ management })
@@ -159,7 +159,7 @@ test('with a certificate the fleet listener speaks TLS', async () => {
   await expect(fetch(target.replace('https', 'http'))).rejects.toThrow()
 })
 
-test('fleet TLS with files that are no certificate is refused with their names', async () => {
+test('fleet TLS with invalid files is refused with their names', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'switchyard-tls-'))
   const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
   const open = () =>

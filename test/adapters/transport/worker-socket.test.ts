@@ -1,4 +1,4 @@
-/** The worker socket: who gets one, what is carried over it, and when it ends. */
+/** The worker socket: admission, frames and limits. */
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
@@ -57,7 +57,7 @@ async function upgrade(port: number, headers: readonly string[] = [], path = PAT
   return client.ask([`GET ${path} HTTP/1.1`, 'Host: localhost', ...UPGRADE, ...headers, '\r\n'].join('\r\n'))
 }
 
-test('both listeners open it to anybody, and carry frames as they are', async () => {
+test('both listeners open it to anybody, and pass frames unchanged', async () => {
   const server = await openTestServer()
   for (const [nth, port] of [server.port, server.fleetPort].entries()) {
     const client = dial(port)
@@ -74,7 +74,7 @@ test('both listeners open it to anybody, and carry frames as they are', async ()
   expect(server.meters.counts.get('sockets worker')).toBe(2)
 })
 
-test('the desk is told when the wire is gone, once, and nothing is sent after', async () => {
+test('a closed socket is reported once, and nothing is sent after it', async () => {
   const { client, line, meters } = await connectWorker()
   client.close()
   await until('the desk has been told', () => line.isClosed)
@@ -83,7 +83,7 @@ test('the desk is told when the wire is gone, once, and nothing is sent after', 
   expect(meters.counts.get('sockets worker')).toBe(0)
 })
 
-test('the desk closes with a code and a reason, once what was sent before has left', async () => {
+test('the host API closes with a code and a reason, after everything sent before', async () => {
   const { client, line } = await connectWorker({ clock: createSettableClock() })
   for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
   line.link.close(1008, 'replaced by a newer connection')
@@ -92,7 +92,7 @@ test('the desk closes with a code and a reason, once what was sent before has le
   expect(client.frames.map(({ i }) => i)).toEqual(Array.from({ length: 50 }, (_, i) => i))
 })
 
-test('until it has registered a frame is short; a longer one is told of, and the line is rejected', async () => {
+test('before registration a longer frame is reported as unreadable', async () => {
   const { client, line } = await connectWorker()
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX))
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX + 1))
@@ -103,7 +103,7 @@ test('until it has registered a frame is short; a longer one is told of, and the
   expect([line.frames.length, line.unreadables.length]).toEqual([1, 1])
 })
 
-test('afterwards it may be long, counted in bytes', async () => {
+test('after registration frames may be long, counted in bytes', async () => {
   const { client, line } = await connectWorker()
   line.register()
   client.sendText('ä'.repeat(WORKER_FRAME_BYTES_MAX / 2))
@@ -113,7 +113,7 @@ test('afterwards it may be long, counted in bytes', async () => {
   expect(await client.closed).toMatchObject({ reason: 'a frame has at most 1048576 bytes' })
 })
 
-test('a frame far beyond every limit is not even read', async () => {
+test('a frame far beyond every limit is not read', async () => {
   const { client, line } = await connectWorker()
   line.register()
   client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
@@ -122,14 +122,14 @@ test('a frame far beyond every limit is not even read', async () => {
   expect([line.frames, line.unreadables]).toEqual([[], []])
 })
 
-test('a binary frame is no frame', async () => {
+test('a binary frame is unreadable', async () => {
   const { client, line } = await connectWorker()
   client.sendText(new Uint8Array([123, 125]))
   expect(await client.closed).toMatchObject({ code: 1008, reason: 'frames are JSON text, not binary' })
   expect(line.unreadables).toEqual(['frames are JSON text, not binary'])
 })
 
-test('text that is not UTF-8 never arrives: the listener hangs up on it', async () => {
+test('text that is not UTF-8 closes the connection', async () => {
   const server = await openTestServer()
   const socket = await connectRawSocket(server.port, PATH)
   const line = await connectedReceiver(server)
@@ -141,7 +141,7 @@ test('text that is not UTF-8 never arrives: the listener hangs up on it', async 
   expect(line.frames).toEqual(['{}'])
 })
 
-test('a message in pieces is one frame, and its length is that of all pieces', async () => {
+test('a fragmented message is one frame with the length of all fragments', async () => {
   const server = await openTestServer()
   const socket = await connectRawSocket(server.port, PATH)
   const line = await connectedReceiver(server)
@@ -156,7 +156,7 @@ test('a message in pieces is one frame, and its length is that of all pieces', a
   expect(line.frames).toEqual(['{"a":1}'])
 })
 
-/** Reads nothing, so that what is sent to it piles up. */
+/** A client that never reads, so that its backlog grows. */
 async function connectUnreadSocket(
   server: TestServer,
 ): Promise<{ socket: Socket; line: FakeWorkerReceiver }> {
@@ -173,7 +173,7 @@ function fillBacklog(line: FakeWorkerReceiver): number {
   return sent
 }
 
-test('a worker that does not read is held up to a limit, then its line is cut', async () => {
+test('a worker that does not read is disconnected at the backlog limit', async () => {
   const clock = createSettableClock()
   const server = await openTestServer({ clock })
   const { line } = await connectUnreadSocket(server)
@@ -187,7 +187,7 @@ test('a worker that does not read is held up to a limit, then its line is cut', 
   await until('the line is gone', () => line.isClosed)
 })
 
-test('one that was too slow and catches up is told 1013 and why', async () => {
+test('a slow worker that catches up receives 1013 and a reason', async () => {
   const server = await openTestServer({ clock: createSettableClock() })
   const { socket, line } = await connectUnreadSocket(server)
   const chunks: Buffer[] = []
@@ -203,7 +203,7 @@ test('one that was too slow and catches up is told 1013 and why', async () => {
   expect(tail.subarray(close + 4).toString()).toMatch(/^too slow/)
 })
 
-test('what comes from a line that is on its way out is not handed on', async () => {
+test('frames of a closing socket are ignored', async () => {
   const clock = createSettableClock()
   const server = await openTestServer({ clock })
   const { socket, line } = await connectUnreadSocket(server)
@@ -213,7 +213,7 @@ test('what comes from a line that is on its way out is not handed on', async () 
   expect(line.frames).toEqual([])
 })
 
-test('so many strangers and no more, for each listener; who has registered is none', async () => {
+test('the number of unregistered sockets is limited per listener', async () => {
   const server = await openTestServer()
   await Promise.all(
     Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => connectRawSocket(server.fleetPort, PATH)),
@@ -228,20 +228,20 @@ test('so many strangers and no more, for each listener; who has registered is no
   expect((await upgrade(server.fleetPort)).status).toBe(101)
 })
 
-test('while the host is stopping nobody comes in', async () => {
+test('no worker may connect while the host stops', async () => {
   const { hostApi, port } = await openTestServer()
   hostApi.acceptsWork = false
   expect((await upgrade(port)).status).toBe(503)
   expect(hostApi.lines).toEqual([])
 })
 
-test('whom the desk turns away is told so', async () => {
+test('a refusal of the host API is sent as the close reason', async () => {
   const { hostApi, port } = await openTestServer()
   hostApi.workerRefusal = 'too many connections have not registered yet'
   expect(await dial(port).closed).toEqual({ code: 1013, reason: hostApi.workerRefusal })
 })
 
-test('a failure behind the desk ends one line, and not the host', async () => {
+test('a host API that throws ends one connection, and not the host', async () => {
   const { client, line, log, url } = await connectWorker()
   line.onText = () => {
     throw new Error('a bug')
@@ -255,7 +255,7 @@ test('a failure behind the desk ends one line, and not the host', async () => {
   expect((await fetch(`${url}/api/health`)).status).toBe(200)
 })
 
-test('when the doors close, workers are told 1001 and why, on both listeners', async () => {
+test('a stop closes workers with 1001 and a reason, on both listeners', async () => {
   const { server, port, fleetPort } = await openTestServer()
   const clients = [dial(port), dial(fleetPort)]
   await Promise.all(clients.map(({ opened }) => opened))
@@ -264,7 +264,7 @@ test('when the doors close, workers are told 1001 and why, on both listeners', a
     expect(await closed).toEqual({ code: 1001, reason: 'the host is stopping' })
 })
 
-test('pages get no socket: not from elsewhere, and on the fleet listener not at all', async () => {
+test('web pages get no socket: with a foreign Origin never, and on the fleet listener not at all', async () => {
   const { port, fleetPort, hostApi } = await openTestServer()
   expect((await upgrade(port, ['Origin: https://evil.example'])).status).toBe(403)
   expect((await upgrade(port, ['Origin: null'])).status).toBe(403)
@@ -273,20 +273,20 @@ test('pages get no socket: not from elsewhere, and on the fleet listener not at 
   expect(hostApi.lines).toEqual([])
 })
 
-test('the fleet listener has this one socket', async () => {
+test('the fleet listener serves only this socket', async () => {
   const { fleetPort } = await openTestServer()
   for (const path of ['/ws', '/ws/', '/ws/worker/', '/ws/workers', '/ws/runs/x/attach', '/'])
     expect([path, (await upgrade(fleetPort, [], path)).status]).toEqual([path, 404])
   expect((await upgrade(fleetPort)).status).toBe(101)
 })
 
-test('an ordinary request is told that the path speaks WebSocket', async () => {
+test('an ordinary request is answered with 426', async () => {
   const { fleetPort, url } = await openTestServer()
   for (const base of [url, `http://127.0.0.1:${fleetPort}`])
     expect((await fetch(`${base}${PATH}`)).status).toBe(426)
 })
 
-test('pings are answered, and are no frames', async () => {
+test('pings are answered, and do not count as frames', async () => {
   const server = await openTestServer()
   const socket = await connectRawSocket(server.port, PATH)
   const got = new Promise<Buffer>((resolve) => socket.once('data', resolve))
@@ -296,7 +296,7 @@ test('pings are answered, and are no frames', async () => {
   expect((await connectedReceiver(server)).frames).toEqual([])
 })
 
-test('an address is written as people write it', () => {
+test('an address is formatted for people', () => {
   const of = (text: string) => formatAddress(new TextEncoder().encode(text).buffer)
   expect(of('127.0.0.1')).toBe('127.0.0.1')
   expect(of('0000:0000:0000:0000:0000:ffff:c000:0207')).toBe('192.0.2.7')
@@ -305,7 +305,7 @@ test('an address is written as people write it', () => {
   expect(of('')).toBe('')
 })
 
-test('a silent worker costs little', async () => {
+test('a silent worker uses little memory', async () => {
   const server = await openTestServer()
   const many = 1_500
   let connected = 0
@@ -322,7 +322,7 @@ test('a silent worker costs little', async () => {
   const before = process.memoryUsage().heapUsed
   await grow(many)
   const each = (process.memoryUsage().heapUsed - before) / many
-  // Both ends live in this process, and nothing was collected: an upper bound, far above what a wire costs alone.
+  // Both ends are in this process, and no garbage was collected: an upper bound, far above one socket's memory.
   process.stdout.write(`worker sockets: ${(each / 1024).toFixed(1)} KiB of heap each, both ends\n`)
   expect(server.meters.counts.get('sockets worker')).toBe(many + 200)
 })
