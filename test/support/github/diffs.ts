@@ -79,7 +79,7 @@ export async function filesBetween(path: string, base: string, head: string): Pr
 }
 
 interface RawEntry {
-  readonly letter: string
+  readonly statusCode: string
   readonly oldSha: string
   readonly newSha: string
   readonly paths: readonly [string, ...string[]]
@@ -90,10 +90,10 @@ function rawEntries(raw: string): RawEntry[] {
   const entries: RawEntry[] = []
   for (let at = 0; (parts[at] ?? '').startsWith(':'); ) {
     const [, , oldSha = '', newSha = '', status = ''] = (parts[at] ?? '').split(' ')
-    const letter = status.charAt(0)
-    const moved = letter === 'R' || letter === 'C'
+    const statusCode = status.charAt(0)
+    const moved = statusCode === 'R' || statusCode === 'C'
     const first = parts[at + 1] ?? ''
-    entries.push({ letter, oldSha, newSha, paths: moved ? [first, parts[at + 2] ?? ''] : [first] })
+    entries.push({ statusCode, oldSha, newSha, paths: moved ? [first, parts[at + 2] ?? ''] : [first] })
     at += moved ? 3 : 2
   }
   return entries
@@ -108,15 +108,15 @@ const STATUSES: Readonly<Record<string, FileChange['status']>> = {
   T: 'changed',
 }
 
-function fileChange({ letter, oldSha, newSha, paths }: RawEntry, text: string): FileChange {
+function fileChange({ statusCode, oldSha, newSha, paths }: RawEntry, text: string): FileChange {
   const start = text.search(/^@@ /m)
   const patch = start < 0 ? undefined : text.slice(start).replace(/\n$/, '')
   const lines = patch?.split('\n') ?? []
   return {
     path: paths[paths.length - 1] ?? '',
     previousPath: paths.length > 1 ? paths[0] : undefined,
-    status: STATUSES[letter] ?? 'changed',
-    sha: letter === 'D' ? oldSha : newSha,
+    status: STATUSES[statusCode] ?? 'changed',
+    sha: statusCode === 'D' ? oldSha : newSha,
     additions: lines.filter((line) => line.startsWith('+')).length,
     deletions: lines.filter((line) => line.startsWith('-')).length,
     patch: lines.length > PATCH_LINES_MAX ? undefined : patch,

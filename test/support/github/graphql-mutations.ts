@@ -53,12 +53,12 @@ function wrongKind(kind: string, id: string): GraphQLError {
 }
 
 /** The author of a pull request needs no push access for it. */
-function mayWrite({ viewer, world }: GraphqlContext, issue: PullIssue, deed: string): void {
+function mayWrite({ viewer, world }: GraphqlContext, issue: PullIssue, action: string): void {
   const own = issue.author === viewer.person.login && viewer.token.readOnly !== true
   if (!issue.repo.archived && (own || world.may(viewer, issue.repo, 'push'))) return
   throw typedError(
     'FORBIDDEN',
-    `${viewer.person.login} does not have the correct permissions to execute \`${deed}\``,
+    `${viewer.person.login} does not have the correct permissions to execute \`${action}\``,
   )
 }
 

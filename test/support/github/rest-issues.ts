@@ -238,10 +238,10 @@ function removeLabel(call: AuthenticatedCall, issue: Issue): GithubReply | Promi
 export function addComment(
   world: GithubWorld,
   issue: Issue,
-  said: { readonly author: string | null; readonly body: string },
+  fields: { readonly author: string | null; readonly body: string },
 ): Comment {
   const now = world.now()
-  const comment = { ...said, id: world.newId(), createdMs: now, updatedMs: now }
+  const comment = { ...fields, id: world.newId(), createdMs: now, updatedMs: now }
   issue.comments.push(comment)
   issue.updatedMs = now
   return comment

@@ -77,7 +77,7 @@ export class FakeLinear {
   onTokenAnswer: ((event: TokenEvent) => unknown) | undefined
   readonly #options: FakeLinearOptions
   readonly #server: Server
-  readonly #door: GraphqlEndpoint
+  readonly #endpoint: GraphqlEndpoint
   #skewMs = 0
 
   constructor(options: FakeLinearOptions) {
@@ -91,7 +91,7 @@ export class FakeLinear {
       clientSecret: options.app?.clientSecret ?? 'linear-client-secret',
       redirectUris: options.app?.redirectUris ?? [],
     })
-    this.#door = new GraphqlEndpoint({
+    this.#endpoint = new GraphqlEndpoint({
       world: this.world,
       accounts: this.accounts,
       faults: this.faults,
@@ -168,7 +168,7 @@ export class FakeLinear {
 
   /** Quota of an authorization header, to drain or to inspect. */
   quotaOf(authorization: string): Quota {
-    return this.#door.quotaOf(this.accounts.callerOf(authorization))
+    return this.#endpoint.quotaOf(this.accounts.callerOf(authorization))
   }
 
   // ---- serving ------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ export class FakeLinear {
   }
 
   async #graphql({ request, response, body }: HttpExchange): Promise<void> {
-    const { answer, quota, fault, ...call } = await this.#door.handle(request, body)
+    const { answer, quota, fault, ...call } = await this.#endpoint.handle(request, body)
     const { status, points } = answer
     this.calls.push({ at: this.now(), ...call, status, points })
     if (this.latencyMs > 0) await pause(this.latencyMs)

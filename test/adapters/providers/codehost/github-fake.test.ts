@@ -521,8 +521,8 @@ describe('issues', () => {
     await proposal()
     nowMs += 60_000
     github.addIssue(SHOP, { title: 'Broken', author: 'eve', labels: ['Todo', 'bug'], assignees: ['hubot'] })
-    const list = async (wish: object) =>
-      (await octokit.issues.listForRepo({ ...place, ...wish })).data.map(({ number }) => number)
+    const list = async (filter: object) =>
+      (await octokit.issues.listForRepo({ ...place, ...filter })).data.map(({ number }) => number)
     expect(await list({})).toEqual([2, 1])
     expect(await list({ labels: 'todo,BUG' })).toEqual([2])
     expect(await list({ assignee: 'hubot' })).toEqual([2])

@@ -18,7 +18,7 @@ import {
 
 const REMOTE = 'ada/lamps'
 const PLACE = { remote: REMOTE, number: 12 }
-const HERE = { repo: 'web', remote: REMOTE }
+const REPO = { repo: 'web', remote: REMOTE }
 const PULL = '/repos/ada/lamps/pulls/12'
 const clock = new ManualClock()
 
@@ -59,7 +59,7 @@ describe('listing', () => {
       true,
     )
     for (const pull of listed.ok ? listed.value : [])
-      expect(isSummary({ ...pull, ...HERE })).toMatchObject({ ok: true })
+      expect(isSummary({ ...pull, ...REPO })).toMatchObject({ ok: true })
   })
 
   test('further pages are read in parallel, up to the limit', async () => {
@@ -125,7 +125,7 @@ describe('listing', () => {
     }))
     const listed = await host(manual).list(REMOTE, 'person')
     expect(listed).toMatchObject({ ok: true, value: [{ number: 12, author: 'ghost', headBranch: 'mend' }] })
-    expect(listed.ok && isSummary({ ...listed.value[0], ...HERE })).toMatchObject({ ok: true })
+    expect(listed.ok && isSummary({ ...listed.value[0], ...REPO })).toMatchObject({ ok: true })
   })
 
   test.each([
@@ -134,8 +134,8 @@ describe('listing', () => {
     [{ status: 502, text: '<html>' }, 'unavailable'],
     [{ status: 200, text: '<html>' }, 'failed'],
     [{ status: 200, json: { message: 'hm' } }, 'failed'],
-  ])('%j → %s', async (told, kind) => {
-    expect(await host(createManualGithub(() => told)).list(REMOTE, 'person')).toMatchObject({
+  ])('%j → %s', async (replied, kind) => {
+    expect(await host(createManualGithub(() => replied)).list(REMOTE, 'person')).toMatchObject({
       refusal: { kind },
     })
   })
@@ -186,7 +186,7 @@ describe('one pull request', () => {
   const check = (more: object) => ({ name: 'build', status: 'completed', conclusion: 'success', ...more })
 
   test('takes two round trips for all parts', async () => {
-    const told = usualReplies({
+    const replied = usualReplies({
       [`GET ${PULL}/files`]: {
         json: [
           {
@@ -265,7 +265,7 @@ describe('one pull request', () => {
         ]),
       },
     })
-    const manual = createManualGithub(told)
+    const manual = createManualGithub(replied)
     const detail = await host(manual).detail(PLACE)
     expect(rounds(manual)).toBe(2)
     expect(detail).toMatchObject({
@@ -289,7 +289,7 @@ describe('one pull request', () => {
         ],
       },
     })
-    expect(detail.ok && isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
+    expect(detail.ok && isDetail({ ...detail.value, ...REPO })).toMatchObject({ ok: true })
     expect(detail.ok && 'checksLookupFailed' in detail.value).toBe(false)
     expect(manual.requests.find(({ method }) => method === 'POST')?.writes).toBe(false)
   })
@@ -429,7 +429,7 @@ describe('one pull request', () => {
         .dictionary(fc.constantFrom(...Object.keys(template)), fc.anything(), { maxKeys: 3 })
         .map((more) => ({ json: { ...template, ...more } }))
     const lists = fc.array(fc.anything(), { maxLength: 3 }).map((json) => ({ json }))
-    const told = fc.record({
+    const replied = fc.record({
       [`GET ${PULL}/files`]: lists,
       [`GET ${PULL}/commits`]: lists,
       [`GET ${PULL}/reviews`]: lists,
@@ -441,9 +441,9 @@ describe('one pull request', () => {
         .map((nodes) => ({ json: threadsJson(nodes) })),
     })
     await fc.assert(
-      fc.asyncProperty(told, async (answers) => {
+      fc.asyncProperty(replied, async (answers) => {
         const detail = await host(createManualGithub(usualReplies(answers))).detail(PLACE)
-        if (detail.ok) expect(isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
+        if (detail.ok) expect(isDetail({ ...detail.value, ...REPO })).toMatchObject({ ok: true })
       }),
       { numRuns: 200 },
     )
@@ -460,17 +460,24 @@ describe('an unexpected reply', () => {
     { text: '' },
   ]
 
-  test.each(OTHERS)('that is not a pull request (%j) has no state and triggers no action', async (told) => {
-    const manual = () =>
-      createManualGithub(
-        usualReplies({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }),
-      )
-    expect((await host(manual()).states(REMOTE, [12], 'person')).ok).toBe(false)
-    const asked = manual()
-    expect(await host(asked).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(await host(asked).close(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(writes(asked)).toEqual([])
-  })
+  test.each(OTHERS)(
+    'that is not a pull request (%j) has no state and triggers no action',
+    async (replied) => {
+      const manual = () =>
+        createManualGithub(
+          usualReplies({
+            [`GET ${PULL}`]: replied,
+            'PUT ': { json: { merged: true } },
+            'PATCH ': { json: {} },
+          }),
+        )
+      expect((await host(manual()).states(REMOTE, [12], 'person')).ok).toBe(false)
+      const asked = manual()
+      expect(await host(asked).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+      expect(await host(asked).close(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+      expect(writes(asked)).toEqual([])
+    },
+  )
 
   test('without a head commit is not merged', async () => {
     const manual = createManualGithub(
@@ -522,12 +529,12 @@ describe('merging', () => {
 
   test.each([[no('failed', 'no answer')], [{ status: 502, text: '' }]])(
     'of which the answer was lost (%j) is known to have happened',
-    async (told) => {
+    async (replied) => {
       let isMerged = false
       const manual = createManualGithub((asked) => {
         if (asked.method === 'PUT') {
           isMerged = true
-          return told
+          return replied
         }
         return { json: pullJson(isMerged ? { state: 'closed', merged_at: '2026-11-02T09:00:00Z' } : {}) }
       })
@@ -545,8 +552,8 @@ describe('merging', () => {
     [{ status: 422, json: { message: 'Validation Failed', errors: ['nope'] } }, 'invalid'],
     [no('unavailable', 'later'), 'unavailable'],
     [no('failed', 'no answer'), 'failed'],
-  ])('%j → %s', async (told, kind) => {
-    const manual = createManualGithub((asked) => (asked.method === 'PUT' ? told : usualReplies()(asked)))
+  ])('%j → %s', async (replied, kind) => {
+    const manual = createManualGithub((asked) => (asked.method === 'PUT' ? replied : usualReplies()(asked)))
     expect(await host(manual).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind } })
     expect(writes(manual).length).toBe(1)
   })
@@ -570,9 +577,9 @@ describe('an action that the state forbids is not sent', () => {
     ['reopen', 'merged', /cannot be reopened/],
     ['markReady', 'open', /is not a draft/],
     ['markReady', 'closed', /is closed/],
-  ] as const)('%s of one that is %s', async (deed, state, message) => {
+  ] as const)('%s of one that is %s', async (action, state, message) => {
     const manual = createManualGithub(usualReplies({ [`GET ${PULL}`]: { json: pullJson(inState[state]) } }))
-    const answer = deed === 'merge' ? host(manual).merge(PLACE, 'merge') : host(manual)[deed](PLACE)
+    const answer = action === 'merge' ? host(manual).merge(PLACE, 'merge') : host(manual)[action](PLACE)
     expect(await answer).toMatchObject({
       refusal: { kind: 'conflict', message: expect.stringMatching(message) },
     })
@@ -622,10 +629,10 @@ describe('commenting', () => {
     ],
     ['not a thread', { json: { data: { repository: { pullRequest: { id: 'PR_12' } }, node: {} } } }],
     ['of a pull request that is not there', { json: { data: { repository: null, node: null } } }],
-  ])('a thread that is %s is unknown and stays unchanged', async (_, told) => {
-    const manual = createManualGithub(usualReplies({ 'POST /graphql': told }))
-    const wish = { threadId: 'PRRT_1', resolved: true }
-    expect(await host(manual).resolveThread(PLACE, wish)).toMatchObject({ refusal: { kind: 'unknown' } })
+  ])('a thread that is %s is unknown and stays unchanged', async (_, replied) => {
+    const manual = createManualGithub(usualReplies({ 'POST /graphql': replied }))
+    const request = { threadId: 'PRRT_1', resolved: true }
+    expect(await host(manual).resolveThread(PLACE, request)).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(await host(manual).reply(PLACE, { commentId: 'PRRT_1', body: 'x' })).toMatchObject({
       refusal: { kind: 'unknown' },
     })

@@ -26,14 +26,14 @@ describe('limits', () => {
   })
 
   test('a reply reports the budget and its reset time in seconds', () => {
-    const said = {
+    const text = {
       'x-ratelimit-limit': '5000',
       'x-ratelimit-remaining': '4999',
       'x-ratelimit-reset': '1700003600',
       'x-ratelimit-resource': 'graphql',
     }
     const asked = requestTo('https://api.github.com/user')
-    expect(GITHUB_RATE_LIMITS.budgets(reply(200, said), asked)).toEqual([
+    expect(GITHUB_RATE_LIMITS.budgets(reply(200, text), asked)).toEqual([
       { resource: 'graphql', limit: 5000, remaining: 4999, resetsAt: 1_700_003_600_000 },
     ])
     expect(GITHUB_RATE_LIMITS.budgets(reply(200), asked)).toEqual([])
@@ -69,8 +69,8 @@ describe('limits', () => {
       undefined,
     ],
     ['a field that only looks like it', reply(200, {}, { data: [{ type: 'RATE_LIMITED' }] }), undefined],
-  ])('%s', (_, said, pause) => {
-    expect(GITHUB_RATE_LIMITS.tooManyRequestsMs(said, NOW)).toBe(pause)
+  ])('%s', (_, text, pause) => {
+    expect(GITHUB_RATE_LIMITS.tooManyRequestsMs(text, NOW)).toBe(pause)
   })
 })
 
@@ -94,12 +94,12 @@ describe('refusals', () => {
   })
 
   test('GitHub’s message and its errors are passed on in printable form', () => {
-    const said = message('Validation Failed', [
+    const text = message('Validation Failed', [
       { message: 'No\u001b[2J' },
       'more',
       { field: 'base', code: 'invalid' },
     ])
-    expect(toRefusal(reply(422, {}, said), 'it').refusal.message).toBe(
+    expect(toRefusal(reply(422, {}, text), 'it').refusal.message).toBe(
       'GitHub says of it: Validation Failed: No�[2J: more: base invalid',
     )
   })

@@ -57,10 +57,10 @@ test('two concurrent processes lose no write', async () => {
     runTypeScript(ENTRY, ['comment', bench.path, REMOTE, '15', name]),
   )
   await Promise.all(writers.map(({ ended }) => ended))
-  const said = writers.flatMap(({ lines }) => lines)
+  const written = writers.flatMap(({ lines }) => lines)
   expect(writers.flatMap(({ errors }) => errors)).toEqual([])
-  expect(said).toHaveLength(30)
-  expect(bodiesIn(bench).sort()).toEqual(said.sort())
+  expect(written).toHaveLength(30)
+  expect(bodiesIn(bench).sort()).toEqual(written.sort())
 }, 60_000)
 
 test('a concurrent edit by hand is kept, and the change is applied to it', async () => {

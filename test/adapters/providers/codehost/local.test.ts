@@ -107,8 +107,8 @@ test('an unreadable file is reported, keeps its number and affects no other', as
   symlinkSync('/etc/passwd', join(pulls, '9.json'))
   mkdirSync(join(pulls, '10.json'))
   const folder = host().pullFolder('ada/lamps')
-  const look = folder.ok ? await folder.value.readAll() : folder
-  expect(look).toMatchObject({
+  const readPulls = folder.ok ? await folder.value.readAll() : folder
+  expect(readPulls).toMatchObject({
     ok: true,
     value: {
       pulls: [],

@@ -62,9 +62,9 @@ function driverOn({ clients, clock }: Pick<GithubBench, 'clients' | 'clock'>, co
   const tracker = createGithubTracker({ clients, clock, config })
   const listTickets = async (...tickets: string[]) => {
     clock.jump(POLL_MS)
-    const picture = granted(await tracker.listTickets({ rules: config.tracker.eligible, tickets }))
-    for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
-    return picture
+    const listing = granted(await tracker.listTickets({ rules: config.tracker.eligible, tickets }))
+    for (const { ticket } of listing.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
+    return listing
   }
   /** `id state`, followed by `closed` for closed tickets. */
   const states = async (...tickets: string[]) =>
@@ -189,13 +189,13 @@ describe('polling', () => {
 
   test('a refused token is permanent, any other failure of all repositories is temporary', async () => {
     const { github, tracker, config, clock } = await bench()
-    const wish = { rules: config.tracker.eligible, tickets: [] }
+    const query = { rules: config.tracker.eligible, tickets: [] }
     github.faults.down.add(REMOTE)
-    expect(await tracker.listTickets(wish)).toMatchObject({ refusal: { kind: 'unavailable' } })
+    expect(await tracker.listTickets(query)).toMatchObject({ refusal: { kind: 'unavailable' } })
     github.faults.down.clear()
     github.revokeToken(TOKEN)
     clock.jump(HOUR_MS)
-    const refused = await tracker.listTickets(wish)
+    const refused = await tracker.listTickets(query)
     expect(refused).toMatchObject({ refusal: { kind: 'unauthorized' } })
     expect(JSON.stringify(refused)).not.toContain(TOKEN)
   })

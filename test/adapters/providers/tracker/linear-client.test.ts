@@ -12,8 +12,8 @@ const KEY = 'lin_api_a_secret'
 function createClient(status: number, body: unknown, credential = KEY) {
   const requests: ServiceRequest[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const ask = async (errand: ServiceRequest) => {
-    requests.push(errand)
+  const ask = async (request: ServiceRequest) => {
+    requests.push(request)
     return { ok: true, value: { status, headers: {}, text } } as const
   }
   const client = new LinearClient({
@@ -21,7 +21,7 @@ function createClient(status: number, body: unknown, credential = KEY) {
     graphqlUrl: 'https://x.example/graphql',
     credential,
   })
-  return { errands: requests, ask: () => client.send({ document: '{ a }', urgency: 'background' }) }
+  return { requests, ask: () => client.send({ document: '{ a }', urgency: 'background' }) }
 }
 
 const error = (code: string, type: string, message = 'It says so', hint?: string) => ({
@@ -97,15 +97,15 @@ test('messages contain neither the credential nor control characters', async () 
 test('a personal key is sent alone, an OAuth token as Bearer', async () => {
   const key = createClient(200, { data: { a: 1 } })
   await key.ask()
-  expect(key.errands[0]).toMatchObject({ headers: { authorization: KEY }, writes: false })
+  expect(key.requests[0]).toMatchObject({ headers: { authorization: KEY }, writes: false })
   const token = createClient(200, { data: { a: 1 } }, 'lin_oauth_x')
   await token.ask()
-  expect(token.errands[0]?.headers.authorization).toBe('Bearer lin_oauth_x')
+  expect(token.requests[0]?.headers.authorization).toBe('Bearer lin_oauth_x')
 })
 
 describe('rate limits', () => {
   const NOW = 1_000_000
-  const errand: ServiceRequest = {
+  const request: ServiceRequest = {
     method: 'POST',
     url: 'https://x.example',
     headers: {},
@@ -127,13 +127,13 @@ describe('rate limits', () => {
   })
 
   test('requests and points are separate budgets with resets in milliseconds', () => {
-    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}, counters(7, 1_999)), errand)).toEqual([
+    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}, counters(7, 1_999)), request)).toEqual([
       { resource: 'requests', limit: 1_200, remaining: 7, resetsAt: NOW + 5_000 },
       { resource: 'complexity', limit: 200_000, remaining: 1_999, resetsAt: NOW + 9_000 },
     ])
-    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}), errand)).toEqual([])
+    expect(LINEAR_RATE_LIMITS.budgets(reply(200, {}), request)).toEqual([])
     expect(
-      LINEAR_RATE_LIMITS.budgets(reply(200, {}, { 'x-ratelimit-requests-remaining': '-1' }), errand),
+      LINEAR_RATE_LIMITS.budgets(reply(200, {}, { 'x-ratelimit-requests-remaining': '-1' }), request),
     ).toEqual([])
   })
 
@@ -152,8 +152,8 @@ describe('rate limits', () => {
       60_000,
     ],
     ['a reset in a thousand years', reply(429, '', { 'retry-after': '999999999' }), 3_600_000],
-  ])('%s', (_, told, wait) => {
-    expect(LINEAR_RATE_LIMITS.tooManyRequestsMs(told, NOW)).toBe(wait)
+  ])('%s', (_, reply, wait) => {
+    expect(LINEAR_RATE_LIMITS.tooManyRequestsMs(reply, NOW)).toBe(wait)
   })
 })
 

@@ -314,8 +314,8 @@ describe('pages', () => {
       now += 1000
       linear.world.issue({ title: `${count}` })
     }
-    const listed = async (wish: string): Promise<number[]> => {
-      const { body } = await ask(linear, `{ issues(${wish}) { nodes { number } pageInfo { startCursor } } }`)
+    const listed = async (query: string): Promise<number[]> => {
+      const { body } = await ask(linear, `{ issues(${query}) { nodes { number } pageInfo { startCursor } } }`)
       return body.data.issues.nodes.map(({ number }: { number: number }) => number)
     }
     expect(await listed('first: 9')).toEqual([4, 3, 2, 1])

@@ -53,20 +53,20 @@ export class LinearBench {
   }
 
   /** Changes the workspace a little later. */
-  later<T>(deed: (world: FakeLinear['world']) => T): T {
+  later<T>(act: (world: FakeLinear['world']) => T): T {
     this.pass(1_000)
-    return deed(this.linear.world)
+    return act(this.linear.world)
   }
 
-  async listTickets(wish: Partial<TrackerQuery> = {}): Promise<TrackerListing> {
+  async listTickets(query: Partial<TrackerQuery> = {}): Promise<TrackerListing> {
     this.pass(30_000)
-    const looked = await this.tracker.listTickets({ rules: TODO, tickets: [], ...wish })
-    if (!looked.ok) throw new Error(`${looked.refusal.kind}: ${looked.refusal.message}`)
-    for (const { ticket } of looked.value.tickets) {
+    const polled = await this.tracker.listTickets({ rules: TODO, tickets: [], ...query })
+    if (!polled.ok) throw new Error(`${polled.refusal.kind}: ${polled.refusal.message}`)
+    for (const { ticket } of polled.value.tickets) {
       const checked = checkTicket(ticket)
       if (!checked.ok) throw new Error(checked.error)
     }
-    return looked.value
+    return polled.value
   }
 
   link(ticketId: string, link: PullLink): Promise<Result<void>> {

@@ -282,8 +282,8 @@ describe('from poll to poll', () => {
       expect(await listTickets()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
     expect(linear.calls).toHaveLength(10)
     const other = linear.world.issue({ title: 'y', state: 'Done' })
-    const looked = await bench.tracker.listTickets({ rules: TODO, tickets: [other.id] })
-    expect(looked.ok && namesOf(looked.value.tickets)).toEqual([issue.identifier, other.identifier])
+    const polled = await bench.tracker.listTickets({ rules: TODO, tickets: [other.id] })
+    expect(polled.ok && namesOf(polled.value.tickets)).toEqual([issue.identifier, other.identifier])
   })
 })
 
@@ -294,28 +294,28 @@ describe('requested tickets', () => {
       world.issue({ title, state: 'In Progress' }),
     )
     if (!moved || !archived || !removed) throw new Error('three were made')
-    const wish = { tickets: [moved.id, archived.id, removed.id, 'some-file', 'owner/name#3'] }
-    expect(namesOf((await bench.listTickets(wish)).tickets)).toEqual(['ENG-1', 'ENG-2', 'ENG-3'])
+    const query = { tickets: [moved.id, archived.id, removed.id, 'some-file', 'owner/name#3'] }
+    expect(namesOf((await bench.listTickets(query)).tickets)).toEqual(['ENG-1', 'ENG-2', 'ENG-3'])
     bench.later(() => world.change(moved, { state: 'Canceled' }))
     bench.later(() => world.archive(archived))
     bench.later(() => world.remove(removed))
     const closed = async () => {
-      const { tickets } = await bench.listTickets(wish)
+      const { tickets } = await bench.listTickets(query)
       return [moved, archived, removed].map((issue) => find(tickets, issue)?.closed)
     }
     expect(await closed()).toEqual([true, true, false])
     bench.pass(10 * 60_000)
     expect(await closed()).toEqual([true, true, true])
     linear.forget()
-    await bench.listTickets(wish)
+    await bench.listTickets(query)
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
   test('are requested once when they do not exist', async () => {
-    const wish = { tickets: ['00000000-0000-4000-8000-000000000000'] }
-    await bench.listTickets(wish)
+    const query = { tickets: ['00000000-0000-4000-8000-000000000000'] }
+    await bench.listTickets(query)
     linear.forget()
-    expect((await bench.listTickets(wish)).tickets).toEqual([])
+    expect((await bench.listTickets(query)).tickets).toEqual([])
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
@@ -387,8 +387,8 @@ describe('blockers', () => {
 describe('failures', () => {
   const kindOf = async (tickets: string[] = []): Promise<string> => {
     bench.pass(30_000)
-    const looked = await bench.tracker.listTickets({ rules: TODO, tickets })
-    return looked.ok ? namesOf(looked.value.tickets).join(' ') : looked.refusal.kind
+    const polled = await bench.tracker.listTickets({ rules: TODO, tickets })
+    return polled.ok ? namesOf(polled.value.tickets).join(' ') : polled.refusal.kind
   }
 
   test('have a kind, and the next poll recovers', async () => {
@@ -481,8 +481,8 @@ describe('moving a ticket', () => {
     expect(issue.state).toBe(review)
     for (let n = 0; n < 20; n++) await bench.tracker.listTickets({ rules: TODO, tickets: [] })
     await bench.tracker.moveTicket(issue.id, 'done')
-    const looked = await bench.tracker.listTickets({ rules: TODO, tickets: [] })
-    expect(looked.ok && find(looked.value.tickets, issue)).toMatchObject({
+    const polled = await bench.tracker.listTickets({ rules: TODO, tickets: [] })
+    expect(polled.ok && find(polled.value.tickets, issue)).toMatchObject({
       closed: true,
       ticket: { state: 'Done' },
     })
@@ -621,7 +621,7 @@ test('an hour of polling stays far below half of the smallest quota', async () =
 test('after any sequence of changes, the eligible tickets are correct', async () => {
   const state = fc.constantFrom('Backlog', 'Todo', 'In Progress', 'Done')
   const label = fc.constantFrom('agent', 'bug')
-  const deed = fc.oneof(
+  const act = fc.oneof(
     fc.record({ is: fc.constant('make' as const), state, labels: fc.uniqueArray(label) }),
     fc.record({ is: fc.constant('move' as const), which: fc.nat(20), state }),
     fc.record({ is: fc.constant('label' as const), which: fc.nat(20), labels: fc.uniqueArray(label) }),
@@ -641,12 +641,12 @@ test('after any sequence of changes, the eligible tickets are correct', async ()
       .filter((one) => one.relatedIssue === issue && one.issue !== issue && !isOver(one.issue))
       .map((one) => one.issue.identifier)
   await fc.assert(
-    fc.asyncProperty(fc.array(deed, { minLength: 5, maxLength: 30 }), async (deeds) => {
+    fc.asyncProperty(fc.array(act, { minLength: 5, maxLength: 30 }), async (acts) => {
       const own = await linearBench()
       const { world, faults } = own.linear
       world.team({ key: 'ENG' })
       try {
-        for (const one of deeds) {
+        for (const one of acts) {
           const issue =
             'which' in one ? world.issues[one.which % Math.max(1, world.issues.length)] : undefined
           own.pass(500)

@@ -426,15 +426,15 @@ describe('projects and other tickets', () => {
     const one = openTracker()
     one.put('a.md', fileOf('Done'))
     one.put('b.md', fileOf('Todo'))
-    const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
-    expect(await one.tracker.listTickets(wish)).toMatchObject({
+    const query = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
+    expect(await one.tracker.listTickets(query)).toMatchObject({
       value: {
         tickets: [{ ticket: { id: 'a', state: 'Done' }, closed: true }, { ticket: { id: 'b' } }],
         problems: [],
       },
     })
     rmSync(join(one.path, 'a.md'))
-    expect(await one.tracker.listTickets(wish)).toMatchObject({
+    expect(await one.tracker.listTickets(query)).toMatchObject({
       value: { tickets: [{ ticket: { id: 'b' } }], problems: [] },
     })
     expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -493,19 +493,19 @@ describe('watching', () => {
 
   test('reports a burst once, and continuous changes now and then', async () => {
     const clock = new ManualClock()
-    let heard = 0
+    let reported = 0
     const after: Clock['after'] = (ms, run) => {
-      if (ms <= 50) heard += 1
+      if (ms <= 50) reported += 1
       return clock.after(ms, run)
     }
     const one = openTracker({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
     let changes = 0
     const stop = one.tracker.watch(() => changes++)
     const save = async () => {
-      const before = heard
+      const before = reported
       one.put('a.md', fileOf('Todo'))
-      await until('an event', () => heard > before)
-      await quiet(() => heard)
+      await until('an event', () => reported > before)
+      await quiet(() => reported)
     }
     await save()
     await clock.advance(40)
