@@ -1,12 +1,13 @@
 /**
- * The kernel's side of a seccomp filter, written from its documentation and not from our assembler: decodes, checks,
- * prints and runs a program.
+ * Decodes, checks, prints and runs a seccomp filter like the kernel does.
+ *
+ * The code follows the kernel's documentation and shares nothing with the assembler under test.
  */
 
 export interface SystemCall {
   readonly arch: number
   readonly nr: number
-  /** 64 bits each. */
+  /** Each argument has 64 bits. */
   readonly args?: readonly bigint[]
 }
 
@@ -29,7 +30,7 @@ const RECORD_BYTES = 64
 
 function decode(program: Uint8Array): DecodedInstruction[] {
   const bytes = Buffer.from(program)
-  if (bytes.length % 8 !== 0) throw new Error('not a whole number of instructions')
+  if (bytes.length % 8 !== 0) throw new Error('the program is not a whole number of instructions')
   return Array.from({ length: bytes.length / 8 }, (_, index) => ({
     code: bytes.readUInt16LE(index * 8),
     jt: bytes.readUInt8(index * 8 + 2),
@@ -38,7 +39,7 @@ function decode(program: Uint8Array): DecodedInstruction[] {
   }))
 }
 
-/** The action of the filter, as the kernel gets it. */
+/** Runs the filter on a system call and returns its action. */
 export function runFilter(program: Uint8Array, call: SystemCall): number {
   const instructions = decode(program)
   const record = encodeSeccompData(call)
@@ -47,15 +48,15 @@ export function runFilter(program: Uint8Array, call: SystemCall): number {
     const { code, jt, jf, k } = instructions[at] as DecodedInstruction
     if (code === RETURN) return k
     if (code === LOAD) {
-      if (k % 4 !== 0 || k >= RECORD_BYTES) throw new Error(`loads from ${k}`)
+      if (k % 4 !== 0 || k >= RECORD_BYTES) throw new Error(`invalid load offset ${k}`)
       accumulator = record.readUInt32LE(k)
       continue
     }
     const [, holds] = JUMP_CONDITIONS[code] ?? []
-    if (holds === undefined) throw new Error(`no such instruction: ${code}`)
+    if (holds === undefined) throw new Error(`unknown instruction code ${code}`)
     at += holds(accumulator, k) ? jt : jf
   }
-  throw new Error('runs off its end')
+  throw new Error('the program ends without a return instruction')
 }
 
 export function disassemble(program: Uint8Array): string {

@@ -1,4 +1,4 @@
-/** Before the first test file: the command as users have it, built from the sources as they are now. */
+/** Builds the command from the current sources before the first test file, unless the build is up to date. */
 import { build, isBuilt } from '../../build/build.mjs'
 
 export default async function built() {

@@ -1,7 +1,7 @@
 /**
- * TypeScript in a process of its own, for tests that kill, race or starve a real one.
+ * Runs TypeScript in a separate process, for tests that kill, race or starve a real process.
  *
- * The entry is bundled once a test file into the checkout's cache, packages left outside, and run by plain node.
+ * Each test file bundles an entry once into the checkout's cache, without packages, and runs it with plain node.
  */
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, rmSync } from 'node:fs'
@@ -21,14 +21,14 @@ afterAll(() => {
 
 export interface TestProcess {
   readonly process: ChildProcessByStdio<null, Readable, Readable>
-  /** Whole lines of its output so far. */
+  /** Complete lines of its standard output so far. */
   readonly lines: string[]
   readonly errors: string[]
-  /** Its exit code, or the signal that ended it. */
+  /** Resolves to the exit code, or to the signal that ended the process. */
   readonly ended: Promise<number | NodeJS.Signals>
 }
 
-/** `entry` is a path from the checkout's root. */
+/** Starts `entry`, a path relative to the checkout's root. */
 export function runTypeScript(
   entry: string,
   args: readonly string[],
@@ -48,7 +48,7 @@ export function runTypeScript(
   return { process: child, lines, errors, ended }
 }
 
-/** A small program or library in C, compiled with the system's `cc`. */
+/** Compiles a small program or library in C with the system's `cc`. */
 export function compileC(source: string, flags: readonly string[]): string {
   mkdirSync(cache, { recursive: true })
   const out = join(cache, `${basename(source, '.c')}-${process.pid}.so`)
@@ -60,7 +60,7 @@ export function compileC(source: string, flags: readonly string[]): string {
 function bundleOf(entry: string): string {
   const known = bundles.get(entry)
   if (known !== undefined) return known
-  // Named by process, so that test files that run side by side do not replace each other's.
+  // The name contains the process id, so parallel test files do not replace each other's bundles.
   const out = join(cache, `${entry.replaceAll('/', '-')}-${process.pid}.mjs`)
   const options = [
     '--bundle',

@@ -1,6 +1,8 @@
 /**
- * A small life for the kit's own tests: it counts, tells others, bears children, sets deadlines, ends, and throws on
- * demand after it has already laid things on the tray.
+ * A small actor for the tests of the actor system.
+ *
+ * It counts, sends events to other actors, spawns actors, sets deadlines and ends. On demand it throws after it has
+ * already added effects to its transition output.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../../actors/runtime/actions.ts'

@@ -1,17 +1,17 @@
 /**
- * What a piece of work costs this process, for bounds that are about the work.
+ * Measures the CPU time that a piece of work costs this process.
  *
- * A clock on the wall would also count what others do on the machine meanwhile, and on a busy one that is most of it.
+ * A wall clock would also count the work of other processes, which on a busy machine is most of the elapsed time.
  */
 
-/** Of the processor, in milliseconds. */
+/** Returns the CPU time of `work` in milliseconds. */
 export function measureCpuMs(work: () => void): number {
   const before = process.cpuUsage()
   work()
   return cpuMsSince(before)
 }
 
-/** The same of work that takes turns with others; what runs besides in this process counts too. */
+/** Measures asynchronous work; other work of this process in the same period counts too. */
 export async function measureAsyncCpuMs(run: () => unknown): Promise<number> {
   const before = process.cpuUsage()
   await run()

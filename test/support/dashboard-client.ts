@@ -1,14 +1,13 @@
-/** A dashboard that keeps what it is told, and waits for what a story says it must hear. */
+/** Keeps the frames that a dashboard receives, and waits for expected pushes. */
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { until } from './real-files.ts'
 import type { ReceivedFrame } from './socket-client.ts'
 
-/** On a machine that does many other things besides. */
+/** Generous, because the machine may be busy with other tests. */
 export const SYSTEM_WAIT_MS_MAX = 60_000
 
-/** What a dashboard has been told so far. */
 export class DashboardClient {
   readonly #frames: readonly ReceivedFrame[]
 
@@ -16,9 +15,9 @@ export class DashboardClient {
     this.#frames = frames
   }
 
-  /** Pushes of a kind, oldest first. */
+  /** Returns the pushes of one type, oldest first. */
   pushes(type: DashboardPush['type']): DashboardPush[] {
-    // What else the service pushes, its own tests hold against the protocol.
+    // Other tests check the shape of every push against the protocol.
     return this.#frames.filter((frame) => frame.type === type) as unknown as DashboardPush[]
   }
 
@@ -31,7 +30,7 @@ export class DashboardClient {
     return until(`the tracker is ${state}`, () => this.tracker.state === state, SYSTEM_WAIT_MS_MAX)
   }
 
-  /** The newest word on a run. */
+  /** Returns the newest pushed state of a run. */
   run(id: string): Run | undefined {
     const pushed = this.pushes('run-updated').flatMap((push) => (push.type === 'run-updated' ? push.run : []))
     return pushed.findLast((run) => run.id === id)

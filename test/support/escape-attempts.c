@@ -1,9 +1,9 @@
 /*
- * Tries the ways out of a sandbox that only a system call can take, each in a process of its own, and says what came
- * of it: `name: done`, `name: EPERM`, `name: killed by 31`.
+ * Tries to escape from a sandbox by system calls, each in a separate process, and prints the results:
+ * `name: done`, `name: EPERM`, `name: killed by 31`.
  *
- * Nothing is harmed where it succeeds: calls that would change the machine are made with arguments that the kernel
- * turns down after it has looked at who is asking.
+ * A success harms nothing: calls that would change the machine have arguments that the kernel refuses after its
+ * permission check.
  *
  * ways-out FOLDER HOST_PID HOST_PORT HOST_ABSTRACT_SOCKET
  */
@@ -51,7 +51,7 @@ static const char *in_folder(const char *name) {
 static int made_file(void) {
   return open(in_folder("mode"), O_RDWR | O_CREAT, 0644);
 }
-/* Whatever was made goes again; why it was not made stays to be told. */
+/* Deletes the created file and keeps errno. */
 static long tidy(long result) {
   int error = errno;
   if (unlink(path_buffer) != 0) rmdir(path_buffer);
@@ -166,7 +166,7 @@ CALL(swapon_it, syscall(SYS_swapon, "/no/such", 0))
 CALL(swapoff_it, syscall(SYS_swapoff, "/no/such"))
 CALL(acct_it, syscall(SYS_acct, "/no/such"))
 CALL(quotactl_it, syscall(SYS_quotactl, 0, "/no/such", 0, 0))
-/* Without a terminal of its own there is none to hang up. */
+/* Without a controlling terminal, vhangup has nothing to hang up. */
 CALL(vhangup_it, (setsid(), syscall(SYS_vhangup)))
 #ifdef __x86_64__
 CALL(iopl_it, syscall(SYS_iopl, 0))
@@ -180,7 +180,7 @@ static long int_0x80(void) {
 CALL(x32_call, syscall(0x40000000 | SYS_getpid))
 #endif
 
-/* who one is */
+/* user and group ids */
 CALL(setuid_root, setuid(0))
 CALL(setgid_root, setgid(0))
 CALL(setresuid_root, setresuid(0, 0, 0))
@@ -204,7 +204,7 @@ static long dump_core(void) {
 /* CAP_SYS_ADMIN */
 CALL(gain_capability, prctl(PR_CAPBSET_READ, 21) == 1 ? 0 : (errno = EPERM, -1))
 
-/* devices, and files with rights of their own */
+/* devices, and files with set-user-id or capabilities */
 static long mknod_block(void) { return tidy(syscall(SYS_mknodat, AT_FDCWD, in_folder("block"), S_IFBLK | 0600, 0x0100)); }
 static long mknod_char(void) { return tidy(syscall(SYS_mknodat, AT_FDCWD, in_folder("char"), S_IFCHR | 0600, 0x0101)); }
 static long mknod_setuid(void) { return tidy(syscall(SYS_mknodat, AT_FDCWD, in_folder("fifo"), S_IFIFO | 04600, 0)); }
@@ -248,7 +248,7 @@ static long to4(int type, const char *address, int port) {
 }
 CALL(tcp_loopback, to4(SOCK_STREAM, "127.0.0.1", host_port))
 CALL(tcp_any, to4(SOCK_STREAM, "0.0.0.0", host_port))
-/* Connecting a datagram socket only asks for a way there; nothing is sent. */
+/* Connecting a datagram socket only looks up a route; nothing is sent. */
 CALL(udp_metadata, to4(SOCK_DGRAM, "169.254.169.254", 80))
 CALL(udp_public, to4(SOCK_DGRAM, "192.0.2.1", 443))
 CALL(udp_name_server, to4(SOCK_DGRAM, "192.0.2.53", 53))

@@ -1,9 +1,9 @@
-/** The fake desk's part about neighbours: what is asked is kept, and a test says what is answered. */
+/** The provider methods of the fake host API: records each call and returns the answer that a test has set. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { no, type Result } from '../../core/result.ts'
 
 export interface ProviderAnswers {
-  /** By the name of the question; absent: nothing is connected. */
+  /** Answers by method; a method without an answer reports that nothing is connected. */
   readonly answers: Map<string, Result<unknown>>
   readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
 }
@@ -41,7 +41,7 @@ export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<Host
     (name: ProviderMethod) =>
     async (...args: readonly unknown[]) => {
       hostApi().neighbourly.push({ name, args })
-      // Whoever sets an answer says of which type it is by the question's name.
+      // A test sets an answer of the method's type.
       return (hostApi().answers.get(name) ?? NOT_CONNECTED) as Result<never>
     }
   return {

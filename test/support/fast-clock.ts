@@ -1,8 +1,8 @@
 /**
- * The real clock in a hurry: whatever waits by it waits a part as long.
+ * A real clock that runs `times` faster, so every pause is shorter by that factor.
  *
- * For real parts that rest for seconds between their rounds, where a test awaits what comes of it. Where it shows what
- * has not happened yet, the real clock leaves it more time.
+ * Use it for components that pause for seconds between rounds, when a test awaits an outcome. To show that something
+ * has not happened yet, use the real clock, because it leaves more time.
  */
 import { realClock } from '../../bin/clock.ts'
 import type { Clock } from '../../core/ports.ts'

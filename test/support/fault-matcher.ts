@@ -1,6 +1,7 @@
 /**
- * Which requests a fault of the fake GitHub hits, as a pattern, and a word to the test as soon as one arrives: long
- * before it is answered, if it ever is.
+ * A pattern for the requests that a fault of the fake GitHub affects.
+ *
+ * The matcher calls `arrived` as soon as such a request arrives, long before the fake answers it.
  */
 export class FaultMatcher extends RegExp {
   readonly #arrived: () => void

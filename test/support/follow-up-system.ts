@@ -1,7 +1,7 @@
 /**
- * Runs that have opened their pull requests on a GitHub, for tests that have them followed up: a yard whose code host
- * is on this machine, with a turnstile in front of it. Each run has a repository of its own, so that what one of them
- * does can be told from what the others do.
+ * A local system whose code host is a fake GitHub behind a holding proxy, for tests of follow-ups.
+ *
+ * Each run opens its pull request in a separate repository, so a test can attribute every commit and comment.
  */
 import { execFileSync } from 'node:child_process'
 import { afterEach, expect } from '@jest/globals'
@@ -11,13 +11,13 @@ import { git } from './github/plumbing.ts'
 import { HoldingProxy } from './holding-proxy.ts'
 import { LocalSystem, SECRETS } from './local-system.ts'
 
-/** Whose pull requests the service makes, and who looks at them. */
+/** OWNER is the account of the service; REVIEWER comments on its pull requests. */
 export const OWNER = 'mona'
 export const REVIEWER = 'lisa'
 
 const FOLLOW_UP = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
 
-/** What a comment asks of the scripted agent. */
+/** Returns a comment that asks the scripted agent to run these steps. */
 export const agentRequest = (...lines: readonly string[]): string =>
   ['Please:', '```switchyard', ...lines, '```'].join('\n')
 
@@ -39,7 +39,7 @@ export class FollowUpSystem {
     this.proxy = proxy
   }
 
-  /** `names`: of repositories. */
+  /** Starts the system with one repository for each name. */
   static async open(names: readonly string[], options: Parameters<typeof LocalSystem.open>[0] = {}) {
     const people = [{ login: OWNER, tokens: [SECRETS.codehost] }, { login: REVIEWER }]
     const github = await startGithub({ people })
@@ -57,9 +57,9 @@ export class FollowUpSystem {
     return new FollowUpSystem(system, github, proxy)
   }
 
-  // ---- what people do ----------------------------------------------------------------------------------------------
+  // ---- actions of people ----------------------------------------------------------------------------------------------
 
-  /** Each in its own repository; all of them with their pull request in the end. */
+  /** Runs one ticket in each repository and waits until all pull requests are open. */
   async openPulls(names: readonly string[], lines: readonly string[]): Promise<Run[]> {
     for (const name of names) this.system.writeTicket(identifierOf(name), lines, { repo: name })
     const runs = await Promise.all(names.map((name) => this.system.waitForEnd(identifierOf(name))))
@@ -71,7 +71,7 @@ export class FollowUpSystem {
     return this.github.commit(`acme/${name}`, { branch: 'main', author: REVIEWER, files })
   }
 
-  /** Somebody else's commit on the pull request's branch. */
+  /** Commits to the pull request's branch as the reviewer. */
   commitToBranch(name: string, files: Readonly<Record<string, string>>): Promise<string> {
     return this.github.commit(`acme/${name}`, { branch: this.branch(name), author: REVIEWER, files })
   }
@@ -80,7 +80,7 @@ export class FollowUpSystem {
     return this.github.pull(`acme/${name}`, 1).pull.headRef
   }
 
-  /** As if it had always come from there: its branch lies in somebody's fork, and nowhere else. */
+  /** Moves the pull request's branch into a fork, as if the pull request had been opened from there. */
   async moveToFork(name: string, owner: string): Promise<string> {
     const fullName = `${owner}/${name}`
     const fork = await this.github.fork(`acme/${name}`, { fullName, members: { [OWNER]: 'pull' } })
@@ -101,9 +101,9 @@ export class FollowUpSystem {
     return body as Run
   }
 
-  // ---- what comes of it --------------------------------------------------------------------------------------------
+  // ---- outcomes --------------------------------------------------------------------------------------------
 
-  /** Of ours, those that close a follow-up. */
+  /** Returns the service's comments that close a follow-up. */
   followUpComments(name: string): string[] {
     const { comments } = this.github.issue(`acme/${name}`, 1)
     return comments
@@ -111,12 +111,12 @@ export class FollowUpSystem {
       .map(({ body }) => body)
   }
 
-  /** All that its branch has stood at, oldest first. */
+  /** Returns every commit that the branch has pointed to, oldest first. */
   branchHistory(name: string, fullName = `acme/${name}`): string[] {
     return this.#git(fullName, 'reflog', '--format=%H', `refs/heads/${this.branch(name)}`).reverse()
   }
 
-  /** Subjects of what it has before the base, newest first. */
+  /** Returns the subjects of the branch's commits since the base, newest first. */
   commits(name: string, fullName = `acme/${name}`): string[] {
     return this.#git(fullName, 'log', '--format=%s', `main..${this.branch(name)}`)
   }

@@ -1,12 +1,12 @@
 /**
- * Ports for whoever comes back at the same address: chosen before anybody listens there, and free while nobody does.
+ * Chooses ports for processes that restart at the same address.
  *
- * The system gives out others by itself, to every listener at port 0 and to every connection; one of those could be
- * somebody else's by the time that it is wanted, or wanted again. Each process of tests has a stretch of its own.
+ * The ports lie below the range from which the operating system assigns ports, so no other process receives them in
+ * between. Each test process uses a separate range.
  */
 import { createServer } from 'node:net'
 
-/** Below what systems give out: from 32768 on, mostly. */
+/** Operating systems usually assign ports from 32768 on. */
 const FIRST_PORT = 10_000
 const RANGES = 200
 const PORTS_PER_RANGE = 50
@@ -19,7 +19,7 @@ export async function freePort(): Promise<number> {
     const port = first + (chosen++ % PORTS_PER_RANGE)
     if (await isFree(port)) return port
   }
-  throw new Error(`somebody listens at every port from ${first} on`)
+  throw new Error(`no free port among the ${PORTS_PER_RANGE} ports from ${first} on`)
 }
 
 async function isFree(port: number): Promise<boolean> {

@@ -1,14 +1,14 @@
 /**
- * A way to a server of this machine on which a test can hold one request: before the server hears of it, or when it has
- * answered and nobody has heard the answer. So a process can be killed between two exact steps of its own.
+ * A proxy that holds one request, either before the server receives it or before the client receives the response.
  *
- * Requests and answers pass whole. What is held for somebody who has gone away meanwhile is dropped, or comes late.
+ * With it a test kills a process between two exact steps. The proxy forwards complete requests and responses. When the
+ * client disconnects while its request is held, the proxy drops the request or, for `late`, forwards it anyway.
  */
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll } from '@jest/globals'
 
-/** No line is hung up on that a client may be about to use again. */
+/** Long enough that the proxy never closes a connection that a client is about to reuse. */
 const KEEP_ALIVE_MS = 300_000
 
 const open = new Set<HoldingProxy>()
@@ -19,14 +19,14 @@ afterAll(() => {
 })
 
 export interface Hold {
-  /** It has come. */
+  /** The request has arrived. */
   readonly hasArrived: () => boolean
-  /** Nobody waits for its answer any more. */
+  /** The client has disconnected. */
   readonly isAbandoned: () => boolean
   release(): void
 }
 
-/** `late`: it comes through in the end, whether or not anybody still waits for the answer. */
+/** `late`: the server receives the request after the release even if the client has disconnected. */
 type HoldPoint = 'before' | 'late' | 'after'
 
 interface HeldRequest extends Hold {
@@ -58,11 +58,11 @@ export class HoldingProxy {
   }
 
   get url(): string {
-    // A TCP server that listens has this kind of address.
+    // A listening TCP server has this kind of address.
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** The next request like `POST /a/path?and=query`, once. */
+  /** Holds the next request whose `POST /a/path?and=query` matches the pattern. */
   hold(when: HoldPoint, pattern: RegExp): Hold {
     let answer: ServerResponse | undefined
     let release = () => {}
@@ -130,7 +130,7 @@ function waitForRelease({ onArrival: arrive, released }: HeldRequest, answer: Se
   return released
 }
 
-/** Its length is known now, and the connection is our own. */
+/** Drops the headers about length and connection, because the proxy sends its own. */
 function endToEndHeaders({ headers }: IncomingMessage): IncomingMessage['headers'] {
   const { 'transfer-encoding': _, connection: __, 'content-length': ___, ...rest } = headers
   return rest

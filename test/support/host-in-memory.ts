@@ -1,5 +1,5 @@
 /**
- * A whole host on a hand-wound clock and a store in memory: the production lives, without doors.
+ * Creates a host with a manual clock and an in-memory store: the production actors without listeners.
  */
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import { yes } from '../../core/result.ts'

@@ -1,10 +1,9 @@
 /**
- * A whole yard of real processes: a host, workers, a folder of tickets, a code host with real repositories, and the
+ * A system of real processes: a host, workers, a folder of tickets, a local code host with real repositories, and the
  * scripted agent in real sandboxes.
  *
- * Each phase of a run has a gate, so that a test can do something to the yard in the middle of it: the repository
- * `slow-setup` stays in its setup, a ticket's agent stays where its block says `run GATE`, and `slow-push` does not take
- * a push, until the test lets them pass. Nothing here sleeps in order to be in time.
+ * Each phase of a run has a gate that the test opens: the repository `slow-setup` waits in its setup, an agent waits at
+ * `run GATE`, and `slow-push` delays a push. No test sleeps in order to act in time.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
@@ -16,22 +15,22 @@ import { freePort } from './free-ports.ts'
 import { tempFolder, until } from './real-files.ts'
 import { type CommandProcess, runCommand, sandboxFolder, serve } from './serve.ts'
 
-/** In nobody's place but the configuration's. */
+/** Secrets that may stand only in the configuration. */
 export const SECRETS = {
   codehost: 'planted-codehost-token-4711',
   agent: 'planted-agent-key-4712',
 } as const
 
-/** For a ticket's block: the agent goes on when the test says so. */
+/** A step of a ticket's script: the agent waits until the test opens the gate. */
 export const GATE = 'while [ ! -e /out/go ]; do sleep 0.05; done'
-/** As `grep -E` takes them: those of the configuration, tokens, credentials. */
+/** Patterns for `grep -E`: secrets of the configuration, pairing tokens and credentials. */
 const SECRET_PATTERNS = [...Object.values(SECRETS), 'w[cp]-[A-Za-z0-9_-]{43}']
 const FILES_WITH_SECRETS = ['config.json', 'credential.json']
-/** Longer than a test waits for anything; then whatever is held at a gate goes home by itself. */
+/** The longest wait for a state of a run. */
 const RUN_MS_MAX = 120_000
-/** Asking all processes of a machine is dear. */
+/** Scanning all processes of a machine is expensive. */
 const SCAN_EVERY_MS = 50
-/** A host that is asked without a pause does little else. */
+/** A host that is polled without a pause does little else. */
 const POLL_EVERY_MS = 20
 
 const GIT_ENV = {
@@ -48,18 +47,18 @@ export type RepoName = 'plain' | 'slow-setup' | 'slow-push'
 const REPOS: readonly RepoName[] = ['plain', 'slow-setup', 'slow-push']
 
 export interface LocalSystemOptions {
-  /** The host's own worker; otherwise `startWorker` starts one. */
+  /** Whether the host starts its local worker; otherwise the test starts workers. */
   readonly local?: boolean
   readonly fleet?: object
   readonly sandbox?: object
   readonly agent?: object
   readonly concurrency?: number
   readonly tracker?: object
-  /** In place of the folder. */
+  /** Replaces the local code host. */
   readonly codehost?: object
-  /** Besides its own. */
+  /** Additional repositories. */
   readonly repos?: object
-  /** Of the workers that are started, besides what every process has. */
+  /** Additional environment variables of workers. */
   readonly workerEnv?: NodeJS.ProcessEnv
 }
 
@@ -111,7 +110,7 @@ export class LocalSystem {
     return this.#host
   }
 
-  /** A new one, by a token of its own. */
+  /** Starts a new worker with its own pairing token. */
   async pairWorker(args: readonly string[] = [], url?: string): Promise<CommandProcess> {
     this.#workers += 1
     const dataDir = join(this.folder, `worker${this.#workers}`)
@@ -119,7 +118,7 @@ export class LocalSystem {
     const tokenFile = join(this.folder, `token${this.#workers}`)
     writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
     const worker = this.startWorker(dataDir, ['--token-file', tokenFile, ...args], url)
-    await until('it is registered', () => worker.err().includes('registered with the host'))
+    await until('the worker is registered', () => worker.err().includes('registered with the host'))
     await until(
       'the token is redeemed and deleted',
       () => !namesIn(this.folder).includes(basename(tokenFile)),
@@ -127,7 +126,7 @@ export class LocalSystem {
     return worker
   }
 
-  /** One that has been here before, or brings a token. */
+  /** Starts a worker that is registered already or has a token among its arguments. */
   startWorker(
     dataDir: string,
     args: readonly string[] = [],
@@ -149,7 +148,7 @@ export class LocalSystem {
 
   // ---- tickets and runs ------------------------------------------------------------------------------------------
 
-  /** Carried out by the scripted agent, line by line. */
+  /** Writes a ticket whose lines the scripted agent executes. */
   writeTicket(identifier: string, lines: readonly string[], options: TicketOptions = {}): void {
     const { repo = 'plain', title = `About ${identifier}`, front = [] } = options
     const head = [
@@ -164,7 +163,7 @@ export class LocalSystem {
     writeFileSync(join(this.tickets, `${identifier}.md`), text)
   }
 
-  /** undefined: the host has not seen the ticket yet, or can't answer. */
+  /** Returns undefined while the host does not know the ticket or does not answer. */
   async findRun(identifier: string): Promise<Run | undefined> {
     const answer = await this.host.request('/api/runs?limit=1000').catch(() => undefined)
     const runs = Array.isArray(answer?.body) ? (answer.body as Run[]) : []
@@ -203,18 +202,18 @@ export class LocalSystem {
 
   // ---- gates -----------------------------------------------------------------------------------------------------
 
-  /** Whatever waits inside this run's sandbox goes on. */
+  /** Opens the gates inside this run's sandbox. */
   openGates(run: Run): void {
     for (const place of this.#sandboxesOf(run.id)) openSandboxGate(place)
   }
 
-  /** Its setup, or its agent, has come to its gate. */
+  /** Waits until the run's setup or agent is at its gate. */
   async waitForGate(run: Run): Promise<void> {
     const isThere = () => this.hasProcess(run, '/out/go')
     await until(`${run.ticket.identifier} is at its gate`, isThere, RUN_MS_MAX, SCAN_EVERY_MS)
   }
 
-  /** A process with this in its command line is in its sandbox. */
+  /** Whether the run's sandbox has a process whose command line contains the text. */
   hasProcess(run: Run, what: string): boolean {
     return pids().some((pid) => commandOf(pid).includes(what) && belongsTo(run.id, pid))
   }
@@ -223,12 +222,12 @@ export class LocalSystem {
     writeFileSync(join(this.code, 'go'), '')
   }
 
-  /** Somebody is pushing, and is kept waiting. */
+  /** Waits until a push is held at the gate. */
   async waitForPush(): Promise<void> {
     await until('a push waits', () => this.#heldPushes().length > 0, RUN_MS_MAX, SCAN_EVERY_MS)
   }
 
-  // ---- what came of it -------------------------------------------------------------------------------------------
+  // ---- outcomes -------------------------------------------------------------------------------------------
 
   bareRepoPath(repo: RepoName): string {
     return join(this.code, 'acme', `${repo}.git`)
@@ -246,12 +245,12 @@ export class LocalSystem {
     return listed.filter((name) => name !== 'main' && name !== '')
   }
 
-  /** Commits of a branch since it left the one that it is to go into, the newest first. */
+  /** Returns the subjects of the branch's commits since `main`, newest first. */
   commits(repo: RepoName, branch: string): string[] {
     return this.git(repo, 'log', '--format=%s', `main..${branch}`).split('\n').filter(Boolean)
   }
 
-  /** One line for each time that somebody's push was taken. */
+  /** Returns the ref of every accepted push. */
   pushes(repo: RepoName): string[] {
     return linesOf(join(this.bareRepoPath(repo), 'pushes'))
   }
@@ -263,7 +262,7 @@ export class LocalSystem {
       .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as KeptPull)
   }
 
-  /** No process of any sandbox is left, nor of a push. */
+  /** Waits until no process of a sandbox or of a push is left. */
   async waitForNoProcesses(ms?: number): Promise<void> {
     const isEmpty = () => this.#processes().length === 0
     await until('no process is left', isEmpty, ms, SCAN_EVERY_MS).catch((error) => {
@@ -271,7 +270,7 @@ export class LocalSystem {
     })
   }
 
-  /** No process is left in any sandbox below. */
+  /** Whether no sandbox below the folder has a process. */
   hasNoProcesses(folder: string): boolean {
     return this.#processesOf(folder).length === 0
   }
@@ -281,18 +280,18 @@ export class LocalSystem {
     return [...inside, ...this.#heldPushes()].map((pid) => `${pid} ${commandOf(pid)}`)
   }
 
-  /** Files, other than those that are for them, in which one of the secrets stands. */
+  /** Returns the files that contain a secret although they must not. */
   findLeaks(): string[] {
     const found = SECRET_PATTERNS.flatMap((form) => filesWith(form, [this.folder, sandboxFolder()]))
     return found.filter((path) => !FILES_WITH_SECRETS.includes(basename(path)))
   }
 
-  /** The folder of a run's sandbox, wherever it was executed. */
+  /** Returns the folder of a run's sandbox, on whichever worker it was executed. */
   sandboxOf(run: Run): string | undefined {
     return this.#sandboxesOf(run.id)[0]
   }
 
-  // ---- small ones ------------------------------------------------------------------------------------------------
+  // ---- helpers ------------------------------------------------------------------------------------------------
 
   #makeFolder(name: string): string {
     const folder = join(this.folder, name)
@@ -359,7 +358,7 @@ export class LocalSystem {
 
 const templates = new Map<RepoName, string>()
 
-/** Made once for all yards of a test file: git is started three times for it. */
+/** Creates the template once for all systems of a test file, because it costs three git processes. */
 function templateOf(name: RepoName): string {
   const known = templates.get(name)
   if (known !== undefined) return known
@@ -375,7 +374,7 @@ function templateOf(name: RepoName): string {
 const gitIn = (cwd: string, ...args: string[]) =>
   execFileSync('git', args, { cwd, env: GIT_ENV, stdio: 'pipe' })
 
-/** Of a sandbox, unless it is on its way out. */
+/** Opens the gate of a sandbox; does nothing when the sandbox is being deleted. */
 export function openSandboxGate(place: string): void {
   try {
     writeFileSync(join(place, 'out', 'go'), '')
@@ -386,10 +385,10 @@ export function openSandboxGate(place: string): void {
 
 export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
 
-// ---- looking about -------------------------------------------------------------------------------------------------
+// ---- processes and files -------------------------------------------------------------------------------------------------
 
 const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger)
-/** What a process sees mounted tells whose it is. */
+/** The mounts of a process, or its command line, show to which folder it belongs. */
 const belongsTo = (place: string, pid: number): boolean =>
   `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place)
 const commandOf = (pid: number): string => textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
@@ -402,7 +401,7 @@ function cwdOf(pid: number): string {
   }
 }
 
-/** Empty when it is not there, any more or yet. */
+/** Returns '' when the file does not exist. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -1,5 +1,5 @@
 /**
- * A clock wound by hand. Timers fire in the order of their instants; the end of a tick comes when the test says so.
+ * A clock that a test advances. Timers fire in the order of their instants; the test decides when a tick ends.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 
@@ -37,7 +37,7 @@ export class ManualClock implements Clock {
     return this.#timers.length
   }
 
-  /** Ends ticks until nothing asks for another end, letting promises settle in between. */
+  /** Ends ticks until no callback for the end of a tick is left, and lets promises settle in between. */
   async settle(): Promise<void> {
     do {
       const ends = this.#ends
@@ -63,7 +63,7 @@ export class ManualClock implements Clock {
     this.#elapse(until - this.#elapsed)
   }
 
-  /** The wall clock jumps; nothing else notices. */
+  /** Changes the wall clock only; monotonic time and timers stay. */
   jumpWallClock(ms: number): void {
     this.#wall += ms
   }

@@ -1,4 +1,4 @@
-/** A code host and a bucket held in the hand. */
+/** A code host and a bucket in memory, whose contents and refusals a test sets. */
 import type {
   Bucket,
   BucketState,
@@ -19,12 +19,12 @@ const SITE = 'https://codehost.example'
 export const manualPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
 
 export class ManualPullRequests implements PullRequestApi {
-  /** By address. */
+  /** The state of each pull request by URL. */
   readonly pulls = new Map<string, PullState>()
   readonly comments: string[] = []
-  /** What it was asked, `states owner/name 1,2 background`. */
+  /** Requests in order, such as `states owner/name 1,2 background`. */
   requests: string[] = []
-  /** In place of every answer. */
+  /** When set, every request returns this refusal. */
   refusal: Result<never> | undefined
 
   async repos() {
@@ -130,7 +130,7 @@ export class ManualPullRequests implements PullRequestApi {
     const state = this.pulls.get(url)
     if (this.refusal !== undefined) return this.refusal
     if (state === undefined) return no('unknown', 'there is no such pull request')
-    if (!from.includes(state)) return no('conflict', `it is ${state}`)
+    if (!from.includes(state)) return no('conflict', `the pull request is ${state}`)
     this.pulls.set(url, to)
     return yes(undefined)
   }

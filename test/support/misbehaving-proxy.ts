@@ -1,9 +1,9 @@
 /**
- * A mirror in front of a service: it hands everything on, and when it is told to, it plays tricks instead; in most of
- * them it says back what it was asked, credentials and all, as proxies' error pages and debugging services do.
+ * A proxy that forwards requests to a service, or misbehaves as the test says.
  *
- * On the way it lengthens every token that the service gives out by characters that look different in an address, in
- * JSON and in a form, so that whoever strikes out a secret in one form only is found out.
+ * Most misbehaviours echo the request with its credentials, like error pages of proxies and debugging services do. The
+ * proxy also lengthens every token that the service issues by characters that differ in a URL, in JSON and in a form.
+ * Code that redacts a secret in only one of these encodings therefore fails a test.
  */
 import { once } from 'node:events'
 import {
@@ -17,19 +17,19 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
 export type Misbehaviour =
-  /** A proxy's page, with what it was asked in it. */
+  /** An HTML error page that contains the request. */
   | { readonly kind: 'page'; readonly status: number }
-  /** JSON in which every field that a message may stand in has it; `status` may be 200, as GraphQL has it. */
+  /** JSON whose every message field contains the request; GraphQL uses `status` 200. */
   | { readonly kind: 'complaint'; readonly status: number }
-  /** The same as words of OAuth; without an `error` that is the message, too. */
+  /** An OAuth error; without `error` that field contains the request too. */
   | { readonly kind: 'oauth'; readonly status: number; readonly error?: string }
   | { readonly kind: 'broken JSON' }
-  /** In the headers of the answer. */
+  /** The response's headers contain the request. */
   | { readonly kind: 'headers'; readonly status: number }
   | { readonly kind: 'redirect'; readonly status: number; readonly to: string }
   | { readonly kind: 'reset' }
   | { readonly kind: 'slow'; readonly ms: number }
-  /** Links to its other pages, and to itself, lead elsewhere. */
+  /** Links to further pages and to the service lead to another origin. */
   | { readonly kind: 'links'; readonly to: string }
 
 export interface ProxiedRequest {
@@ -39,12 +39,12 @@ export interface ProxiedRequest {
   readonly body: string
 }
 
-/** Different in an address, in JSON, in a form and in HTML. */
+/** Characters that differ in a URL, in JSON, in a form and in HTML. */
 export const TOKEN_SUFFIX = '/+%7E"\\=&p'
 const TOKEN = /\b(?:lin_(?:api|oauth|refresh)|gho)_[0-9a-f]{20,}/g
-/** No line is hung up on that a client may be about to use again. */
+/** Long enough that the proxy never closes a connection that a client is about to reuse. */
 const KEEP_ALIVE_MS = 300_000
-/** Sentences are cut somewhere; what is cut has to be clean, too. */
+/** Messages are truncated, so the padding moves the secret across the point of truncation. */
 const PADDING_STEP = 61
 const PADDING_MAX = 480
 
@@ -55,9 +55,9 @@ export async function startMisbehavingProxy(target: string): Promise<Misbehaving
 }
 
 export class MisbehavingProxy {
-  /** Undefined: it hands on. */
+  /** When undefined, the proxy forwards every request. */
   misbehaviour: Misbehaviour | undefined
-  /** Only what is asked for like this (`POST /graphql`) is tricked. */
+  /** The misbehaviour applies only to requests that match, such as `POST /graphql`. */
   appliesTo: RegExp = /./
   readonly requests: ProxiedRequest[] = []
   misbehavedCount = 0
@@ -128,7 +128,7 @@ export class MisbehavingProxy {
     }
   }
 
-  // ---- handing on --------------------------------------------------------------------------------------------------
+  // ---- forwarding --------------------------------------------------------------------------------------------------
 
   async #forward(asked: ProxiedRequest, body: Buffer, response: ServerResponse, own: string): Promise<void> {
     const { method, path, headers } = asked
@@ -157,7 +157,7 @@ export class MisbehavingProxy {
   }
 }
 
-/** As a server sees it that logs what it parsed: raw, and each secret by itself. */
+/** Returns the request like a server that logs parsed values: raw, and each secret separately. */
 function echoOf({ headers, body, path }: ProxiedRequest): string {
   const login = /^basic +(.+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''
   const all = [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']]
@@ -192,7 +192,7 @@ function headersOf(echo: string): Record<string, string> {
   )
 }
 
-// ---- the twist ---------------------------------------------------------------------------------------------------
+// ---- token suffix ---------------------------------------------------------------------------------------------------
 
 export const lengthenTokens = (text: string): string =>
   text.replace(TOKEN, (token) => token + jsonForm(TOKEN_SUFFIX))
@@ -217,9 +217,9 @@ function restoreTokenHeaders({
   return { ...kept, authorization: `Basic ${Buffer.from(login).toString('base64')}` }
 }
 
-// ---- a place where nothing may go --------------------------------------------------------------------------------
+// ---- a server that no request may reach --------------------------------------------------------------------------------
 
-/** Takes whatever it is sent, asks git for a password, and remembers everything. */
+/** Accepts and records every request, and asks git for a password. */
 export async function startRequestSink(): Promise<RequestSink> {
   const seen: string[] = []
   const server = createServer((request, response) => {
@@ -238,7 +238,7 @@ export async function startRequestSink(): Promise<RequestSink> {
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo // a TCP server that listens
   return {
-    // Another name of this machine is another origin, and another place to git.
+    // `localhost` differs from 127.0.0.1, so git and HTTP clients see another origin.
     url: `http://localhost:${port}`,
     requests: seen,
     close: async () => {

@@ -1,8 +1,8 @@
-/** Neighbours of a host that has none: nobody gives out credentials, no code host is connected, no bucket is there. */
+/** Provider ports of a host without providers: no credentials, no code host, no bucket. */
 import type { HostDependencies } from '../../actors/root/create-host.ts'
 import { no } from '../../core/result.ts'
 
-const refused = no('invalid', 'there is nobody to ask in this test')
+const refused = no('invalid', 'this test has no providers')
 
 export const noProviders: Pick<HostDependencies, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
   accounts: {

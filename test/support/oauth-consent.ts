@@ -1,6 +1,8 @@
 /**
- * A person before a browser: follows the service's address to the tracker's consent page, decides there, and brings
- * back the address that the tracker sends the browser to; or types the code in that the code host asks for.
+ * Acts as a person with a browser who connects accounts.
+ *
+ * The person follows the service's URL to the tracker's consent page and approves or refuses there, or enters the code
+ * of a device flow at the code host.
  */
 import { expect } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
@@ -16,7 +18,7 @@ export interface BrowserPage {
 
 const HOPS_MAX = 3
 
-/** The address of the callback; it is not opened yet. */
+/** Decides at the consent page and returns the callback URL without opening it. */
 export async function decideConsent(
   linear: FakeLinear,
   url: string,
@@ -27,20 +29,21 @@ export async function decideConsent(
     if (at.origin === linear.url) at.searchParams.set(decision, '1')
     const response = await fetch(at, { redirect: 'manual' })
     const location = response.headers.get('location')
-    if (location === null) throw new Error(`${at.pathname} shows a page: ${await response.text()}`)
+    if (location === null)
+      throw new Error(`${at.pathname} answered with a page instead of a redirect: ${await response.text()}`)
     at = new URL(location, at)
     if (at.pathname === '/api/connect/tracker/callback') return at.href
   }
-  throw new Error(`the browser was sent on and on, at last to ${at.origin}${at.pathname}`)
+  throw new Error(`more than ${HOPS_MAX} redirects, the last one to ${at.origin}${at.pathname}`)
 }
 
-/** As a browser does, which knows no launch token. */
+/** Fetches a page like a browser, without the launch token. */
 export async function fetchPage(url: string): Promise<BrowserPage> {
   const response = await fetch(url)
   return { status: response.status, text: await response.text() }
 }
 
-/** The code host's own flow: the code is typed in while the dashboard asks whether it has been. */
+/** Connects the code host by a device flow: the person enters the code while the dashboard polls. */
 export async function connectByDevice(system: ProviderSystem): Promise<void> {
   const begun = (await system.send('POST', '/api/connect/codehost')).body as ConnectResponse
   if (begun.status !== 'device') throw new Error(JSON.stringify(begun))

@@ -1,4 +1,4 @@
-/** One seed, one generator, every choice. Prints nothing; a failing test says its seed. */
+/** A seeded generator of random choices. The same seed repeats the same choices; a failing test prints its seed. */
 export class Random {
   readonly seed: number
   #state: number
@@ -27,15 +27,15 @@ export class Random {
 
   pick<T>(items: readonly T[]): T {
     const item = items[this.below(items.length)]
-    if (item === undefined) throw new Error('nothing to pick from')
+    if (item === undefined) throw new Error('cannot pick from an empty list')
     return item
   }
 }
 
-/** The seed to start from: a fixed one, or `SEED` from the environment to repeat what a failure printed. */
+/** Returns the seed that `SEED` in the environment gives, to repeat a failure, or the fallback. */
 export const seedFromEnvironment = (fallback: number): number => Number(process.env.SEED ?? fallback)
 
-/** Drawn anew each time; but in CI always the same, so that a change is judged by what it changed. */
+/** Returns a new seed each time, but a fixed one in CI, so that a result depends only on the change. */
 export const drawSeed = (): number => seedFromEnvironment(process.env.CI ? CI_SEED : Date.now() % 1_000_000)
 
 const CI_SEED = 260_601

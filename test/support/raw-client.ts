@@ -1,7 +1,7 @@
 /**
- * A client that sends exactly the bytes it is told to, for requests that no proper client would make.
+ * An HTTP client that sends exactly the given bytes, for requests that no regular client would make.
  *
- * One connection, one request at a time; it reconnects when the other side has hung up.
+ * The client has one connection and one request at a time, and reconnects when the server has closed the connection.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -14,7 +14,7 @@ export interface RawReply {
 }
 
 export interface RawClient {
-  /** Status 0: the connection ended without a reply. */
+  /** Returns status 0 when the connection ends without a reply. */
   ask(request: string | Buffer): Promise<RawReply>
   close(): void
 }
@@ -116,7 +116,7 @@ function chunksOf(rest: Buffer): { text: string; used: number } | undefined {
     const line = rest.indexOf('\r\n', at)
     if (line < 0) return undefined
     const size = Number.parseInt(rest.subarray(at, line).toString(), 16)
-    if (!Number.isFinite(size)) throw new Error(`no chunk size: ${rest.subarray(at, line).toString()}`)
+    if (!Number.isFinite(size)) throw new Error(`invalid chunk size: ${rest.subarray(at, line).toString()}`)
     if (rest.length < line + 2 + size + 2) return undefined
     text += rest.subarray(line + 2, line + 2 + size).toString()
     at = line + 2 + size + 2
@@ -124,7 +124,7 @@ function chunksOf(rest: Buffer): { text: string; used: number } | undefined {
   }
 }
 
-/** The text of a request whose parts are given; nothing is added to them but a Content-Length for a body. */
+/** Returns the text of a request; adds no header except a Content-Length for a body. */
 export function requestText(method: string, target: string, headers: readonly string[], body = ''): string {
   const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body, 'latin1')}`]
   return [`${method} ${target} HTTP/1.1`, ...headers, ...length, '', body].join('\r\n')

@@ -1,4 +1,4 @@
-/** Real folders, and waiting for what is so: for tests that work with real files and real processes. */
+/** Temporary folders, and waiting for conditions, for tests with real files and processes. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { afterAll } from '@jest/globals'
 
 const folders: string[] = []
 
-/** A new empty folder, gone when the test file is done. */
+/** Creates an empty folder that is deleted after the test file. */
 export function tempFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
   folders.push(folder)
@@ -17,7 +17,7 @@ afterAll(async () => {
   for (const folder of folders.splice(0)) await removeTestFolder(folder)
 })
 
-/** From its top again and again: what was killed a moment ago may still be putting something down. */
+/** Retries the removal, because a process killed a moment ago may still write into the folder. */
 export async function removeTestFolder(folder: string): Promise<void> {
   let lastError: unknown
   const isGone = () => {
@@ -34,14 +34,14 @@ export async function removeTestFolder(folder: string): Promise<void> {
   })
 }
 
-/** Generous, as only what is broken waits it out: a busy machine may take ten times as long as a quiet one. */
+/** Generous, because only a failing test waits this long and a busy machine is ten times slower. */
 const WAIT_MS_MAX = 45_000
 
-/** What is dear to ask is asked less often: asking takes time from those who are to bring it about. */
+/** Pauses for a multiple of the time that the check took, because an expensive check slows down the tested processes. */
 const PAUSE_PER_CHECK = 8
 const PAUSE_MS_MAX = 50
 
-/** Asks again every few milliseconds, or less often what is dear to ask, until it is so; fails naming what was waited for. */
+/** Checks the condition every few milliseconds until it holds; fails with `what` after `ms`. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
@@ -52,7 +52,7 @@ export async function until(
   for (;;) {
     const asked = performance.now()
     if (await isSo()) return
-    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain for: ${what}`)
+    if (Date.now() > end) throw new Error(`waited ${ms} ms for: ${what}`)
     const rest = Math.min(PAUSE_PER_CHECK * (performance.now() - asked), PAUSE_MS_MAX)
     await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, rest)))
   }

@@ -1,4 +1,4 @@
-/** A log and meters for tests: they keep what they are told, so that a test can ask. */
+/** A log that keeps its entries for assertions, and meters that do nothing. */
 import type { Log, Meters } from '../../core/ports.ts'
 
 export interface RecordingLog extends Log {

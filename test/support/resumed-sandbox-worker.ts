@@ -1,8 +1,8 @@
 /**
- * A worker in a process of its own with a booted sandbox, for tests that kill it or have it run as somebody else.
+ * A process with an executor and a booted sandbox, for tests that kill it or run it as another user.
  *
- * One argument of JSON: whom to become, the folder, and what to do: `all` steps in, looks around and leaves; `stay`
- * prints a line when the agent's prompt is there, and stays.
+ * The argument is JSON with the user, the folder and the task: `all` opens a terminal, runs commands and leaves; `stay`
+ * prints a line when the agent's prompt appears, and waits until it is killed.
  */
 import { spawnSync } from 'node:child_process'
 import { bootSandbox, executeJob, openTerminal, openTestExecutor, RUN } from './resumed-sandbox.ts'
@@ -32,7 +32,7 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
   await person.waitForText('> ')
   if (does === 'stay') {
     console.log('staying')
-    // For as long as nobody kills it.
+    // Keeps the process alive until it is killed.
     setInterval(() => {}, 60_000)
   } else {
     person.session.input('run cat kept.txt\r')

@@ -1,6 +1,8 @@
 /**
- * A worker's hands with a run behind them that a person can step into: real sandboxes, the built programs that run
- * inside, the scripted agent in agentA's place. Only git is left out.
+ * A real executor with a finished run whose sandbox a person can resume.
+ *
+ * It uses real sandboxes, the built programs that run inside them, and the scripted agent in place of agentA. Only git
+ * is replaced.
  */
 import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
@@ -23,13 +25,13 @@ import { createRecordingLog } from './recording-log.ts'
 export const RUN = 'run-1'
 export const KEY = 'sk-ant-api03-a-key-that-must-not-stay-anywhere-0123456789'
 export const SIZE: TerminalSize = { cols: 100, rows: 30 }
-/** Generous, as only what is broken waits it out. */
+/** Generous, because only a failing test waits this long. */
 const SEEN_MS_MAX = 25_000
 
-/** Test files run side by side, and hosts beside them that count from 0; what comes after a process has the same. */
+/** The first sandbox number of this process: parallel test files and hosts must not share numbers. */
 export const SLOTS_FROM = 1_000_500 + (process.pid % 200_000) * 1_000
 
-/** On a terminal a plain shell, which can do there what the scripted agent can't. */
+/** On a terminal this agent is a plain shell, which can do more than the scripted agent. */
 export const SHELL = `sh -c 'if [ -t 0 ]; then PS1="$ " exec sh -i; fi; exec scripted-agent "$@"' agent`
 
 export async function openTestExecutor(
@@ -55,15 +57,15 @@ export async function openTestExecutor(
       checkOut: async () => yes({ base: 'a' }),
       collect: async () =>
         yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
-      publish: async () => no('failed', 'nothing is published here'),
-      // Never asked: there are no follow-ups here.
+      publish: async () => no('failed', 'this test publishes nothing'),
+      // Never called: these tests have no follow-ups.
       followUps: {} as never,
     },
-    // Never asked, for nothing is published.
+    // Never called, because nothing is published.
     codehostFor: () => yes({} as never),
     drivers: createAgentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot }),
     openEgress: openSandboxEgress,
-    // From the checkout's root, for it may be bundled into one file elsewhere.
+    // Resolved from the checkout's root, because a bundle of this file lies elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
     node: {
       program: process.execPath,
@@ -99,7 +101,7 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
   } as unknown as Job
 }
 
-/** Executes the job; its sandbox is retained then. */
+/** Executes the job and retains its sandbox. */
 export async function executeJob(
   hands: ClosableExecutor,
   job: Job = jobOf(['write kept.txt', '  kept']),
@@ -119,7 +121,7 @@ export interface OpenTerminal {
   readonly session: TerminalSession
   /** Everything printed so far. */
   readonly text: () => string
-  /** Resolves when this was printed, after what was waited for before. */
+  /** Resolves when the text was printed after the text of the previous wait. */
   waitForText(text: string | RegExp, ms?: number): Promise<void>
   readonly ended: Promise<number>
 }
@@ -151,7 +153,7 @@ export function openTerminal(sandbox: BootedSandbox, size: TerminalSize = SIZE):
   }
   const sees = (wanted: string | RegExp, ms = SEEN_MS_MAX) =>
     new Promise<void>((resolve, reject) => {
-      const late = () => reject(new Error(`in vain for ${wanted} in ${JSON.stringify(text.slice(-400))}`))
+      const late = () => reject(new Error(`waited for ${wanted} in ${JSON.stringify(text.slice(-400))}`))
       const timer = setTimeout(late, ms)
       look = () => {
         if (find(wanted) < 0) return

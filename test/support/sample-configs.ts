@@ -1,4 +1,4 @@
-/** Configurations to test with: small ones by hand, and any valid one by chance. */
+/** Configurations for tests: small explicit ones, and arbitrary valid ones. */
 import fc from 'fast-check'
 import { renderConfig } from '../../core/settings/change.ts'
 import { mergePatch } from '../../core/settings/merge.ts'
@@ -6,14 +6,14 @@ import { objectWith } from '../../core/settings/path.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { type CompletedConfig, SECRET_PATHS, type StoredConfig } from '../../protocol/config.ts'
 
-/** As it would be after start-up with this file. */
+/** Returns the configuration as the service reads it from such a file. */
 export function createConfig(stored: unknown = {}): CompletedConfig {
   const answer = readConfig(renderConfig(stored))
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
-/** Recognisable wherever it turns up, and of the form that the place asks for. */
+/** Returns a recognisable secret in the form that the path requires. */
 export function secretFor(path: string): string {
   return path === '/tracker/tokenExpiresAt'
     ? '2031-07-19T03:04:05.678Z'
@@ -27,7 +27,7 @@ export function withSecrets(stored: unknown, paths: readonly string[]): unknown 
 const word = fc.stringMatching(/^[a-z][a-z0-9]{0,9}$/)
 const maybe = { requiredKeys: [] }
 
-/** Any configuration without secrets. */
+/** Generates configurations without secrets. */
 export const anyStoredConfig: fc.Arbitrary<StoredConfig> = fc.record(
   {
     server: fc.record(

@@ -1,8 +1,8 @@
 /**
- * A process that launches sandboxes and says how they ended: as whom it is told, and killed by whoever started it.
+ * A process that launches sandboxes as a given user and prints how each one ended.
  *
- * One argument of JSON: `uid` to become first, and the orders, run one after the other. Each begins with a line
- * `started`, and ends with a line of JSON.
+ * The argument is JSON with the `uid` and the orders, which run one after the other. Each order prints a line `started`
+ * at its start and a line of JSON at its end.
  */
 import { spawnSync } from 'node:child_process'
 import { openSync } from 'node:fs'
@@ -18,11 +18,11 @@ export interface FinishedSandbox {
 
 export interface SandboxChildTask {
   readonly uid?: number
-  /** Numbers of descriptors that it is to be started with. */
+  /** File descriptors that the process inherits. */
   readonly leaking?: readonly number[]
-  /** How many it may have open. */
+  /** Limit of open files of the process. */
   readonly openFiles?: number
-  /** So long after its launch a sandbox is killed, and this process ends in the same turn. */
+  /** Kills a sandbox after this time and ends this process in the same tick. */
   readonly killsAfterMs?: number
   readonly orders: readonly SandboxOrder[]
 }
@@ -36,7 +36,7 @@ const {
 }: SandboxChildTask = JSON.parse(process.argv[2] ?? '{}')
 
 if (uid !== undefined && process.geteuid?.() !== uid) {
-  // A process that changes its own user may no longer look at itself; one that is started as another may.
+  // A process that changes its own user may no longer read its own /proc entry; a process started as that user may.
   const leak = openSync(process.execPath, 'r')
   const others = Array.from({ length: Math.max(0, ...leaking) + 1 }, (_, fd) =>
     leaking.includes(fd) ? leak : 'ignore',
@@ -52,7 +52,7 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
     console.log('started')
     if (killsAfterMs !== undefined) {
       const until = performance.now() + killsAfterMs
-      // Nothing of what the sandbox reports is to be read.
+      // Blocks the event loop, so that no report of the sandbox is read.
       while (performance.now() < until);
       sandbox.kill()
       process.exit()

@@ -1,5 +1,5 @@
 /**
- * Sandboxes for tests: folders of their own, the real launcher in this process, or in one that runs as somebody else.
+ * Launches sandboxes in separate folders with the real launcher, in this process or in one of another user.
  */
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,21 +18,21 @@ import { tempFolder } from './real-files.ts'
 import type { FinishedSandbox, SandboxChildTask } from './sandbox-child.ts'
 
 export const isRoot = process.geteuid?.() === 0
-/** An ordinary user that nobody is, and no other test file either: some end what runs as him. */
+/** An unprivileged user of this test file only, because some tests kill all processes of their user. */
 export const ORDINARY_UID = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
 
-/** Test files run side by side, and hosts beside them that count from 0: each process has a thousand numbers of its own. */
+/** The first of a thousand sandbox numbers of this process; parallel test files and hosts must not share numbers. */
 export const FIRST_SANDBOX_NUMBER = 1_000_000 + (process.pid % 200_000) * 1_000
 let next = FIRST_SANDBOX_NUMBER
 
 export interface SandboxSetup {
   readonly root: string
   readonly sandboxUser: SandboxUser
-  /** With defaults: name, folders, slot, limit of processes. */
+  /** Returns an order with default name, folders, user and limit of processes. */
   order(command: readonly string[], more?: Partial<SandboxOrder>): SandboxOrder
 }
 
-/** `as`: an ordinary user that launches; without it the launcher is this process. */
+/** `as` is the unprivileged user that launches; without it this process launches. */
 export function createSandboxSetup(as?: number): SandboxSetup {
   const root = tempFolder()
   chmodSync(root, 0o711)
@@ -99,7 +99,7 @@ export async function runAs(
   return lines.map((line) => JSON.parse(line) as FinishedSandbox)
 }
 
-/** Processes of a user that are still there. */
+/** Returns the living processes of a user. */
 export function processesOf(uid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -123,7 +123,7 @@ async function textOf(stream: AsyncIterable<Buffer | string>): Promise<string> {
   try {
     for await (const part of stream) text += part
   } catch {
-    // Taken away from a reader after a kill.
+    // The stream is destroyed after a kill.
   }
   return text
 }

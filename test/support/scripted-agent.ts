@@ -1,5 +1,6 @@
 /**
- * The scripted agent as a sandbox starts it: one bundled file, a working directory, a home, a prompt on its input.
+ * Starts the scripted agent like a sandbox does: one bundled file, a working directory, a home, and a prompt on its
+ * standard input.
  */
 import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -28,12 +29,12 @@ export interface AgentFolders {
 
 export interface ScriptedAgentProcess {
   readonly process: ChildProcessWithoutNullStreams
-  /** Whole lines of standard output so far. */
+  /** Complete lines of standard output so far. */
   readonly out: () => readonly string[]
   readonly err: () => string
-  /** Those of them that are JSON. */
+  /** The lines of standard output that are JSON. */
   readonly lines: () => readonly ParsedStreamLine[]
-  /** Its exit code, or the signal that ended it. */
+  /** Resolves to the exit code, or to the signal that ended the process. */
   readonly ended: Promise<number | NodeJS.Signals>
 }
 
@@ -94,7 +95,7 @@ export function runScriptedAgent(
   }
 }
 
-/** A prompt such as the worker makes: words, and a block among them. */
+/** Returns a prompt like the worker writes it: prose around a script block. */
 export const promptOf = (...script: readonly string[]): string =>
   ['You are working on a ticket.', '', '````switchyard', ...script, '````', '', '- a memory'].join('\n')
 

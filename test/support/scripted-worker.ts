@@ -1,10 +1,9 @@
 /**
- * A worker on a real socket, without agents and sandboxes: an execution is a script of reports.
+ * A worker on a real socket without agents and sandboxes: an execution is a script of reports.
  *
- * It keeps the worker's side of the channel as the specification has it: numbers in each lease, frames kept until they
- * are acknowledged and sent again at most once for each ack or new connection, leases claimed until their completion is
- * acknowledged, and given up by itself when their time is over. What it executed stands in a ledger that a test
- * compares with what the host says. It knows no test framework, so that it can live in a process of its own, too.
+ * It follows the specification: it numbers frames per lease, resends unacknowledged frames at most once per ack or
+ * connection, claims a lease until its completion is acknowledged, and abandons expired leases. A test compares
+ * `executions` with the host's state. The file uses no test framework, so it also runs in a separate process.
  */
 import { createHash } from 'node:crypto'
 import { WebSocket } from 'undici'
@@ -31,7 +30,7 @@ export type ScriptStep =
   | { readonly does: 'artifact'; readonly name: string; readonly parts: readonly Buffer[] }
   | { readonly does: 'memories'; readonly facts: readonly string[] }
   | { readonly does: 'usage'; readonly sessionId: string; readonly entries: readonly UsageEntry[] }
-  /** Nothing is reported until it resolves. */
+  /** Pauses the script until the promise resolves. */
   | { readonly does: 'wait'; readonly until: Promise<unknown> }
   | { readonly does: 'complete'; readonly outcome: RunOutcome }
 
@@ -39,13 +38,13 @@ export type ExecutionScript = (job: Job, random: Random) => readonly ScriptStep[
 
 export const USAGE_PROJECT = 'scripted'
 
-/** A run as they mostly are: it says things, leaves a file, learns a fact, costs something and is done. */
+/** A typical run: log lines, an artifact, a memory, usage and a completion. */
 export function defaultScript({ run }: Job, random: Random): readonly ScriptStep[] {
   const logLine = (n: number): ScriptStep => ({ does: 'log', text: `${run.ticket.identifier} line ${n}` })
   const lines = Array.from({ length: 3 + random.below(10) }, (_, n) => logLine(n))
   const name = `${run.ticket.identifier}.txt`
   const artifact: ScriptStep = { does: 'artifact', name, parts: randomParts(random) }
-  // Often the very last thing: then the completion waits behind a file that is being written.
+  // Often last, so that the completion waits behind an artifact that is being written.
   const place = random.chance(0.5) ? lines.length : random.below(lines.length)
   const [before, after] = [lines.slice(0, place), lines.slice(place)]
   return [
@@ -80,12 +79,12 @@ const TOKENS = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWrit
 export const costOf = (model: string) =>
   ({ label: 'run', provider: 'agentA', model, ...TOKENS, estimated: false }) as const
 
-// ---- the ledger --------------------------------------------------------------------------------------------------
+// ---- executions --------------------------------------------------------------------------------------------------
 
-/** How an execution ended for its worker. */
+/** How an execution ended on its worker. */
 export type ExecutionEnding = RunOutcome['status'] | 'lost' | 'expired' | 'revoked'
 
-/** One execution of one run, as its worker remembers it. Times are milliseconds that never go back. */
+/** One execution of a run, as its worker recorded it. Times are monotonic milliseconds. */
 export interface ScriptedExecution {
   readonly worker: string
   readonly leaseId: string
@@ -95,7 +94,7 @@ export interface ScriptedExecution {
   readonly startedAt: number
   endedAt: number | undefined
   ending: ExecutionEnding | undefined
-  /** When the host said that it has all of it. */
+  /** When the host acknowledged the completion. */
   acknowledgedAt: number | undefined
 }
 
@@ -105,18 +104,18 @@ export type FrameDirection = 'sent' | 'heard'
 
 export interface ScriptedWorkerOptions {
   readonly name: string
-  /** Asked at each dialling, for a host may come back elsewhere. */
+  /** Called for each connection, because a host may restart at another address. */
   readonly url: () => string
   readonly token: string
   readonly seed: number
   readonly concurrency?: number
-  /** In place of what the host asks for. */
+  /** Overrides the host's heartbeat interval. */
   readonly heartbeatMs?: number
   readonly script?: ExecutionScript
   /** The longest pause before a step. */
   readonly pauseMsMax?: number
   readonly bufferFramesMax?: number
-  /** Keeps every frame, both ways. */
+  /** Whether to record every frame in both directions. */
   readonly recordFrames?: boolean
   readonly onFrame?: (way: FrameDirection, frame: WorkerFrame | HostFrame) => void
 }
@@ -127,7 +126,7 @@ interface ScriptedLease {
   readonly outbox: ReferenceOutbox
   readonly execution: ScriptedExecution
   expiresAt: string
-  /** On the worker's own clock. */
+  /** Expiry on the worker's monotonic clock. */
   expiresAtMs: number
   expiryTimer: NodeJS.Timeout | undefined
   stopping: boolean
@@ -140,7 +139,7 @@ interface FleetConnection {
   registerSentAt: number
   lastFrameAt: number
   heartbeatTimer: NodeJS.Timeout | undefined
-  /** By lease: the highest number sent on this line, once the host has said how far it is. */
+  /** By lease: the highest frame number sent on this connection, once the host's ack is known. */
   readonly sentSeqs: Map<string, number>
   readonly ackedSeqs: Map<string, number>
 }
@@ -148,20 +147,20 @@ interface FleetConnection {
 const BACKOFF_MS_FIRST = 20
 const BACKOFF_MS_MAX = 300
 const SILENCE_MS = 45_000
-/** The part of a lease's time that its worker uses. */
+/** The share of a lease's remaining time that its worker uses. */
 const LEASE_SHARE = 0.9
 
 export class ScriptedWorker {
   readonly name: string
   readonly executions: ScriptedExecution[] = []
   readonly rejections: { readonly code: RejectionCode; readonly reason: string }[] = []
-  /** Dispatches it did not take, with the reason it gave. */
+  /** Rejected dispatches with their reasons. */
   readonly refusals: { readonly leaseId: string; readonly runId: string; readonly reason: string }[] = []
-  /** Runs whose sandbox it was told to delete. */
+  /** Runs whose sandboxes the host asked to delete. */
   readonly discarded: string[] = []
   readonly recordedFrames: { readonly way: FrameDirection; readonly frame: WorkerFrame | HostFrame }[] = []
   credential: { readonly workerId: string; readonly secret: string } | undefined
-  /** What the fleet calls it. */
+  /** The name that the host gave this worker. */
   nameAtHost: string | undefined
   state: WorkerState = 'active'
   isRevoked = false
@@ -188,11 +187,11 @@ export class ScriptedWorker {
   }
 
   get workerId(): string {
-    if (this.credential === undefined) throw new Error(`${this.name} is not enrolled`)
+    if (this.credential === undefined) throw new Error(`${this.name} is not registered`)
     return this.credential.workerId
   }
 
-  /** Leases it would claim now. */
+  /** Leases that a registration would claim now. */
   get claims(): readonly string[] {
     return [...this.#leases.keys()]
   }
@@ -209,7 +208,7 @@ export class ScriptedWorker {
     this.#dial()
   }
 
-  /** For good, and without a word, as when its machine loses power. */
+  /** Stops for good without sending anything, as when its machine loses power. */
   stop(): void {
     this.#isRunning = false
     clearTimeout(this.#redial)
@@ -220,19 +219,19 @@ export class ScriptedWorker {
     this.#closeConnection()
   }
 
-  /** The line breaks; it comes back by itself. */
+  /** Breaks the connection; the worker reconnects by itself. */
   dropConnection(): void {
     if (this.#connection !== undefined) this.#onDisconnected(this.#connection)
   }
 
-  /** Dials once more while the old line still stands, as after a change of networks. */
+  /** Opens another connection while the old one is still open, as after a change of networks. */
   connectAgain(): void {
     if (this.#connection === undefined || !this.#isRunning) return
     clearTimeout(this.#connection.heartbeatTimer)
     this.#dial()
   }
 
-  // ---- the line --------------------------------------------------------------------------------------------------
+  // ---- connection --------------------------------------------------------------------------------------------------
 
   #dial(): void {
     const { credential } = this
@@ -323,12 +322,12 @@ export class ScriptedWorker {
     this.#options.onFrame?.(direction, frame)
   }
 
-  // ---- what the host says ----------------------------------------------------------------------------------------
+  // ---- frames of the host ----------------------------------------------------------------------------------------
 
   #onFrame(line: FleetConnection, text: string): void {
     if (this.#connection !== line || !this.#isRunning) return
     line.lastFrameAt = now()
-    // Only the host of the test speaks here, and its frames have tests of their own.
+    // Only the host under test sends frames, and other tests check their shape.
     const frame = JSON.parse(text) as HostFrame
     this.#recordFrame('heard', frame)
     switch (frame.type) {
@@ -408,12 +407,12 @@ export class ScriptedWorker {
   #refusalReason(leaseId: string): string | undefined {
     if (this.#endedLeases.has(leaseId)) return 'busy: this lease is over'
     if (this.state === 'draining') return 'draining: the worker is draining'
-    return this.executing < (this.#options.concurrency ?? 2) ? undefined : 'busy: no room'
+    return this.executing < (this.#options.concurrency ?? 2) ? undefined : 'busy: no free slot'
   }
 
   #addLease(lease: HostFrameOf<'dispatch'>['lease'], job: Job): ScriptedLease {
     const { runId } = lease
-    // The newer lease of a run fences the older one off.
+    // The newer lease of a run fences off the older one.
     for (const held of [...this.#leases.values()])
       if (held.execution.runId === runId) this.#abandonLease(held.id, 'lost')
     const script = this.#options.script ?? defaultScript
@@ -460,7 +459,7 @@ export class ScriptedWorker {
     }
   }
 
-  // ---- the ends of leases ------------------------------------------------------------------------------------------
+  // ---- ends of leases ------------------------------------------------------------------------------------------
 
   #onCompletionAck(leaseId: string): void {
     const held = this.#leases.get(leaseId)
@@ -488,11 +487,11 @@ export class ScriptedWorker {
     execution.ending ??= how
   }
 
-  /** Without word of the host it ends by itself, in time for whoever comes next. */
+  /** Abandons the lease at its expiry when the host has not extended it. */
   #scheduleExpiry(held: ScriptedLease): void {
     held.expiryTimer = setTimeout(() => {
       if (now() < held.expiresAtMs) this.#scheduleExpiry(held)
-      // What is finished is over for nobody: its completion is still to be told.
+      // A finished execution does not expire, because its completion is not acknowledged yet.
       else if (held.execution.endedAt === undefined) this.#abandonLease(held.id, 'expired')
     }, held.expiresAtMs - now())
   }
@@ -512,7 +511,7 @@ export class ScriptedWorker {
     while (!held.stopping) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
-  /** Agents say several things at once, and then nothing for a while. */
+  /** Agents print several lines at once and then pause. */
   #pause(): Promise<void> {
     if (this.#random.chance(0.5)) return Promise.resolve()
     return new Promise((resolve) => setTimeout(resolve, this.#random.below(this.#options.pauseMsMax ?? 5)))
@@ -587,7 +586,7 @@ export class ScriptedWorker {
     this.#flush(held)
   }
 
-  /** Nothing of a lease is sent on a new line before the host has said how far it is. */
+  /** On a new connection, sends frames of a lease only after the host has acknowledged its watermark. */
   #flush({ id, outbox }: ScriptedLease): void {
     const line = this.#connection
     const sent = line?.sentSeqs.get(id)

@@ -1,15 +1,15 @@
 /**
- * Secrets that were planted, and the search for them in everything that a service leaves, says and starts.
+ * Plants secrets and searches for them in the files, output and processes of a service.
  *
- * A secret is looked for as it is, as it stands in JSON, in an address, in a form, in HTML and in base64, whatever stood
- * before it there; and its beginning alone counts as found, for a sentence may have been cut within it.
+ * The search covers a secret verbatim and encoded for JSON, URLs, forms, HTML, hex and base64 at every offset. The
+ * beginning of a secret counts as found, because a message may be truncated within it.
  */
 import { type Dirent, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** So much of a secret is one. */
+/** The length of the beginning that counts as the secret. */
 const PREFIX_CHARS = 20
-/** As often as a process that lives for a moment is likely to be met. */
+/** Short enough that a short-lived process is likely to be seen. */
 const SCAN_EVERY_MS = 15
 
 export class PlantedSecrets {
@@ -17,7 +17,8 @@ export class PlantedSecrets {
   #forms: readonly (readonly [form: string, name: string])[] = []
 
   plant(name: string, secret: string): string {
-    if (secret.length < PREFIX_CHARS) throw new Error(`${name} is too short to be told from other text`)
+    if (secret.length < PREFIX_CHARS)
+      throw new Error(`the secret ${name} is shorter than ${PREFIX_CHARS} characters`)
     this.#names.set(secret, name)
     this.#forms = [...this.#names].flatMap(([one, whose]) =>
       formsOf(one).map((form) => [form, whose] as const),
@@ -29,7 +30,7 @@ export class PlantedSecrets {
     return this.#names.size
   }
 
-  /** Whose secrets stand in it. */
+  /** Returns the names of the secrets in the text. */
   findIn(text: string): string[] {
     return [...new Set(this.#forms.filter(([form]) => text.includes(form)).map(([, name]) => name))]
   }
@@ -45,7 +46,7 @@ function formsOf(secret: string): string[] {
   return [...new Set([...heads, ...inBase64(secret), Buffer.from(secret).toString('hex').slice(0, 40)])]
 }
 
-/** Three, for it depends on how many bytes stand before it; what its neighbours have a part in is left out. */
+/** Returns the three base64 forms for the three possible offsets, without characters that depend on adjacent bytes. */
 function inBase64(secret: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const text = Buffer.from('\0'.repeat(before) + secret.slice(0, PREFIX_CHARS)).toString('base64')
@@ -54,7 +55,7 @@ function inBase64(secret: string): string[] {
   })
 }
 
-/** Every file below, as far as it is there when it is its turn: whoever was told to stop may still be tidying up. */
+/** Reads every file below the folder; ignores files that a stopping process deletes meanwhile. */
 export function readFilesBelow(folder: string): [path: string, text: string][] {
   return entriesIn(folder).flatMap((entry): [string, string][] => {
     const path = join(folder, entry.name)
@@ -74,14 +75,14 @@ function entriesIn(folder: string): Dirent[] {
 // ---- processes -----------------------------------------------------------------------------------------------------
 
 export interface SecretSighting {
-  /** `arguments of git push …`: without the rest of the line, which may be long. */
+  /** For example `arguments of git push …`; the command line is truncated. */
   readonly where: string
   readonly name: string
-  /** In another namespace of processes than ours. */
+  /** Whether the process is in another pid namespace. */
   readonly inSandbox: boolean
 }
 
-/** Looks at every process that comes of some, again and again, until it is told to stop. */
+/** Scans all descendants of some processes repeatedly until it is stopped. */
 export class ProcessWatcher {
   readonly #plants: PlantedSecrets
   readonly #roots: Set<number>
@@ -106,7 +107,7 @@ export class ProcessWatcher {
 
   scan(): void {
     for (const pid of this.#descendants()) {
-      // First of all: of one that has ended since, nothing is read.
+      // Read the namespace first: a process that has ended returns nothing.
       const inSandbox = isInOtherPidNamespace(pid)
       const [command, environment] = [textOf(`/proc/${pid}/cmdline`), textOf(`/proc/${pid}/environ`)]
       const shown = command.replaceAll('\0', ' ').slice(0, 80)
@@ -144,7 +145,7 @@ function isInOtherPidNamespace(pid: number): boolean {
   }
 }
 
-/** Empty when it is not there, any more or yet. */
+/** Returns '' when the file does not exist. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'latin1')

@@ -1,8 +1,8 @@
 /**
- * What a test gets for `fast-check`: the same, but in CI it always tries the same cases.
+ * Replaces `fast-check` in tests: CI always tries the same cases, so a result depends only on the change.
  *
- * Whether a change is good must not hang on what the dice show on that day. At a developer's desk they are thrown anew
- * each time, and `SEED` repeats what a failure has printed. By path, because its name leads here.
+ * Elsewhere each run draws a new seed, and `SEED` repeats the seed that a failure printed. The import uses a path,
+ * because Jest maps the package name to this file.
  */
 import fc from '../../node_modules/fast-check/lib/fast-check.js'
 

@@ -1,5 +1,5 @@
 /**
- * The real command in a process of its own, as a person or a desktop shell would start it.
+ * Runs the real command in a separate process, like a person or a desktop shell starts it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, readFileSync } from 'node:fs'
@@ -30,9 +30,9 @@ export interface CommandProcess {
   readonly out: () => string
   readonly err: () => string
   readonly exit: Promise<number | NodeJS.Signals>
-  /** Waits for the doors. Fails with what the process said when it ends instead. */
+  /** Waits until the listeners are open; fails with the standard error output when the process ends first. */
   waitForLaunch(): Promise<LaunchFile>
-  /** `path` with the launch token. */
+  /** Requests `path` with the launch token. */
   request(
     path: string,
     init?: { method?: string; body?: unknown },
@@ -42,7 +42,7 @@ export interface CommandProcess {
 const running = new Set<ChildProcess>()
 let sandboxes: string | undefined
 
-/** Where runs of these processes lie: passable for the users that sandboxes have, and gone after the tests. */
+/** Returns the folder for sandboxes: sandbox users may traverse it, and it is deleted after the tests. */
 export function sandboxFolder(): string {
   if (sandboxes === undefined) {
     sandboxes = tempFolder()
@@ -64,7 +64,7 @@ export function serve(
   return runCommand(['serve', '--data-dir', dataDir, ...args], dataDir, env)
 }
 
-/** Any command line. */
+/** Runs the command with any arguments. */
 export function runCommand(
   args: readonly string[],
   dataDir = '',
@@ -136,8 +136,8 @@ export function readLaunch(dataDir: string): LaunchFile | undefined {
 }
 
 /**
- * A configuration that lets many hosts live side by side: every port is the system's choice, and the only workers are
- * those that a test brings.
+ * Returns a configuration with which many hosts run in parallel: the operating system assigns the ports, and no host
+ * starts a local worker.
  */
 export const configWithAnyPort = (more: object = {}): string =>
   JSON.stringify({ server: { port: 0 }, worker: { local: false }, ...more })

@@ -1,8 +1,8 @@
 /**
  * Runs before every test file.
  *
- * lmdb keeps its first `open` on the process-wide native add-on, so the second test file of one Jest worker would
- * get stores built in a realm that is already dead. Forgetting that function makes each file bring its own.
+ * lmdb keeps its first `open` on the process-wide native add-on, so the second test file of a Jest worker would create
+ * stores in a realm that is already gone. Deleting that function makes each test file set its own.
  */
 import * as lmdb from 'lmdb'
 

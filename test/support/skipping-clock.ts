@@ -1,11 +1,12 @@
 /**
- * A clock on which pauses are over at once, and count in full: for those who try again for minutes. Whatever else
- * takes time takes as much as it does, so that a slow machine gets as many tries as a fast one.
+ * A clock that skips pauses and counts them as elapsed, for code that retries for minutes.
+ *
+ * All other work takes its real time, so a slow machine has as many attempts as a fast one.
  */
 import { realClock } from '../../bin/clock.ts'
 import type { Clock } from '../../core/ports.ts'
 
-/** What is longer is no pause, but how long something that is under way may take. */
+/** A longer timer is a timeout and no pause, so it is not skipped. */
 const PAUSE_MS_MAX = 30_000
 
 export function createSkippingClock(): Clock {

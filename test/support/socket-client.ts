@@ -1,5 +1,5 @@
 /**
- * WebSocket clients for tests: a proper one that keeps what it was sent, and a raw one that need not read at all.
+ * WebSocket clients for tests: a regular one that keeps received frames, and a raw one that does not read by itself.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Socket } from 'node:net'
@@ -13,14 +13,14 @@ export interface ReceivedFrame {
 
 export interface SocketClient {
   readonly frames: readonly ReceivedFrame[]
-  /** Once opened, or rejected when the upgrade is refused. */
+  /** Resolves when the socket opens; rejects when the upgrade is refused. */
   readonly opened: Promise<void>
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   send(frame: unknown): void
   sendText(text: string | Uint8Array): void
-  /** The first `count` frames, once they are there. */
+  /** Resolves to the first `count` frames when they have arrived. */
   firstFrames(count: number): Promise<readonly ReceivedFrame[]>
-  /** Once the other side has read all that was sent to it, and what it had said by then is in `frames`. */
+  /** Resolves when the server has read everything sent so far and `frames` contains its replies until then. */
   waitUntilCaughtUp(): Promise<void>
   close(): void
 }
@@ -76,7 +76,7 @@ export function connectSocket(
   return client
 }
 
-/** Frames are read in their order, so the answer to a ping comes after all that was there before it. */
+/** Sends a ping and waits for its pong; frames arrive in order, so the pong follows all earlier frames. */
 function waitForPong(socket: WebSocket): Promise<void> {
   const mark = `ping ${++pings}`
   return new Promise((resolve) => {
@@ -90,7 +90,7 @@ function waitForPong(socket: WebSocket): Promise<void> {
   })
 }
 
-/** A socket below WebSocket, past its upgrade, and paused: nothing is read until `resume`. */
+/** Opens a plain socket, upgrades it and pauses it: nothing is read until `resume`. */
 export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
   const lines = [
     `GET ${path} HTTP/1.1`,
@@ -113,7 +113,7 @@ export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
   })
 }
 
-/** One frame as a client sends it, masked with zeros. */
+/** Encodes one client frame with a mask of zeros. */
 export function encodeClientFrame(
   opcode: number,
   payload: string | Buffer,

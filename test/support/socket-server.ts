@@ -1,6 +1,6 @@
 /**
- * A WebSocket peer made of a plain socket, for lines on which a proper one would never do what it is told to do here:
- * say nothing, send too much, send bytes, vanish.
+ * A WebSocket server on plain sockets, for misbehaviour that no regular server offers: silence, oversized frames, raw
+ * bytes, and sudden disconnects.
  */
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
@@ -13,7 +13,7 @@ export interface SocketPeer {
   readonly request: IncomingMessage
   readonly socket: Duplex
   send(text: string | Buffer, opcode?: number): void
-  /** Every text that came whole. */
+  /** Texts received in complete frames. */
   readonly receivedTexts: string[]
 }
 
@@ -29,9 +29,9 @@ const CLOSE = 8
 export async function startSocketServer(
   tls?: { readonly cert: string; readonly key: string },
   onPeer: (peer: SocketPeer) => void = () => {},
-  /** For requests that are no upgrade; without it they get no answer. */
+  /** Handles requests that are no upgrade; by default they get no answer. */
   onRequest: RequestListener = () => {},
-  /** What is said in place of a socket: a whole reply, or the beginning of one. */
+  /** Returns the bytes to send instead of an upgrade: a complete reply or its beginning. */
   refusalFor: () => string | undefined = () => undefined,
 ): Promise<SocketServer> {
   const peers: SocketPeer[] = []
@@ -102,7 +102,7 @@ function encodeFrame(text: string | Buffer, opcode: number): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** The first whole frame: a client's, so it is masked. */
+/** Decodes the first complete frame; client frames are masked. */
 function decodeFirstFrame(bytes: Buffer): { opcode: number; text: string; used: number } | undefined {
   if (bytes.length < 6) return undefined
   const short = (bytes[1] ?? 0) & 0x7f

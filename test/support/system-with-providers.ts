@@ -1,9 +1,9 @@
 /**
- * A crossing of real processes and two neighbours: a host (and workers) as people run them, a Linear with the tickets
- * and a GitHub with the repository `acme/app`, both on this machine.
+ * A system of real processes with two fake providers: a host and workers as people run them, a Linear with tickets, and
+ * a GitHub with the repository `acme/app`.
  *
- * The neighbours live in the test's own process, so that a test can look into them and make them fail; everything else
- * knows them by their addresses alone.
+ * The providers run in the test's process, so a test can inspect them and make them fail. The host knows only their
+ * addresses.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,14 +21,14 @@ import { tempFolder, until } from './real-files.ts'
 import { type CommandProcess, runCommand as command, type LaunchFile, sandboxFolder, serve } from './serve.ts'
 import { connectSocket } from './socket-client.ts'
 
-/** Whose pull requests the service makes, and who reviews them. */
+/** OWNER is the account of the service; REVIEWER reviews its pull requests. */
 export const OWNER = 'mona'
 export const REVIEWER = 'lisa'
-/** Asked of GitHub at most once a second, so that a story does not wait for five. */
+/** The interval between polls of the device flow; GitHub's default is five seconds. */
 const DEVICE_SECONDS = 1
 const PORT_TRIES_MAX = 3
 
-/** Sections of the configuration that are laid over the usual ones, key by key; and the host's environment. */
+/** Sections that override the default configuration key by key, and the host's environment. */
 export interface ProviderSystemOptions extends StoredConfig {
   readonly env?: NodeJS.ProcessEnv
 }
@@ -88,13 +88,13 @@ export class ProviderSystem {
     return this.#host
   }
 
-  /** As a machine whose power fails. */
+  /** Kills the host, as when its machine loses power. */
   async killHost(): Promise<void> {
     this.host.process.kill('SIGKILL')
     await this.host.exit
   }
 
-  /** A worker that outlives its host. */
+  /** Starts a worker that survives the host's end. */
   async pairWorker(): Promise<CommandProcess> {
     const { body } = await this.host.request('/api/workers/pairing-tokens', { method: 'POST' })
     const tokenFile = join(this.folder, 'token')
@@ -117,14 +117,14 @@ export class ProviderSystem {
     )
   }
 
-  // ---- asking ----------------------------------------------------------------------------------------------------
+  // ---- requests ----------------------------------------------------------------------------------------------------
 
   readonly get = async <T>(path: string): Promise<T> => (await this.host.request(path)).body as T
 
   readonly send = (method: 'POST' | 'PUT', path: string, body?: object): Promise<ApiResponse> =>
     this.host.request(path, body === undefined ? { method } : { method, body })
 
-  /** What dashboards are told, from now on. */
+  /** Connects a dashboard that receives all pushes from now on. */
   async connectDashboard(): Promise<DashboardClient> {
     const { url, token }: LaunchFile = await this.host.waitForLaunch()
     const socket = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
@@ -133,20 +133,20 @@ export class ProviderSystem {
     return new DashboardClient(socket.frames)
   }
 
-  /** The configuration as it lies on disk, credentials and all. */
+  /** Returns the configuration file with its credentials. */
   storedConfig(): StoredConfig {
     return JSON.parse(readFileSync(join(this.dataDir, 'config.json'), 'utf8')) as StoredConfig
   }
 
   // ---- tickets and runs ------------------------------------------------------------------------------------------
 
-  /** Carried out by the scripted agent, line by line. */
+  /** Creates a ticket whose lines the scripted agent executes. */
   createTicket(title: string, lines: readonly string[], state = 'Todo'): IssueRow {
     const description = ['Please.', '```switchyard', ...lines, '```', ''].join('\n')
     return this.linear.world.issue({ title, description, state })
   }
 
-  /** undefined: the host has not seen the ticket yet. */
+  /** Returns undefined while the host does not know the ticket. */
   async findRun({ id }: IssueRow): Promise<Run | undefined> {
     const runs = await this.get<readonly Run[]>('/api/runs').catch(() => [])
     return runs.find(({ ticket }) => ticket.id === id)
@@ -162,7 +162,7 @@ export class ProviderSystem {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })
-    // It was there, or the wait would have failed.
+    // The wait fails when the run was never found.
     return seen as Run
   }
 
@@ -174,15 +174,15 @@ export class ProviderSystem {
     return this.waitForRun(issue, 'over', isOver)
   }
 
-  /** Whatever waits inside this run's sandbox goes on. */
+  /** Opens the gates inside this run's sandbox. */
   openGates({ id }: Run): void {
     for (const place of readdirSync(sandboxFolder()))
       openSandboxGate(join(sandboxFolder(), place, 'sandboxes', id))
   }
 
-  // ---- small ones ------------------------------------------------------------------------------------------------
+  // ---- helpers ------------------------------------------------------------------------------------------------
 
-  /** Its ports stay the same when it is started anew, so they are chosen here: somebody else may be quicker. */
+  /** Chooses fixed ports, which survive a restart, and retries when another process takes one of them first. */
   async #startOnFreePorts(config: StoredConfig): Promise<void> {
     for (let tries = 1; ; tries++) {
       const port = await freePort()

@@ -1,8 +1,8 @@
 /**
- * A line between a worker and its host that a test can cut: plain TCP, passed on byte by byte.
+ * A TCP relay between a worker and its host whose connections a test can break.
  *
- * `cut` ends every connection and lets none through, `cutAfter` does so in the midst of what the worker says; `freeze`
- * keeps them and passes nothing on, as a network does that has lost its way: neither side is told.
+ * `disconnect` closes every connection and refuses new ones; `disconnectAfter` does so in the middle of a worker's
+ * frame. `freeze` keeps the connections open and forwards nothing, like a network that loses packets silently.
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterEach } from '@jest/globals'
@@ -26,7 +26,7 @@ export class TcpRelay {
     this.#server = createServer({ allowHalfOpen: false }, (near) => this.#accept(near, port))
   }
 
-  /** To a port of this machine. */
+  /** Starts a relay to a local port. */
   static async startFor(port: number): Promise<TcpRelay> {
     const relay = new TcpRelay(port)
     relays.add(relay)
@@ -43,7 +43,7 @@ export class TcpRelay {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Once the worker has said so much more. */
+  /** Disconnects after the worker has sent so many more bytes. */
   disconnectAfter(bytes: number): void {
     this.#bytesUntilDisconnect = bytes
   }
@@ -53,7 +53,7 @@ export class TcpRelay {
     for (const socket of this.#sockets) socket.pause()
   }
 
-  /** What was frozen is cut: whatever waited in it is lost. */
+  /** Accepts connections again; closes frozen connections, so their pending data is lost. */
   restore(): void {
     if (this.#state === 'frozen') for (const socket of this.#sockets) socket.destroy()
     this.#state = 'open'
@@ -95,7 +95,7 @@ export class TcpRelay {
   #track(socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
-    // Told by the close that follows.
+    // A close follows each error.
     socket.on('error', () => {})
     socket.on('close', () => this.#sockets.delete(socket))
   }

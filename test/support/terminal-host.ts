@@ -1,5 +1,5 @@
 /**
- * A host whose attach socket does what a test says, and a person's shell in a real terminal that runs the real command.
+ * A fake host whose attach socket the test controls, and a shell in a real pseudo-terminal that runs the real command.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,23 +14,23 @@ import { closeAfterTest, TOKEN } from './test-resources.ts'
 export interface TerminalHost {
   readonly dataDir: string
   readonly url: string
-  /** Requests that were no socket: method and path, in order. */
+  /** HTTP requests in order, as method and path. */
   readonly requests: string[]
-  /** What becomes of the next line. */
+  /** Called for each new view. */
   onView: (view: TerminalHostView) => void
-  /** Those that came so far. */
+  /** Views so far. */
   readonly views: TerminalHostView[]
-  /** How it answers requests. */
+  /** Status of the replies to requests. */
   status: number
-  /** It does not. */
+  /** Whether requests get no reply. */
   isUnresponsive: boolean
-  /** What it says in place of the next lines. */
+  /** Bytes to send instead of upgrading the next views. */
   refusal: string | undefined
-  /** Lines that it refused so. */
+  /** Count of refused views. */
   refusedViews: number
 }
 
-/** A reply as a host gives it in place of a line. */
+/** Encodes a host's HTTP reply that refuses a view. */
 export function encodeReply(status: number, body: string): string {
   return `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
@@ -43,7 +43,7 @@ export class TerminalHostView {
   }
 
   frames(): AttachInput[] {
-    // What the command under test has sent; that it is this is what tests look at.
+    // The command under test sends these frames, and tests check them.
     return this.peer.receivedTexts.map((text) => JSON.parse(text) as AttachInput)
   }
 
@@ -113,35 +113,35 @@ export async function startTerminalHost(dataDir = tempFolder()): Promise<Termina
   return host
 }
 
-// ---- the person ----------------------------------------------------------------------------------------------------
+// ---- the terminal ----------------------------------------------------------------------------------------------------
 
 export interface CommandTerminal {
   readonly pty: IPty
-  /** All that reached the terminal. */
+  /** All bytes that reached the terminal. */
   readonly bytes: () => Buffer
   readonly text: () => string
-  /** What a terminal shows of it, and the modes that it is in. */
+  /** The terminal's screen and modes after these bytes. */
   readonly screen: () => Promise<Terminal>
   type(text: string | Buffer): void
-  /** The command's process, and not its shell. */
+  /** The process of the command, not of its shell. */
   commandPid(): number
-  /** The shell's last words: the terminal's settings before and after, and the exit code of the command. */
+  /** Resolves to the terminal's settings before and after the command, and to its exit code. */
   waitForEnd(): Promise<{ readonly before: string; readonly after: string; readonly code: number }>
 }
 
 /**
- * What the shell says around the command: `stty -g` is the whole line discipline as text. It stays until it is told to
- * go: a terminal that nobody has any more may be taken for an empty one before its last words were read.
+ * The shell prints the terminal's line discipline (`stty -g`) before and after the command. It stays until the end of
+ * its input, because a terminal without processes may appear empty before its last output was read.
  */
 const SCRIPT =
   'trap : INT; echo "before=$(stty -g)"; "$@"; code=$?; echo "after=$(stty -g)"; echo "code=$code;"; cat >/dev/null'
 
 /**
- * Now and then, on a busy machine, a process that reads several terminals is not told that one of them has more, and
- * would wait for ever; when it begins anew, it is.
+ * On a busy machine, a process that reads several terminals sometimes misses the notice of new output and would wait
+ * for ever. Pausing and resuming the terminal reads the output.
  */
 const REREAD_EVERY_MS = 500
-/** Once for what may be left of a line, and once for itself. */
+/** The first one ends a partial line, the second one is the end of input. */
 const END_OF_INPUT = '\x04\x04'
 
 export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): CommandTerminal {
@@ -149,7 +149,7 @@ export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = 
     name: 'xterm-256color',
     cols: 91,
     rows: 27,
-    // `null`: bytes, as they come. The package's types know only of text.
+    // `null` delivers bytes; the package's types know only text.
     encoding: null,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color', ...env },
   })
@@ -182,7 +182,7 @@ export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = 
     },
     commandPid: () => {
       const pid = Number(readFileSync(`/proc/${pty.pid}/task/${pty.pid}/children`, 'utf8').trim())
-      // A signal to the process 0 would go to all of ours.
+      // A signal to process 0 would reach this process group.
       if (!(pid > 0)) throw new Error('the command is not running')
       return pid
     },
@@ -197,13 +197,13 @@ export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = 
   }
 }
 
-/** What the shell and its command wait for, in the kernel's words: for the sentence when they don't end. */
+/** Returns the kernel functions in which the shell and its command wait, for the error message. */
 function processesOn(shell: number): string {
   const told = (pid: string, file: string): string => readFileSync(`/proc/${pid}/${file}`, 'utf8').trim()
   try {
     const children = told(`${shell}`, `task/${shell}/children`).split(' ').filter(Boolean)
     return [`${shell}`, ...children].map((pid) => `${told(pid, 'comm')}: ${told(pid, 'wchan')}`).join(', ')
   } catch {
-    return 'its shell is gone'
+    return 'the shell has ended'
   }
 }

@@ -1,6 +1,5 @@
 /**
- * A person's views of a session, at a yard's host: sockets as a dashboard opens them, each drawn on a terminal of its
- * own, so that tests see what the person would.
+ * A person's views of a terminal session: sockets like a dashboard opens them, each drawn on a headless terminal.
  */
 import { Terminal } from '@xterm/headless'
 import type { AttachInput } from '../../protocol/dashboard.ts'
@@ -11,12 +10,12 @@ import { connectSocket } from './socket-client.ts'
 
 export const SIZE = { cols: 100, rows: 30 }
 const SEEN_MS_MAX = 30_000
-/** What one types comes in pieces; a shell that is asked for its prompt is not asked in the middle of it. */
+/** Typed text arrives in pieces, so the prompt is polled with pauses. */
 const POLL_EVERY_MS = 10
-/** Of a worker that is on its way to its host. */
+/** Includes the time in which a worker connects to its host. */
 const RESUMED_MS_MAX = 60_000
 const RESUME_EVERY_MS = 100
-/** In front of what is typed next. */
+/** The last line when the session waits for input. */
 const PROMPT = /^> $/
 
 export class SessionView {
@@ -34,12 +33,12 @@ export class SessionView {
     return this.#socket.closed
   }
 
-  /** How the session ended, or why there is none. */
+  /** The frame that says how the session ended or why it was refused. */
   endFrame(): unknown {
     return this.#socket.frames.find(({ type }) => type !== 'data')
   }
 
-  /** All that came, pictures and notes included. */
+  /** All received output, with serialized screens and notes. */
   text(): string {
     const { frames } = this.#socket
     for (const { type, data } of frames.slice(this.#readFrames))
@@ -48,7 +47,7 @@ export class SessionView {
     return this.#text
   }
 
-  /** What the person has before him, with all that he can scroll back to. */
+  /** Returns the lines of the screen and its scrollback. */
   async lines(): Promise<string[]> {
     const text = this.text()
     const fresh = text.slice(this.#drawn)
@@ -83,24 +82,29 @@ export class SessionView {
     })
   }
 
-  /** Types a step of one line, and has what the session says to it. */
+  /** Types a step of one line and returns the session's output. */
   async runStep(step: string): Promise<string> {
     await this.waitForPrompt()
-    // A line number would not do: when the scrollback is full, each new line takes the place of the oldest.
+    // A line number would not work: when the scrollback is full, each new line replaces the oldest.
     const prompt = this.#terminal.registerMarker(0)
-    if (prompt === undefined) throw new Error('a full-screen program has no lines to go by')
+    if (prompt === undefined) throw new Error('a full-screen program is running, so no line can be marked')
     const outputLines = async () =>
       (await this.lines())
         .slice(prompt.line + 1)
         .map(withoutPrompt)
         .filter(Boolean)
     this.type(`${step}\r`)
-    await until('its answer', async () => (await outputLines()).length > 0, SEEN_MS_MAX, POLL_EVERY_MS)
+    await until(
+      'output of the step',
+      async () => (await outputLines()).length > 0,
+      SEEN_MS_MAX,
+      POLL_EVERY_MS,
+    )
     await this.waitForPrompt()
     return (await outputLines()).join('\n')
   }
 
-  /** The session waits for something to be typed. */
+  /** Waits until the session shows its prompt. */
   async waitForPrompt(): Promise<void> {
     await until(
       'a prompt',
@@ -117,7 +121,7 @@ export class SessionView {
   }
 }
 
-/** A session that is told of another size shows its prompt once more, be it in front of what it is about to say. */
+/** Removes the prompt that a session prints again after a resize, even in front of output. */
 const withoutPrompt = (line: string): string => line.replace(/^> ?/, '')
 
 export async function openView(system: LocalSystem, { id }: Run, size = SIZE): Promise<SessionView> {
@@ -144,14 +148,14 @@ export function requestRunAction(
   return system.host.request(`/api/runs/${id}/${action}`, { method: 'POST' })
 }
 
-/** Until it is allowed; the worker may need a moment to find its host. */
+/** Retries until the resume is allowed, because the worker may still be connecting. */
 export async function waitForResume(system: LocalSystem, { id }: Run): Promise<RunActionResponse> {
   let answer: RunActionResponse = { status: 0, body: undefined }
   const isAllowed = async () => {
     answer = await requestRunAction(system, id, 'resume').catch(() => answer)
     return answer.status === 200
   }
-  await until('it may be resumed', isAllowed, RESUMED_MS_MAX, RESUME_EVERY_MS).catch((error) => {
+  await until('the run may be resumed', isAllowed, RESUMED_MS_MAX, RESUME_EVERY_MS).catch((error) => {
     throw new Error(`${error.message}\n${JSON.stringify(answer)}`)
   })
   return answer

@@ -1,6 +1,7 @@
 /**
- * Opens what a test needs and closes it afterwards, whatever happened. A listener that stays open keeps the whole
- * test run from ending, and nothing says why.
+ * Opens servers for a test and closes them after the test, even when it fails.
+ *
+ * A listener that stays open would keep the whole test run from ending without any message.
  */
 import { afterEach } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -15,7 +16,7 @@ export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
 
 const closers: (() => unknown)[] = []
 
-/** Runs when the test is over. */
+/** Registers a callback that runs after the test. */
 export function closeAfterTest(close: () => unknown): void {
   closers.push(close)
 }
@@ -26,11 +27,11 @@ afterEach(async () => {
 
 export interface SettableClock extends Clock {
   wind(ms: number): void
-  /** How many alarms are set: what the listener has taken in can often be told by them. */
+  /** The count of pending timers, which often shows what a listener has received. */
   alarms(): number
 }
 
-/** Time that passes only by `wind`. Replies still come by themselves. */
+/** A clock that advances only by its method; callbacks for the end of a tick still run by themselves. */
 export function createSettableClock(): SettableClock {
   let now = 0
   const waiting = new Set<{ at: number; run: () => void }>()
@@ -52,7 +53,7 @@ export function createSettableClock(): SettableClock {
   }
 }
 
-/** Everything that was logged, as text. */
+/** A log that keeps its entries as text. */
 export function createRecordingLog(): Log & { readonly lines: string[] } {
   const lines: string[] = []
   const note = (level: string) => (fields: object, message: string) => {

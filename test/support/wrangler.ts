@@ -1,8 +1,8 @@
 /**
- * A `wrangler` that behaves like the real one as far as the service uses it: above all, it writes to a folder of this
- * machine and calls that a success unless told `--remote`.
+ * A fake `wrangler` that behaves like the real one as far as the service uses it.
  *
- * Its world is a folder: who is logged in, what is in the bucket, and every call that was made of it.
+ * Without `--remote` it writes to a local folder and reports success, like the real one. A folder holds its state: the
+ * login, the contents of the bucket, and every call.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,16 +10,16 @@ import { join } from 'node:path'
 export interface WranglerState {
   readonly loggedIn?: boolean
   readonly accounts?: readonly { readonly id: string; readonly name: string }[]
-  /** What it prints instead of a JSON identity. */
+  /** Printed instead of a JSON identity. */
   readonly whoami?: string
-  /** Too old for `--json`. */
+  /** Whether the version is too old for `--json`. */
   readonly old?: boolean
   readonly buckets?: readonly string[]
   readonly broken?: boolean
   readonly hangs?: boolean
-  /** Such as one that wants a newer Node. */
+  /** Whether the login fails, as when wrangler requires a newer Node. */
   readonly refusesLogin?: boolean
-  /** A wrangler of some day that takes the switch and does not heed it. */
+  /** Whether wrangler accepts `--remote` and ignores it. */
   readonly ignoresRemote?: boolean
 }
 
@@ -32,13 +32,13 @@ export interface WranglerCall {
 }
 
 export interface FakeWrangler {
-  /** For PATH. */
+  /** The folder for PATH. */
   readonly bin: string
   setState(world: WranglerState): void
   calls(): readonly WranglerCall[]
-  /** What the bucket holds at a key: its bytes and its content type. */
+  /** Returns the bytes and the content type of an object in the bucket. */
   remoteObject(bucket: string, key: string): { readonly bytes: Buffer; readonly type: string } | undefined
-  /** The person confirms a login that waits. */
+  /** Confirms a pending login. */
   confirmLogin(): void
 }
 
@@ -57,7 +57,7 @@ export function createFakeWrangler(folder: string, world: WranglerState = {}): F
     calls: () => {
       const file = join(folder, 'calls.jsonl')
       if (!existsSync(file)) return []
-      // Read while it is written: what follows the last line's end is not there yet.
+      // The file may be read while it is written, so an unfinished last line is ignored.
       const whole = readFileSync(file, 'utf8').split('\n').slice(0, -1)
       return whole.map((line) => JSON.parse(line) as WranglerCall)
     },
@@ -70,7 +70,7 @@ export function createFakeWrangler(folder: string, world: WranglerState = {}): F
   }
 }
 
-/** CommonJS, for a file without an ending beside no package.json. */
+/** The program is CommonJS, because the file has no extension and no package.json. */
 const program = (folder: string): string => `
 const fs = require('node:fs')
 const path = require('node:path')
