@@ -1,4 +1,4 @@
-/** What `switchyard attach` is made of: the detach keys, what passes to the terminal, the pace, and when it gives up. */
+/** The parts of `switchyard attach`: detach keys, output filter, input rate, reconnecting, piped output. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -20,12 +20,12 @@ import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../.
 
 const SEED = drawSeed()
 const sure = { seed: SEED }
-/** A port that nobody listens on. */
+/** A port without a listener. */
 const NOWHERE = 'http://127.0.0.1:9'
-/** Much less than a host that does not answer is waited for, and much more than leaving takes on a busy machine. */
+/** Much shorter than the timeout of a silent host, and much longer than detaching takes on a busy machine. */
 const LEAVE_MS_MAX = 8_000
 
-/** Cut into pieces of one to three signs, or whatever the numbers say. */
+/** Splits a text into chunks of one to three characters, or of the given sizes. */
 function splitText(text: string, sizes: readonly number[]): string[] {
   const signs = [...text]
   const pieces: string[] = []
@@ -52,8 +52,8 @@ describe('the detach keys', () => {
     ['ctrl-],d', 'Ctrl-] d'],
     ['Ctrl-P,ctrl-q', 'Ctrl-P Ctrl-Q'],
     ['ctrl-\\', 'Ctrl-\\'],
-  ])('%s are called %s', (said, name) => {
-    expect(readDetachKeys(said)).toMatchObject({ ok: true, value: { name } })
+  ])('%s are named %s', (option, name) => {
+    expect(readDetachKeys(option)).toMatchObject({ ok: true, value: { name } })
   })
 
   test.each(['', 'd', 'ctrl-[', 'ctrl-],', 'ctrl-ä', 'strg-a', 'ctrl-1', Array(9).fill('ctrl-a').join()])(
@@ -84,13 +84,13 @@ describe('the detach keys', () => {
     },
   )
 
-  test('a sequence that begins like itself is found in every place', () => {
+  test('a sequence with a repeated beginning is found at every position', () => {
     const one = watch('ctrl-a,ctrl-a,b')
     expect(one.filter('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
     expect(one.filter('b')).toEqual({ text: '', detach: true })
   })
 
-  test('whatever is typed passes untouched but for its last keys', () => {
+  test('all input except the detach keys passes unchanged', () => {
     const key = fc.constantFrom('\x1d', 'd', 'x', '\x1b[93;5u', '\x1b[A', '\x1b', 'é', '🙂', '\r')
     fc.assert(
       fc.property(fc.array(key, { maxLength: 40 }), (keys) => {
@@ -110,9 +110,9 @@ describe('the detach keys', () => {
   })
 })
 
-// ---- the curtain ---------------------------------------------------------------------------------------------------
+// ---- the output filter ---------------------------------------------------------------------------------------------
 
-describe('what passes to the terminal', () => {
+describe('the output filter', () => {
   const DRAWING = [
     'plain text, é漢🙂\r\n\t\x07\x08',
     '\x1b[31;1mred\x1b[0m\x1b[38;5;200m\x1b[38:2::1:2:3m',
@@ -144,14 +144,14 @@ describe('what passes to the terminal', () => {
     return pieces.map((piece) => filter.filter(piece)).join('')
   }
 
-  test.each(DRAWING)('%j draws, and passes as it is, however it is cut', (text) => {
+  test.each(DRAWING)('%j draws, and passes unchanged, however it is split', (text) => {
     fc.assert(
       fc.property(cuts, (sizes) => expect(all(splitText(text, sizes))).toBe(text)),
       { ...sure, numRuns: 20 },
     )
   })
 
-  test.each(REACHING)('%j does not pass, however it is cut', (text) => {
+  test.each(REACHING)('%j is removed, however it is split', (text) => {
     fc.assert(
       fc.property(cuts, (sizes) => {
         const shown = all(splitText(`<${text}>`, sizes))
@@ -161,23 +161,23 @@ describe('what passes to the terminal', () => {
     )
   })
 
-  test('what is too long for its kind does not pass', () => {
+  test('too long sequences are removed', () => {
     expect(
       all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
     ).toBe('<>')
   })
 
-  test('a control in the midst of a question does not hide it', () => {
+  test('a control character inside a query does not hide it', () => {
     expect(all(['\x1b[6\n\x00n', '\x1b[\x056n', '\x1b\r[6n.'])).toBe('\n\x00\r.')
   })
 
-  test('one that is given up for another hides neither', () => {
+  test('an aborted sequence hides neither itself nor the next', () => {
     expect(all(['\x1b]0;t\x1b[31m', '\x1b[6\x1b[6n', '\x1b[6\x18n', '\x1b]52;\x1b]52;c;eA==\x07.'])).toBe(
       '\x1b[31m\x18n.',
     )
   })
 
-  test('whatever comes, nothing that passes is a question, and how it is cut makes no difference', () => {
+  test('no query ever passes, and splitting makes no difference', () => {
     const piece = fc.oneof(
       fc.constantFrom(
         ...DRAWING,
@@ -199,7 +199,7 @@ describe('what passes to the terminal', () => {
         const text = pieces.join('')
         const shown = all([text])
         expect(all(splitText(text, sizes))).toBe(shown)
-        // What has passed once passes again.
+        // Filtered output passes the filter unchanged.
         expect(all([shown])).toBe(shown)
         expect(shown).not.toMatch(QUESTION)
       }),
@@ -211,9 +211,9 @@ describe('what passes to the terminal', () => {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal is asked with these
 const QUESTION = /\x1b(?:\[[<-?]?[0-9;]*[cnt]|\](?!8;)|[PX^_kZ])|[\x05\x80-\x9f]/
 
-// ---- the pace ------------------------------------------------------------------------------------------------------
+// ---- the input sender ----------------------------------------------------------------------------------------------
 
-describe('what is typed', () => {
+describe('input', () => {
   function typing() {
     const clock = createSettableClock()
     const sent: { at: number; frame: AttachInput }[] = []
@@ -228,7 +228,7 @@ describe('what is typed', () => {
     return { clock, sent, pauses, line, inputSender, text }
   }
 
-  test('goes out the moment it is struck', () => {
+  test('of one key is sent at once', () => {
     const { clock, sent, line, inputSender } = typing()
     inputSender.connect(line, { cols: 80, rows: 24 })
     expect(sent.map(({ frame }) => frame)).toEqual([{ type: 'resize', cols: 80, rows: 24 }])
@@ -240,7 +240,7 @@ describe('what is typed', () => {
     }
   })
 
-  test('waits for a line, in order, and whoever types is asked to pause', () => {
+  test('waits for a connection, in order, and asks the caller to pause', () => {
     const { clock, pauses, line, inputSender, text } = typing()
     const long = 'word 🙂 '.repeat(700_000)
     inputSender.send('a')
@@ -252,12 +252,12 @@ describe('what is typed', () => {
     expect(text().length).toBeLessThan(5_000)
     inputSender.connect(line, { cols: 80, rows: 24 })
     for (let ms = 0; ms < 60_000; ms += 1) clock.wind(1)
-    // Millions of characters say nothing on a failure.
+    // Do not print millions of characters on a failure.
     expect(text() === `a${long}`).toBe(true)
     expect(pauses).toEqual([true, false])
   })
 
-  test('whatever it is, it stays within what the host lets through', () => {
+  test('stays within the host’s limits', () => {
     const { clock, sent, line, inputSender, text } = typing()
     const wild = '\x00漢\u{7f}"\\'.repeat(30_000)
     inputSender.connect(line, { cols: 80, rows: 24 })
@@ -274,7 +274,7 @@ describe('what is typed', () => {
   })
 })
 
-// ---- leaving and giving up -----------------------------------------------------------------------------------------
+// ---- detaching and reconnecting ------------------------------------------------------------------------------------
 
 function attachmentOptions(
   find: AttachmentOptions['findHost'],
@@ -297,8 +297,8 @@ function attachmentOptions(
 
 const at = (url: string): HostAddress => ({ url, token: TOKEN, tokenFrom: 'this test' })
 
-describe('one can leave', () => {
-  /** Answers a line's host, and what has to be so before one leaves. */
+describe('detaching is possible', () => {
+  /** Returns a host, and the condition to wait for before detaching. */
   type Scene = () => Promise<{ readonly find: () => Promise<HostAddress>; readonly isSo: () => boolean }>
 
   const scenes: readonly (readonly [string, Scene])[] = [
@@ -361,7 +361,7 @@ describe('one can leave', () => {
     expect(Date.now() - began).toBeLessThan(LEAVE_MS_MAX)
   })
 
-  test('before it has begun, and while a new line is wished for', async () => {
+  test('before the first connection, and during a redraw', async () => {
     const host = await startTerminalHost()
     const find = async () => at(host.url)
     expect(await stayAttached(attachmentOptions(find, { leave: AbortSignal.abort() }))).toEqual({
@@ -381,14 +381,14 @@ describe('one can leave', () => {
   })
 })
 
-test('a line that never comes back ends it, after a bounded number of tries', async () => {
+test('a host that never returns ends the attachment after a limited number of attempts', async () => {
   const host = await startTerminalHost()
   host.onView = (view) => {
     if (host.views.length === 1) view.print('ready')
     view.disconnect()
   }
   const notes: string[] = []
-  // Its pauses are short ones here; what a real host may take is not.
+  // The clock of this test shortens the pauses, but not the timeouts of a real host.
   const quick = {
     ...realClock,
     after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
@@ -401,8 +401,8 @@ test('a line that never comes back ends it, after a bounded number of tries', as
   expect(notes).toHaveLength(1)
 })
 
-describe('a line that is refused', () => {
-  /** Its pauses are short ones here. */
+describe('a refused connection', () => {
+  /** The clock of these tests shortens the pauses. */
   const quick = {
     ...realClock,
     after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
@@ -428,14 +428,14 @@ describe('a line that is refused', () => {
     [404, 'there is nothing at this path'],
     [409, 'run-1 is running: wait for its end'],
     [410, 'the sandbox of run-1 is gone'],
-  ])('with %i says what the host said, at once', async (status, said) => {
-    const { host, end, notes } = await refused(encodeReply(status, sentence(`${said}\x1b[31m`)))
-    expect(end).toEqual({ is: 'refused', message: expect.stringContaining(said) })
+  ])('with %i ends with the host’s message, at once', async (status, message) => {
+    const { host, end, notes } = await refused(encodeReply(status, sentence(`${message}\x1b[31m`)))
+    expect(end).toEqual({ is: 'refused', message: expect.stringContaining(message) })
     expect(JSON.stringify(end)).not.toContain('\\u001b')
     expect([host.refusedViews, notes]).toEqual([1, []])
   })
 
-  test('for a token says whose it is, and what to do', async () => {
+  test('because of its token names the token’s source, and what to do', async () => {
     const reply = encodeReply(401, sentence('send the launch token'))
     const file = await refused(reply)
     expect(file.end).toEqual({
@@ -447,7 +447,7 @@ describe('a line that is refused', () => {
     expect([file.host.refusedViews, named.host.refusedViews]).toEqual([1, 1])
   })
 
-  test('by the real door is told in its words', async () => {
+  test('by the real server ends with its message', async () => {
     const { url } = await openTestServer()
     const token = TOKEN.replace(/./g, 'x')
     const wrong = await stayAttached(attachmentOptions(async () => ({ ...at(url), token })))
@@ -457,7 +457,7 @@ describe('a line that is refused', () => {
     expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })
   })
 
-  test('by what is no host says so', async () => {
+  test('by a server that is no host is reported as such', async () => {
     for (const body of ['<html>Login</html>', '', '{"error":7}']) {
       const { end } = await refused(encodeReply(302, body))
       expect(end).toEqual({
@@ -467,13 +467,13 @@ describe('a line that is refused', () => {
     }
   })
 
-  test.each([429, 503, 502])('with %i is dialled again, so often and no more', async (status) => {
+  test.each([429, 503, 502])('with %i is tried again, a limited number of times', async (status) => {
     const { host, end, notes } = await refused(encodeReply(status, sentence('too many terminals are open')))
     expect(end).toEqual({ is: 'unreachable', message: 'too many terminals are open' })
     expect([host.refusedViews, notes]).toEqual([9, ['too many terminals are open; connecting again']])
   })
 
-  test('may be let in a moment later', async () => {
+  test('may be accepted a moment later', async () => {
     const host = await startTerminalHost()
     host.refusal = encodeReply(503, sentence('too many terminals are open'))
     host.onView = (view) => view.send({ type: 'exit', code: 4 })
@@ -486,7 +486,7 @@ describe('a line that is refused', () => {
     })
   })
 
-  test('says so also where its reply never ends, or is endless', async () => {
+  test('is reported even if its reply hangs or is endless', async () => {
     const hurry = {
       ...realClock,
       after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? 3_000 : ms / 100, go),
@@ -521,7 +521,7 @@ describe('a line that is refused', () => {
   })
 })
 
-test('a line that cannot be dialled says why', async () => {
+test('a connection that fails reports the reason', async () => {
   const notes: string[] = []
   const leave = new AbortController()
   const note = (text: string) => {
@@ -546,7 +546,7 @@ test('a line that cannot be dialled says why', async () => {
   expect(notes[1]).toContain('ECONNREFUSED')
 })
 
-/** Takes connections, and says nothing on them. */
+/** Accepts connections, and never answers. */
 async function silentHost(): Promise<{ readonly url: string; readonly count: () => number }> {
   const sockets: Socket[] = []
   const server = createServer((socket) => void sockets.push(socket))
@@ -560,7 +560,7 @@ async function silentHost(): Promise<{ readonly url: string; readonly count: () 
 
 // ---- standard output that is no terminal ---------------------------------------------------------------------------
 
-describe('what is passed on', () => {
+describe('piped output', () => {
   function piping() {
     const taken: string[] = []
     const takes: (() => void)[] = []
@@ -583,7 +583,7 @@ describe('what is passed on', () => {
     return { stream, output, taken, notes, takeAll }
   }
 
-  test('is passed on to the last byte before it is done', async () => {
+  test('is written to the last byte before the end', async () => {
     const { output, taken, takeAll } = piping()
     for (const text of ['one ', 'two ', 'three']) output.draw(text)
     let isDone = false
@@ -597,7 +597,7 @@ describe('what is passed on', () => {
     expect(taken.join('')).toBe('one two three')
   })
 
-  test('waits for a slow reader within bounds; who was left behind is told, and gets the picture anew', async () => {
+  test('of a slow reader is limited; after a dropped part a redraw follows', async () => {
     const { stream, output, taken, notes, takeAll } = piping()
     let wishes = 0
     const forget = output.onRedrawNeeded(() => {
@@ -613,13 +613,13 @@ describe('what is passed on', () => {
     await takeAll()
     expect(taken.at(-1)).toBe('the picture')
     forget()
-    // The session has ended, and no picture comes any more.
+    // The session has ended, so no redraw follows.
     for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
     await takeAll()
     expect(notes.map((note) => note.includes('follows again'))).toEqual([true, false])
   })
 
-  test('to nobody any more is done at once', async () => {
+  test('to a closed reader is finished at once', async () => {
     const { stream, output } = piping()
     stream.on('error', () => {})
     output.draw('one')

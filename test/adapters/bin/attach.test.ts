@@ -1,4 +1,4 @@
-/** `switchyard attach`, the real command, in a real terminal, against a host that does what the test says. */
+/** `switchyard attach`: the real command in a real terminal, against a host that the test controls. */
 import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import {
 import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const DETACH = '\x1dd'
-/** What a full-screen program switches on. */
+/** The modes that a full-screen program switches on. */
 const ALL_ON = '\x1b[?1049h\x1b[?1003;1006h\x1b[?2004h\x1b[?1004h\x1b[?25l\x1b[?1h\x1b=\x1b[5;10r\x1b[31m'
 
 const attachArguments = (host: TerminalHost, ...args: string[]): string[] => [
@@ -65,13 +65,13 @@ async function expectRestored(person: CommandTerminal, code: number): Promise<vo
     insertMode: false,
     wraparoundMode: true,
   })
-  // A terminal for tests does not tell whether its cursor can be seen; whatever hid it was followed by what shows it.
+  // The test terminal does not report cursor visibility, so check that showing follows hiding.
   const [shown, hidden] = ['\x1b[?25h', '\x1b[?25l'].map((mode) => person.text().lastIndexOf(mode))
   expect(shown).toBeGreaterThanOrEqual(hidden ?? 0)
 }
 
 describe('while attached', () => {
-  test('how to leave is said before anything is drawn, and in the title', async () => {
+  test('the detach keys are printed before any output, and in the title', async () => {
     const host = await startTerminalHost()
     const { person } = await attached(host)
     const text = person.text()
@@ -80,21 +80,21 @@ describe('while attached', () => {
     expect(text).toContain('\x1b]2;ENG-1 · detach: Ctrl-] d\x1b\\')
   })
 
-  test('the size is told at the start, and whenever it changes', async () => {
+  test('the size is sent at the start, and after every change', async () => {
     const { person, view } = await attached(await startTerminalHost())
     expect(view.frames()[0]).toEqual({ type: 'resize', cols: 91, rows: 27 })
     person.pty.resize(120, 40)
     await until('the new size', () => view.sizes().at(-1) === '120x40')
   })
 
-  test('every byte reaches the session, also those that mean something to a shell', async () => {
+  test('every byte reaches the session, control characters included', async () => {
     const { person, view } = await attached(await startTerminalHost())
     const all = '\x03\x1a\x04\x1c\x11\x13\x12\x16\x15\x17\r\n\t\x7f\x00\x1b[A\x1bOP~é漢🙂'
     for (const byte of Buffer.from(all)) person.type(Buffer.from([byte]))
     await until(`all of it in ${JSON.stringify(view.typed())}`, () => view.typed() === all)
   })
 
-  test('a long text that is pasted arrives whole, in frames of bounded size', async () => {
+  test('a long pasted text arrives completely, in frames of limited size', async () => {
     const { person, view } = await attached(await startTerminalHost())
     const text = Array.from({ length: 3_000 }, (_, at) => `line ${at} 🙂 with something in it\r`).join('')
     person.type(text)
@@ -104,7 +104,7 @@ describe('while attached', () => {
       if (frame.type === 'input') expect(frame.data.length).toBeLessThanOrEqual(4_096)
   })
 
-  test('what is drawn reaches the terminal as it is, and a bare line feed stays one', async () => {
+  test('output reaches the terminal unchanged, and a line feed stays a line feed', async () => {
     const { person, view } = await attached(await startTerminalHost())
     const drawn = 'a\nb\r\nc\x1b[31mé漢🙂\x1b[0m\x1b[3;4H~end~'
     view.print(drawn)
@@ -112,7 +112,7 @@ describe('while attached', () => {
     expect(person.text()).toContain(drawn)
   })
 
-  test('what would reach beyond the window does not', async () => {
+  test('sequences with effects beyond the window are removed', async () => {
     const { person, view } = await attached(await startTerminalHost())
     view.print('1\x1b]52;c;c2VjcmV0\x072\x1b]0;evil\x1b')
     view.print('\\3\x1b[6n4\x1b[21t5~end~')
@@ -122,7 +122,7 @@ describe('while attached', () => {
 })
 
 describe('the end', () => {
-  test('detaching gives the terminal back, releases the sandbox and is no failure', async () => {
+  test('detaching restores the terminal, releases the sandbox and exits with 0', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     view.print(ALL_ON)
@@ -135,7 +135,7 @@ describe('the end', () => {
     expect(person.text()).toContain('detached; the sandbox is released')
   })
 
-  test('the keys may be others, and the sandbox may be kept', async () => {
+  test('other detach keys can be chosen, and the sandbox can be kept', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host, '--detach-keys', 'ctrl-q', '--keep')
     person.type(DETACH)
@@ -145,14 +145,14 @@ describe('the end', () => {
     expect(host.requests).toEqual(['GET /api/runs/r1'])
   })
 
-  test('a program that changed the keyboard’s protocol does not take the way out', async () => {
+  test('the detach keys work under another keyboard protocol', async () => {
     const { person } = await attached(await startTerminalHost())
     person.type('\x1b[93;5u')
     person.type('\x1b[93;5:3ud')
     await expectRestored(person, 0)
   })
 
-  test('the session’s exit code is the command’s', async () => {
+  test('the session’s exit code becomes the command’s', async () => {
     const { person, view } = await attached(await startTerminalHost())
     view.print(ALL_ON)
     view.send({ type: 'exit', code: 7 })
@@ -165,7 +165,7 @@ describe('the end', () => {
     ['SIGHUP', 129],
     ['SIGINT', 130],
     ['SIGQUIT', 131],
-  ] as const)('%s gives the terminal back', async (signal, code) => {
+  ] as const)('%s restores the terminal', async (signal, code) => {
     const { person, view } = await attached(await startTerminalHost())
     view.print(`${ALL_ON}drawn`)
     await until('it', () => person.text().includes('drawn'))
@@ -173,7 +173,7 @@ describe('the end', () => {
     await expectRestored(person, code)
   })
 
-  test('stopped, it leaves the terminal to the shell; continued, it has the picture drawn anew', async () => {
+  test('suspending restores the terminal; continuing redraws the screen', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     const pid = person.commandPid()
@@ -193,14 +193,14 @@ describe('the end', () => {
     await expectRestored(person, 0)
   })
 
-  test('a window that is closed ends the command', async () => {
+  test('a closed window ends the command', async () => {
     const { person } = await attached(await startTerminalHost())
     const pid = person.commandPid()
     person.pty.kill('SIGHUP')
     await until('its end', () => !isThere(pid))
   })
 
-  test('a refusal is a sentence on standard error, and the terminal is given back', async () => {
+  test('a refusal is printed on standard error, and the terminal is restored', async () => {
     const host = await startTerminalHost()
     host.onView = (view) => {
       view.send({ type: 'error', message: 'the sandbox was \x1b[31mreclaimed' })
@@ -212,7 +212,7 @@ describe('the end', () => {
     expect(host.views).toHaveLength(1)
   })
 
-  test('a line that is refused is one as well, in the host’s words and at once', async () => {
+  test('a refused connection is printed with the host’s message, at once', async () => {
     const host = await startTerminalHost()
     host.refusal = encodeReply(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
     const person = runInTerminal(attachArguments(host))
@@ -222,8 +222,8 @@ describe('the end', () => {
   })
 })
 
-describe('a line that breaks', () => {
-  test('is dialled again, with the size, and what was typed meanwhile', async () => {
+describe('a lost connection', () => {
+  test('is opened again, with the size and the input typed meanwhile', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     view.print(ALL_ON)
@@ -238,7 +238,7 @@ describe('a line that breaks', () => {
     await expectRestored(person, 0)
   })
 
-  test('a host that was started again is found at its new place, and may need a moment', async () => {
+  test('a restarted host is found at its new address', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     const other = await startTerminalHost(host.dataDir)
@@ -255,7 +255,7 @@ describe('a line that breaks', () => {
     expect(host.views).toHaveLength(1)
   })
 
-  test('one can leave while there is no line', async () => {
+  test('a person can detach while disconnected', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
@@ -267,8 +267,8 @@ describe('a line that breaks', () => {
   })
 })
 
-describe('leaving', () => {
-  test('waits no longer than a moment for a host that does not answer', async () => {
+describe('detaching', () => {
+  test('waits only a short time for a host that does not answer', async () => {
     const host = await startTerminalHost()
     const { person } = await attached(host)
     host.isUnresponsive = true
@@ -277,7 +277,7 @@ describe('leaving', () => {
     expect(person.text()).toContain('could not be released and closes by itself')
   })
 
-  test('gives the terminal back before it asks for the release, and can be interrupted there', async () => {
+  test('restores the terminal before the release, which can be interrupted', async () => {
     const host = await startTerminalHost()
     const { person } = await attached(host)
     host.isUnresponsive = true
@@ -287,7 +287,7 @@ describe('leaving', () => {
     await expectRestored(person, 130)
   })
 
-  test('is possible behind much that was pasted while there is no line', async () => {
+  test('is possible after a large paste while disconnected', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
@@ -298,7 +298,7 @@ describe('leaving', () => {
     expect(person.text()).toContain('switchyard: detached')
   })
 
-  test('is possible with its keys struck one by one, and in the midst of a flood', async () => {
+  test('is possible with single keys, and during a flood of output', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     const piece = `${'x'.repeat(90)}\r\n`.repeat(700)
@@ -310,13 +310,13 @@ describe('leaving', () => {
   })
 })
 
-describe('before it begins', () => {
+describe('before attaching', () => {
   const outcome = async (args: readonly string[], env = {}) => {
     const one = runCommand(args, '', env)
     return { code: await one.exit, err: one.err() }
   }
 
-  test('without a terminal it says what to do instead', async () => {
+  test('without a terminal the message names --no-tty', async () => {
     const host = await startTerminalHost()
     const { code, err } = await outcome(attachArguments(host))
     expect([code, err]).toEqual([2, expect.stringContaining('--no-tty')])
@@ -327,11 +327,11 @@ describe('before it begins', () => {
     [['attach', 'r1', '--no-tty', '--detach-keys', 'd'], 2, 'the first key must have ctrl-'],
     [['attach', '..', '--no-tty'], 2, 'ID: must be the id of a run'],
     [['attach', '--no-tty'], 2, 'missing required argument'],
-  ])('%j is wrong use', async (args, code, sentence) => {
+  ])('%j is wrong usage', async (args, code, sentence) => {
     expect(await outcome(args)).toEqual({ code, err: expect.stringContaining(sentence) })
   })
 
-  test('a host that is not there is told apart from one that refuses', async () => {
+  test('an unreachable host and a refusing host have different exit codes', async () => {
     const dataDir = tempFolder()
     const args = ['attach', 'r1', '--no-tty', '--data-dir', dataDir]
     expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host is running') })
@@ -345,7 +345,7 @@ describe('before it begins', () => {
     })
   })
 
-  test('the environment may name the host, and no sentence repeats its token', async () => {
+  test('the environment may name the host, and no message contains its token', async () => {
     const host = await startTerminalHost()
     host.onView = (view) => view.send({ type: 'exit', code: 3 })
     const args = ['attach', 'r1', '--no-tty', '--data-dir', tempFolder()]
@@ -361,7 +361,7 @@ describe('before it begins', () => {
   })
 })
 
-test('through the real door, a long text in one go gets in whole, and much that is drawn gets out', async () => {
+test('through the real server a long paste and a flood of output arrive completely', async () => {
   const { hostApi, url } = await openTestServer()
   const one = fakeRun('run-1', 'completed')
   hostApi.runsById.set(one.id, one)
@@ -392,12 +392,12 @@ test('through the real door, a long text in one go gets in whole, and much that 
   expect(typed.join('')).toBe(text)
   person.type(DETACH)
   await expectRestored(person, 0)
-  // The door hears of it in its own time.
+  // The server notices it later.
   await until('the end of the line', () => closed === 1)
   expect(hostApi.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
 })
 
-test('the real host is found by its data directory, and refuses a run that it does not have', async () => {
+test('the real host is found by its data directory, and refuses an unknown run', async () => {
   const dataDir = tempFolder()
   writeFileSync(join(dataDir, 'config.json'), configWithAnyPort())
   await serve(dataDir).waitForLaunch()
@@ -405,7 +405,7 @@ test('the real host is found by its data directory, and refuses a run that it do
   expect([await exit, err()]).toEqual([1, expect.stringMatching(/^switchyard: .*nobody.*\n$/)])
 })
 
-test('without a terminal, standard input goes in and what is drawn comes out', async () => {
+test('without a terminal, standard input and output are passed on', async () => {
   const host = await startTerminalHost()
   host.onView = (view) => void view.print('hello\r\n')
   const child = spawn(process.execPath, [commandPath, ...attachArguments(host, '--no-tty')], {
@@ -426,7 +426,7 @@ test('without a terminal, standard input goes in and what is drawn comes out', a
   expect(out).toBe('hello\r\nbye\r\n')
 })
 
-test('what is drawn last is passed on whole, however slowly it is taken', async () => {
+test('the last output is written completely, however slow the reader is', async () => {
   const host = await startTerminalHost()
   const drawn = `${'y'.repeat(60_000)}\r\n`
   host.onView = (view) => {
@@ -437,7 +437,7 @@ test('what is drawn last is passed on whole, however slowly it is taken', async 
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await until('the line', () => host.views.length === 1)
-  // For as long as a process would take that does not wait.
+  // Longer than a process takes that does not wait for its output.
   await new Promise((resolve) => setTimeout(resolve, 300))
   let bytes = 0
   child.stdout.on('data', (piece: Buffer) => {

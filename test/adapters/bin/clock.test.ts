@@ -1,4 +1,4 @@
-/** A clock that knows when the machine slept. */
+/** The clock that counts the time in which the machine slept. */
 import { expect, test } from '@jest/globals'
 import { createSleepCountingClock, realClock } from '../../../bin/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -6,13 +6,13 @@ import { ManualClock } from '../../support/manual-clock.ts'
 function machine() {
   const base = new ManualClock()
   let asleep = 0
-  // As systems tell it: in hundredths of a second.
+  // Systems report the uptime in hundredths of a second.
   const uptime = () => Math.floor((base.monotonic() + asleep + 12_345.6) / 10) * 10
   const clock = createSleepCountingClock(base, uptime)
   return { base, clock, sleep: (ms: number) => (asleep += ms) }
 }
 
-test('counts the time for which the machine slept, soon after it woke', async () => {
+test('counts the time of a sleep soon after it', async () => {
   const { base, clock, sleep } = machine()
   await base.advance(5_000)
   expect(clock.monotonic()).toBe(5_000)
@@ -22,7 +22,7 @@ test('counts the time for which the machine slept, soon after it woke', async ()
   expect(clock.monotonic()).toBeLessThanOrEqual(606_100)
 })
 
-test('never goes back, and does not tremble', async () => {
+test('never goes back, and ignores rounding', async () => {
   const { base, clock } = machine()
   let last = 0
   for (let n = 0; n < 500; n++) {
@@ -33,7 +33,7 @@ test('never goes back, and does not tremble', async () => {
   expect(last).toBe(500 * 137)
 })
 
-test('an alarm rings when its time is over, slept or awake', async () => {
+test('a timer fires when its time is over, asleep or awake', async () => {
   const { base, clock, sleep } = machine()
   const rang: string[] = []
   clock.after(10_000, () => rang.push('awake'))
@@ -53,7 +53,7 @@ test('an alarm rings when its time is over, slept or awake', async () => {
   expect(base.timers).toBe(0)
 })
 
-test('on this machine it runs like any other', async () => {
+test('runs on this machine like any other clock', async () => {
   const clock = createSleepCountingClock(realClock)
   const began = clock.monotonic()
   await new Promise<void>((resolve) => clock.after(30, resolve))

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { LogRedactor } from '../../../bin/log-redaction.ts'
 
-describe('the scrubber', () => {
+describe('the log redactor', () => {
   test.each([
     ['Authorization: Bearer abcdefgh12345678'],
     ['authorization: BEARER\tabcdefgh12345678'],
@@ -12,11 +12,11 @@ describe('the scrubber', () => {
     ['wc-abcdefgh12345678abcdefgh12345678abcdefgh123'],
     ['ghp_abcdefgh12345678abcd and lin_api_abcdefgh12345678'],
     ['sk-ant-api03-abcdefgh12345678'],
-  ])('strikes out what is shaped like a secret: %s', (line) => {
+  ])('redacts text that looks like a secret: %s', (line) => {
     expect(new LogRedactor().redact(line)).not.toContain('abcdefgh12345678')
   })
 
-  test('strikes out known secrets in every form a line may show them in', () => {
+  test('redacts known secrets in every encoding', () => {
     const redactor = new LogRedactor()
     const secret = 'pass"word with/slash'
     redactor.addSecrets([secret])
@@ -24,7 +24,7 @@ describe('the scrubber', () => {
     expect(redactor.redact(line)).toBe('*** {"secret":"***"} ***')
   })
 
-  test('still knows yesterday’s secrets, the newest ones first, and not without end', () => {
+  test('keeps a limited number of old secrets, the newest first', () => {
     const redactor = new LogRedactor()
     redactor.addSecrets(['the-old-secret'])
     redactor.addSecrets(['the-new-secret'])
@@ -33,7 +33,7 @@ describe('the scrubber', () => {
     expect(redactor.redact('the-old-secret')).toBe('the-old-secret')
   })
 
-  test('leaves ordinary lines alone, and short words too', () => {
+  test('leaves ordinary lines and short secrets unchanged', () => {
     const redactor = new LogRedactor()
     redactor.addSecrets(['short'])
     const line = '{"level":30,"url":"http://127.0.0.1:4400","msg":"a short line about a bearer of news"}'

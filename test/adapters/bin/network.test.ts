@@ -5,8 +5,8 @@ import { describe, expect, test } from '@jest/globals'
 import { readAuthorities, readProxies } from '../../../bin/network.ts'
 import { tempFolder } from '../../support/real-files.ts'
 
-describe('whose certificates are trusted', () => {
-  test('those of Node and of the system, and the one that is named', () => {
+describe('trusted authorities', () => {
+  test('are those of Node, of the system, and of the named file', () => {
     const folder = tempFolder()
     const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
     const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=x']
@@ -23,29 +23,29 @@ describe('whose certificates are trusted', () => {
   test.each([
     ['is not there', '/nowhere/ca.pem'],
     ['is no certificate', join(tempFolder(), 'ca.pem')],
-  ])('one that %s is refused by name', (_what, path) => {
+  ])('in a file that %s are refused with its name', (_what, path) => {
     if (!path.startsWith('/nowhere')) writeFileSync(path, 'hello')
     const answer = readAuthorities(path, {})
     expect(answer.ok ? '' : answer.refusal.message).toContain(`--ca-file: ${path} is no certificate`)
   })
 })
 
-describe('the way out of this network', () => {
+describe('proxies', () => {
   test.each([
     ['nothing', {}, undefined],
-    ['empty words', { http_proxy: '', HTTPS_PROXY: '' }, undefined],
+    ['empty values', { http_proxy: '', HTTPS_PROXY: '' }, undefined],
     [
-      'one for encrypted lines',
+      'an HTTPS proxy',
       { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'a,b' },
       { http: '', https: 'http://p:1', noProxy: 'a,b' },
     ],
     [
-      'small letters before large ones',
+      'lower-case names first',
       { https_proxy: 'http://small:1', HTTPS_PROXY: 'http://large:1' },
       { http: '', https: 'http://small:1', noProxy: '' },
     ],
     [
-      'one for all',
+      'one proxy for all protocols',
       { all_proxy: 'http://p:1', no_proxy: 'a' },
       { http: 'http://p:1', https: 'http://p:1', noProxy: 'a' },
     ],
@@ -53,7 +53,7 @@ describe('the way out of this network', () => {
     expect(readProxies(env)).toEqual({ ok: true, value: way })
   })
 
-  test('one that is no URL is refused, and not repeated: it may hold a password', () => {
+  test('an invalid proxy URL is refused, and not printed, because it may contain a password', () => {
     const answer = readProxies({ https_proxy: 'me:secret@:::' })
     expect(answer.ok).toBe(false)
     expect(JSON.stringify(answer)).not.toContain('secret')

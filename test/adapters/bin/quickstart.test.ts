@@ -1,4 +1,4 @@
-/** The quickstart's parts: its repository, its tickets round after round, its folder, and what it says. */
+/** The parts of the quickstart: its repository, its tickets, its folder and its output. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -36,7 +36,7 @@ const git = (cwd: string, ...args: string[]): string =>
     .toString()
     .trim()
 
-test('what is said to be run can be run, from a checkout too, and wherever that is', () => {
+test('printed command lines can be run, also from a checkout in any folder', () => {
   expect(shellCommand('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
   const program = join(tempFolder(), "it's mine", 'switchyard.js')
   mkdirSync(dirname(program))
@@ -46,7 +46,7 @@ test('what is said to be run can be run, from a checkout too, and wherever that 
 })
 
 describe('the repository', () => {
-  test('is the same everywhere, and is made once', async () => {
+  test('is the same everywhere, and is created once', async () => {
     const [one, other] = [tempFolder(), tempFolder()]
     await Promise.all([createSampleRepository(one), createSampleRepository(other)])
     const head = git(bareRepositoryPath(one), 'rev-parse', 'main')
@@ -69,7 +69,7 @@ describe('the repository', () => {
   })
 })
 
-/** Carries a ticket out in a clone, as a run does, and leaves its branch in the repository. */
+/** Executes a ticket in a clone, like a run, and pushes its branch to the repository. */
 async function executeTicket(code: string, { identifier, text }: ExampleTicket): Promise<void> {
   const ground = createAgentFolders()
   git(ground.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
@@ -83,7 +83,7 @@ async function executeTicket(code: string, { identifier, text }: ExampleTicket):
 }
 
 describe('the tickets', () => {
-  // More rounds than there are mistakes to mend.
+  // There are more rounds than mistakes.
   test.each([['merged', true, 6] as const, ['left open', false, 2] as const])(
     'each can be carried out, also when the earlier ones were %s',
     async (_, isMerged, rounds) => {
@@ -106,7 +106,7 @@ describe('the tickets', () => {
     120_000,
   )
 
-  test('each is a ticket for the tracker, ready and with a good block', async () => {
+  test('each is a ready ticket with a valid block', async () => {
     for (const ticket of await nextTickets(['README.md', 'GREET-x.md'], async () => undefined)) {
       const facts = { name: `${ticket.identifier}.md`, url: '', createdAt: AT, updatedAt: AT }
       const read = readTicket(Buffer.from(ticketFile(ticket)), facts)
@@ -116,7 +116,7 @@ describe('the tickets', () => {
   })
 })
 
-/** As a person would: by the pull request's button. */
+/** Merges like the button of a pull request. */
 function merge(code: string, branch: string): void {
   const clone = tempFolder()
   git(clone, 'clone', '--quiet', bareRepositoryPath(code), '.')
@@ -125,7 +125,7 @@ function merge(code: string, branch: string): void {
 }
 
 describe('the folder', () => {
-  test('gets a configuration that is good, once; and is for its owner only', async () => {
+  test('gets a valid configuration once, and is owner-only', async () => {
     const place = exampleFolder(join(tempFolder(), 'data'))
     await prepareFolder(place)
     const text = readFileSync(place.config, 'utf8')
@@ -142,17 +142,17 @@ describe('the folder', () => {
   test.each([
     ['another tracker', '{"tracker": {"driver": "linear"}}', 'is not the example'],
     ['nonsense', '{', 'does not validate'],
-  ])('with %s it is left alone', async (_, text, says) => {
+  ])('with %s is not changed', async (_, text, message) => {
     const place = exampleFolder(tempFolder())
     writeFileSync(place.config, text)
     await expect(prepareFolder(place)).rejects.toMatchObject({
       code: EXIT.config,
-      message: expect.stringContaining(says),
+      message: expect.stringContaining(message),
     })
     expect(existsSync(join(place.code, 'acme'))).toBe(false)
   })
 
-  test('tickets are announced before they can be found, and go on counting', async () => {
+  test('tickets are announced before their files exist, and continue the numbers', async () => {
     const place = exampleFolder(tempFolder())
     await prepareFolder(place)
     writeFileSync(join(place.tickets, 'GREET-7.md'), '')
@@ -207,10 +207,10 @@ const done: Partial<Run> = {
   },
 }
 
-describe('what a person reads', () => {
-  test('a line for each change of each of its runs, and none for others', () => {
-    const story = new ProgressOutput(plain)
-    story.setTickets(['GREET-1', 'GREET-2'])
+describe('the output', () => {
+  test('has a line for each change of its own runs', () => {
+    const progress = new ProgressOutput(plain)
+    progress.setTickets(['GREET-1', 'GREET-2'])
     const heard = [
       runOf('OTHER-1'),
       runOf('GREET-1', { queueReason: 'no workers connected' }),
@@ -218,7 +218,7 @@ describe('what a person reads', () => {
       runOf('GREET-1', { status: 'preparing' }),
       runOf('GREET-2', { status: 'failed', error: 'no\u001b[2J luck' }),
       runOf('GREET-1', done),
-    ].map((run, at) => [story.onRunUpdate(run, at * 1500), story.isOver()])
+    ].map((run, at) => [progress.onRunUpdate(run, at * 1500), progress.isOver()])
     expect(heard).toEqual([
       [undefined, false],
       ['   1.5 s  GREET-1   queued: no workers connected', false],
@@ -227,13 +227,13 @@ describe('what a person reads', () => {
       ['   6.0 s  GREET-2   failed: no\u{fffd}[2J luck', false],
       ['   7.5 s  GREET-1   completed, with a pull request', true],
     ])
-    expect(story.runs().map(isPublished)).toEqual([true, false])
-    expect(story.describeState()).toBe(
+    expect(progress.runs().map(isPublished)).toEqual([true, false])
+    expect(progress.describeState()).toBe(
       '  GREET-1: completed, with a pull request\n  GREET-2: failed: no\u{fffd}[2J luck',
     )
   })
 
-  test('what a run came to', () => {
+  test('describes the result of a run', () => {
     const diff = 'diff --git a/x b/x\n@@ -1 +1 @@\n-old\n+new\n'
     expect(describeResult(runOf('GREET-1', done), diff, plain)).toBe(
       [
@@ -252,7 +252,7 @@ describe('what a person reads', () => {
     expect(describeResult(runOf('GREET-1', done), long, plain)).toMatch(/… 940 more lines$/)
   })
 
-  test('why one did not come to anything, with the last it said', () => {
+  test('describes a failure with the end of its log', () => {
     const stored = { runId: 'run-1', at: AT }
     const events: RunEvent[] = [
       { ...stored, index: 0, type: 'log', stream: 'stderr', text: 'a complaint' },
@@ -282,7 +282,7 @@ describe('what a person reads', () => {
     )
   })
 
-  test('colours only where a terminal wants them', () => {
+  test('has colours only on terminals that support them', () => {
     expect(createColors({ isTTY: true }, {}).good('x')).toBe('\u001b[32mx\u001b[0m')
     for (const dull of [
       createColors({ isTTY: true }, { NO_COLOR: '1' }),
@@ -292,7 +292,7 @@ describe('what a person reads', () => {
       expect(dull.good('x')).toBe('x')
   })
 
-  test('what others wrote moves no cursor', () => {
+  test('contains no control characters of foreign text', () => {
     expect(removeControls('a\u001b]0;title\u0007\r\nb\tc\u202e\u0000')).toBe(
       'a\u{fffd}]0;title\u{fffd}\nb\tc\u{fffd}\u{fffd}',
     )

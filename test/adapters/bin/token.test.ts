@@ -1,4 +1,4 @@
-/** Which given launch tokens are taken, and what is said about the others. */
+/** The launch token: given, ignored with a warning, or random. */
 import { expect, test } from '@jest/globals'
 import { realRandom } from '../../../bin/clock.ts'
 import { launchToken } from '../../../bin/token.ts'
@@ -7,7 +7,7 @@ import { readBearer } from '../../../transport/authentication.ts'
 
 const given = (token: string | undefined) => launchToken(token, realRandom)
 
-test('a token of a length within the bounds is taken, and the door can read it', () => {
+test('a given token of allowed length is used, and the server can read it', () => {
   for (const length of [LAUNCH_TOKEN_CHARS_MIN, LAUNCH_TOKEN_CHARS_MAX]) {
     const token = '~'.repeat(length)
     expect(given(token)).toEqual({ token })
@@ -15,7 +15,7 @@ test('a token of a length within the bounds is taken, and the door can read it',
   }
 })
 
-test('another one is ignored with a warning that does not repeat it', () => {
+test('any other given token is ignored with a warning that does not contain it', () => {
   for (const wrong of [
     'x'.repeat(LAUNCH_TOKEN_CHARS_MIN - 1),
     'x'.repeat(LAUNCH_TOKEN_CHARS_MAX + 1),
@@ -29,6 +29,6 @@ test('another one is ignored with a warning that does not repeat it', () => {
   }
 })
 
-test('none given, none missed', () => {
+test('without a given token there is no warning', () => {
   for (const none of [undefined, '']) expect(given(none).warning).toBeUndefined()
 })
