@@ -1,8 +1,8 @@
 /**
- * A worker's machine with the product's own daemon on it: one process after another, on one disk.
+ * DaemonWorker is a simulated machine that runs the product's daemon: one process after another on one disk.
  *
- * What survives a process is the spool and the credential. Whoever looks after the machine starts the daemon again when
- * it has ended, and types in a new pairing token where none of the old is left.
+ * The frames on disk and the credential survive a process. The machine restarts a daemon that ended, and asks a
+ * person for a new pairing token when no credential is left.
  */
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
@@ -35,17 +35,17 @@ import {
 import { type Process, ProcessClock } from './timeline.ts'
 
 export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
-  /** The true time at which a lease runs out for its worker, as the wires say. */
+  /** The true time at which a lease runs out for its worker, computed from the frames that were exchanged. */
   readonly stopAt: (leaseId: string) => number
-  /** Which of the agent's sessions a run has, as far as the host knows. */
+  /** The agent's session of a run, as far as the host knows. */
   readonly sessionOf: (runId: string) => string | undefined
 }
 
-/** After an end that nobody asked for. */
+/** Delay before the daemon is started again after it ended by itself. */
 const RESTART_MS = 20_000
-/** A token that has not come by then will not come. */
+/** After this time the worker asks for another pairing token. */
 const TOKEN_WAIT_MS_MAX = 60_000
-/** How long whoever has copied the credential stays on the line. */
+/** How long a process with a copied credential keeps its connection. */
 const IMPOSTOR_MS_MAX = 20_000
 const VERSION = '0.1.0'
 const CAPABILITIES = { os: 'linux', arch: 'x64', provider: 'bwrap' } as const
@@ -72,7 +72,7 @@ export class DaemonWorker implements SimWorker {
   #current: DaemonProcess | undefined
   #batchCount = 0
   #crashTrigger: { readonly at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
-  /** Revoked and gone home: only a person brings it back. */
+  /** Set after `revoked`: the worker stays off until a person enrolls it again. */
   #isRevoked = false
   #acceptsAll = false
   #tokenRequest: object | undefined
@@ -83,7 +83,7 @@ export class DaemonWorker implements SimWorker {
     this.#options = options
   }
 
-  // ---- what others may know and do ---------------------------------------------------------------------------------
+  // ---- SimWorker ---------------------------------------------------------------------------------------------------
 
   get process(): Process | undefined {
     return this.#current?.process
@@ -154,7 +154,7 @@ export class DaemonWorker implements SimWorker {
     if (current === undefined) return false
     this.#downtimeMs = downMs
     const { time, observer } = this.#options
-    observer.onLog(this, 'is asked to end')
+    observer.onLog(this, 'receives a stop signal')
     time.in(0, () => current.daemon.drain(), current.process)
     time.in(patienceMs, () => current.daemon.stopNow(), current.process)
     return true
@@ -170,7 +170,7 @@ export class DaemonWorker implements SimWorker {
     return true
   }
 
-  /** Somebody has copied its credential: what is said to him, it does not hear. */
+  /** Simulates somebody who copied the credential: the real daemon sees none of the frames on that connection. */
   connectWithCopiedCredential(): void {
     const current = this.#current
     const credential = this.#credential
@@ -207,7 +207,8 @@ export class DaemonWorker implements SimWorker {
     this.#acceptsAll = true
     this.#crashTrigger = undefined
     this.#repairDisk()
-    // The host took offence at what it never said; whoever finds it waiting starts it anew.
+    // A hostile link made the host reject frames that the daemon never sent; a person who sees this restarts the
+    // daemon.
     if (this.#current?.daemon.status().trouble?.includes('(malformed)') === true) this.crash(false)
   }
 
@@ -220,7 +221,7 @@ export class DaemonWorker implements SimWorker {
     this.switchOn()
   }
 
-  // ---- one process after another -----------------------------------------------------------------------------------
+  // ---- processes of the daemon -------------------------------------------------------------------------------------
 
   #startDaemon(): void {
     const { time, plan, machine, observer } = this.#options
@@ -310,7 +311,7 @@ export class DaemonWorker implements SimWorker {
     )
   }
 
-  /** Its processes go with it. */
+  /** The executions and booted sandboxes end with the process. */
   #endProcess(current: DaemonProcess): void {
     current.process.dead = true
     for (const execution of current.executions) this.#options.observer.onExecutionStopped(execution)
@@ -346,7 +347,7 @@ export class DaemonWorker implements SimWorker {
     this.#current?.store.onDriveChanged()
   }
 
-  // ---- what it is given --------------------------------------------------------------------------------------------
+  // ---- dependencies of the daemon ----------------------------------------------------------------------------------
 
   #store(process: Process): SimStore {
     const { time, random, observer } = this.#options
@@ -390,7 +391,7 @@ export class DaemonWorker implements SimWorker {
       onFrame: (_frame, text) => listener.onText(text),
       onClose: () => {
         observer.onDisconnected(this)
-        listener.onClose('the line is gone')
+        listener.onClose('the connection is gone')
       },
     }
     const wire = dial(current.process, wireListener, false)
@@ -399,7 +400,7 @@ export class DaemonWorker implements SimWorker {
     return {
       send: (text) => {
         if (current.process.dead) return
-        // What it sends is what the laws say it is: they check it against the protocol.
+        // The host's checks and the laws validate this frame against the protocol.
         const frame = JSON.parse(text) as WorkerFrame
         observer.onSend(this, wire, frame, text)
         wire.sendToHost(frame, text)
@@ -408,7 +409,7 @@ export class DaemonWorker implements SimWorker {
       close: () => {
         wire.workerCloses()
         observer.onDisconnected(this)
-        time.in(0, () => listener.onClose('it was closed'), current.process)
+        time.in(0, () => listener.onClose('the connection was closed'), current.process)
       },
     }
   }
@@ -471,7 +472,7 @@ export class DaemonWorker implements SimWorker {
     }
   }
 
-  /** What its disk says that it has. */
+  /** The leases that the daemon's disk says it holds. */
   #claimedLeases({ clock }: DaemonProcess): RunLease[] {
     const expiresAt = new Date(clock.now()).toISOString()
     return [...(this.#disk.snapshots.get('execution') ?? [])].flatMap(([id, { value }]) => {
@@ -483,7 +484,7 @@ export class DaemonWorker implements SimWorker {
   #log(process: Process): Log {
     const logAt = (level: string) => (fields: object, message: string) => {
       if (process.dead) return
-      this.#options.observer.onLog(this, `says (${level}) ${message} ${JSON.stringify(fields)}`)
+      this.#options.observer.onLog(this, `logs (${level}) ${message} ${JSON.stringify(fields)}`)
       if (level === 'error' && BUG_LOG_MESSAGES.has(message))
         this.#options.observer.onBugReported(this, message, fields)
     }

@@ -1,8 +1,8 @@
 /**
- * How each fault of a plan happens to the world.
+ * Applies each fault of a plan to the world.
  *
- * A fault that waits for a lease state strikes the worker of the first lease that comes into it; the others strike
- * whom the plan's fraction points at. Whatever a fault does ends before the calm part begins.
+ * A fault that waits for a lease state hits the worker of the first lease that enters the state. The other faults
+ * choose their target by the plan's fraction. Every effect of a fault ends before the calm part begins.
  */
 
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
@@ -17,27 +17,27 @@ import {
 import type { SimWorker } from './sim-worker.ts'
 import { stateOf, type World } from './world.ts'
 
-/** What happens within this of a lease's coming into a state finds it there, mostly. */
+/** A fault within this time after a lease entered a state mostly finds the lease still in it. */
 const REACTION_MS = 40
-/** The same for states in which the worker is away, and perhaps on its way back. */
+/** The same for states in which the worker is away and may be about to return. */
 const REACTION_MS_AWAY = 4_000
-/** Of a slow or hostile time, how much a machine is out of reach. */
+/** Share of a slow or hostile period during which the machine cannot be reached at all. */
 const SILENT_SHARE = 0.7
-/** While the host puts on disk what has just arrived. */
+/** Upper bound for how long the host takes to write a received file. */
 const FILE_WRITE_MS = 4
-/** Who has cancelled a run may want it gone altogether, while its processes are still dying. */
+/** A person who cancelled a run may discard it while its processes are still dying. */
 const DISCARD_DELAY_MS_MAX = 20_000
-/** Beyond this nobody would have waited for a dispatch's answer. */
+/** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
 interface FaultContext {
   readonly world: World
   readonly fault: PlannedFault
-  /** Whom it strikes; undefined when there is nobody. */
+  /** The worker that the fault hits; undefined when no worker exists. */
   readonly worker: SimWorker | undefined
-  /** The lease that was waited for. */
+  /** The lease that the fault waited for. */
   readonly lease: LiveLease | undefined
-  /** What is left until the calm. */
+  /** Duration of the fault, cut off at the end of the faulty part. */
   readonly ms: number
 }
 
@@ -50,7 +50,7 @@ export function scheduleFaults(world: World): void {
   }
 }
 
-/** Everything is mended, and everybody is there. */
+/** Removes every fault and switches every machine on. */
 export function endFaults(world: World): void {
   world.onLeaseStateChanged = () => {}
   world.onHostReceives = () => {}
@@ -79,7 +79,7 @@ function awaitLeaseState(world: World, fault: PlannedFault): void {
     before(lease)
     if (done || stateOf(lease) !== fault.leaseState) return
     done = true
-    // The shortest-lived state is over in a few round trips, so half of them strike at once.
+    // The shortest-lived state lasts a few round trips, so half of the faults apply at once.
     world.time.in(fault.size < 0.5 ? 0 : delay, () => applyFault(world, fault, lease))
   }
 }
@@ -95,11 +95,11 @@ function applyFault(world: World, fault: PlannedFault, lease: LiveLease | undefi
     : world.leasesOf()
   if (worker !== undefined) world.reportFault(worker, fault.kind)
   const hadEffect = FAULT_HANDLERS[fault.kind]({ world, fault, worker, lease, ms })
-  world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${hadEffect ? '' : ' (in vain)'}`)
+  world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${hadEffect ? '' : ' (no effect)'}`)
   if (hadEffect) world.countEncounter(fault.kind, found)
 }
 
-/** Each answers whether it could do anything. */
+/** Each handler returns whether the fault had any effect. */
 const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) => boolean>> = {
   'host crash': ({ world, fault, ms }) => {
     if (world.host.process === undefined) return false
@@ -172,7 +172,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
   'worker disk slow': ({ world, fault, worker, ms }) => {
     world.view.isDisturbed = true
     const link = linkOf(world, worker)
-    // A machine that swaps: it comes back with much to tell, and a disk that is still slow.
+    // A machine that swaps: it returns with many frames to send, and its disk is still slow.
     if (fault.size > 0.5 && link !== undefined) {
       link.silentToHostUntil = Math.max(link.silentToHostUntil, world.time.now + ms * SILENT_SHARE)
       link.silentToWorkerUntil = link.silentToHostUntil
@@ -229,7 +229,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     if (link === undefined) return false
     world.view.hasHostileLink = true
     link.hostileUntil = world.time.now + ms
-    // At first nothing gets through, so that there are gaps to be told of, too.
+    // First nothing gets through, so that the outbox overflows and ranges are lost.
     if (fault.size > 0.5)
       link.silentToHostUntil = Math.max(link.silentToHostUntil, world.time.now + ms * SILENT_SHARE)
     link.hostileShare = fault.size * 0.3
@@ -356,7 +356,7 @@ function crashAtCommit({ world, fault, ms }: FaultContext, point: CommitPoint): 
   if (world.host.process === undefined) return false
   const count = 1 + Math.floor(fault.size * fault.size * 12)
   world.host.crashAtCommit(count, point, () => {
-    world.note(`${fault.id} strikes ${point}`)
+    world.note(`${fault.id} happens ${point}`)
     world.host.crash(Math.min(ms, 300_000))
   })
   return true
@@ -366,13 +366,16 @@ function workerCrashAtCommit({ world, fault, worker, ms }: FaultContext, point: 
   if (worker === undefined) return false
   const count = 1 + Math.floor(fault.size * fault.size * 12)
   return worker.crashAtCommit(count, point, () => {
-    world.note(`${fault.id} strikes ${point}`)
+    world.note(`${fault.id} happens ${point}`)
     worker.crash(fault.size > 0.6)
     world.time.in(ms, () => worker.switchOn())
   })
 }
 
-/** What is written to a file of its own is not applied at once: something may come between. */
+/**
+ * Calls `then` when the host receives a frame whose content it writes to a file before applying it. Other events
+ * may happen in between.
+ */
 function onNextFileWrite(world: World, worker: SimWorker | undefined, then: () => void): void {
   const before = world.onHostReceives
   let done = false
@@ -392,7 +395,7 @@ function discardCancelled(world: World, runId: string): void {
 
 const linkOf = (world: World, worker: SimWorker | undefined) => world.links.get(worker?.plan.id ?? '')
 
-/** The run of the lease that was waited for, or one of those that are in such a status. */
+/** The run of the lease that the fault waited for, or a run with one of the statuses. */
 function runFor({ world, fault, lease }: FaultContext, statuses: readonly string[]): string | undefined {
   if (lease !== undefined) return lease.runId
   const able = [...world.disk.runs.values()].filter(({ value }) => statuses.includes(value.status))

@@ -1,6 +1,7 @@
 /**
- * The host's machine: it starts a whole host, kills it, starts it again. What it runs is the product, built by the
- * product's own builder out of this world's clock, disk, tracker and door.
+ * HostMachine is the host's simulated machine: it starts a whole host, crashes it, and starts it again.
+ *
+ * The host is the product itself, created by `createHost` with this world's clock, disk, tracker and connections.
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -20,7 +21,7 @@ import { BROKEN_DISK, type Drive, SimStore } from './sim-store.ts'
 import { REVIEW, STARTED } from './sim-tracker.ts'
 import { type Process, ProcessClock, type SimMachine, type Timeline } from './timeline.ts'
 
-/** Nobody but a sandbox ever gets it. */
+/** The agent's key. No law allows it outside a sandbox. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
 
 export const CONFIG_TEXT = renderConfig({
@@ -39,13 +40,13 @@ export const CONFIG_TEXT = renderConfig({
 
 export interface HostObserver {
   onStarting(process: Process): void
-  /** The doors are open. */
+  /** The host accepts connections. */
   onServing(process: Process): void
   onEnded(process: Process, how: string): void
   onCommitRequested(batch: DiskBatch): void
   onBeforeCommit(batch: DiskBatch): void
   onCommitted(batch: DiskBatch): void
-  /** Something that the product itself takes for a bug. */
+  /** The product logged or counted something that only a bug causes. */
   onBugReported(what: string, fields: object): void
   onLog(level: string, fields: object, message: string): void
 }
@@ -68,12 +69,12 @@ interface HostProcess {
   hostApi: HostApi | undefined
 }
 
-/** Figures that only a bug raises. */
+/** Metrics that only a bug increases. */
 export const BUG_METRICS = new Set(['actor_crashes_total', 'invariant_violations_total'])
 const { completed, configText } = readTestConfig()
 
 export class HostMachine {
-  /** When its wall clock did last. */
+  /** True time of the last jump of the wall clock. */
   wallClockJumpedAt = Number.NEGATIVE_INFINITY
   readonly #options: HostMachineOptions
   #current: HostProcess | undefined
@@ -90,12 +91,12 @@ export class HostMachine {
     return this.#current?.process
   }
 
-  /** How much of each kind it holds in memory. */
+  /** Number of entries of each kind that the host holds in memory. */
   get inMemoryCounts(): Readonly<Record<string, number>> {
     return this.#current?.host.countInMemory() ?? {}
   }
 
-  /** While the doors are open. */
+  /** Defined while the host accepts connections. */
   get hostApi(): HostApi | undefined {
     return this.#current?.hostApi
   }
@@ -123,7 +124,7 @@ export class HostMachine {
     )
   }
 
-  /** It is gone at once, between two instructions. */
+  /** Ends the process at once, between two steps. */
   crash(downMs: number, how = 'crash'): void {
     const current = this.#current
     if (current === undefined) return
@@ -135,7 +136,7 @@ export class HostMachine {
     this.#bootIn(downMs)
   }
 
-  /** As a signal would. */
+  /** Stops the host in good order, as a signal does. */
   stop(downMs: number): void {
     const current = this.#current
     if (current === undefined) return
@@ -143,7 +144,7 @@ export class HostMachine {
     this.#options.time.in(0, () => current.host.stop('asked to'), current.process)
   }
 
-  /** At the `count`th commit from now. */
+  /** Runs `then` at the `count`th commit from now. */
   crashAtCommit(count: number, point: CommitPoint, then: () => void): void {
     if (this.#current !== undefined) this.#crashTrigger = { at: this.#batchCount + count, point, then }
   }
@@ -152,7 +153,6 @@ export class HostMachine {
     this.#crashTrigger = undefined
   }
 
-  /** Its wall clock jumps. */
   jumpWallClock(ms: number): void {
     this.wallClockJumpedAt = this.#options.time.now
     this.#options.machine.wallOffset += ms
@@ -162,14 +162,17 @@ export class HostMachine {
     this.#current?.store.onDriveChanged()
   }
 
-  /** Does something in the host's own time, as a door does. */
+  /** Calls the API in a step of the host's process, as a listener does. */
   callApi(run: (hostApi: HostApi) => void): void {
     const current = this.#current
     if (current === undefined) return
     this.#options.time.in(0, () => current.hostApi !== undefined && run(current.hostApi), current.process)
   }
 
-  /** Somebody calls: answers with the process that took the call, and the line if it is let in. */
+  /**
+   * Offers a new connection to the host; returns the accepting process, and the receiver if the host lets the
+   * worker in.
+   */
   connectWorker(sender: WorkerSender): { host: Process; end: WorkerReceiver | undefined } | undefined {
     const current = this.#current
     if (current?.hostApi === undefined || current.process.pausedUntil > this.#options.time.now)
@@ -290,7 +293,7 @@ export class HostMachine {
   }
 }
 
-/** What the kit says when something is wrong with the product and not with the world. */
+/** Messages that the runtime logs for bugs of the product, not for trouble in the world. */
 export const BUG_LOG_MESSAGES = new Set([
   'an effect failed',
   'an actor threw while it was spawned',

@@ -1,9 +1,9 @@
 /**
- * How long each lease may be executed by its worker, counted from what crossed the wires and in true time.
+ * LeaseTerms computes in true time how long each worker may execute a lease, from the frames alone.
  *
- * The promise of an acknowledgement counts from when the heartbeat that it echoes was sent; one that echoes nothing,
- * from when this connection's `register` was; a dispatch from its arrival. Of it a worker uses nine tenths, on a clock
- * that may be a little fast or slow.
+ * An acknowledgement counts from when the echoed heartbeat was sent, or from `register` when it echoes none. A
+ * dispatch counts from its arrival. A worker uses nine tenths of the promise, on a clock that may be slightly fast
+ * or slow.
  */
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { SimWire } from './sim-wire.ts'
@@ -12,7 +12,7 @@ const OWN_SHARE = 0.9
 
 interface SentFrames {
   registeredAt: number
-  /** By the stamp that is echoed. */
+  /** When each heartbeat was sent, by the `sentAt` that the host echoes. */
   readonly heartbeatsAt: Map<number, number>
 }
 

@@ -1,8 +1,8 @@
 /**
- * `npm run simulate -- --seeds N --from S`: tells many seeds' stories, and stops at the first that breaks a law.
+ * `npm run simulate -- --seeds N --from S`: simulates many seeds and stops at the first violation of a law.
  *
- * `--jobs N` shares the seeds among N processes. `--only w1,t1,f3` leaves the rest of the plan out, `--story`
- * prints all that is kept of what happened. One seed in a hundred is told twice and must be the same to the letter.
+ * `--jobs N` divides the seeds among N processes. `--only w1,t1,f3` leaves out the rest of the plan. `--story`
+ * prints the recorded trace. Every hundredth seed runs twice and must give the same trace.
  */
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
@@ -18,7 +18,7 @@ export interface Tally {
   finished: number
   steps: number
   readonly encounters: Record<string, number>
-  /** What came to pass between people and sandboxes. */
+  /** How often people and sandboxes reached each outcome. */
   readonly outcomes: Record<string, number>
 }
 
@@ -44,7 +44,7 @@ const startedAt = performance.now()
 let progressShownAt = startedAt
 
 process.on('unhandledRejection', (error) => {
-  console.error('a promise was rejected and nobody heard:', error)
+  console.error('unhandled promise rejection:', error)
   process.exit(1)
 })
 
@@ -59,7 +59,7 @@ async function runSeeds(): Promise<void> {
     addResult(outcome)
     if (values.story) console.log(outcome.result.trace.recent().join('\n'))
     progress()
-    // Lets signals and messages in.
+    // Lets the process handle signals and messages.
     await new Promise((resolve) => setImmediate(resolve))
   }
   finish()
@@ -72,14 +72,14 @@ function planOf(seed: number): Plan {
 
 async function compareSecondRun(seed: number, digest: string): Promise<void> {
   const again = await runPlan(planOf(seed))
-  const other = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} broken`
+  const other = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} violated`
   if (other === digest) return
-  console.log(`seed ${seed} was told twice and was not the same: ${digest}, then ${other}`)
+  console.log(`seed ${seed} gave two different traces: ${digest}, then ${other}`)
   process.exit(1)
 }
 
 async function fail(seed: number, outcome: Extract<SeedOutcome, { is: 'violated' }>): Promise<void> {
-  console.log(`seed ${seed} breaks law ${outcome.violation.law}: ${outcome.violation.what}`)
+  console.log(`seed ${seed} violates law ${outcome.violation.law}: ${outcome.violation.what}`)
   if (values.json) {
     console.log(JSON.stringify({ seed, law: outcome.violation.law, seeds: tally.seeds }))
     process.exit(1)
@@ -108,7 +108,7 @@ function progress(): void {
 
 function speed(): string {
   const seconds = (performance.now() - startedAt) / 1000
-  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.steps / seconds / 1000)} thousand happenings/s`
+  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.steps / seconds / 1000)} thousand steps/s`
 }
 
 function finish(): void {
@@ -126,7 +126,7 @@ function finish(): void {
   }
 }
 
-/** Every fault should have met every lease state. */
+/** Shows for each fault how often it met each lease state. */
 function table(): string {
   const width = Math.max(...FAULT_KINDS.map(({ length }) => length))
   const head = [''.padEnd(width), ...LEASE_STATES.map((state) => state.padStart(10))].join(' ')
@@ -141,7 +141,7 @@ function table(): string {
   return [head, ...rows, ...people].join('\n')
 }
 
-/** The first that breaks a law ends the others: one story at a time. */
+/** The first process that finds a violation ends the others, so that one report is printed. */
 async function runInParallel(): Promise<void> {
   const each = Math.ceil(seeds / jobs)
   const starts = Array.from({ length: jobs }, (_, job) => from + job * each).filter((at) => at < from + seeds)
@@ -151,7 +151,7 @@ async function runInParallel(): Promise<void> {
   const ends = children.map(
     (child) =>
       new Promise<boolean>((resolve) => {
-        // Its exit may be known before its figures are here.
+        // The exit event may come before the message.
         child.on('message', (part) => {
           addTally(part as Tally)
           resolve(true)

@@ -1,8 +1,8 @@
 /**
- * Faults put into the product on purpose, one at a time: a simulation that does not notice them is not worth its time.
+ * Faults that are put into the product on purpose, one at a time: the simulation must detect each of them.
  *
- * Each replaces a text that occurs exactly once in its file; when the code moves on and the text is no longer there,
- * that is an error, so the list stays in step. `quick`: found by the very first seeds, so it is tried with every test.
+ * A mutant replaces a text that occurs exactly once in its file; any other count is an error, so the list stays
+ * current. The first seeds find a `quick` mutant, so the tests try it every time.
  */
 export interface Mutant {
   readonly name: string
@@ -29,25 +29,25 @@ const commit: readonly Mutant[] = [
     quick: true,
   },
   {
-    name: 'lives that end are not erased',
+    name: 'ended actors are not erased',
     file: COMMIT_LOOP,
     find: 'if (!erase || durable !== undefined) {',
     replace: 'if (!erase) {',
   },
   {
-    name: 'two cuts in flight',
+    name: 'two commits at the same time',
     file: COMMIT_LOOP,
     find: 'this.#committing = true\n    this.#ports.beforeCommit()',
     replace: 'this.#ports.beforeCommit()\n    this.#committing = true',
   },
   {
-    name: 'what guests write is a commit of its own',
+    name: 'participants’ writes are a commit of their own',
     file: COMMIT_LOOP,
     find: 'for (const write of contribution.writes) writes.push(write)',
     replace: 'void this.#ports.database.commit(contribution.writes)',
   },
   {
-    name: 'restored lives do not do what their state implies',
+    name: 'restored actors skip the outputs that their state implies',
     file: ACTOR_SYSTEM,
     find: 'for (const actor of restored)\n      this.#deliverOutputs(actor.kind.impliedOutputs?.(actor.key, actor.lastGood) ?? [])',
     replace: '',
@@ -56,7 +56,7 @@ const commit: readonly Mutant[] = [
 
 const frames: readonly Mutant[] = [
   {
-    name: 'the mark in memory is acknowledged',
+    name: 'the watermark in memory is acknowledged',
     file: FRAME_RECEIVER,
     find: 'return progress.durable.mark',
     replace: 'return progress.applied.mark',
@@ -74,25 +74,25 @@ const frames: readonly Mutant[] = [
     replace: "if (seq <= mark) return 'next'",
   },
   {
-    name: 'a gap that comes again moves the mark back',
+    name: 'a repeated gap moves the watermark back',
     file: WATERMARK,
     find: "if (to <= mark) return 'repeat'",
     replace: '',
   },
   {
-    name: 'a gap swallows what was not applied',
+    name: 'a gap covers frames that were not applied',
     file: WATERMARK,
     find: "return from > mark + 1 ? 'early' : [mark + 1, to]",
     replace: 'return [mark + 1, to]',
   },
   {
-    name: 'anybody may report on any lease',
+    name: 'any worker may report on any lease',
     file: FRAME_RECEIVER,
     find: 'if (progress === undefined || progress.workerId !== workerId) return false',
     replace: 'if (progress === undefined) return false',
   },
   {
-    name: 'a revoked worker is heard out',
+    name: 'frames of a revoked worker are applied',
     file: FRAME_RECEIVER,
     find: 'ignoreWorker(workerId: string): void {',
     replace: 'ignoreWorker(workerId: string): void {\n    if (workerId !== "") return',
@@ -123,19 +123,19 @@ const frames: readonly Mutant[] = [
     replace: '',
   },
   {
-    name: 'a restart forgets the marks',
+    name: 'a restart forgets the watermarks',
     file: FRAME_RECEIVER,
     find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)\n      : undefined",
     replace: 'const stored = undefined as LeaseWatermark | undefined',
   },
   {
-    name: 'the log does not know where it ends',
+    name: 'the event log does not advance its end',
     file: 'actors/runs/run-event-log.ts',
     find: 'pending.first += events.length',
     replace: '',
   },
   {
-    name: 'costs are added up again and again',
+    name: 'costs are added again with every report',
     file: 'core/run/run-transitions.ts',
     find: 'replaceLeaseCosts(run.costs, by.costsBefore, costs, by.label)',
     replace: '[...run.costs, ...costs]',
@@ -150,67 +150,67 @@ const frames: readonly Mutant[] = [
 
 const leases: readonly Mutant[] = [
   {
-    name: 'a lost offer is given to the next at once',
+    name: 'a lost offer is declined at once',
     file: LEASE_MACHINE,
     find: "'worker lost': 'unconfirmed',",
     replace: "'worker lost': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
   },
   {
-    name: 'who comes back is not believed',
+    name: 'a returning worker’s claim is ignored',
     file: LEASE_MACHINE,
     find: "'worker claimed lease': 'held',",
     replace: "'worker claimed lease': 'adrift',",
   },
   {
-    name: 'a refused run is forgotten',
+    name: 'a declined run is forgotten',
     file: LEASE_MACHINE,
     find: "rejected: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },",
     replace: "rejected: { target: 'closed', actions: ['endDeclined'] },",
   },
   {
-    name: 'a cancelled run is not told that its time is over',
+    name: 'a cancelled run does not learn that the wait is over',
     file: LEASE_MACHINE,
     find: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced', 'fence'] },",
     replace: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'fence'] },",
   },
   {
-    name: 'an expired lease takes its run along',
+    name: 'an expired lease does not report its run as lost',
     file: LEASE_MACHINE,
     find: "'lease expired': { target: 'closed', actions: ['endExpired', 'reportLost', 'fence'] },",
     replace: "'lease expired': { target: 'closed', actions: ['endExpired', 'fence'] },",
   },
   {
-    name: 'restored leases wait for ever',
+    name: 'restored leases wait without a deadline',
     file: LEASE_MACHINE,
     find: "return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]",
     replace: 'return [accepted]',
   },
   {
-    name: 'the grace is a third of what was promised',
+    name: 'the grace is a third of the promise',
     file: LEASE_MANAGER,
-    find: 'if (arrived) return leaseDeadline(heardAt, termMs)',
-    replace: 'if (arrived) return leaseDeadline(heardAt, termMs / 3)',
+    find: 'if (arrived) return leaseDeadline(lastFrameAt, termMs)',
+    replace: 'if (arrived) return leaseDeadline(lastFrameAt, termMs / 3)',
   },
   {
-    name: 'a restart is patient for a second',
+    name: 'a restart grants one second',
     file: LEASE_MANAGER,
     find: '? leaseDeadline(this.#startedAt, termMs)',
     replace: '? leaseDeadline(this.#startedAt, 1_000)',
   },
   {
-    name: 'the worker is promised twice the time',
+    name: 'the worker is promised twice the term',
     file: 'actors/leases/lease-acknowledgements.ts',
     find: 'leaseDeadline(worker.lastFrameAt, lease.termMs) - timers.now()',
     replace: 'leaseDeadline(worker.lastFrameAt, lease.termMs * 2) - timers.now()',
   },
   {
-    name: 'an offer is waited for without end',
+    name: 'an offer has no answer deadline',
     file: LEASE_MANAGER,
     find: "timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
     replace: '',
   },
   {
-    name: 'a cancel is waited for without end',
+    name: 'a cancel has no answer deadline',
     file: LEASE_MANAGER,
     find: "timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
     replace: '',
@@ -237,7 +237,7 @@ const runs: readonly Mutant[] = [
     replace: "{ target: 'cancelled', actions: ['cancel'] },",
   },
   {
-    name: 'a run is interrupted for ever',
+    name: 'an interrupted run is never queued again',
     file: RUN_MACHINE,
     find: "    { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },\n",
     replace: "    { target: 'running' },\n",
@@ -246,25 +246,25 @@ const runs: readonly Mutant[] = [
 
 const workers: readonly Mutant[] = [
   {
-    name: 'a drained worker is not asked again before the dispatch',
+    name: 'a dispatch does not check the worker’s state again',
     file: LEASE_MANAGER,
     find: "if (member.state !== 'active' || durable === undefined || durable.value === 'draining')",
     replace: 'if (durable === undefined)',
   },
   {
-    name: 'one lease more than there is room for',
+    name: 'a worker gets one lease more than its slots',
     file: 'actors/workers/worker-registry.ts',
     find: 'return this.leases.size',
     replace: 'return Math.max(0, this.leases.size - 1)',
   },
   {
-    name: 'a pairing token stays good',
+    name: 'a pairing token stays valid',
     file: 'actors/workers/pairing-tokens.ts',
     find: 'this.#tokens.delete(hash)\n    return found',
     replace: 'return found',
   },
   {
-    name: 'whoever comes early is not enrolled',
+    name: 'a worker that registers early is not enrolled',
     file: 'actors/workers/worker-registration.ts',
     find: 'if (worker === undefined || !proved) {',
     replace: 'if (worker === undefined || !proved || connection.heardAt < 5_000) {',
@@ -288,14 +288,14 @@ const reports: readonly Mutant[] = [
     quick: true,
   },
   {
-    name: 'what was sent counts as acknowledged',
+    name: 'sent frames count as acknowledged',
     file: FRAME_OUTBOX,
     find: 'const isNew = lease.outbox.acknowledge(seq)',
     replace: 'const isNew = lease.outbox.acknowledge(Math.max(seq, lease.sentSeq ?? 0))',
     quick: true,
   },
   {
-    name: 'numbers begin anew after a restart',
+    name: 'frame numbers start again after a restart',
     file: OUTBOX,
     find: 'this.#lastSeq = acked\n',
     replace: '',
@@ -319,13 +319,13 @@ const reports: readonly Mutant[] = [
     replace: 'void [from, to]',
   },
   {
-    name: 'a completion gives way when there is too much',
+    name: 'a completion may be dropped',
     file: OUTBOX,
     find: "const droppable = metadata.as === 'may' || metadata.as === 'part'",
     replace: "const droppable = metadata.as === 'may' || metadata.as === 'part' || metadata.as === 'end'",
   },
   {
-    name: 'patches give way when there is too much',
+    name: 'patches may be dropped',
     file: OUTBOX,
     find: "const droppable = metadata.as === 'may' || metadata.as === 'part'",
     replace: "const droppable = metadata.as !== 'end'",
@@ -334,80 +334,80 @@ const reports: readonly Mutant[] = [
 
 const executions: readonly Mutant[] = [
   {
-    name: 'a dispatch is accepted before that is on disk',
+    name: 'a dispatch is accepted before its execution is on disk',
     file: DISPATCH_ADMISSION,
     find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
     replace: "else hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
-    name: 'an offer that was taken back is begun all the same',
+    name: 'a withdrawn offer is executed',
     file: DISPATCH_ADMISSION,
     find: 'hostSender.connectionKey !== connectionKey || pending.isWithdrawn)',
     replace: 'hostSender.connectionKey !== connectionKey)',
   },
   {
-    name: 'a lease runs out counted from the acknowledgement',
+    name: 'a lease’s end is counted from the acknowledgement',
     file: HOST_FRAME_ROUTER,
     find: 'const since = echo === undefined ? hostSender.registeredAt : Math.min(echo, timers.now())',
     replace: 'const since = timers.now()',
   },
   {
-    name: 'a lease does not run out',
+    name: 'a lease has no end on the worker',
     file: EXECUTIONS,
     find: "this.#ports.timers.at(timerKey(leaseId), 'expiry', until)",
     replace: 'return',
   },
   {
-    name: 'what is finished runs out',
+    name: 'a finished execution expires',
     file: EXECUTIONS,
     find: "if (after.value === 'finished') timers.cancelAll(timerKey(key))",
     replace: '',
   },
   {
-    name: 'a lost lease is worked on',
+    name: 'a lost lease is still executed',
     file: HOST_FRAME_ROUTER,
     find: '        executions.loseLease(frame.leaseId,',
     replace: '        void (frame.leaseId,',
   },
   {
-    name: 'who is publishing is not stopped',
+    name: 'a publishing execution is not stopped',
     file: 'actors/daemon/execution-handle.ts',
     find: "if (this.#isGone || this.#stopOrder?.how === 'kill'",
     replace: "if (this.#isGone || this.#isEnding || this.#stopOrder?.how === 'kill'",
   },
   {
-    name: 'what a crash interrupted is forgotten',
+    name: 'an interrupted execution is forgotten',
     file: EXECUTION_MACHINE,
     find: "return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]",
     replace: 'return restarted.type.length > 0 ? [] : []',
   },
   {
-    name: 'work that is out is told as lost',
+    name: 'published work is reported as lost',
     file: 'core/daemon/outcome.ts',
     find: 'if (prUrl === undefined) return {',
     replace: 'if (prUrl !== null) return {',
   },
   {
-    name: 'what is finished is not claimed',
+    name: 'finished leases are not claimed',
     file: EXECUTIONS,
     find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
     replace: "state !== 'abandoned' && state !== 'finished'",
   },
   {
-    name: 'what is given up is not claimed while it dies',
+    name: 'abandoned leases are not claimed while their processes exit',
     file: EXECUTIONS,
     find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
     replace: "state !== 'abandoned'",
   },
   {
-    name: 'a sandbox is discarded while something runs in it',
+    name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
     find: 'else if (this.isOccupied(runId)) this.#discards.add(runId)',
     replace: '',
   },
   {
-    name: 'a run is begun beside its older execution',
+    name: 'a run starts beside its older execution',
     file: EXECUTION_RUNNER,
     find: 'if (runId !== undefined && this.isOccupied(runId)) continue',
     replace: '',
@@ -420,99 +420,99 @@ const SESSION_COSTS = 'actors/terminals/session-costs.ts'
 
 const sessions: readonly Mutant[] = [
   {
-    name: 'a page may be loaded anew for ever',
+    name: 'a sandbox without viewers stays booted',
     file: RESUMED_SANDBOX_MACHINE,
     find: "      entry: 'awaitReturn',\n",
     replace: '',
   },
   {
-    name: 'a session outlives its host',
+    name: 'a session survives a lost host for ever',
     file: RESUMED_SANDBOX_MACHINE,
     find: "      entry: 'awaitConnection',\n",
     replace: '',
   },
   {
-    name: 'the host never lets go of what nobody looks at',
+    name: 'the host keeps sandboxes without viewers',
     file: TERMINAL_SESSIONS,
     find: "if (state === 'unwatched') return ATTACH_GRACE_MS",
     replace: '',
     quick: true,
   },
   {
-    name: 'a boot is waited for without end',
+    name: 'a boot has no deadline',
     file: TERMINAL_SESSIONS,
     find: "if (state === 'booting') return ATTACH_BOOT_MS_MAX",
     replace: '',
   },
   {
-    name: 'a worker that is away is waited for without end',
+    name: 'an absent worker’s sessions have no deadline',
     file: TERMINAL_SESSIONS,
     find: "return state === 'disconnected' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined",
     replace: 'return undefined',
   },
   {
-    name: 'what was released while its worker was away stays',
+    name: 'a release for an absent worker is forgotten',
     file: TERMINAL_SESSIONS,
     find: 'this.#unsentReleases.set(workerId, unsent.add(runId))',
     replace: '',
   },
   {
-    name: 'whoever has left is still there',
+    name: 'a closed view is still counted',
     file: TERMINAL_SESSIONS,
     find: '    this.#views.delete(view.sessionId)\n    const session',
     replace: '    const session',
   },
   {
-    name: 'a release is not obeyed',
+    name: 'a release is ignored',
     file: HOST_FRAME_ROUTER,
     find: '        resumedSandboxes.release(frame.runId)\n',
     replace: '',
   },
   {
-    name: 'what is released while it is booted is booted',
+    name: 'a release during the boot is ignored',
     file: RESUMED_SANDBOX_MACHINE,
     find: ", 'release requested': 'releasedEarly' },",
     replace: ' },',
   },
   {
-    name: 'a sandbox is discarded while somebody is in it',
+    name: 'a sandbox is discarded while it is booted',
     file: HOST_FRAME_ROUTER,
     find: "resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')",
     replace: 'void resumedSandboxes\n    runner.discard(runId)',
   },
   {
-    name: 'a run is executed where somebody is in its sandbox',
+    name: 'a run is executed while its sandbox is booted',
     file: DISPATCH_ADMISSION,
     find: "if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'",
     replace: 'void resumedSandboxes',
   },
   {
-    name: 'a run is retried while somebody is in its sandbox',
+    name: 'a run is retried while its sandbox is booted',
     file: 'core/run/permission.ts',
     find: "  if (facts.booted) return inUse(run)\n  if (facts.competingRun !== undefined)\n    return no('conflict', activeRunMessage(run.ticket, facts.competingRun))\n  return",
     replace: '  return',
   },
   {
-    name: 'what is booted may be taken back',
+    name: 'a booted sandbox may be reclaimed',
     file: 'actors/daemon/daemon.module.ts',
     find: ' || resumedSandboxes.has(runId)',
     replace: '',
     quick: true,
   },
   {
-    name: 'disk is taken back once',
+    name: 'sandboxes are reclaimed only once',
     file: 'actors/daemon/disk-reclaim.ts',
     find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",
     replace: '',
   },
   {
-    name: 'views are not opened again after a break',
+    name: 'views are not opened again after a reconnect',
     file: TERMINAL_SESSIONS,
     find: 'else for (const view of [...session.views]) view.open()',
     replace: '',
   },
   {
-    name: 'what was printed before is not in the picture',
+    name: 'earlier output is missing from the screen',
     file: 'actors/daemon/terminal-broadcast.ts',
     find: '    void this.#drawOnScreen(output)\n',
     replace: '',
@@ -524,7 +524,7 @@ const sessions: readonly Mutant[] = [
     replace: 'viewCount: () => 0,',
   },
   {
-    name: 'more credentials are handed over than a session needs',
+    name: 'a session receives more credentials than it needs',
     file: 'actors/terminals/module.ts',
     find: 'return agent === undefined ? {} : { agent }',
     replace: "return { ...(agent === undefined ? {} : { agent }), codehost: 'token' }",
@@ -538,7 +538,7 @@ const sessions: readonly Mutant[] = [
       "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is being resumed for a person')",
   },
   {
-    name: 'each session costs what all of them have',
+    name: 'each session costs as much as all sessions',
     file: SESSION_COSTS,
     find: 'session.sinces?.[project] ?? session.since ?? (await this.#accountedUntil(session, key))',
     replace: "session.sinces?.[project] ?? ''",
@@ -553,14 +553,14 @@ const sessions: readonly Mutant[] = [
 
 const followUps: readonly Mutant[] = [
   {
-    name: 'each offer of a follow-up is another one',
+    name: 'each offer of a follow-up has another id',
     file: 'actors/runs/job-preparation.ts',
     find: 'const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }',
     replace:
       'const followUp = { ...(context.followUp ?? { number: 1 }), id: String(this.#ports.clock.now()) }',
   },
   {
-    name: 'a follow-up costs as an attempt',
+    name: 'a follow-up’s costs are labelled as an attempt',
     file: RUN_MACHINE,
     find: 'labelFor(job, followUp?.number ?? attempts)',
     replace: "labelFor('run', followUp === null ? 1 : job.length + attempts)",
@@ -572,7 +572,7 @@ const followUps: readonly Mutant[] = [
     replace: 'finishFollowUp: assign(afterEnd)',
   },
   {
-    name: 'every follow-up of a run is the same one',
+    name: 'all follow-ups of a run have one id',
     file: 'actors/api/follow-ups.ts',
     find: 'followUp: { id: context.ids.followUp(), number: nextFollowUpNumber(run.costs) },',
     replace: 'followUp: { id: run.id, number: nextFollowUpNumber(run.costs) },',

@@ -1,11 +1,10 @@
 /**
- * What one seed will go through, drawn before anything happens and written down as plain data.
+ * Draws what will happen in one seed, before it runs, as plain data.
  *
- * Each seed has its own mix: most kinds of faults do not occur, some a little, a few far more than in any life. A
- * fault comes at a time, or lies in wait for a lease to reach a state, because some states last milliseconds. Since
- * everything is in the plan under a name, a story that breaks a law can be told again without one of its faults,
- * workers or tickets, until nothing more can be left out. The dice of each part are its own, so that leaving one
- * out changes as little as possible for the others.
+ * Each seed has its own mix: most kinds of faults are absent, some are rare, a few are very frequent. A fault
+ * happens at a time, or waits for a lease to enter a state, because some states last milliseconds. Every part of a
+ * plan has an id and its own random numbers. So the runner can leave out parts until only those that cause a
+ * violation remain, and the others change little.
  */
 import { Random } from '../support/random.ts'
 import { drawVisits, type Visit } from './visit-plan.ts'
@@ -14,9 +13,9 @@ export const HOUR_MS = 3_600_000
 /** Two simulated hours, of which the first part has faults. */
 export const END_MS = 2 * HOUR_MS
 export const FAULTS_END_MS = 0.6 * END_MS
-/** Time for restarts, forgotten sockets and the longest backoff, once nothing disturbs. */
+/** Time for restarts, forgotten sockets and the longest backoff after the last fault. */
 export const SETTLING_MS = 150_000
-/** The longest an execution takes by itself. */
+/** Longest execution that nothing interrupts. */
 export const RUN_MS_MAX = 15 * 60_000
 
 export const LEASE_STATES = ['offered', 'unconfirmed', 'held', 'adrift', 'cancelling'] as const
@@ -68,19 +67,19 @@ export interface PlannedFault {
   /** `f1`, `f2`, … in the order of their times. */
   readonly id: string
   readonly kind: PlannedFaultKind
-  /** From then on. */
+  /** Earliest time of the fault. */
   readonly at: number
-  /** It waits, from `at` on, for a lease to come into this state. */
+  /** From `at` on, the fault waits for a lease to enter this state; undefined: it happens at `at`. */
   readonly leaseState: LeaseState | undefined
-  /** Which worker or run, as a fraction of those there are. */
+  /** Chooses the worker or run, as a fraction of the existing ones. */
   readonly target: number
-  /** How long, in milliseconds: downtime, pause, silence, time after which … */
+  /** Duration in milliseconds: downtime, pause, silence or delay. */
   readonly ms: number
-  /** How much, from 0 to 1. */
+  /** Strength, from 0 to 1. */
   readonly size: number
 }
 
-/** What only the product's daemon knows: a script has neither signals nor a disk that fails. */
+/** Faults that only the product's daemon supports: a script has neither signals nor a disk that fails. */
 const DAEMON_FAULTS: ReadonlySet<PlannedFaultKind> = new Set([
   'worker stop',
   'worker disk full',
@@ -93,25 +92,25 @@ export type CommitPoint = 'before flush' | 'after flush'
 export interface WorkerPlan {
   /** `w1`, `w2`, … */
   readonly id: string
-  /** The product's daemon, or a script that was written from the specification alone. */
+  /** The product's daemon, or a script written from the specification alone. */
   readonly implementation: 'daemon' | 'script'
-  /** When its machine is switched on. */
+  /** When the machine is switched on. */
   readonly at: number
   readonly concurrency: number
-  /** Frames a script keeps unacknowledged for one lease. */
+  /** Unacknowledged frames that a script keeps for one lease. */
   readonly bufferMax: number
-  /** How often it declines a dispatch for each reason it may have. */
+  /** How often the worker declines a dispatch without need, from 0 to 1. */
   readonly declineShare: number
-  /** What a script does with an execution that its own crash ended. */
+  /** How a script treats an execution that its own crash ended. */
   readonly afterCrash: 'forgets' | 'reports failure'
-  /** How long it takes to stop when asked to; beyond fifteen seconds nobody waits for it. */
+  /** Longest time to stop after a request; the host waits 15 seconds. */
   readonly cancelMsMax: number
   readonly runMsMax: number
-  /** Log lines an execution prints. */
+  /** Log lines that an execution prints. */
   readonly logLinesMax: number
-  /** How long processes need to go once they are killed. */
+  /** Longest time that killed processes need to exit. */
   readonly dyingMsMax: number
-  /** How long a daemon that is asked to end waits for its executions; undefined: as long as they take. */
+  /** How long a daemon that was asked to end waits for its executions; undefined: as long as they take. */
   readonly drainMsMax: number | undefined
 }
 
@@ -122,7 +121,7 @@ export interface TicketPlan {
   /** Another ticket that must be done first. */
   readonly blockedBy: string | undefined
   readonly priority: 0 | 1 | 2 | 3 | 4
-  /** When somebody moves it out of the eligible state, and back again. */
+  /** When somebody moves the ticket out of the eligible state, and back again. */
   readonly toggledAt: readonly number[]
 }
 
@@ -132,15 +131,15 @@ export interface Plan {
   readonly tickets: readonly TicketPlan[]
   readonly faults: readonly PlannedFault[]
   readonly visits: readonly Visit[]
-  /** How quick the disk and the lines are on a good day. */
+  /** Latency of links and of disk flushes without faults. */
   readonly latencyMs: number
   readonly flushMs: number
 }
 
-/** There is nothing to look at before. */
+/** No run has ended before this time. */
 const VISITS_START_MS = 8 * 60_000
 
-/** A generator for one concern of one seed. */
+/** Random numbers for one part of one seed's plan. */
 export function randomFor(seed: number, concern: string): Random {
   let mixed = seed | 0
   for (let at = 0; at < concern.length; at++) mixed = Math.imul(mixed ^ concern.charCodeAt(at), 0x01000193)
@@ -168,7 +167,7 @@ export function drawPlan(seed: number): Plan {
   }
 }
 
-/** @param scripts how likely it is a script */
+/** @param scripts probability that the worker is a script */
 function drawWorker(random: Random, id: string, scripts: number): WorkerPlan {
   return {
     id,
@@ -210,14 +209,14 @@ function drawFaults(seed: number): PlannedFault[] {
   return drawn.map((fault, at) => ({ ...fault, id: `f${at + 1}` }))
 }
 
-/** What brings a lease into a state that does not come about by itself. */
+/** Faults that bring a lease into a state which rarely occurs otherwise: the fault, and the state it waits for. */
 const PRELUDES: Readonly<Partial<Record<LeaseState, readonly [PlannedFaultKind, LeaseState]>>> = {
   unconfirmed: ['worker crash', 'offered'],
   adrift: ['worker crash', 'held'],
   cancelling: ['cancel', 'held'],
 }
 
-/** Each seed, in turn, arranges for one fault to meet one state: chance alone leaves some of them out for long. */
+/** Makes one fault meet one lease state in each seed, in turn: chance alone misses some pairs for too long. */
 function drawEncounter(seed: number): PlannedFault[] {
   const random = randomFor(seed, 'encounter')
   const { kind, state } = encounterOf(seed)
@@ -258,7 +257,7 @@ function drawFault(random: Random, kind: PlannedFaultKind): PlannedFault {
   }
 }
 
-/** From milliseconds to minutes, each size as likely as the next. */
+/** From milliseconds to minutes, with each order of magnitude equally likely. */
 const logUniform = (random: Random, from: number, to: number): number =>
   from * (to / from) ** random.fraction()
 
@@ -273,9 +272,9 @@ function drawMs(random: Random, kind: PlannedFaultKind): number {
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
 
-// ---- leaving out ---------------------------------------------------------------------------------------------------
+// ---- leaving out parts ---------------------------------------------------------------------------------------------
 
-/** The same story with nothing in it but those named: faults, workers, tickets, visits. */
+/** The plan with only the named faults, workers, tickets and visits. */
 export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
   const kept = <T extends { readonly id: string }>(all: readonly T[]) => all.filter(({ id }) => names.has(id))
   return {
@@ -287,11 +286,11 @@ export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
   }
 }
 
-/** Everything that could be left out. */
+/** Ids of all parts that can be left out. */
 export const idsIn = ({ faults, workers, tickets, visits }: Plan): string[] =>
   [...faults, ...workers, ...tickets, ...visits].map(({ id }) => id)
 
-/** For people: what this seed goes through. */
+/** Describes the plan for people. */
 export function describePlan({ seed, workers, tickets, faults, visits }: Plan): string {
   const lines = faults.map(
     ({ id, kind, at, leaseState: met, ms, size, target }) =>

@@ -1,7 +1,9 @@
 /**
- * A worker's numbered frames of one lease, as the specification wants them kept: until the host has acknowledged
- * them, in order, within a bound. Beyond the bound the oldest that may be dropped go, and in their place stands the
- * range that was lost. Written from the specification alone, and not for speed.
+ * ReferenceOutbox keeps a worker's numbered frames of one lease as the specification demands: in order, until
+ * acknowledged, within a bound.
+ *
+ * When the bound is exceeded, the oldest droppable frames are replaced by the range that was lost. The code follows
+ * the specification alone and is not optimised.
  */
 import type { WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 
@@ -30,9 +32,9 @@ export class ReferenceOutbox {
   readonly leaseId: string
   readonly #max: number
   lastSeq = 0
-  /** What the host has acknowledged. */
+  /** Highest number that the host has acknowledged. */
   acknowledgedSeq = 0
-  /** On the worker's own disk: only those frames are ever sent. */
+  /** Highest number on the worker's own disk: only frames up to it are sent. */
   savedSeq = 0
   #entries: OutboxEntry[] = []
   #lostRanges: LostRange[] = []
@@ -54,7 +56,7 @@ export class ReferenceOutbox {
     this.savedSeq = this.lastSeq
   }
 
-  /** The daemon died: what was not saved never was, and was never sent. */
+  /** A crash discards the unsaved frames, which were never sent. */
   crash(): void {
     this.#entries = this.#entries.filter(({ seq }) => seq <= this.savedSeq)
     this.#lostRanges = this.#lostRanges.flatMap(({ from, to }) =>
@@ -70,7 +72,7 @@ export class ReferenceOutbox {
     this.#lostRanges = this.#lostRanges.filter(({ to }) => to > upTo)
   }
 
-  /** What is saved and above `after`, in order. */
+  /** The saved frames with numbers above `after`, in order. */
   framesAfter(after: number): { readonly seq: number; readonly frame: WorkerFrame }[] {
     const frames = this.#entries.filter(({ seq }) => seq > after && seq <= this.savedSeq)
     const gaps = this.#lostRanges
@@ -92,7 +94,7 @@ export class ReferenceOutbox {
     return this.#entries.length === 0 && this.#lostRanges.length === 0
   }
 
-  /** A quarter at once, or each frame beyond the bound would make a gap of its own. */
+  /** Drops a quarter at once, because otherwise every further frame would add a range. */
   #dropOldest(): void {
     const droppable = this.#entries.filter(({ frame }) => isDroppable(frame.type))
     const dropped = new Set(droppable.slice(0, Math.ceil(this.#max / 4)).map(({ seq }) => seq))

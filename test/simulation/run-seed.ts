@@ -1,5 +1,5 @@
 /**
- * Tells one seed's story, and when it breaks a law, finds the smallest story that breaks the same one.
+ * Runs one seed, and shrinks a violation to the smallest plan that violates the same law.
  */
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
@@ -7,9 +7,9 @@ import { clockText, describePlan, drawPlan, idsIn, keepOnly, type Plan } from '.
 import { scheduleVisits } from './visitors.ts'
 import { type SeedResult, World } from './world.ts'
 
-/** Lines of the story that are kept for a failing seed. */
+/** Trace lines that are kept for a failing seed. */
 const TRACE_LINES_KEPT = 4_000
-/** Attempts at leaving something out. */
+/** Attempts to leave out parts of a plan. */
 const SHRINK_TRIES_MAX = 400
 
 export type SeedOutcome =
@@ -24,7 +24,7 @@ export async function runPlan(plan: Plan): Promise<SeedOutcome> {
     const violation =
       error instanceof LawViolation
         ? error
-        : new LawViolation('0', 'nothing throws', errorText(error), {}, world.time.now)
+        : new LawViolation('0', 'no code of the simulation throws', errorText(error), {}, world.time.now)
     return { is: 'violated', violation, trace: world.trace.recent() }
   }
 }
@@ -40,7 +40,7 @@ export interface ShrunkFailure {
   readonly trace: readonly string[]
 }
 
-/** Leaves out what can be left out while the same law still breaks: halves first, then one by one. */
+/** Leaves out parts of the plan while the same law is still violated: first halves, then single parts. */
 export async function shrink(
   seed: number,
   first: Extract<SeedOutcome, { is: 'violated' }>,
@@ -70,15 +70,15 @@ export async function shrink(
   return { plan: keepOnly(whole, new Set(kept)), violation: best.violation, trace: best.trace }
 }
 
-/** What a person needs to understand and repeat it. */
+/** The text that a person needs to understand and repeat the violation. */
 export function report({ plan, violation, trace }: ShrunkFailure, lines = 60): string {
   const { law, sentence, what, facts, at } = violation
   return [
-    `LAW ${law} BROKEN: ${sentence}`,
+    `LAW ${law} VIOLATED: ${sentence}`,
     `at ${clockText(at)}: ${what}`,
     `facts: ${JSON.stringify(facts)}`,
     describePlan(plan),
-    'the last that happened:',
+    'last steps:',
     ...trace.slice(-lines).map((line) => `  ${line.length > 400 ? `${line.slice(0, 400)} …` : line}`),
     `repeat it with: npm run simulate -- --from ${plan.seed} --seeds 1 --only ${idsIn(plan).join(',')}`,
   ].join('\n')

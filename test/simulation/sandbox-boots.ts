@@ -1,9 +1,9 @@
 /**
- * The sandboxes on one simulated machine: what is kept of runs that have ended, and what is booted for people.
+ * The sandboxes of one simulated machine: those kept from ended runs and those booted for people.
  *
- * The disk of them outlives the daemon; what is booted, and the credentials in it, do not. A session prints what is
- * typed, spends something on it, and ends when it is told to. Whether a sandbox that somebody is in may be taken back is
- * for the daemon to say: the disk itself would let it go.
+ * Kept sandboxes survive the daemon; booted ones and their credentials do not. A session prints its input,
+ * sometimes records usage for it, and ends on `EXIT_INPUT`. The disk would reclaim a booted sandbox; the daemon
+ * must prevent that.
  */
 import type {
   BootedSandbox,
@@ -19,23 +19,25 @@ import type { Random } from '../support/random.ts'
 import { usageEntry } from './sim-worker.ts'
 import type { Process } from './timeline.ts'
 
-/** What ends a session when it is typed. */
+/** Input that ends a session. */
 export const EXIT_INPUT = 'bye'
-/** Beyond the patience of whoever asks for it. */
+/** Longer than the host waits for a boot. */
 const SLOW_BOOT_MS = 70_000
 
-/** The disk of one run's sandbox. */
+/** The kept sandbox of one run. */
 export interface SandboxRecord {
   readonly runId: string
-  /** Until when, on its machine's wall clock; undefined while it is used, or after that was cut short. */
+  /**
+   * Reclaim time on the machine's wall clock; undefined while the sandbox is in use or after an interrupted use.
+   */
   until: number | undefined
-  /** What its executions came to, and all that people's sessions in it have used since. */
+  /** Usage of its executions and of people's later sessions. */
   readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
 }
 
 export class SandboxDisk {
   readonly records = new Map<string, SandboxRecord>()
-  /** By run, all that people ever used in it: what is taken back was used all the same. */
+  /** By run: usage entries that people caused, also in sandboxes that were reclaimed since. */
   readonly usageCounts = new Map<string, number>()
 
   markInUse(runId: string): SandboxRecord {
@@ -52,15 +54,15 @@ export class SandboxDisk {
   }
 }
 
-/** One boot of one sandbox, from when its credentials were handed over until nothing of them is left. */
+/** A single boot of a sandbox, from the receipt of its credentials until everything of it is removed. */
 export class SandboxBoot {
   readonly worker: string
   readonly runId: string
   readonly process: Process
   stage: 'booting' | 'booted' | 'closing' = 'booting'
-  /** Its session's process ended by itself. */
+  /** Whether the session's process ended by itself. */
   isOver = false
-  /** All that its session has printed, and when it did last. */
+  /** All output of the session. */
   printed = ''
   printedAt = 0
 
@@ -73,7 +75,7 @@ export class SandboxBoot {
 
 export interface BootObserver {
   onBootStarted(boot: SandboxBoot): void
-  /** It has come to another stage. */
+  /** The boot entered another stage. */
   onBootStageChanged(boot: SandboxBoot): void
   onBootGone(boot: SandboxBoot): void
 }
@@ -85,7 +87,7 @@ export interface SandboxBootsOptions {
   readonly random: Random
   readonly sandboxes: SandboxDisk
   readonly now: () => number
-  /** Which of the agent's sessions is to be gone on with, as far as the host knows. */
+  /** The agent's session to continue, as far as the host knows. */
   readonly sessionOf: (runId: string) => string | undefined
   readonly observer: BootObserver
 }
@@ -186,7 +188,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
     return this.#snapshots()
   }
 
-  /** The whole of the session, its subagent's part by itself. */
+  /** The usage of the whole session, with the subagent's part in a snapshot of its own. */
   #snapshots(): UsageSnapshot[] {
     const place = { projectKey: 'project', sessionId: this.#sessionId }
     return [false, true].flatMap((subagent) => {

@@ -1,8 +1,8 @@
 /**
- * The code host next door: pull requests, what is said on them, and what is pushed to their branches.
+ * SimCodehost is the simulated code host: pull requests, their comments, and pushes to their branches.
  *
- * It answers late and sometimes not at all. A push is taken only from whoever names the commit that the branch is at; a
- * comment from anybody, as often as they like: that it is made once is their business.
+ * Answers come late and sometimes not at all. A push must name the commit that the branch is at. Comments are
+ * always accepted: the caller must avoid duplicates.
  */
 import type { PullDetailFacts, PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -15,13 +15,13 @@ const SITE = `https://code.example/${REMOTE}/pull/`
 const SERVICE_AUTHOR = 'switchyard'
 const EPOCH = Date.UTC(2026, 0, 1)
 
-/** As the specification has it. */
+/** The marker that the specification defines. */
 const followUpMarker = (id: string): string => `<!-- switchyard:follow-up ${id} -->`
 
 interface SimPull {
   readonly number: number
   state: PullState
-  /** Each push by the follow-up that it was for; the last is what the branch is at. */
+  /** The follow-up id of each push; the number of pushes is the branch's position. */
   readonly pushes: string[]
   readonly comments: { readonly author: string; readonly body: string; readonly at: number }[]
 }
@@ -37,7 +37,7 @@ export class SimCodehost {
     this.#random = random
   }
 
-  /** A run's pull request, the same each time. */
+  /** The pull request of a run; the same one every time. */
   pullOf(runId: string): string {
     const url = this.#byRun.get(runId) ?? `${SITE}${this.#pulls.size + 1}`
     if (!this.#byRun.has(runId))
@@ -46,14 +46,14 @@ export class SimCodehost {
     return url
   }
 
-  /** A person closes it, merges it, or opens it again. */
+  /** A person closes, merges or reopens the pull request. */
   togglePull(url: string, merges: boolean): void {
     const pull = this.#pulls.get(url)
     if (pull === undefined || pull.state === 'merged') return
     pull.state = pull.state === 'closed' ? 'open' : merges ? 'merged' : 'closed'
   }
 
-  // ---- as a worker sees it -----------------------------------------------------------------------------------------
+  // ---- used by workers ---------------------------------------------------------------------------------------------
 
   headIndex(url: string): number {
     return this.#pulls.get(url)?.pushes.length ?? 0
@@ -63,7 +63,7 @@ export class SimCodehost {
     return this.#pulls.get(url)?.pushes.includes(followUpId) === true
   }
 
-  /** Answers whether the branch was where it was expected. */
+  /** Returns whether the branch was at the expected commit. */
   push(url: string, expected: number, followUpId: string): boolean {
     const pull = this.#pulls.get(url)
     if (pull === undefined || pull.pushes.length !== expected) return false
@@ -79,7 +79,7 @@ export class SimCodehost {
     this.#pulls.get(url)?.comments.push({ author, body, at: this.#time.now })
   }
 
-  // ---- for those who look at what has become of it -----------------------------------------------------------------
+  // ---- used by laws ------------------------------------------------------------------------------------------------
 
   countSummaries(url: string, followUpId: string): number {
     const marker = followUpMarker(followUpId)
@@ -90,10 +90,10 @@ export class SimCodehost {
     return this.#pulls.get(url)?.pushes.filter((id) => id === followUpId).length ?? 0
   }
 
-  // ---- as one life of the host sees it -----------------------------------------------------------------------------
+  // ---- used by the host --------------------------------------------------------------------------------------------
 
   viewFor(host: Process): PullRequestApi {
-    const unsupported = async () => no('invalid', 'nobody does that here')
+    const unsupported = async () => no('invalid', 'the simulation does not use this')
     const later = <T>(answer: () => Result<T>) => this.#answerLater(host, answer)
     return {
       repos: unsupported,
@@ -134,7 +134,7 @@ export class SimCodehost {
 
   #detail({ number }: PullReference): Result<PullDetailFacts> {
     const pull = this.#pulls.get(`${SITE}${number}`)
-    if (pull === undefined) return no('unknown', 'there is no such pull request')
+    if (pull === undefined) return no('unknown', 'there is no pull request with this number')
     const comments = pull.comments.map(({ author, body, at }, index) => ({
       id: String(index),
       author,

@@ -1,13 +1,13 @@
 /**
- * The host's disk: what survives the host. The laws read it here, and never through the host's own code.
+ * SimDisk is the simulated disk of a host or a daemon; it survives them, and the laws read it directly.
  *
- * Everything lies there as text, as on a real disk, so that nothing written or read shares anything with whoever
- * wrote or reads it. Values are made of it when somebody looks, once, and frozen: who changes what he has read is told.
+ * All data is stored as text, so that written and read values share no objects with the product. A row parses its
+ * text once and freezes the value, so that a reader who changes it gets an error.
  */
 import type { ActorSnapshot, UsageKey, Write } from '../../core/ports.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 
-/** One value, as text and, once somebody has looked, as a frozen value. */
+/** A stored value: its text and, after the first read, the frozen value. */
 export class Row<T> {
   readonly text: string
   #value: T | undefined
@@ -17,13 +17,13 @@ export class Row<T> {
   }
 
   get value(): T {
-    // What was written under this name was a T: the writes say so.
+    // The type parameter says what was written under this name.
     this.#value ??= deepFreeze(JSON.parse(this.text)) as T
     return this.#value
   }
 }
 
-/** A write as the disk gets it. */
+/** A write in its stored form. */
 export type DiskChange =
   | {
       readonly is: 'snapshot'
@@ -46,14 +46,14 @@ export type DiskChange =
       readonly row: Row<object> | null
     }
 
-/** What one call wrote: all of it or nothing. */
+/** The writes of one commit: all of them reach the disk, or none. */
 export interface DiskBatch {
   readonly number: number
   readonly changes: readonly DiskChange[]
 }
 
 export interface StoredArtifact {
-  /** Parts 0, 1, … so far; whole once `final` came. */
+  /** The parts received so far. */
   parts: string[]
   complete: string | undefined
 }
@@ -116,12 +116,12 @@ export class SimDisk {
   }
 
   eventsOf(runId: string): RunEvent[] {
-    // Lines are written by the host as events of that run; whether they are is what the laws look at.
+    // The host wrote these lines as events of the run; the laws check that they are.
     return (this.events.get(runId) ?? []).map((line) => JSON.parse(line) as RunEvent)
   }
 }
 
-/** From what somebody wants written to what is written. */
+/** Converts a write of the product into its stored form. */
 export function changeOf(write: Write): DiskChange {
   switch (write.table) {
     case 'snapshot':
@@ -138,7 +138,7 @@ export function changeOf(write: Write): DiskChange {
   }
 }
 
-/** One line of it, for the trace. */
+/** Formats a change as one line of the trace. */
 export function describeChange(change: DiskChange): string {
   switch (change.is) {
     case 'snapshot':

@@ -1,11 +1,10 @@
 /**
- * The hands of a simulated daemon: executions that take their time, report all sorts of things, open a pull request
- * and go when they are told to. No agent, no sandbox; but they keep the promises of the contract, and those alone.
+ * SimExecutor runs a daemon's jobs without agents and sandboxes: executions take time, send reports, open a pull
+ * request and stop on request. SimExecutor keeps exactly the promises of the executor's contract.
  *
- * A follow-up pushes and says what it did, each once: whatever an earlier execution of it got done is looked up first.
+ * A follow-up pushes once and posts one summary: it first checks what an earlier execution did.
  *
- * Each report has a word of its own (`<lease> <how manieth>`), so that whoever looks at the host's disk sees which ones
- * were applied, whatever number the daemon gave them.
+ * Each report has an id (`<lease> <ordinal>`), so that the host's disk shows which reports were applied.
  */
 
 import type {
@@ -37,10 +36,10 @@ export interface ExecutorObserver extends BootObserver {
   onReport(execution: DaemonExecution, report: ExecutionReport): void
   onStopRequested(execution: DaemonExecution, request: StopRequest): void
   onPublished(execution: DaemonExecution): void
-  /** A follow-up has pushed, or said what it did. */
+  /** A follow-up pushed or posted its summary. */
   onFollowUpStep(execution: DaemonExecution, followUpId: string): void
   onSandboxDiscarded(runId: string): void
-  /** Disk is looked through for what may be taken back, and what was. */
+  /** The search for reclaimable sandboxes began. */
   onReclaim(isClaimed: (runId: string) => boolean): void
   onSandboxReclaimed(runId: string): void
 }
@@ -53,20 +52,20 @@ export interface SimExecutorOptions {
   readonly observer: ExecutorObserver
   readonly codehost: SimCodehost
   readonly sandboxes: SandboxDisk
-  /** True time. */
+  /** The current true time. */
   readonly now: () => number
   readonly sessionOf: (runId: string) => string | undefined
-  /** Something of it runs in this process. */
+  /** Whether an execution of the run is alive in this process. */
   readonly isExecuted: (runId: string) => boolean
-  /** The true time at which a lease runs out for its worker, as the wires say. */
+  /** The true time at which a lease runs out for its worker, computed from the frames that were exchanged. */
   readonly stopAt: (leaseId: string) => number
-  /** Declines nothing that it can do. */
+  /** Whether the worker declines nothing any more. */
   readonly acceptsAll: () => boolean
 }
 
-/** Somebody else pushes in between, and it is fetched again. */
+/** Tries to push to a branch that others push to as well. */
 const PUSH_TRIES_MAX = 3
-/** Beyond the patience of whoever asks. */
+/** Longer than the daemon waits for an answer. */
 const SLOW_REFUSAL_MS = 6_000
 const REFUSALS: readonly DispatchRefusal[] = [
   'sandbox: it does not start',
@@ -130,12 +129,12 @@ export class SimExecutor implements Executor {
   }
 }
 
-/** Most are kept for longer than anybody looks on; some are taken back while people come and go. */
+/** Most sandboxes are kept longer than the simulation lasts; some are reclaimed while people use them. */
 const RETAINED_MS = 72 * 3_600_000
 const RETAINED_MS_MIN = 60_000
 const RETAINED_MS_MAX = 40 * 60_000
 
-/** From now on it is kept for a while. */
+/** Keeps the sandbox for a random time from now on. */
 function retainSandbox({ clock, random, sandboxes }: SimExecutorOptions, runId: string): RunSandbox {
   const ms = random.chance(0.6)
     ? RETAINED_MS
@@ -263,7 +262,7 @@ class SimExecution implements Execution, DaemonExecution {
     return this.#isInterrupted || this.killed
   }
 
-  /** Whoever is stopped waits no longer. */
+  /** Waits; a stop ends the wait early. */
   #pause(ms: number): Promise<void> {
     if (this.#isStopping) return Promise.resolve()
     return new Promise((resolve) => {
@@ -275,7 +274,7 @@ class SimExecution implements Execution, DaemonExecution {
     })
   }
 
-  /** Its processes need a moment, also after a kill. */
+  /** Exits after the time that processes need, also after a kill. */
   #exitSoon(): void {
     if (this.#isExiting) return
     this.#isExiting = true
@@ -292,7 +291,7 @@ class SimExecution implements Execution, DaemonExecution {
     return this.#executeFollowUp(url, this.#followUp.id)
   }
 
-  /** Only once all of it is done the pull request is worth remembering: one that was cut short is begun anew. */
+  /** Reports the pull request only after all steps are done, because an interrupted follow-up starts again. */
   async #executeFollowUp(prUrl: string, id: string): Promise<{ readonly prUrl?: string }> {
     const { codehost, random } = this.#options
     for (let tries = 0; tries < PUSH_TRIES_MAX && !codehost.hasPushed(prUrl, id); tries++) {
@@ -313,7 +312,7 @@ class SimExecution implements Execution, DaemonExecution {
     return { prUrl }
   }
 
-  /** A request that was sent before the kill still arrives: it counts from when it is sent. */
+  /** Counts as published when the request is sent: a request sent before a kill still arrives. */
   async #publish(): Promise<{ readonly prUrl?: string }> {
     const prUrl = this.#pullUrl
     await this.#pause(this.#options.random.fraction() * 4_000)
@@ -324,7 +323,7 @@ class SimExecution implements Execution, DaemonExecution {
     return { prUrl }
   }
 
-  // ---- what it reports ---------------------------------------------------------------------------------------------
+  // ---- reports -----------------------------------------------------------------------------------------------------
 
   #script(): readonly TimedAct[] {
     const { random, plan } = this.#options
@@ -336,10 +335,10 @@ class SimExecution implements Execution, DaemonExecution {
     for (let n = random.below(3); n > 0; n--) add(anywhere(), () => this.#reportUsage(random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, n)
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories())
-    // Now and then more than may wait, of what may not be dropped.
+    // Sometimes more undroppable reports than the buffer may hold.
     const patches = random.chance(0.1) ? 40 : random.below(3)
     for (let n = patches; n > 0; n--) add(anywhere(), () => this.#reportCosts())
-    // Most agents say which session it is.
+    // Most agents report their session id.
     if (random.chance(0.8)) add(0, () => this.#reportCosts())
     add(1, () => {})
     return acts.sort((a, b) => a.at - b.at)
@@ -358,14 +357,16 @@ class SimExecution implements Execution, DaemonExecution {
 
   #reportCosts(): void {
     const costs = [executionCost(this.leaseId, 500)]
-    // The id of a session has no space in it.
+    // Session ids contain no space.
     this.#report((word) => {
       this.#sessionId = word.replace(' ', '_')
       return { is: 'patch', patch: { agentSessionId: this.#sessionId, costs } }
     })
   }
 
-  /** What the session has come to, for whoever goes on with it: a person's own part is told apart by it. */
+  /**
+   * Reports the session's usage when the execution ends: it separates the run's part from that of later sessions.
+   */
   #reportSessionUsage(): void {
     const { sandboxes } = this.#options
     const sessionId = this.#sessionId
@@ -385,7 +386,7 @@ class SimExecution implements Execution, DaemonExecution {
     this.#report((word) => ({ is: 'memories', facts: [`fact ${word}`] }))
   }
 
-  /** 0: of the session itself; else of one of its subagents. */
+  /** @param subagent 0: the session itself; otherwise one of its subagents */
   #reportUsage(subagent: number): void {
     const whose = subagent === 0 ? {} : { subagentId: `agent-${subagent}` }
     const place = { projectKey: 'project', sessionId: `session-${this.leaseId}`, ...whose }

@@ -1,10 +1,10 @@
 /**
- * The store as one life of the host sees it: the ports, on the simulated disk.
+ * SimStore is the store of one host or daemon process, on the simulated disk.
  *
- * Batches land whole and in order, after the time a flush takes; the host hears of it a moment later, in a happening
- * of its own, so that it can die in between. When it dies, any number of batches that it had asked for, counted from
- * the oldest, lands all the same. The drive can be slow, full (commits wait) and broken (commits are refused); the
- * files beside the database refuse at once when it is full. A dead host's calls are never answered.
+ * Batches reach the disk whole and in order after the time of a flush. The process learns of it in a later step, so
+ * it can crash in between. When it crashes, any number of pending batches, oldest first, still reaches the disk.
+ * The drive can be slow, full (commits wait) or broken (commits fail); files beside the database fail at once on a
+ * full drive. Calls of a dead process are never answered.
  */
 import type {
   ArtifactLookup,
@@ -27,9 +27,9 @@ import type { Random } from '../support/random.ts'
 import { changeOf, type DiskBatch, type SimDisk, usageFileName } from './sim-disk.ts'
 import type { Process, Timeline } from './timeline.ts'
 
-/** How the drive is right now; it outlives the host's lives. */
+/** The current condition of the drive; it survives restarts of the process. */
 export interface Drive {
-  /** What a flush takes at most, in milliseconds. */
+  /** Longest time of a flush, in milliseconds. */
   flushMsMax: number
   full: boolean
   broken: boolean
@@ -41,9 +41,9 @@ export const BROKEN_DISK = 'the disk failed'
 
 export interface StoreObserver {
   onCommitRequested(batch: DiskBatch): void
-  /** The next moment it is on disk: the last look at what was there before. */
+  /** Called right before the batch reaches the disk, while the disk still shows the old state. */
   onBeforeCommit(batch: DiskBatch): void
-  /** It is on disk now; its host has not heard of it yet. */
+  /** Called when the batch is on disk and the process does not know it yet. */
   onCommitted(batch: DiskBatch): void
 }
 
@@ -54,7 +54,7 @@ export interface SimStoreOptions {
   readonly drive: Drive
   readonly random: Random
   readonly observer: StoreObserver
-  /** Over all lives of the host. */
+  /** Numbers the batches across restarts of the process. */
   readonly nextNumber: () => number
 }
 
@@ -72,7 +72,7 @@ export class SimStore implements Store {
   readonly config: ConfigFile
   readonly #options: SimStoreOptions
   readonly #listeners = new Set<(state: StoreState) => void>()
-  /** Asked for and not landed, oldest first. */
+  /** Commits that were requested and are not on disk, oldest first. */
   #pending: PendingCommit[] = []
   #flushing = false
   #closed = false
@@ -89,7 +89,7 @@ export class SimStore implements Store {
     else if (options.drive.full) this.#state = FULL
   }
 
-  /** The drive has changed. */
+  /** Adopts the new condition of the drive. */
   onDriveChanged(): void {
     const { drive, time, process } = this.#options
     if (this.#state.is === 'broken') return
@@ -101,7 +101,7 @@ export class SimStore implements Store {
     this.#flush()
   }
 
-  /** The host dies: some of what it had asked for is on disk, the rest never was. */
+  /** Puts a random number of pending batches on disk and discards the rest. */
   crash(): void {
     const { random, drive } = this.#options
     const committable = drive.full || drive.broken ? 0 : this.#pending.length
@@ -129,7 +129,7 @@ export class SimStore implements Store {
     const group = this.#pending.length
     time.in(0.05 + random.fraction() * drive.flushMsMax, () => {
       this.#flushing = false
-      // Full or broken by now, or closed: `look` and `close` see to what waits.
+      // When the state is not `ready`, `onDriveChanged` and `close` settle the pending commits.
       if (this.#state.is === 'ready') this.#commitGroup(Math.min(group, this.#pending.length))
       this.#flush()
     })
@@ -159,7 +159,7 @@ export class SimStore implements Store {
     this.#options.time.in(0, notify, this.#options.process)
   }
 
-  /** Something beside the database is written: it is there when this resolves, and perhaps before. */
+  /** Writes to a file beside the database: the data is on disk when the promise resolves, perhaps earlier. */
   #writeFile<T>(write: () => T): Promise<T> {
     const { time, process, drive, random } = this.#options
     return new Promise((resolve, reject) => {
@@ -312,7 +312,9 @@ function inOrder<T>(map: ReadonlyMap<string, T> | undefined): [string, T][] {
   return [...(map ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** As on a real disk: parts in order, a repeated one is known, a first one begins anew. */
+/**
+ * Follows the file store: parts arrive in order, a repeated part is recognised, and part 0 starts the file again.
+ */
 function writePart(
   disk: SimDisk,
   runId: string,

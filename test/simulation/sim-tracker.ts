@@ -1,7 +1,7 @@
 /**
- * The tracker next door: tickets appear, are moved about by people and by the service, and wait for each other.
+ * SimTracker is the simulated tracker: tickets appear, people and the service move them, and some block others.
  *
- * It answers late and sometimes not at all. People close a ticket some time after it was moved to review.
+ * Answers come late and sometimes not at all. People close a ticket some time after it was moved to review.
  */
 import type { Cancel, Tracker, TrackerListing } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -27,7 +27,7 @@ export class SimTracker {
   readonly #random: Random
   readonly #tickets = new Map<string, SimTicket>()
   readonly #watchers = new Set<() => void>()
-  /** What the service asked for, for those who look at whether it may. */
+  /** Shows the service's ticket moves to the laws. */
   readonly #onTicketMoved: (ticketId: string, state: string) => void
 
   constructor(
@@ -45,7 +45,7 @@ export class SimTracker {
     }
   }
 
-  /** As one life of the host sees it. */
+  /** The tracker for one process of the host. */
   viewFor(host: Process): Tracker {
     return {
       listTickets: () => this.#answerLater(host, () => this.#listing()),

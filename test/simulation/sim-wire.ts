@@ -1,20 +1,20 @@
 /**
- * The lines between workers and the host, and what the weather does to them.
+ * SimWire is one connection between a worker and the host; NetworkLink is the network between their machines.
  *
- * A connection keeps its frames in order in each direction. It may break, and then loses the end of what was under
- * way; its ends may hear of that soon, late, or never. A worker's line may fall silent in one direction or both (what
- * is said meanwhile arrives afterwards, if the connection still stands), be slow, or, as no real connection does,
- * repeat, reorder, drop and invent single frames.
+ * A connection keeps frames in order in each direction. When it breaks, it loses the last frames in flight, and
+ * each end learns of it soon, late or never. A link may be silent in one or both directions (frames then arrive
+ * later, if the connection still stands) or slow. A hostile link also repeats, reorders, drops and invents frames,
+ * as no real connection does.
  */
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { Process, ScheduledStep, Timeline } from './timeline.ts'
 
-/** What a slow reader may be behind before the host cuts the line: scaled down, so that it happens. */
+/** Frames a slow reader may lag behind before the host disconnects: reduced so that it happens in a simulation. */
 const BACKLOG_FRAMES_MAX = 200
 
-/** The way between one worker's machine and the host; it outlives connections. */
+/** The network between one worker's machine and the host; it outlives connections. */
 export interface NetworkLink {
   readonly worker: string
   readonly latencyMs: number
@@ -23,11 +23,11 @@ export interface NetworkLink {
   slowUntil: number
   slowMsMax: number
   hostileUntil: number
-  /** How often a frame meets hostility. */
+  /** Probability that a frame is affected while the link is hostile. */
   hostileShare: number
-  /** When a connection over it was taken up or ended, as the host sees it. */
+  /** When the host last accepted or closed a connection over this link. */
   changedAt: number
-  /** Whether frames are invented, too: the host then hangs up again and again. */
+  /** Whether the link invents frames, which makes the host disconnect again and again. */
   inventsFrames: boolean
 }
 
@@ -44,7 +44,7 @@ export const createLink = (worker: string, latencyMs: number): NetworkLink => ({
   inventsFrames: false,
 })
 
-/** What the worker hears. */
+/** The worker's end of a connection. */
 export interface WireListener {
   onOpen(): void
   onFrame(frame: HostFrame, text: string): void
@@ -55,7 +55,7 @@ export interface WireObserver {
   onHostSends(wire: SimWire, frame: HostFrame, text: string): void
   onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void
   onWorkerReceives(wire: SimWire, frame: HostFrame): void
-  /** The host rejects or hangs up, or hears that the wire is gone. */
+  /** The host rejected or closed the connection, or learned that it broke. */
   onHostClosed(wire: SimWire): void
 }
 
@@ -67,9 +67,9 @@ export interface WireOptions {
   readonly observer: WireObserver
   readonly worker: Process
   readonly listener: WireListener
-  /** Whoever calls is not the worker itself: it only has its credential. */
+  /** Whether the caller is not the worker itself but a process with its credential. */
   readonly isImpostor: boolean
-  /** What the host makes of somebody calling; undefined when nobody answers. */
+  /** Offers the connection to the host; undefined when the host does not answer. */
   readonly accept: (
     link: WorkerSender,
   ) => { readonly host: Process; readonly end: WorkerReceiver | undefined } | undefined
@@ -101,12 +101,12 @@ export class SimWire {
     return this.#options.link.worker
   }
 
-  /** Which process calls: a worker's crash makes a new one. */
+  /** The process that called: a crash of the worker creates a new one. */
   get caller(): Process {
     return this.#options.worker
   }
 
-  /** As the host sees it. */
+  /** Whether the host considers the connection open. */
   get hostOpen(): boolean {
     return this.#hostOpen
   }
@@ -115,7 +115,7 @@ export class SimWire {
     return this.#broken
   }
 
-  /** Nothing is heard of the call until the host has answered it, or refused. */
+  /** Opens the connection; the listener hears nothing until the host accepts or refuses it. */
   dial(): void {
     const { time } = this.#options
     time.at(this.#arrivalTime('to host'), () => this.#reachHost())
@@ -165,7 +165,7 @@ export class SimWire {
     this.#toHost.push(inFlight)
   }
 
-  /** The worker hangs up, or dies and its machine does so for it. */
+  /** The worker closes the connection, or dies and its machine closes it. */
   workerCloses(): void {
     if (!this.#workerOpen) return
     this.#workerOpen = false
@@ -177,7 +177,7 @@ export class SimWire {
   #sendToWorker(text: string): boolean {
     const { observer } = this.#options
     if (this.#host?.dead !== false || !this.#hostOpen) return false
-    // What the host sends is what the laws say it is: they check it against the protocol.
+    // The laws validate this frame against the protocol.
     const frame = JSON.parse(text) as HostFrame
     if (this.#toWorker.length >= BACKLOG_FRAMES_MAX) {
       this.break(0, 0, 0, 0)
@@ -212,11 +212,12 @@ export class SimWire {
     if (!this.#broken) time.at(this.#arrivalTime('to worker'), () => this.#closeAtWorker(), worker)
   }
 
-  // ---- the end of it ---------------------------------------------------------------------------------------------
+  // ---- closing ---------------------------------------------------------------------------------------------------
 
   /**
-   * It breaks. Of what is under way a part is lost; `undefined` is an end that never hears of it.
-   * @param lostUp how much, from 0 to 1
+   * Breaks the connection; a part of the frames in flight is lost.
+   * @param lostUp share of the frames to the host, from 0 to 1
+   * @param hostMs delay until the host learns of it; undefined: never
    */
   break(lostUp: number, lostDown: number, hostMs: number | undefined, workerMs: number | undefined): void {
     if (this.#broken) return
@@ -241,7 +242,7 @@ export class SimWire {
     )
   }
 
-  /** The door tells the host that the wire is gone, also when the host has closed it itself. */
+  /** The listener reports the close to the host, even when the host closed the connection itself. */
   #closeAtHost(): void {
     this.#hostOpen = false
     this.#options.observer.onHostClosed(this)
@@ -254,14 +255,14 @@ export class SimWire {
     this.#options.listener.onClose()
   }
 
-  // ---- weather ---------------------------------------------------------------------------------------------------
+  // ---- conditions of the link ------------------------------------------------------------------------------------
 
   #isHostile(): boolean {
     const { link, time, random } = this.#options
     return link.hostileUntil > time.now && random.chance(link.hostileShare)
   }
 
-  /** When what is sent now arrives: never before what was sent earlier in the same direction. */
+  /** When a frame sent now arrives: never before an earlier frame in the same direction. */
   #arrivalTime(direction: 'to host' | 'to worker'): number {
     const { link, time, random } = this.#options
     const slow = link.slowUntil > time.now ? link.slowMsMax * random.fraction() : 0
@@ -282,7 +283,7 @@ function removeFrame(frames: FrameInFlight[], inFlight: FrameInFlight): void {
   if (at >= 0) frames.splice(at, 1)
 }
 
-/** Cancels the end of what is under way; answers when the last of the rest arrives. */
+/** Cancels the last frames in flight; returns when the last remaining frame arrives. */
 function loseLast(frames: readonly FrameInFlight[], lost: number, now: number): number {
   const kept = Math.floor(frames.length * (1 - lost))
   for (const { delivery } of frames.slice(kept)) delivery.run = undefined

@@ -1,8 +1,9 @@
 /**
- * What a worker's machine is to everybody else in the world: switched on and off, struck by faults, asked a few things.
+ * SimWorker is a worker's machine as the rest of the world sees it: it can be switched on and off, hit by faults,
+ * and queried.
  *
- * Two kinds of them take part. One is a script, written from the specification alone; the other runs the product's own
- * daemon. Beside each other they keep host and daemon from being wrong in the same way.
+ * Two implementations take part: a script written from the specification alone, and the product's daemon. Together
+ * they keep host and daemon from making the same mistake.
  */
 import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
 import type { ExecutionReport, StopRequest } from '../../core/daemon/ports.ts'
@@ -16,20 +17,20 @@ import type { DiskBatch, SimDisk } from './sim-disk.ts'
 import type { SimWire, WireListener } from './sim-wire.ts'
 import type { Process, SimMachine, Timeline } from './timeline.ts'
 
-/** One execution of one run: what laws and people ask about it. */
+/** An execution of a run, as laws and people see it. */
 export interface ObservedExecution {
   readonly leaseId: string
   readonly runId: string
   readonly worker: string
   readonly remote: string
-  /** The true time at which its worker ends it by itself, unless it hears from the host. */
+  /** The true time at which its worker ends it without further frames from the host. */
   readonly stopAt: number
   readonly process: Process
 }
 
-/** One that the product's daemon has begun. */
+/** An execution of the product's daemon. */
 export interface DaemonExecution extends ObservedExecution {
-  /** It was told to end at once. */
+  /** Whether it was asked to end at once. */
   readonly killed: boolean
 }
 
@@ -41,30 +42,33 @@ export interface SimWorker {
   readonly secret: string | undefined
   readonly wire: SimWire | undefined
   readonly isRegistered: boolean
-  /** Runs whose sandboxes it could have taken back by now, for all that happens in them. */
+  /** Runs whose sandboxes the worker could have reclaimed by now, because nothing uses them. */
   readonly reclaimableRunIds: readonly string[]
-  /** All that people ever used in its sandbox of a run. */
+  /** Usage entries that people caused in its sandbox of a run. */
   countUsageOf(runId: string): number
-  /** Two machines may have been given one token. */
+  /** Gives the worker a pairing token; two machines may receive the same one. */
   takeToken(token: string): void
   switchOn(): void
-  /** @param quiet the machine goes with it: nobody tells the host */
+  /** @param quiet the machine dies too, so the host learns nothing */
   crash(quiet: boolean): void
-  /** At the `count`th commit of its disk from now. Answers whether it commits at all. */
+  /** Runs `then` at the `count`th commit of its disk from now. Returns whether the worker commits at all. */
   crashAtCommit(count: number, point: CommitPoint, then: () => void): boolean
-  /** As a signal would: an end in good order, or after a while at once. Answers whether it knows signals. */
+  /**
+   * Stops the daemon like a signal: in good order, and at once after `patienceMs`. Returns whether it handles
+   * signals.
+   */
   stop(patienceMs: number, downMs: number): boolean
-  /** What its disk is like from now on. Answers whether it has one that anything can happen to. */
+  /** Changes the condition of its disk for a time. Returns whether its disk can fail. */
   impairDisk(how: 'full' | 'slow' | 'broken', ms: number): boolean
-  /** Another connection with its credential, while the old one stands or hangs. */
+  /** Opens another connection with its credential while the first one stands or hangs. */
   connectWithCopiedCredential(): void
-  /** Speaks for leases that are not its own, as only a compromised worker does. */
+  /** Sends frames for leases of other workers, as only a compromised worker does. */
   reportForeignLeases(foreignLeases: readonly ForeignLease[]): void
-  /** From now on it declines nothing that it can do, and everything about it is mended. */
+  /** Repairs everything; from now on the worker declines nothing without need. */
   endFaults(): void
-  /** Its wall clock jumps; nothing it does may depend on that. */
+  /** Changes its wall clock, on which nothing may depend. */
   jumpWallClock(ms: number): void
-  /** It was revoked, and a person brings it back. */
+  /** A person enrolls the revoked worker again. */
   enrollAgain(): void
 }
 
@@ -74,7 +78,7 @@ export interface ForeignLease {
   readonly nextSeq: number
 }
 
-/** What is seen of every worker. */
+/** Observes any worker. */
 export interface WorkerObserver {
   onFrameNumbered(worker: SimWorker, frame: NumberedFrame): void
   onExecutionStarted(execution: ObservedExecution): void
@@ -84,7 +88,7 @@ export interface WorkerObserver {
   onLog(worker: SimWorker, text: string): void
 }
 
-/** What is seen of the product's daemon, and of the disk and the hands it was given. */
+/** Observes the product's daemon with its disk and executor. */
 export interface DaemonObserver extends WorkerObserver, BootObserver {
   onDaemonStarted(worker: SimWorker, disk: SimDisk): void
   onDaemonCrashed(worker: SimWorker): void
@@ -94,16 +98,16 @@ export interface DaemonObserver extends WorkerObserver, BootObserver {
   onCommitted(worker: SimWorker, batch: DiskBatch): void
   onReport(execution: ObservedExecution, report: ExecutionReport): void
   onStopRequested(execution: DaemonExecution, order: StopRequest): void
-  /** Something of it reaches the code host. */
+  /** A request of the execution reaches the code host. */
   onPublished(execution: DaemonExecution): void
-  /** A follow-up has pushed, or said what it did. */
+  /** A follow-up pushed or posted its summary. */
   onFollowUpStep(execution: DaemonExecution, followUpId: string): void
   onSandboxDiscarded(worker: SimWorker, runId: string): void
   onReclaim(worker: SimWorker, isClaimed: (runId: string) => boolean): void
   onSandboxReclaimed(worker: SimWorker, runId: string): void
-  /** The daemon knows that its line is gone. */
+  /** The daemon knows that its connection is gone. */
   onDisconnected(worker: SimWorker): void
-  /** Something that the product itself takes for a bug. */
+  /** The product logged or counted something that only a bug causes. */
   onBugReported(worker: SimWorker, what: string, fields: object): void
 }
 
@@ -113,7 +117,7 @@ export interface SimWorkerOptions<W = WorkerObserver> {
   readonly time: Timeline
   readonly random: Random
   readonly observer: W
-  /** `rogue`: whoever calls is not the worker itself. */
+  /** `isImpostor`: the caller is not the worker itself. */
   readonly dial: (process: Process, listener: WireListener, isImpostor: boolean) => SimWire
   /** A person asks the host for a pairing token and types it in here. */
   readonly requestToken: (typeIn: (token: string) => void) => void
@@ -122,15 +126,15 @@ export interface SimWorkerOptions<W = WorkerObserver> {
 
 const TOKENS = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0 }
 
-/** An execution is known by its model's name: that is how the sums are told apart. */
+/** The model's name identifies the execution, so that the laws can tell the costs apart. */
 export function executionCost(leaseId: string, inputTokens: number) {
   return { label: 'run', provider: 'agentA', model: leaseId, ...TOKENS, inputTokens, estimated: false }
 }
 
-/** A log of usage: `word` says which report it was. */
+/** A usage entry; `word` identifies the report. */
 export const usageEntry = (word: string, at: string) => ({ id: word, at, model: 'm', ...TOKENS })
 
-/** What is said for leases that are others', by one that claims its own, too. */
+/** Frames for leases of other workers, by a worker that also claims its own. */
 export function foreignLeaseFrames(
   foreignLeases: readonly ForeignLease[],
   claims: readonly RunLease[],

@@ -1,15 +1,16 @@
 /**
- * The simulation, for as many seeds as a test may take: no law breaks, the same seed is the same story, every fault
- * meets every state of a lease, people look into sandboxes and have pull requests followed up, and faults put into the
- * product on purpose are found.
+ * Runs the simulation for as many seeds as a test may take.
  *
- * `SIM_SEEDS=20000 npm run jest -- test/simulation` for more of them; `npm run simulate` for a person's use.
+ * No law is violated, and a seed gives the same trace twice. Every fault meets every lease state; people open
+ * terminals and request follow-ups; the simulation finds faults that were put into the product on purpose.
+ *
+ * `SIM_SEEDS=20000 npm run jest -- test/simulation` runs more seeds; `npm run simulate` is for use by hand.
  */
 import { spawn } from 'node:child_process'
 import { expect, test } from '@jest/globals'
 import { drawPlan, FAULT_KINDS, idsIn, keepOnly, LEASE_STATES } from './plan.ts'
 
-/** What people bring about, now and then, whatever the seeds. */
+/** Outcomes that people must reach at least once, whatever the seeds. */
 const OUTCOMES = [
   'resume allowed',
   'resume refused',
@@ -25,26 +26,29 @@ const OUTCOMES = [
 
 const SEEDS = Number(process.env.SIM_SEEDS ?? 270)
 
-/** In a process of its own: bundled it runs several times as fast as under the test runner. */
+/** Runs the script in a process of its own: bundled code is several times faster than under the test runner. */
 function run(script: string, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
     let text = ''
     child.stdout.on('data', (chunk) => (text += chunk))
     child.stderr.on('data', (chunk) => (text += chunk))
-    // Not with its exit: then the last of what it said may still be on its way.
+    // `close` comes after the last output, `exit` may come before it.
     child.on('close', (code) => resolve({ code: code ?? 1, text }))
   })
 }
 
-/** The figures in the table that the runner prints at its end: by fault, one for each state of a lease; then by deed. */
+/**
+ * Reads the table that the runner prints at its end: a row for each fault with a number per lease state, and a row
+ * for each outcome.
+ */
 function readTable(text: string): Map<string, number[]> {
   const rows = text.split('\n').map((line) => [...(/^([a-z ]+?) +(\d+(?: +\d+)*)$/.exec(line) ?? [])])
   return new Map(rows.map(([, fault = '', numbers = '']) => [fault, numbers.trim().split(/ +/).map(Number)]))
 }
 
 test(
-  `${SEEDS} seeds hold every law, every fault meets every state of a lease, and people come and go`,
+  `${SEEDS} seeds violate no law, every fault meets every lease state, and people reach every outcome`,
   async () => {
     const { code, text } = await run('build/simulate.mjs', '--seeds', String(SEEDS), '--jobs', '2')
     expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
@@ -60,13 +64,13 @@ test(
   60_000 + SEEDS * 2_000,
 )
 
-test('a seed told twice is the same to the letter', async () => {
-  // Each hundredth is told twice by the runner itself, which says so when the stories differ.
+test('a seed gives the same trace twice', async () => {
+  // The runner simulates every hundredth seed twice and reports a difference.
   const { code, text } = await run('build/simulate.mjs', '--seeds', '1', '--from', '100')
   expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
 }, 120_000)
 
-test('faults in the product are found', async () => {
+test('the simulation finds faults in the product', async () => {
   const { code, text } = await run('build/mutants.mjs', '--quick')
   expect({ code, text }).toEqual({
     code: 0,
@@ -74,7 +78,7 @@ test('faults in the product are found', async () => {
   })
 }, 600_000)
 
-test('a plan is the same each time, and what is left out leaves the rest as it was', () => {
+test('a plan is deterministic, and leaving out a part keeps the rest', () => {
   const plan = drawPlan(7)
   expect(drawPlan(7)).toEqual(plan)
   const [first = '', ...rest] = idsIn(plan)

@@ -1,10 +1,10 @@
 /**
- * A worker as the specification describes it, without agents and sandboxes: an execution is a script of reports.
+ * SpecWorker is a worker as the specification describes it, without agents and sandboxes: an execution is a script
+ * of reports.
  *
- * It is written from the specification and from nothing else, so that host and worker cannot be wrong in the same
- * way. What it knows is on a disk of its own and survives its crashes; a frame is sent only once it is there, so a
- * number never stands for two frames. Every frame carries its lease and number in what it reports, so that whoever
- * looks at the host's disk sees which ones were applied.
+ * The code follows the specification alone, so that host and worker cannot share a mistake. The state is on a disk
+ * that survives crashes. A frame is sent only after it is on that disk, so a number never stands for two frames.
+ * Every report carries its lease and number, so the host's disk shows which reports were applied.
  */
 import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
@@ -26,7 +26,7 @@ import { type Process, ProcessClock } from './timeline.ts'
 const SILENCE_MS = 45_000
 const BACKOFF_MS_FIRST = 1_000
 const BACKOFF_MS_MAX = 15_000
-/** The part of a lease's time that its worker uses. */
+/** The share of a lease's time that its worker uses. */
 const OWN_SHARE = 0.9
 
 interface HeldLease {
@@ -36,18 +36,18 @@ interface HeldLease {
   readonly outbox: ReferenceOutbox
 }
 
-/** What survives the daemon. */
+/** The state that survives a crash. */
 interface ScriptDisk {
   credential: { readonly workerId: string; readonly secret: string } | undefined
   readonly leases: Map<string, HeldLease>
-  /** Leases that are over, for dispatches that come again. */
+  /** Leases that ended, to refuse repeated dispatches. */
   readonly endedLeases: Set<string>
 }
 
 interface RunningExecution extends ObservedExecution {
   stopAt: number
   readonly steps: TimedStep[]
-  /** On the worker's own clock. */
+  /** On the worker's own monotonic clock. */
   deadline: number
   isCancelling: boolean
 }
@@ -62,10 +62,10 @@ interface ScriptConnection {
   isRegistered: boolean
   registerSentAt: number
   lastFrameAt: number
-  /** By lease: the highest number sent on this connection, once the host has said how far it is. */
+  /** By lease: the highest number sent on this connection, once the host has acknowledged a position. */
   readonly sentSeq: Map<string, number>
   readonly lastAck: Map<string, number>
-  /** Set when it enrolls with this connection. */
+  /** Set when the worker enrolls with this connection. */
   readonly token: string | undefined
 }
 
@@ -81,9 +81,9 @@ export class SpecWorker implements SimWorker {
   #attempts = 0
   #state: WorkerState = 'active'
   #isSaving = false
-  /** Revoked and gone home: only a person brings it back. */
+  /** Set after `revoked`: the worker stays off until a person enrolls it again. */
   #isRevoked = false
-  /** Declines nothing that it can do. */
+  /** Whether the worker declines nothing without need. */
   #acceptsAll = false
   readonly #executions = new Map<string, RunningExecution>()
 
@@ -92,7 +92,7 @@ export class SpecWorker implements SimWorker {
     this.#options = options
   }
 
-  // ---- what others may know and do ---------------------------------------------------------------------------------
+  // ---- SimWorker ---------------------------------------------------------------------------------------------------
 
   get process(): Process | undefined {
     return this.#process
@@ -170,7 +170,7 @@ export class SpecWorker implements SimWorker {
     for (const { outbox } of this.#disk.leases.values()) outbox.crash()
   }
 
-  /** It commits so often that any moment is as good as another. */
+  /** A script commits so often that any moment is as good as a commit. */
   crashAtCommit(count: number, _point: CommitPoint, then: () => void): boolean {
     this.#runAfter(count, then)
     return this.isOn
@@ -327,7 +327,7 @@ export class SpecWorker implements SimWorker {
     }))
   }
 
-  // ---- what the host says ----------------------------------------------------------------------------------------
+  // ---- frames from the host --------------------------------------------------------------------------------------
 
   #handleFrame(frame: HostFrame): void {
     const connection = this.#connection
@@ -409,7 +409,7 @@ export class SpecWorker implements SimWorker {
       this.#send({ type: 'dispatch-rejected', leaseId: id, reason: refusal })
       return
     }
-    // The newer lease of a run fences the older one off.
+    // The newer lease of a run fences off the older one.
     for (const heldLease of [...this.#disk.leases.values()])
       if (heldLease.runId === runId) this.#endLease(heldLease.id)
     const outbox = new ReferenceOutbox(id, this.plan.bufferMax)
@@ -447,7 +447,7 @@ export class SpecWorker implements SimWorker {
     }
   }
 
-  // ---- reporting -------------------------------------------------------------------------------------------------
+  // ---- reports ---------------------------------------------------------------------------------------------------
 
   #report(leaseId: string, make: (seq: number) => NumberedFrame): void {
     const lease = this.#disk.leases.get(leaseId)
@@ -480,14 +480,14 @@ export class SpecWorker implements SimWorker {
     this.#disk.leases.delete(leaseId)
   }
 
-  /** After a crash of the daemon: what was finished is reported again, what was running is not any more. */
+  /** After a crash, reports finished executions again; running ones have ended. */
   #recoverLease(lease: HeldLease): void {
     if (lease.outbox.completion !== undefined) return
     if (this.plan.afterCrash === 'forgets') this.#endLease(lease.id)
     else this.#complete(lease.id, { status: 'failed', error: 'the worker was restarted', costs: [] })
   }
 
-  // ---- executing -------------------------------------------------------------------------------------------------
+  // ---- executions ------------------------------------------------------------------------------------------------
 
   #startExecution(leaseId: string, runId: string, remainingMs: number, remote: string): void {
     const { observer } = this.#options
@@ -527,7 +527,7 @@ export class SpecWorker implements SimWorker {
     })
   }
 
-  /** Without word of the host it ends by itself, in time for whoever comes next. */
+  /** Ends the execution when the host stays silent, before another worker may start it. */
   #enforceDeadline(execution: RunningExecution): void {
     this.#runAfter(execution.deadline - this.#monotonic(), () => {
       if (!this.#isRunning(execution)) return
@@ -630,7 +630,7 @@ export class SpecWorker implements SimWorker {
     }))
   }
 
-  /** 0: of the session itself; else of one of its subagents. */
+  /** @param subagent 0: the session itself; otherwise one of its subagents */
   #reportUsage(leaseId: string, subagent: number): void {
     const at = this.#instant()
     const place = { projectKey: 'project', sessionId: `session-${leaseId}` }
@@ -664,7 +664,7 @@ export class SpecWorker implements SimWorker {
     }
   }
 
-  // ---- time ------------------------------------------------------------------------------------------------------
+  // ---- clock -----------------------------------------------------------------------------------------------------
 
   #monotonic(): number {
     return this.#clock?.monotonic() ?? 0

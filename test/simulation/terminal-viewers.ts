@@ -1,12 +1,12 @@
 /**
- * Where people sit: one terminal view each, with all that it has shown.
+ * TerminalViewer is one terminal view of a person, with everything it shows.
  *
- * A seat outlives no life of the host: whoever sat there when it went sees that, and sits down anew, or does not.
+ * A view ends when its host process ends; its person then opens another one or leaves.
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 
-/** How the picture of a simulated terminal begins: its size, then all that was printed. */
+/** The beginning of a simulated screen: its size; all printed output follows. */
 const SCREEN_START = /\[\d+x\d+ /g
 
 export interface TerminalViewerOptions {
@@ -14,7 +14,7 @@ export interface TerminalViewerOptions {
   readonly person: string
   readonly now: () => number
   readonly framesMax: number
-  /** `again`: after a break of the worker's line. */
+  /** `again`: the screen was drawn before, and the worker's connection broke since. */
   readonly onScreen: (again: boolean) => void
 }
 
@@ -23,16 +23,16 @@ export class TerminalViewer implements ViewSender {
   readonly person: string
   receiver: ViewReceiver | undefined
   readonly openedAt: number
-  /** Since then it has not been told that its worker is away, and has had its picture. */
+  /** When the current screen was drawn; undefined while its worker is away. */
   screenShownAt: number | undefined
-  /** Since when it waits, while it shows nothing. */
+  /** Since when the view waits without a screen. */
   blankSince: number
   closedAt: number | undefined
-  /** What became of the session, as its person was told. */
+  /** How the session ended, as the view received it. */
   ended: AttachOutput | undefined
   readonly #now: () => number
   readonly #onScreen: (again: boolean) => void
-  /** So many more frames until too much waits for one that does not read. */
+  /** Frames that the view still accepts before its unread backlog is too large. */
   #framesLeft: number
   #screen = ''
 
@@ -52,7 +52,7 @@ export class TerminalViewer implements ViewSender {
     return this.closedAt === undefined
   }
 
-  /** All that its terminal shows. */
+  /** The text on its terminal. */
   get screen(): string {
     return this.#screen
   }
@@ -73,7 +73,7 @@ export class TerminalViewer implements ViewSender {
     this.closedAt ??= this.#now()
   }
 
-  /** Its person goes. */
+  /** The person closes the view. */
   leave(): void {
     if (!this.isOpen) return
     this.close()
@@ -95,7 +95,7 @@ export class TerminalViewer implements ViewSender {
     this.#onScreen(this.#hasShownScreen)
     this.#hasShownScreen = true
     const drawn = data.slice(start.index + start[0].length)
-    // The picture ends with a bracket, and what is printed afterwards follows it.
+    // The screen ends with a bracket, and later output follows it.
     this.#screen = drawn.endsWith(']') ? drawn.slice(0, -1) : drawn
   }
 }

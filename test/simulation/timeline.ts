@@ -1,19 +1,18 @@
 /**
- * One line of time for everything: what is to happen, in the order in which it happens.
+ * Timeline runs all steps of a simulation in the order of their times.
  *
- * A happening belongs to a process or to nobody (the network, the disk, the weather). Of a dead process nothing
- * happens any more; what comes to a paused one waits until it goes on, in its order. After each happening of a
- * process that works with promises everything it set off is brought to rest: promises settle through the microtask
- * queue, then the ends of its tick run, until neither has anything left. So a step is whole before the next begins.
+ * A step belongs to a process or to none (network, disk, people). Steps of a dead process do not run; steps of a
+ * paused process wait, in order, until it resumes. After each step of a process that uses promises, the timeline
+ * settles promises and end-of-tick callbacks until none is left. So a step is complete before the next one begins.
  */
 import type { Random } from '../support/random.ts'
 
-/** One incarnation of a process. */
+/** A process: one run of a program, from its start to its end. */
 export interface Process {
   readonly name: string
   dead: boolean
   pausedUntil: number
-  /** What waits for the end of the current tick; undefined for processes that work without promises. */
+  /** Callbacks for the end of the current tick; undefined for processes that use no promises. */
   endOfTickCallbacks: (() => void)[] | undefined
 }
 
@@ -21,16 +20,16 @@ export interface ScheduledStep {
   at: number
   order: number
   readonly owner: Process | undefined
-  /** undefined once cancelled. */
+  /** Undefined once cancelled. */
   run: (() => void) | undefined
 }
 
-/** Settling that takes more rounds than this never ends. */
+/** A tick that needs more rounds than this never ends. */
 const SETTLE_ROUNDS_MAX = 10_000
 
 export class Timeline {
   now = 0
-  /** How many happenings there were. */
+  /** Number of steps that ran. */
   stepCount = 0
   readonly #heap: ScheduledStep[] = []
   #order = 0
@@ -50,7 +49,7 @@ export class Timeline {
     return this.at(this.now + ms, run, owner)
   }
 
-  /** Lets time pass. */
+  /** Runs all steps up to `end`. */
   async runUntil(end: number): Promise<void> {
     for (let next = this.#heap[0]; next !== undefined && next.at <= end; next = this.#heap[0]) {
       this.#pop()
@@ -106,7 +105,7 @@ export class Timeline {
   }
 }
 
-/** It goes on and on: somebody keeps answering somebody. */
+/** The simulation does not come to rest: processes keep answering each other. */
 export class StepLimitExceeded extends Error {
   override readonly name = 'TooMuch'
 }
@@ -125,24 +124,24 @@ async function finishTick(owner: Process, ends: (() => void)[]): Promise<void> {
   }
 }
 
-/** The queue of ticks is looked at only when no microtask is left, however many each of them made. */
+/** `process.nextTick` runs after all microtasks, however many each of them adds. */
 export function microtasksDone(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve))
 }
 
 // ---- processes and their clocks ----------------------------------------------------------------------------------
 
-/** What a machine's clocks are like; it outlives the processes on it. */
+/** The clocks of a machine; they outlive its processes. */
 export interface SimMachine {
   readonly name: string
-  /** How much faster than time itself: 0.99 to 1.01. */
+  /** Clock speed relative to true time: 0.99 to 1.01. */
   readonly rate: number
   /** Wall clock minus true time, in milliseconds. */
   wallOffset: number
 }
 
 const EPOCH = Date.UTC(2026, 0, 1)
-/** A timer never fires before its time in whole milliseconds, whatever rounding does. */
+/** Keeps a timer from firing early by rounding. */
 const TIMER_DELAY_MS = 0.001
 
 export const createMachine = (name: string, random: Random): SimMachine => ({
@@ -151,7 +150,7 @@ export const createMachine = (name: string, random: Random): SimMachine => ({
   wallOffset: Math.floor(random.fraction() * 60_000),
 })
 
-/** What one process reads as the time. Of a dead process no timer fires. */
+/** The clock of one process; timers of a dead process do not fire. */
 export class ProcessClock {
   readonly #time: Timeline
   readonly #process: Process

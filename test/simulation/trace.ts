@@ -1,6 +1,6 @@
 /**
- * Everything that happens, as lines: hashed, so that two tellings of one seed can be compared, and the last of them
- * kept, so that a broken law comes with its story.
+ * Trace records everything that happens as lines: hashed, to compare two runs of a seed, and with the last lines
+ * kept for a report.
  */
 import { createHash } from 'node:crypto'
 import { clockText } from './plan.ts'
@@ -13,7 +13,7 @@ export class Trace {
   #unhashed: string[] = []
   #recentLines: string[] = []
 
-  /** @param keep how many of the last lines to remember */
+  /** @param keep how many of the last lines to keep */
   constructor(keep: number) {
     this.#keepMax = keep
   }
@@ -28,7 +28,7 @@ export class Trace {
     return this.#hash.copy().digest('hex').slice(0, 16)
   }
 
-  /** The last lines, for people. `about`: only those that hold one of these. */
+  /** The last lines for people. `about`: only lines that contain one of these texts. */
   recent(about: readonly string[] = []): string[] {
     this.#flush()
     const lines = this.#recentLines.map((text) => {

@@ -1,10 +1,9 @@
 /**
- * What people will do about runs that have ended, drawn before anything happens: a visit is one person at one run.
+ * Draws what people will do with ended runs, before anything happens: a visit is one person at one run.
  *
- * Each visit is a walk through deeds in any order, at any pace: a terminal is opened, typed at, made larger, closed,
- * opened again, released while another looks on; the sandbox is discarded, the pull request talked about and followed
- * up. Some bring bad luck: the line to the worker breaks, or one of its ends sleeps or dies, while they sit there.
- * Shortly before the goals are judged nobody does anything, so that what was done has come to rest by then.
+ * A visit is a random sequence of actions at any pace: open, use, resize and close terminals, release or discard
+ * the sandbox, comment on the pull request, request a follow-up. Some actions break the connection, or pause or
+ * crash one of its ends. Before the goals are judged there is a quiet time, so that all effects have settled.
  */
 import type { Random } from '../support/random.ts'
 
@@ -30,19 +29,19 @@ export type VisitActionKind = (typeof VISIT_ACTIONS)[number]
 export interface VisitAction {
   readonly kind: VisitActionKind
   readonly at: number
-  /** How much, which one, or whether: from 0 to 1. */
+  /** Strength, choice or probability, from 0 to 1. */
   readonly size: number
 }
 
 export interface Visit {
   /** `p1`, `p2`, … */
   readonly id: string
-  /** Which of the runs that have ended by then. */
+  /** Chooses among the runs that have ended by then. */
   readonly target: number
   readonly actions: readonly VisitAction[]
 }
 
-/** How often each is done. */
+/** Relative frequency of each action. */
 const WEIGHTS: Readonly<Record<VisitActionKind, number>> = {
   resume: 2,
   attach: 5,
@@ -69,15 +68,15 @@ const ACTIONS_AFTER_HOST_CRASH: readonly VisitActionKind[] = [
 ]
 const WEIGHT_TOTAL = VISIT_ACTIONS.reduce((sum, kind) => sum + WEIGHTS[kind], 0)
 
-/** Nobody does anything for as long as it takes to come to rest. */
+/** Time without actions before the goals are judged, so that everything settles. */
 const QUIET_MS = 60_000
 const ACTIONS_MAX = 14
-/** Every other comes to where somebody has just sat down. */
+/** Every second person joins the previous one at the same run within this time. */
 const JOINING_MS = 40_000
-/** From one deed to the next, each size as likely as another. */
+/** Pause between two actions: from, to; each order of magnitude equally likely. */
 const PACE_MS = [30, 200_000] as const
 
-/** @param judged when the goals are judged, in order; nothing happens after the last */
+/** @param judged times at which the goals are judged, in order; no action follows the last */
 export function drawVisits(random: Random, from: number, judgedTimes: readonly number[]): Visit[] {
   const roll = random.fraction()
   const count = roll < 0.6 ? 0 : roll < 0.95 ? 1 + random.below(6) : 8 + random.below(12)
@@ -95,7 +94,7 @@ function drawActions(random: Random, from: number, judgedTimes: readonly number[
   const actions: VisitAction[] = []
   let at = from
   for (let left = 2 + random.below(ACTIONS_MAX); left > 0; left--) {
-    // Some people are quick, and act before the last thing they did has come to anything.
+    // Some people act before their previous action has had an effect.
     at += PACE_MS[0] * (PACE_MS[1] / PACE_MS[0]) ** random.fraction()
     const action = { kind: drawNext(random, actions.at(-1)?.kind), at, size: random.fraction() }
     if (!isQuietTime(at, judgedTimes)) actions.push(action)
@@ -103,7 +102,7 @@ function drawActions(random: Random, from: number, judgedTimes: readonly number[
   return actions
 }
 
-/** Most come to look. Who has seen the host die may make sure of what it has forgotten. */
+/** Most visits begin with `attach`; after a host crash a person often repeats what the host may have forgotten. */
 function drawNext(random: Random, last: VisitActionKind | undefined): VisitActionKind {
   if (last === undefined && random.chance(0.7)) return 'attach'
   if (last === 'crash the host' && random.chance(0.7)) return random.pick(ACTIONS_AFTER_HOST_CRASH)

@@ -1,7 +1,7 @@
 /**
- * The people of a plan, and what they do: each at one run that has ended, through the host's front desk.
+ * Performs the visits of a plan: each person acts on one ended run through the host's API.
  *
- * Nobody knows what the others do, and nobody waits until something is allowed: what is refused is part of the story.
+ * People do not coordinate and do not wait until an action is allowed: refusals are part of the test.
  */
 import { yes } from '../../core/result.ts'
 import { isTerminal } from './laws/law.ts'
@@ -12,9 +12,9 @@ import { TerminalViewer } from './terminal-viewers.ts'
 import type { Visit, VisitAction, VisitActionKind } from './visit-plan.ts'
 import type { World } from './world.ts'
 
-/** How long what was killed stays down, at most. */
+/** Longest downtime of a crashed host or worker. */
 const DOWNTIME_MS_MAX = 100_000
-/** Long enough for what should have been told meanwhile to be missed, too short for the line to be given up. */
+/** Long enough to miss events, too short for the connection to be closed. */
 const HOST_PAUSE_MS = 25_000
 const PREFERRED_SHARE = 0.8
 /** Terminals that one person keeps open. */
@@ -42,11 +42,11 @@ class Visitor {
   perform(action: VisitAction): void {
     if (this.#openViewers.length === 0 && !this.#hasResult(this.#runId)) this.#runId = this.#chooseRun()
     if (this.#runId === undefined) return
-    this.#world.note(`${this.#visit.id} would ${action.kind} (${this.#runId})`)
+    this.#world.note(`${this.#visit.id} tries to ${action.kind} (${this.#runId})`)
     this.#actions[action.kind](this.#runId, action.size)
   }
 
-  /** Mostly one that there is something to be seen of, or to be followed up. */
+  /** Mostly a run with a sandbox to view and a pull request to follow up. */
   #chooseRun(): string | undefined {
     const { disk } = this.#world
     const ended = [...disk.runs.keys()].sort().filter((runId) => isTerminal(disk.run(runId)))
@@ -94,7 +94,7 @@ class Visitor {
       this.#causeFault(runId, () => {
         const { host } = this.#world
         const kill = () => host.crash(size ** 2 * DOWNTIME_MS_MAX)
-        // As soon as the next thing that is done is on disk, or at once.
+        // The host crashes right after its next commit, or at once.
         if (size < 0.5) host.crashAtCommit(1, 'after flush', kill)
         else kill()
       }),
@@ -108,7 +108,7 @@ class Visitor {
       }),
   }
 
-  /** Nothing of that sort happens any more once everything is to come to rest. */
+  /** Causes no more faults once everything must settle. */
   #causeFault(runId: string, cause: (worker: SimWorker) => void): void {
     const { disk, time, workers } = this.#world
     const { workerId } = disk.run(runId)?.sandbox ?? {}
@@ -135,7 +135,7 @@ class Visitor {
     })
   }
 
-  /** Somebody else pushes to the branch, now and then. */
+  /** Sometimes somebody else also pushes to the branch. */
   #comment(runId: string, size: number): void {
     const { codehost, disk } = this.#world
     const url = disk.run(runId)?.prUrl

@@ -1,20 +1,19 @@
 /**
- * What lies on a daemon's disk, for those who look at it from outside: its frames by lease and number, its executions
- * by the codes of their states.
+ * Reads a daemon's disk from outside: its frames by lease and number, its executions by state code.
  */
 import type { StoredFrame } from '../../core/lease/outbox.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { DiskChange, SimDisk } from './sim-disk.ts'
 
 export const FINISHED_STATE = 'd'
-/** A daemon that died in one of these says that the run was interrupted. */
+/** State codes in which a crash of the daemon interrupts the run. */
 const RUNNING_STATES = new Set(['p', 'w', 'f', 's', 'r'])
 
 export interface FrameChange {
   readonly key: string
   readonly leaseId: string
   readonly seq: number
-  /** null: it leaves the disk. */
+  /** Null: the frame is removed from the disk. */
   readonly stored: StoredFrame | null
 }
 
@@ -22,7 +21,7 @@ export function frameChangesIn(changes: readonly DiskChange[]): FrameChange[] {
   return changes.flatMap((change) => {
     if (change.is !== 'key-value' || change.collection !== 'frame') return []
     const [leaseId = '', digits] = change.key.split('/')
-    // Only the daemon writes to this shelf, and frames are all it writes.
+    // Only the daemon writes to this collection, and it writes only frames.
     const stored = change.row === null ? null : (change.row.value as StoredFrame)
     return [{ key: change.key, leaseId, seq: Number(digits), stored }]
   })

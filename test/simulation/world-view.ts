@@ -1,5 +1,6 @@
 /**
- * The world as laws see it: the disk with an index of its leases, and what crossed the wires.
+ * WorldView is the world as the laws see it: the disk with an index of its leases, and the frames that were
+ * exchanged.
  */
 import type { ActorSnapshot } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
@@ -27,15 +28,15 @@ const LEASE_STATE_OF_CODE: Readonly<Record<string, LeaseState>> = {
   c: 'cancelling',
 }
 
-/** Stands for a frame that was dropped before it was on disk. */
+/** Stands for a frame that was dropped before it reached the disk. */
 const LOST_EVENT = { type: 'log', at: '2026-01-01T00:00:00.000Z', stream: 'stdout', text: '' } as const
-/** After a pause everything that was due happens at once. */
+/** After a pause all overdue steps run at once. */
 const AWAKE_MS = 10
 
-/** The other codes of a worker's record are those of one that may be given work. */
+/** All other state codes of a worker allow runs. */
 const DRAINING_STATE = 'd'
 
-/** What only the world knows. */
+/** Queries that only the world can answer. */
 export type WorldQueries = Pick<
   LawView,
   'isLinkSteady' | 'isHostAwake' | 'countUsageOf' | 'countFollowUpSteps'
@@ -88,7 +89,7 @@ export class WorldView implements LawView {
     return this.#queries.countFollowUpSteps(runId, followUpId)
   }
 
-  // ---- taking note -------------------------------------------------------------------------------------------------
+  // ---- recording ---------------------------------------------------------------------------------------------------
 
   onHostStarting(): void {
     this.#registered = new Map()
@@ -121,12 +122,12 @@ export class WorldView implements LawView {
     this.#workerDisks.set(worker, workerDisk)
   }
 
-  /** What a daemon has put on its disk is what it has stamped; what it dropped before, it names there as lost. */
+  /** Frames on a daemon's disk have their numbers; the lost ranges there name the frames it dropped earlier. */
   onWorkerCommitted({ changes }: DiskBatch): void {
     for (const { leaseId, seq, stored } of frameChangesIn(changes)) {
       if (stored === null) continue
       if (stored.as !== 'gap') {
-        // The daemon writes to this shelf what it will send: the laws check it when it does.
+        // The daemon writes the frames that it will send; the laws check them when it does.
         this.recordFrame(JSON.parse(stored.text) as NumberedFrame)
         continue
       }
@@ -142,7 +143,7 @@ export class WorldView implements LawView {
     if (Object.values(sinces).includes(endedAt)) this.approximatedRuns.add(runId)
   }
 
-  /** Answers the leases that came into another state. */
+  /** Returns the leases that entered another state. */
   onCommitted({ changes }: DiskBatch): LiveLease[] {
     const changed: LiveLease[] = []
     for (const change of changes) {
@@ -170,7 +171,7 @@ export class WorldView implements LawView {
     addTo(this.#byWorker, lease.workerId, lease)
   }
 
-  // ---- looking -----------------------------------------------------------------------------------------------------
+  // ---- queries -----------------------------------------------------------------------------------------------------
 
   now(): number {
     return this.#time.now

@@ -1,12 +1,12 @@
 /**
- * One seed's world: a host, its workers, the lines between them, the tracker, and the people.
+ * World is the world of one seed: a host, its workers, their connections, the tracker, the code host and the
+ * people.
  *
- * It joins the parts, lets the plan's faults happen to them, shows everything that happens to the laws, and writes it
- * into the trace. Most of its workers run the product's daemon, the others a script. Everything in it comes from the
- * plan and its seed: told twice, it is the same to the letter.
+ * World connects the parts, applies the plan's faults, shows all events to the laws and records them in the trace.
+ * Everything follows from the plan and its seed, so a second run gives the same trace.
  *
- * What it does not tell yet: changes of the configuration, machines that sleep with their monotonic clock standing
- * still, a disk that answers with read errors.
+ * Not simulated: configuration changes, machines whose monotonic clock stops during sleep, and disks with read
+ * errors.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
@@ -39,16 +39,16 @@ import { Trace } from './trace.ts'
 import { FINISHED_STATE } from './worker-disk.ts'
 import { WorldView } from './world-view.ts'
 
-/** Far more than the busiest honest seed needs. */
+/** Far more than the busiest correct seed needs. */
 const STEPS_MAX = 2_000_000
-/** How often laws look around of their own accord. */
+/** Interval of the laws' `onTick`. */
 const LAW_TICK_MS = 2_000
 const RECLAIMABLE_CHECK_MS = 20_000
-/** What came over a line before that has arrived. */
+/** Frames sent longer ago have arrived. */
 const CLEAR_MS = 30_000
-/** What people ask for about runs that have ended. */
+/** Operations of people on ended runs that are counted by their result. */
 const COUNTED_OPERATIONS: ReadonlySet<ApiRequest['operation']> = new Set(['resume', 'release', 'follow up'])
-/** Who has slept is patient for so long. */
+/** How long the host grants extra time after a pause. */
 const AWAKE_MS = 60_000
 
 export interface SeedResult {
@@ -59,7 +59,7 @@ export interface SeedResult {
   readonly encounters: ReadonlyMap<string, number>
   readonly completed: number
   readonly runs: number
-  /** What came to pass between people and sandboxes → how often. */
+  /** Outcome of people and sandboxes → how often. */
   readonly outcomes: ReadonlyMap<string, number>
 }
 
@@ -85,9 +85,9 @@ export class World {
   readonly outcomes = new Map<string, number>()
   readonly #tracker: SimTracker
   readonly #wires: SimWire[] = []
-  /** Told of each lease that comes into another state. */
+  /** Called for each lease that enters another state. */
   onLeaseStateChanged: (lease: LiveLease) => void = () => {}
-  /** Told of each frame that arrives at the host. */
+  /** Called for each frame that arrives at the host. */
   onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
   constructor(plan: Plan, keep: number) {
@@ -129,7 +129,7 @@ export class World {
       this.#tick()
       this.#checkReclaimable()
       await this.time.runUntil(FAULTS_END_MS)
-      this.note('calm')
+      this.note('faults end')
       endFaults(this)
       await this.time.runUntil(FAULTS_END_MS + SETTLING_MS)
       this.#judgeGoals()
@@ -164,7 +164,7 @@ export class World {
     this.time.in(RECLAIMABLE_CHECK_MS, () => this.#checkReclaimable())
   }
 
-  /** Something came to pass that should, now and then. */
+  /** Counts an outcome that must happen now and then. */
   countOutcome(what: string): void {
     this.outcomes.set(what, (this.outcomes.get(what) ?? 0) + 1)
   }
@@ -173,7 +173,7 @@ export class World {
     const line = this.links.get(worker)
     const found = this.workers.get(worker)
     if (line === undefined || found === undefined || !found.isRegistered) return false
-    // A line that is broken may seem to stand for a while yet, to either end.
+    // A broken connection may look open to either end for a while.
     if (found.wire?.hostOpen !== true || found.wire.broken) return false
     const ends = [this.host.process, found.process]
     const troubled = [line.silentToHostUntil, line.silentToWorkerUntil, line.slowUntil, line.hostileUntil]
@@ -224,7 +224,7 @@ export class World {
     }
   }
 
-  /** That a run was interrupted says why it waits again, not what for. */
+  /** For an interrupted run the queue reason says why it is queued again; the placement says what it waits for. */
   #queueReason(runId: string): string | undefined {
     const run = this.host.hostApi?.run(runId)
     const reason = run?.ok === true ? run.value.queueReason : undefined
@@ -238,7 +238,7 @@ export class World {
     return demand?.ok === true ? demand.value.worker.attachSessions : undefined
   }
 
-  /** A fault has happened while these leases were what they were. */
+  /** Counts that a fault happened while leases were in these states. */
   countEncounter(fault: string, leases: readonly LiveLease[]): void {
     for (const state of new Set(leases.map((lease) => lease.state))) {
       const key = `${fault} × ${state}`
@@ -248,18 +248,18 @@ export class World {
 
   // ---- people ------------------------------------------------------------------------------------------------------
 
-  /** Somebody asks the host for something; the answer, if it ever comes, is shown to the laws. */
+  /** Sends a request to the host and shows the answer, if one comes, to the laws. */
   callHost(request: ApiRequest, run: (hostApi: HostApi) => unknown): void {
     this.host.callApi((hostApi) => {
       const { process } = this.host
-      this.note(`asked: ${request.operation} ${request.workerId ?? request.runId ?? ''}`)
+      this.note(`request: ${request.operation} ${request.workerId ?? request.runId ?? ''}`)
       if (request.operation === 'discard') this.view.onDiscardRequested(request.runId ?? '')
       for (const observer of this.#observers) observer.onRequest?.(request)
       void Promise.resolve(run(hostApi)).then((answer) => {
         if (process?.dead !== false) return
         const { ok, value, refusal } = { ok: false, value: undefined, refusal: {}, ...Object(answer) }
         const verdict = ok ? 'yes' : `no ${JSON.stringify(refusal)}`
-        this.note(`answered: ${request.operation} ${request.workerId ?? request.runId ?? ''} ${verdict}`)
+        this.note(`response: ${request.operation} ${request.workerId ?? request.runId ?? ''} ${verdict}`)
         if (COUNTED_OPERATIONS.has(request.operation))
           this.countOutcome(`${request.operation} ${ok ? 'allowed' : 'refused'}`)
         this.rethrowLater(() => {
@@ -270,7 +270,7 @@ export class World {
   }
 
   #violation: unknown
-  /** Laws that break inside a promise or inside the host must not be swallowed there. */
+  /** Rethrows a violation outside the promise or host code that would swallow it. */
   rethrowLater(run: () => void): void {
     try {
       run()
@@ -292,7 +292,7 @@ export class World {
         return minted
       })
     }
-    this.note(`${worker} needs a token`)
+    this.note(`${worker} requests a pairing token`)
     this.time.in(1_000, ask)
   }
 
@@ -322,7 +322,7 @@ export class World {
     return worker
   }
 
-  /** A fault has happened to a worker. */
+  /** Shows the laws that a fault hits a worker. */
   reportFault(worker: SimWorker, fault: string): void {
     for (const observer of this.#observers) observer.onFault?.(worker, fault)
   }
@@ -371,7 +371,7 @@ export class World {
       },
       onReport: (execution, facts) => all((observer) => observer.onReport?.(execution, facts)),
       onStopRequested: (execution, order) => {
-        this.note(`${id} is to ${order.how} ${execution.leaseId}: ${order.reason}`)
+        this.note(`${id} is asked to ${order.how} ${execution.leaseId}: ${order.reason}`)
         all((observer) => observer.onStopRequested?.(execution, order))
       },
       onPublished: (execution) => {
@@ -379,7 +379,7 @@ export class World {
         all((observer) => observer.onPublished?.(execution))
       },
       onFollowUpStep: (execution, followUpId) => {
-        this.note(`${id} does what ${followUpId} is about, under ${execution.leaseId}`)
+        this.note(`${id} performs a step of ${followUpId} under ${execution.leaseId}`)
         this.countOutcome('follow up steps')
         all((observer) => observer.onFollowUpStep?.(execution, followUpId))
       },
@@ -394,13 +394,13 @@ export class World {
         all((observer) => observer.onBootStageChanged?.(boot))
       },
       onBootGone: (boot) => {
-        this.note(`nothing is left of the boot of ${boot.runId} on ${id}`)
+        this.note(`the boot of ${boot.runId} on ${id} is gone`)
         this.view.boots.delete(boot)
         all((observer) => observer.onBootGone?.(boot))
       },
       onReclaim: (worker, isClaimed) => all((observer) => observer.onReclaim?.(worker, isClaimed)),
       onSandboxReclaimed: (worker, runId) => {
-        this.note(`${id} takes back the sandbox of ${runId}`)
+        this.note(`${id} reclaims the sandbox of ${runId}`)
         this.countOutcome('sandboxes reclaimed')
         all((observer) => observer.onSandboxReclaimed?.(worker, runId))
       },
@@ -421,7 +421,7 @@ export class World {
     const checked = checkWorkerFrame(frame)
     if (checked.ok) return
     this.rethrowLater(() => {
-      throw new LawViolation('0', 'a worker speaks the protocol', checked.error, { text }, this.time.now)
+      throw new LawViolation('0', 'a worker sends valid frames', checked.error, { text }, this.time.now)
     })
   }
 
@@ -473,7 +473,7 @@ export class World {
     this.note(`host → ${wire.worker} (${wire.number}) ${text}`)
     const checked = checkHostFrame(frame)
     if (!checked.ok)
-      throw new LawViolation('0', 'the host speaks the protocol', checked.error, { text }, this.time.now)
+      throw new LawViolation('0', 'the host sends valid frames', checked.error, { text }, this.time.now)
     this.view.onHostSends(wire, frame)
     if (frame.type === 'registered') this.#noteLinkChange(wire.worker)
     if (frame.type === 'dispatch') this.#lastDispatch.set(this.view.registeredAs(wire) ?? '', this.time.now)
@@ -496,7 +496,7 @@ export class World {
     if (line !== undefined) line.changedAt = this.time.now
   }
 
-  /** Every connection of a host that is no more. */
+  /** Breaks every connection of a host that ended. */
   dropWires(quiet: boolean): void {
     for (const wire of this.#wires) {
       if (!wire.hostOpen) continue
@@ -505,7 +505,7 @@ export class World {
     }
   }
 
-  // ---- the host ----------------------------------------------------------------------------------------------------
+  // ---- host --------------------------------------------------------------------------------------------------------
 
   #createHostMachine(): HostMachine {
     return new HostMachine({
@@ -531,7 +531,7 @@ export class World {
           for (const seat of this.view.viewers) seat.close()
           this.dropWires(how === 'power')
         },
-        onCommitRequested: ({ number }) => this.note(`commit ${number} is asked for`),
+        onCommitRequested: ({ number }) => this.note(`commit ${number} is requested`),
         onBeforeCommit: (batch) => {
           for (const observer of this.#observers) observer.onBeforeCommit?.(batch)
         },
@@ -542,7 +542,7 @@ export class World {
             throw new LawViolation(NO_BUG_LAW.number, NO_BUG_LAW.sentence, what, facts, this.time.now)
           }),
         onLog: (level, fields, message) => {
-          const text = `host says (${level}) ${message} ${jsonOf(fields)}`
+          const text = `host logs (${level}) ${message} ${jsonOf(fields)}`
           this.note(text)
           this.rethrowLater(() => this.#observers.forEach((observer) => void observer.onLog?.(text)))
         },
@@ -560,7 +560,7 @@ export class World {
     }
   }
 
-  /** For those who look for a lease in some state: all of one worker's, or all. */
+  /** The live leases of one worker, or all. */
   leasesOf(workerId?: string): readonly LiveLease[] {
     return workerId === undefined ? this.view.leases : this.view.leasesOn(workerId)
   }
@@ -571,7 +571,7 @@ export class World {
 }
 
 export function stateOf(lease: LiveLease): LeaseState | undefined {
-  // The view names states as the plan does.
+  // The view names lease states as the plan does.
   return lease.state as LeaseState
 }
 

@@ -1,4 +1,4 @@
-/** Every law that is watched while something happens. */
+/** All laws that observe a simulation while it runs. */
 import { daemonLaws } from './daemons.ts'
 import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'

@@ -1,6 +1,6 @@
 /**
- * Laws about the product's daemon: what it puts on its disk before it speaks, what it keeps until the host has it, when
- * it stops, and for what reasons it ends.
+ * Laws about the product's daemon: what it writes to disk before sending, what it keeps until the host has it, when
+ * it stops, and why it ends.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import { isDroppable } from '../reference-outbox.ts'
@@ -11,16 +11,16 @@ import { executionRecordsOn, frameChangesIn, storedFrame } from '../worker-disk.
 import { isOnDisk, reportIdOf, type UnnumberedFrame } from './is-on-disk.ts'
 import type { Law, LawObserver, LawView } from './law.ts'
 
-/** Rounding of clocks, and of times in frames. */
+/** Allows for rounding of clocks and of times in frames. */
 const TOLERANCE_MS = 10
 
-/** What the host has told each worker of its leases. */
+/** The host's latest frames about each worker's leases, as the workers received them. */
 class HostMessages {
   readonly observer: LawObserver
   readonly #acked = new Map<string, number>()
   readonly #released = new Set<string>()
   readonly #lostAt = new Map<string, number>()
-  /** By worker and run, the latest lease for it. */
+  /** By worker and run: the latest lease that was dispatched. */
   readonly #offered = new Map<string, string>()
   readonly #unenrolled = new Set<string>()
 
@@ -32,7 +32,7 @@ class HostMessages {
     return this.#acked.get(`${worker} ${leaseId}`) ?? 0
   }
 
-  /** Completed and acknowledged, or lost: nobody has to keep anything of it. */
+  /** Whether the worker may forget the lease: the completion was acknowledged, or the lease was lost. */
   isReleased(worker: string, leaseId: string): boolean {
     return this.#released.has(`${worker} ${leaseId}`) || this.lostAt(worker, leaseId) !== undefined
   }
@@ -41,13 +41,13 @@ class HostMessages {
     return this.#lostAt.get(`${worker} ${leaseId}`)
   }
 
-  /** A newer lease of the same run has come to this machine. */
+  /** Whether a newer lease of the same run has reached this machine. */
   isSuperseded(worker: string, runId: string, leaseId: string): boolean {
     const latest = this.#offered.get(`${worker} ${runId}`)
     return latest !== undefined && latest !== leaseId
   }
 
-  /** Its enrollment is over, or another uses it. */
+  /** Whether the worker's enrollment is gone, or another process uses it. */
   isUnenrolled(worker: string): boolean {
     return this.#unenrolled.has(worker)
   }
@@ -66,21 +66,21 @@ class HostMessages {
 
 const savedFirst: Law = {
   number: 'D1',
-  sentence: 'a daemon says only what is on its disk: reports, gaps, acceptances',
+  sentence: 'a daemon sends reports, gaps and acceptances only after they are on its disk',
   observe: (view, fail) => ({
     onWorkerSends: ({ plan }, _wire, frame, text) => {
       const workerDisk = view.workerDiskOf(plan.id)
       if (workerDisk === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
       const { leaseId } = frame
       if (frame.type === 'dispatch-accepted' && workerDisk.snapshot('execution', leaseId) === undefined)
-        fail(`${leaseId} is accepted, and no record of it is on disk`)
+        fail(`${leaseId} is accepted, but its execution is not on disk`)
       for (const seq of frame.type === 'lease-gap' ? numbersOf(frame) : [])
         if (!isNamedLost(workerDisk, leaseId, seq))
-          fail(`${seq} of ${leaseId} is named as lost, and is not on disk`, { frame })
+          fail(`${seq} of ${leaseId} is named as lost, but the gap is not on disk`, { frame })
       if (!('seq' in frame) || frame.seq === undefined) return
       const saved = storedFrame(workerDisk, leaseId, frame.seq)
       if (saved === undefined || saved.as === 'gap' || saved.text !== text)
-        fail(`${frame.type} ${frame.seq} of ${leaseId} is sent and not on disk`, { saved })
+        fail(`${frame.type} ${frame.seq} of ${leaseId} is sent but not on disk`, { saved })
     },
   }),
 }
@@ -129,11 +129,11 @@ const trimmedAfterAck: Law = {
         for (const { leaseId, acked } of acknowledgementsIn(batch))
           if (acked > messages.acked(plan.id, leaseId))
             fail(`${leaseId} counts as acknowledged up to ${acked}`, {
-              heard: messages.acked(plan.id, leaseId),
+              received: messages.acked(plan.id, leaseId),
             })
         for (const { leaseId, seq } of gone) {
           if (seq <= messages.acked(plan.id, leaseId) || messages.isReleased(plan.id, leaseId)) continue
-          // Its whole lease is over: another law says when it may be.
+          // The worker dropped the whole lease; another law says when it may.
           if (
             workerDisk.snapshot('execution', leaseId) === undefined ||
             isNamedLost(workerDisk, leaseId, seq)
@@ -168,14 +168,14 @@ function isNamedLost(workerDisk: SimDisk, leaseId: string, seq: number): boolean
 
 const onlyDroppableDropped: Law = {
   number: '9',
-  sentence: 'what a daemon names as lost is droppable',
+  sentence: 'a daemon names only droppable frames as lost',
   observe: (view, fail) => ({
     onWorkerCommitted: (_worker, { changes }) => {
       for (const { leaseId, seq, stored } of frameChangesIn(changes)) {
         if (stored?.as !== 'gap') continue
         for (let lost = stored.from; lost <= seq; lost++) {
           const type = view.frameOf(leaseId, lost)?.type ?? 'run-event'
-          if (!isDroppable(type)) fail(`${type} ${lost} of ${leaseId} is given up`)
+          if (!isDroppable(type)) fail(`${type} ${lost} of ${leaseId} is dropped`)
         }
       }
     },
@@ -184,8 +184,7 @@ const onlyDroppableDropped: Law = {
 
 const finishedIsKept: Law = {
   number: 'D3',
-  sentence:
-    'nothing finished is lost: a completion leaves the disk when the host has it, or its lease is over',
+  sentence: 'a completion stays on the worker’s disk until the host has it or the lease ended',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     let over: { readonly leaseId: string; readonly runId: string }[] = []
@@ -219,7 +218,7 @@ const finishedIsKept: Law = {
 
 const finishedIsClaimed: Law = {
   number: 'D4',
-  sentence: 'what is finished is claimed until the host has it',
+  sentence: 'a worker claims a finished lease until the host has its completion',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     return {
@@ -242,12 +241,12 @@ function claimsIn(frame: WorkerFrame): Set<string> | undefined {
   return frame.type === 'heartbeat' ? new Set(frame.leases.map(({ id }) => id)) : undefined
 }
 
-/** After a kill nobody waits longer for processes to go; then a daemon that ends takes them along. */
+/** A daemon that ends waits this long for killed processes and then takes them along. */
 const KILL_WAIT_MS = 10_000
 
 const runningIsClaimed: Law = {
   number: 'D11',
-  sentence: 'what runs is claimed until it is gone, unless the host has ended its lease',
+  sentence: 'a worker claims a running execution until it exited, unless the host ended its lease',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     const killedAt = new Map<string, number>()
@@ -264,19 +263,19 @@ const runningIsClaimed: Law = {
           if (messages.isSuperseded(worker, runId, leaseId)) continue
           const dyingMs = view.now() - (killedAt.get(leaseId) ?? view.now())
           if (dyingMs < KILL_WAIT_MS - TOLERANCE_MS * 10)
-            fail(`${leaseId} runs and is not claimed`, { dyingMs })
+            fail(`${leaseId} runs but is not claimed`, { dyingMs })
         }
       },
     }
   },
 }
 
-/** What may happen to a lease behind its worker's back, so that its worker seems to deny it. */
+/** Faults that change a lease without its worker, so that the worker seems to deny it. */
 const FORGING_FAULTS = new Set(['second socket', 'foreign claim'])
 
 const interruptedIsReported: Law = {
   number: 'D5',
-  sentence: 'interrupted runs are reported: claimed after the restart, and told as what they are',
+  sentence: 'a worker claims interrupted runs after its restart and reports them as interrupted',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     const interrupted = new Map<string, { readonly worker: string; readonly prUrl: string | undefined }>()
@@ -286,10 +285,10 @@ const interruptedIsReported: Law = {
       onFault: ({ plan }, fault) => void (FORGING_FAULTS.has(fault) && forged.add(plan.id)),
       onDaemonCrashed: ({ plan }) => {
         const workerDisk = view.workerDiskOf(plan.id)
-        for (const { leaseId, isRunning: isUnderWay, prUrl } of workerDisk === undefined
+        for (const { leaseId, isRunning, prUrl } of workerDisk === undefined
           ? []
           : executionRecordsOn(workerDisk))
-          if (isUnderWay) interrupted.set(leaseId, { worker: plan.id, prUrl })
+          if (isRunning) interrupted.set(leaseId, { worker: plan.id, prUrl })
       },
       onBeforeWorkerCommit: (_worker, { changes }) => {
         for (const { leaseId, stored } of frameChangesIn(changes)) {
@@ -297,11 +296,11 @@ const interruptedIsReported: Law = {
           if (known === undefined || stored?.as !== 'end') continue
           const { outcome } = JSON.parse(stored.text) as Extract<WorkerFrame, { type: 'run-complete' }>
           if (outcome.status === 'failed' && known.prUrl !== undefined)
-            fail(`${leaseId} had published, and is told as failed`, { outcome })
+            fail(`${leaseId} had published but is reported as failed`, { outcome })
           if (outcome.status === 'failed' && outcome.error?.startsWith('interrupted') !== true)
-            fail(`${leaseId} is not told as interrupted`, { outcome })
+            fail(`${leaseId} is not reported as interrupted`, { outcome })
           if (outcome.status === 'completed' && known.prUrl === undefined)
-            fail(`${leaseId} is told as completed`, { outcome })
+            fail(`${leaseId} is reported as completed`, { outcome })
         }
       },
       onCommitted: ({ changes }) => {
@@ -331,7 +330,7 @@ function isStillOnDisk(view: LawView, worker: string, leaseId: string): boolean 
 
 const stopsInTime: Law = {
   number: 'D6',
-  sentence: 'a worker stops by nine tenths of what remains, from the heartbeat that was answered',
+  sentence: 'a worker stops after nine tenths of the remaining time, counted from the acknowledged heartbeat',
   observe: (view, fail) => {
     const killed = new WeakSet<DaemonExecution>()
     const isLate = ({ stopAt, process }: DaemonExecution) =>
@@ -341,12 +340,12 @@ const stopsInTime: Law = {
       onStopRequested: (execution, { how }) => {
         if (how !== 'kill' || killed.has(execution)) return
         killed.add(execution)
-        if (isLate(execution)) fail('it is stopped too late', facts(execution))
+        if (isLate(execution)) fail('the execution is stopped too late', facts(execution))
       },
       onTick: () => {
         for (const execution of view.executions)
           if (isDaemonExecution(execution) && !execution.killed && isLate(execution))
-            fail('it goes on', facts(execution))
+            fail('the execution continues after its deadline', facts(execution))
       },
     }
   },
@@ -356,7 +355,7 @@ const isDaemonExecution = (execution: object): execution is DaemonExecution => '
 
 const lostLeasesStop: Law = {
   number: '17',
-  sentence: 'after `lease-lost` the worker stops, and no effect of a dead lease reaches a code host',
+  sentence: 'after `lease-lost` the worker stops, and no effect of an ended lease reaches a code host',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     const lostFor = ({ worker, leaseId }: DaemonExecution) =>
@@ -367,15 +366,16 @@ const lostLeasesStop: Law = {
         for (const execution of view.executions) {
           if (!isDaemonExecution(execution) || execution.killed || view.isPausedOrResuming(execution.process))
             continue
-          if (lostFor(execution) > TOLERANCE_MS) fail(`${execution.leaseId} is lost and goes on`)
+          if (lostFor(execution) > TOLERANCE_MS) fail(`${execution.leaseId} is lost but still runs`)
         }
       },
       onPublished: ({ leaseId, runId, worker, stopAt, process }) => {
-        if (messages.lostAt(worker, leaseId) !== undefined) fail(`${leaseId} was lost and publishes`)
-        if (messages.isSuperseded(worker, runId, leaseId)) fail(`${leaseId} was superseded and publishes`)
+        if (messages.lostAt(worker, leaseId) !== undefined) fail(`${leaseId} was lost but publishes`)
+        if (messages.isSuperseded(worker, runId, leaseId)) fail(`${leaseId} was superseded but publishes`)
         if (view.isPausedOrResuming(process)) return
-        if (view.now() > stopAt + TOLERANCE_MS) fail(`${leaseId} has run out and publishes`, { stopAt })
-        if (view.howEnded(leaseId) === 'expired') fail(`${leaseId} has expired and publishes`)
+        if (view.now() > stopAt + TOLERANCE_MS)
+          fail(`${leaseId} exceeded its deadline but publishes`, { stopAt })
+        if (view.howEnded(leaseId) === 'expired') fail(`${leaseId} has expired but publishes`)
       },
     }
   },
@@ -383,7 +383,7 @@ const lostLeasesStop: Law = {
 
 const noNeedlessResend: Law = {
   number: 'D7',
-  sentence: 'a frame is sent again only on a new line, or when the host repeats a number',
+  sentence: 'a frame is sent again only on a new connection, or when the host repeats a number',
   observe: (view, fail) => {
     const highest = new WeakMap<SimWire, Map<string, number>>()
     const acks = new WeakMap<SimWire, Map<string, { readonly seq: number; readonly isRepeated: boolean }>>()
@@ -416,7 +416,7 @@ const noNeedlessResend: Law = {
 
 const reportedIsApplied: Law = {
   number: '5',
-  sentence: 'what an execution has told and may not be dropped is there when its run is completed',
+  sentence: 'undroppable reports of an execution are on the host’s disk when its run is completed',
   observe: (view, fail) => {
     const reported = new Map<string, UnnumberedFrame[]>()
     const crashed = new Set<string>()
@@ -433,18 +433,18 @@ const reportedIsApplied: Law = {
       },
       onFault: ({ plan }, fault) => void (fault.startsWith('worker disk') && unsteady.add(plan.id)),
       onDaemonCrashed: ({ plan }) => note(plan.id),
-      // In good order everything is put on disk, if that takes it.
+      // A daemon that ends in good order writes everything to disk, if the disk accepts it.
       onDaemonEnded: ({ plan }) => unsteady.has(plan.id) && note(plan.id),
       onCommitted: ({ changes }) => {
         for (const change of changes) {
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
             continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
-          // What was told in the last moment before a crash was never on disk.
+          // Reports of the last moment before a crash never reached the disk.
           if (how !== 'completed' || crashed.has(change.key)) continue
           for (const report of reported.get(change.key) ?? [])
             if (!isOnDisk(view, NO_EVENTS_SEEN, runId, report))
-              fail(`${report.type} (${reportIdOf(report)}) is not there at the completion`, { runId })
+              fail(`${report.type} (${reportIdOf(report)}) is missing at the completion`, { runId })
         }
       },
     }
@@ -474,7 +474,7 @@ function reportOf(
   }
 }
 
-/** What alone may end a daemon, by how it says that it has ended. */
+/** The events that may end a daemon, by the kind of end that the daemon reports. */
 const END_CAUSES: Readonly<Record<string, readonly string[]>> = {
   stopped: ['worker stop'],
   revoked: ['revoked'],
@@ -488,7 +488,7 @@ const END_CAUSES: Readonly<Record<string, readonly string[]>> = {
 
 const endsForCause: Law = {
   number: 'D8',
-  sentence: 'a daemon ends only when it is told to, or can not go on',
+  sentence: 'a daemon ends only on request, or when it cannot continue',
   observe: (view, fail) => {
     const causes = new Map<string, Set<string>>()
     const add = (worker: string, cause: string) =>
@@ -503,7 +503,7 @@ const endsForCause: Law = {
         const known = causes.get(plan.id) ?? new Set<string>()
         if (!view.hasHostileLink && END_CAUSES[is]?.some((cause) => known.has(cause)) !== true)
           fail(`${plan.id} ends: ${is} (${detail})`, { known: [...known] })
-        // The disk stays broken for longer than one of its processes.
+        // A broken disk outlasts a process, so its cause stays valid for the next one.
         causes.set(plan.id, new Set([...known].filter((cause) => cause === 'worker disk broken')))
       },
     }

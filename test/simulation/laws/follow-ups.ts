@@ -1,6 +1,6 @@
 /**
- * Laws about follow-ups: each that was asked for pushes once and says once what it did, whatever happened in between,
- * and is told apart from its run's own executions.
+ * Laws about follow-ups: each requested follow-up pushes once and posts one summary whatever happens in between,
+ * and its costs are told apart from those of the run.
  */
 import type { Law } from './law.ts'
 
@@ -9,17 +9,17 @@ const oneStepEach: Law = {
   sentence: 'one push and one summary for each follow-up',
   observe: (view, fail) => ({
     onFollowUpStep: ({ runId, process, leaseId }, id) => {
-      // Whoever was asleep between looking and doing may do what another has done meanwhile.
+      // An executor that was paused between its check and its action may repeat what another one did.
       if (view.hasHostileLink || view.isPausedOrResuming(process)) return
       const { pushes, summaries } = view.countFollowUpSteps(runId, id)
-      if (pushes > 1 || summaries > 1) fail(`${id} of ${runId}`, { leaseId, pushes, summaries })
+      if (pushes > 1 || summaries > 1) fail(`${id} of ${runId} acted twice`, { leaseId, pushes, summaries })
     },
   }),
 }
 
 const onlyRequested: Law = {
   number: 'F2',
-  sentence: 'there are no more follow-ups than were asked for, and none of a run that was not completed',
+  sentence: 'there are no more follow-ups than were requested, and none of a run that was not completed',
   observe: (view, fail) => {
     const asked = new Map<string, number>()
     const ids = new Map<string, Set<string>>()
@@ -42,15 +42,17 @@ const onlyRequested: Law = {
         const { kind, followUp, pull, credentials } = frame.job
         const { runId } = frame.lease
         if (kind !== 'follow-up') return
-        if (followUp === undefined || pull === undefined) fail(`a follow-up of ${runId} is about nothing`)
-        if (credentials.tracker !== undefined) fail(`a follow-up of ${runId} may change its tracker`)
+        if (followUp === undefined || pull === undefined)
+          fail(`a follow-up of ${runId} names no pull request`)
+        if (credentials.tracker !== undefined)
+          fail(`a follow-up of ${runId} received the tracker’s credential`)
         if (view.run(runId)?.prUrl !== pull?.url)
-          fail(`a follow-up of ${runId} is about ${pull?.url}`, { run: view.run(runId)?.prUrl })
+          fail(`a follow-up of ${runId} names pull request ${pull?.url}`, { run: view.run(runId)?.prUrl })
         const { id = '' } = { ...followUp }
         const known = ids.get(runId) ?? new Set<string>()
         ids.set(runId, known.add(id))
         leases.set(frame.lease.id, id)
-        if (over.has(id)) fail(`${id} of ${runId} is over, and begins again`)
+        if (over.has(id)) fail(`${id} of ${runId} is over but begins again`)
         if (known.size > (asked.get(runId) ?? 0))
           fail(`${runId} is followed up ${known.size} times`, { asked: asked.get(runId) ?? 0 })
       },
@@ -60,9 +62,9 @@ const onlyRequested: Law = {
 
 const completedIsDone: Law = {
   number: 'F3',
-  sentence: 'a follow-up that was completed has pushed and said so; its costs say what it was',
+  sentence: 'a completed follow-up has pushed and posted its summary; its costs are labelled as a follow-up',
   observe: (view, fail) => {
-    /** By lease, which follow-up it is for and whether the product's daemon has it. */
+    /** By lease: its follow-up, and whether the product's daemon runs it. */
     const leases = new Map<string, { readonly id: string; readonly isDaemons: boolean }>()
     return {
       onHostSends: ({ worker }, frame) => {
@@ -75,14 +77,14 @@ const completedIsDone: Law = {
           if (change.is === 'run')
             for (const { model = '', label } of change.row?.value.costs ?? [])
               if (model !== '' && leases.has(model) !== label.startsWith('follow-up '))
-                fail(`${model} of ${change.key} is told as ${label}`)
+                fail(`${model} of ${change.key} is labelled ${label}`)
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
             continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           const lease = leases.get(change.key)
           const run = view.run(runId)
           if (how !== 'completed' || lease?.isDaemons !== true) continue
-          // One that its worker's end cut short is begun anew.
+          // A follow-up that the worker's end cut short is queued again.
           if (run?.status !== 'completed' && run?.status !== 'queued')
             fail(`${runId} is ${run?.status} after a follow-up`)
           if (run?.status !== 'completed' || run.error !== undefined) continue

@@ -1,8 +1,8 @@
 /**
- * Laws about numbered frames: applied once, in order, none skipped, none acknowledged that is not on disk.
+ * Laws about numbered frames: applied once, in order, without gaps, and never acknowledged before they are on disk.
  *
- * Every frame of a simulated worker has a word of its own in what it reports, so what was applied can be read off the
- * disk: event lines, artifacts, memories, the usage archive, the run's record.
+ * Every report of a simulated worker contains an id of its own. So the laws read from the disk which frames were
+ * applied: from event lines, artifacts, memories, usage files and the run's record.
  */
 
 import { isDroppable } from '../reference-outbox.ts'
@@ -13,12 +13,12 @@ import type { Law, LawView, WatermarkRecord } from './law.ts'
 
 const frameName = (leaseId: string, seq: number): string => `${leaseId} ${seq}`
 
-/** What the event logs show of each lease. */
+/** A report of an execution that appears in an event log. */
 interface LoggedReport {
   readonly leaseId: string
   readonly reportId: string
   readonly runId: string
-  /** NaN: nobody entitled to has said it. */
+  /** NaN when no entitled worker sent the report. */
   readonly seq: number
 }
 
@@ -33,7 +33,7 @@ function loggedReportsIn(view: LawView, { changes }: DiskBatch): LoggedReport[] 
   })
 }
 
-/** A batch's effect on one lease's mark; `after` undefined: the lease is over. */
+/** The change of one lease's watermark in a batch; `after` is undefined when the lease ended. */
 interface WatermarkChange {
   readonly leaseId: string
   readonly before: WatermarkRecord
@@ -53,7 +53,7 @@ const isRecordedLost = ({ lost }: WatermarkRecord, seq: number): boolean =>
 
 const watermarkIsTrue: Law = {
   number: '13',
-  sentence: 'the mark is the largest number with every frame up to it applied or in a recorded gap',
+  sentence: 'the watermark is the largest number with every frame up to it applied or in a recorded gap',
   observe: (view, fail) => {
     let moves: WatermarkChange[] = []
     const runs = new Map<string, string>()
@@ -74,14 +74,14 @@ const watermarkIsTrue: Law = {
       onCommitted: (batch) => {
         for (const { leaseId, before, after } of moves) {
           if (after === undefined) continue
-          if (after.mark < before.mark) fail(`the mark of ${leaseId} falls`, { before, after })
+          if (after.mark < before.mark) fail(`the watermark of ${leaseId} decreases`, { before, after })
           const runId = runs.get(leaseId) ?? view.lease(leaseId)?.runId ?? ''
           for (let seq = before.mark + 1; seq <= after.mark; seq++) {
             const frame = view.frameOf(leaseId, seq)
-            if (frame === undefined) fail(`nobody sent ${frameName(leaseId, seq)}`, { before, after })
+            if (frame === undefined) fail(`no worker sent ${frameName(leaseId, seq)}`, { before, after })
             if (isRecordedLost(after, seq) || frame === undefined) continue
             if (!isOnDisk(view, seen, runId, frame))
-              fail(`${frame.type} ${frameName(leaseId, seq)} counts as applied and is not on disk`, {
+              fail(`${frame.type} ${frameName(leaseId, seq)} counts as applied but is not on disk`, {
                 before,
                 after,
               })
@@ -89,7 +89,7 @@ const watermarkIsTrue: Law = {
         }
         for (const { leaseId, seq } of loggedReportsIn(view, batch)) {
           if (view.lease(leaseId) !== undefined && seq > view.watermarkOf(leaseId).mark)
-            fail(`${frameName(leaseId, seq)} is applied beyond the mark`, {
+            fail(`${frameName(leaseId, seq)} is applied beyond the watermark`, {
               mark: view.watermarkOf(leaseId),
             })
         }
@@ -162,12 +162,13 @@ const completionIsLast: Law = {
         for (const { leaseId, runId, mark } of ended) {
           for (let seq = 1; ; seq++) {
             const frame = view.frameOf(leaseId, seq)
-            if (frame === undefined) fail(`${leaseId} was completed, and its worker never said so`, { mark })
+            if (frame === undefined)
+              fail(`${leaseId} was completed, but its worker never reported it`, { mark })
             if (frame === undefined || frame.type === 'run-complete') break
             if (isOnDisk(view, seen, runId, frame)) continue
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
             if (!isDroppable(frame.type) || !named)
-              fail(`${frame.type} ${frameName(leaseId, seq)} is not there at the completion`, {
+              fail(`${frame.type} ${frameName(leaseId, seq)} is missing at the completion`, {
                 runId,
                 mark,
               })
@@ -192,7 +193,7 @@ const appliedOnce: Law = {
         }
         for (const change of batch.changes) {
           if (change.is !== 'run' || change.row === null) continue
-          // What people's sessions cost has a law of its own.
+          // Another law checks the costs of people's terminal sessions.
           const executed = change.row.value.costs.filter(({ label }) => !label.startsWith('attach '))
           const models = executed.map(({ model }) => model)
           if (new Set(models).size < models.length)
@@ -205,7 +206,7 @@ const appliedOnce: Law = {
 
 const acknowledgedIsDurable: Law = {
   number: '12',
-  sentence: 'an acknowledged number is on disk, and never falls',
+  sentence: 'an acknowledged number is on disk and never decreases',
   observe: (view, fail) => {
     const lastAcked = new Map<string, number>()
     return {
@@ -213,13 +214,13 @@ const acknowledgedIsDurable: Law = {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases) {
           const { mark } = view.watermarkOf(leaseId)
-          if (seq > mark) fail(`${seq} of ${leaseId} is acknowledged, on disk is ${mark}`)
+          if (seq > mark) fail(`${seq} of ${leaseId} is acknowledged, but the disk has ${mark}`)
           if (seq < (lastAcked.get(leaseId) ?? 0))
             fail(`${leaseId} was acknowledged up to ${lastAcked.get(leaseId)}, now ${seq}`)
           lastAcked.set(leaseId, seq)
           const owner = view.lease(leaseId)?.workerId
           if (owner !== undefined && owner !== view.registeredAs(wire))
-            fail(`${leaseId} of ${owner} is acknowledged to another`, { wire: wire.worker })
+            fail(`${leaseId} of ${owner} is acknowledged to another worker`, { wire: wire.worker })
         }
       },
     }
@@ -258,9 +259,9 @@ const completionAckIsDurable: Law = {
 
 const endedLeasesHaveNoEffect: Law = {
   number: '17',
-  sentence: 'no frame of a dead lease, of a foreign worker or of a replaced connection has an effect',
+  sentence: 'no frame of an ended lease, of a foreign worker or of a replaced connection has an effect',
   observe: (view, fail) => {
-    /** By lease: what its own worker, on its current connection, has delivered. */
+    /** By lease: the numbers that its own worker delivered on its current connection. */
     const delivered = new Map<string, Set<number>>()
     const gaps = new Map<string, [number, number][]>()
     const isOwn = (wire: SimWire, leaseId: string) => {
@@ -286,9 +287,9 @@ const endedLeasesHaveNoEffect: Law = {
       },
       onBeforeCommit: (batch) => {
         for (const { leaseId, seq, runId } of loggedReportsIn(view, batch)) {
-          if (Number.isNaN(seq)) fail(`a stolen word stands in the log of ${runId}`)
+          if (Number.isNaN(seq)) fail(`the log of ${runId} holds a foreign worker’s report`)
           if (view.lease(leaseId) === undefined)
-            fail(`${frameName(leaseId, seq)} is applied, and its lease is over`, {
+            fail(`${frameName(leaseId, seq)} is applied after its lease ended`, {
               how: view.howEnded(leaseId),
             })
         }
@@ -297,14 +298,14 @@ const endedLeasesHaveNoEffect: Law = {
             const came = delivered.get(leaseId)?.has(seq) === true
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
             if (!came && !named)
-              fail(`${frameName(leaseId, seq)} counts, and nobody entitled to has delivered it`)
+              fail(`${frameName(leaseId, seq)} counts, but no entitled worker delivered it`)
           }
         }
       },
       onCommitted: ({ changes }) => {
         for (const change of changes) {
           if (change.is === 'run' && change.row?.text.includes(' stolen"') === true)
-            fail(`a stolen word stands in the record of ${change.key}`)
+            fail(`the record of ${change.key} holds a foreign worker’s report`)
         }
       },
     }
@@ -313,7 +314,7 @@ const endedLeasesHaveNoEffect: Law = {
 
 const logsHaveNoHoles: Law = {
   number: '22',
-  sentence: 'the event log is the applied events in order, without a hole',
+  sentence: 'the event log holds the applied events in order, without gaps',
   observe: (view, fail) => ({
     onBeforeCommit: ({ changes }) => {
       const next = new Map<string, number>()
@@ -327,7 +328,7 @@ const logsHaveNoHoles: Law = {
           const event: unknown = JSON.parse(line)
           const { index, runId } = { index: -1, runId: '', ...Object(event) }
           if (index !== first + at || runId !== change.key)
-            fail(`event ${index} of ${runId} stands at ${first + at} of ${change.key}`)
+            fail(`event ${index} of ${runId} is at position ${first + at} of ${change.key}`)
         }
         next.set(change.key, first + change.lines.length)
       }

@@ -1,18 +1,18 @@
 /**
- * Whether what a frame reports is on the host's disk, as far as that can be seen from outside.
+ * Decides whether the content of a frame is on the host's disk, as far as the disk shows it.
  *
- * Whatever an execution reports holds a word: its lease, and how manieth report of it this is (a script says its frame's
- * number, which is the same thing). What the daemon reports by itself has none, and shows in the run's record.
+ * Every report of an execution contains an id: its lease and the report's ordinal (a script uses the frame number,
+ * which is equal). Reports that the daemon makes by itself have no id; the run's record shows them.
  */
 import type { RunPatch } from '../../../protocol/frames.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import { usageFileName } from '../sim-disk.ts'
 import { type LawView, TERMINAL_STATUSES } from './law.ts'
 
-/** The word, and the lease in it. */
+/** A report id, and the lease in it. */
 export const REPORT_ID = /"((ls-[0-9a-f]+) (?:\d+|stolen))"/
 
-/** A frame, or what will be one. */
+/** A numbered frame before it has its number. */
 export type UnnumberedFrame = NumberedFrame extends infer F
   ? F extends object
     ? Omit<F, 'seq'>
@@ -36,7 +36,7 @@ export function reportIdOf(report: UnnumberedFrame): string | undefined {
   }
 }
 
-/** @param seen the words in event logs */
+/** @param seen report ids in event logs */
 export function isOnDisk(
   view: LawView,
   seen: ReadonlySet<string>,
@@ -82,7 +82,7 @@ function usageIsAtLeast(
 function patchIsAtLeast(view: LawView, runId: string, reportId: string): boolean {
   const [leaseId, number] = reportId.split(' ')
   const run = view.run(runId)
-  // With the same commit it was asked for anew, or discarded: nothing of the attempt is left to be seen.
+  // The same commit queued the run again or discarded it, so nothing of the attempt is visible.
   if (run?.status === 'queued' || view.wasDiscarded(runId)) return true
   const [lease, latest] = (run?.agentSessionId ?? '').split(/[ _]/)
   return lease === leaseId && Number(latest) >= Number(number)

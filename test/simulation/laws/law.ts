@@ -1,8 +1,8 @@
 /**
- * What a law is, and what it may look at.
+ * Defines what a law is and what it may observe.
  *
- * A law sees the world from outside: what is on the host's disk, what crosses the wires, what runs on workers, what
- * people asked for. It shares no code with what it judges but the protocol's own words. It says no by throwing.
+ * A law sees the world from outside: the host's disk, the frames, the processes on workers, and the requests of
+ * people. A law shares no code with the product except the protocol's types. To report a violation, it throws.
  */
 
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
@@ -18,7 +18,7 @@ import type { DaemonExecution, ObservedExecution, SimWorker } from '../sim-worke
 import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Process } from '../timeline.ts'
 
-/** What a person, or a supervisor on a worker's machine, asks the front desk for. */
+/** A request to the host's API by a person, or by a supervisor on a worker's machine. */
 export interface ApiRequest {
   readonly operation:
     | 'cancel'
@@ -37,7 +37,7 @@ export interface ApiRequest {
     | 'follow up'
   readonly workerId?: string
   readonly runId?: string
-  /** For `admit`: whether the credential is the right one. */
+  /** For `admit`: whether the request used the right credential. */
   readonly genuine?: boolean
 }
 
@@ -51,58 +51,61 @@ export interface LiveLease {
 export interface LawView {
   now(): number
   readonly disk: SimDisk
-  /** The leases on disk. */
+  /** A lease on disk. */
   lease(id: string): LiveLease | undefined
   leasesOf(run: string): readonly LiveLease[]
   leasesOn(workerId: string): readonly LiveLease[]
-  /** The worker as it is on disk. */
+  /** The worker's snapshot on disk. */
   worker(id: string): ActorSnapshot | undefined
   workerState(id: string): 'active' | 'draining' | undefined
   run(id: string): Run | undefined
-  /** Somebody has asked for it to be discarded, with its sandbox and all that was in it. */
+  /** Whether somebody asked to discard the run with its sandbox. */
   wasDiscarded(run: string): boolean
-  /** How a lease ended, as the disk has it. */
+  /** How a lease ended, according to the disk. */
   howEnded(leaseId: string): string | undefined
   watermarkOf(leaseId: string): WatermarkRecord
-  /** Whom the host has told that he is registered here, on this wire and since it was last started. */
+  /** The worker id that the host confirmed on this connection since its last start. */
   registeredAs(wire: SimWire): string | undefined
   currentWire(workerId: string): SimWire | undefined
-  /** What a worker put under a number. */
+  /** The frame that a worker sent under this number. */
   frameOf(leaseId: string, seq: number): NumberedFrame | undefined
-  /** The number that a report got, by its word. */
+  /** The number of the frame that carries a report, by the report's id. */
   seqOfReport(reportId: string): number | undefined
-  /** The disk of a machine that runs the product's daemon. */
+  /** The disk of a machine that runs the product's daemon; undefined for a script. */
   workerDiskOf(worker: string): SimDisk | undefined
-  /** It is paused, or has just gone on: what it does now it should have done before. */
+  /** Whether the process is paused or just resumed, so that its overdue steps run only now. */
   isPausedOrResuming(process: Process): boolean
-  /** Executions that run right now. */
+  /** Executions that run now. */
   readonly executions: ReadonlySet<ObservedExecution>
-  /** Sandboxes that are booted for people right now, or on their way there or back. */
+  /** Sandboxes that are booted for people now, including those that start or close. */
   readonly boots: ReadonlySet<SandboxBoot>
-  /** Where people sit at terminals, or sat. */
+  /** All terminal views that people opened, including closed ones. */
   readonly viewers: ReadonlySet<TerminalViewer>
-  /** Nothing was the matter with the line to a worker, nor with either end of it, for a while. */
+  /** Whether the link to a worker and both of its ends have worked without trouble for a while. */
   isLinkSteady(worker: string): boolean
-  /** The host is up, and has not slept for a while: after a sleep it gives everybody more time. */
+  /** Whether the host runs and has not been paused recently: after a pause it extends every deadline. */
   isHostAwake(): boolean
-  /** How much people have used in a run's sandboxes, in entries of their logs. */
+  /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number
-  /** What nobody but a sandbox may ever see. */
+  /** The credential that only a sandbox may see. */
   readonly secret: string
-  /** How often a follow-up was pushed, and its summary said. */
+  /** How often a follow-up pushed and posted its summary. */
   countFollowUpSteps(
     runId: string,
     followUpId: string,
   ): { readonly pushes: number; readonly summaries: number }
-  /** Runs of which nothing was archived when a person's session was: by two machines' clocks, what is whose is a guess. */
+  /**
+   * Runs with no archived usage when a person's session was exported: the split between run and session then
+   * depends on two clocks.
+   */
   readonly approximatedRuns: ReadonlySet<string>
-  /** A worker's wall clock was set to another time: nothing that is told by it can be put in order. */
+  /** Whether a worker's wall clock jumped, so that its times order nothing. */
   readonly hasWallClockJumped: boolean
-  /** Something was longer silent, slow or asleep than a dispatch is waited for. */
+  /** Whether some link or process was silent, slow or paused longer than a dispatch waits for its answer. */
   readonly isDisturbed: boolean
-  /** Somebody repeats, reorders, drops and invents frames, as no connection does. */
+  /** Whether some link repeats, reorders, drops and invents frames, as no real connection does. */
   readonly hasHostileLink: boolean
-  /** Who registered with what: by wire. */
+  /** The first `register` frame of a connection. */
   registerFrameOf(wire: SimWire): Extract<WorkerFrame, { type: 'register' }> | undefined
 }
 
@@ -114,7 +117,7 @@ export interface WatermarkRecord {
 export interface LawObserver {
   onHostStarting?(): void
   onHostServing?(): void
-  /** About to be on disk: the last look at what was there before. */
+  /** Called right before the batch reaches the disk, while the disk still shows the old state. */
   onBeforeCommit?(batch: DiskBatch): void
   onCommitted?(batch: DiskBatch): void
   onHostSends?(wire: SimWire, frame: HostFrame): void
@@ -122,9 +125,9 @@ export interface LawObserver {
   onWorkerReceives?(wire: SimWire, frame: HostFrame): void
   onExecutionStarted?(execution: ObservedExecution): void
   onExecutionStopped?(execution: ObservedExecution): void
-  // Of the product's daemon alone:
+  // Only the product's daemon causes the calls from here to `onDisconnected`.
   onWorkerSends?(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void
-  /** About to be on its disk, and there. */
+  /** Called right before the batch reaches the worker's disk. */
   onBeforeWorkerCommit?(worker: SimWorker, batch: DiskBatch): void
   onWorkerCommitted?(worker: SimWorker, batch: DiskBatch): void
   onDaemonCrashed?(worker: SimWorker): void
@@ -140,13 +143,13 @@ export interface LawObserver {
   onReclaim?(worker: SimWorker, isClaimed: (runId: string) => boolean): void
   onSandboxReclaimed?(worker: SimWorker, runId: string): void
   onDisconnected?(worker: SimWorker): void
-  /** Now and then: which sandboxes a worker could take back. */
+  /** Called regularly with the sandboxes that a worker could reclaim. */
   onReclaimableChecked?(worker: SimWorker, runIds: readonly string[]): void
-  /** What a process writes into its log. */
+  /** Called with each log line of a process. */
   onLog?(text: string): void
-  /** A fault has happened to a worker's machine. */
+  /** Called when a fault hits a worker's machine. */
   onFault?(worker: SimWorker, fault: string): void
-  /** A moment has passed. */
+  /** Called at regular intervals. */
   onTick?(): void
   onOutboxTrimmed?(leaseId: string, upTo: number): void
   onCredentialDeleted?(workerId: string): void
@@ -181,14 +184,14 @@ export class LawViolation extends Error {
   }
 }
 
-// ---- what several laws read off the disk -----------------------------------------------------------------------------
+// ---- shared by several laws ------------------------------------------------------------------------------------------
 
 export const TERMINAL_STATUSES: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
 
 export const isTerminal = (run: Run | undefined): boolean =>
   run !== undefined && TERMINAL_STATUSES.has(run.status)
 
-/** A life's plain fields, of which a law reads one or two. */
+/** The fields of an actor's snapshot, of which a law reads one or two. */
 export function fieldsOf(record: ActorSnapshot | undefined): Readonly<Record<string, unknown>> {
   const fields = record?.c
   return typeof fields === 'object' && fields !== null ? { ...fields } : {}

@@ -1,4 +1,4 @@
-/** Laws about leases and the runs they are for: one at a time, ended once, never forgotten. */
+/** Laws about leases and their runs: one lease at a time, ended once, never forgotten. */
 import type { DiskBatch, DiskChange } from '../sim-disk.ts'
 import type { ObservedExecution } from '../sim-worker.ts'
 import { fieldsOf, isTerminal, type Law, type LawView, TERMINAL_STATUSES } from './law.ts'
@@ -18,7 +18,7 @@ const oneLease: Law = {
   }),
 }
 
-/** A lease that lives, or that nobody ended but time. */
+/** Whether the lease is alive or ended only because its time ran out. */
 function isValidLease(view: LawView, leaseId: string): boolean {
   return view.lease(leaseId) !== undefined || view.howEnded(leaseId) === 'expired'
 }
@@ -26,7 +26,7 @@ function isValidLease(view: LawView, leaseId: string): boolean {
 const oneExecution: Law = {
   number: '3',
   sentence:
-    'executions of a run holding an unexpired lease ≤ 1; without paused processes, executions running at all ≤ 1',
+    'at most one execution of a run holds an unexpired lease; without paused processes, at most one runs at all',
   observe: (view, fail) => ({
     onExecutionStarted: (execution) => {
       for (const other of view.executions) {
@@ -35,22 +35,22 @@ const oneExecution: Law = {
         if (other.leaseId === execution.leaseId) fail('one lease is executed twice', facts)
         if (other.process === execution.process && view.workerDiskOf(execution.worker) !== undefined)
           fail('one daemon executes a run twice', facts)
-        // Whoever wakes up finds an old offer, and has not heard yet what has become of it.
+        // A process that resumes may accept an old offer before it receives the frames about it.
         if (view.hasHostileLink || view.isPausedOrResuming(execution.process)) continue
         const unexpired = other.stopAt > view.now()
         if (unexpired && isValidLease(view, other.leaseId) && isValidLease(view, execution.leaseId))
           fail('two executions hold unexpired leases', facts)
         if (!view.isDisturbed && view.howEnded(other.leaseId) !== 'fenced')
-          fail('two executions run, and nothing was slow, silent or asleep', facts)
+          fail('two executions run, but nothing was slow, silent or paused', facts)
       }
     },
   }),
 }
 
-/** The nine tenths that a worker uses leave room for clocks that run apart. */
+/** A worker uses nine tenths of the promised time; the rest covers clocks that run apart. */
 const noEarlyExpiry: Law = {
   number: '3',
-  sentence: 'no lease expires before its worker, as it was promised, stops of its own accord',
+  sentence: 'no lease expires before its worker stops by itself as promised',
   observe: (view, fail) => ({
     onCommitted: ({ changes }) => {
       if (view.hasHostileLink) return
@@ -59,7 +59,7 @@ const noEarlyExpiry: Law = {
         const { how } = { how: '', ...change.row.value }
         for (const execution of how === 'expired' ? view.executions : [])
           if (execution.leaseId === change.key && execution.stopAt > view.now())
-            fail(`${change.key} expires and is executed`, executionFacts(execution))
+            fail(`${change.key} expires while it is executed`, executionFacts(execution))
       }
     },
   }),
@@ -74,8 +74,7 @@ const executionFacts = ({ leaseId, worker, runId, stopAt }: ObservedExecution) =
 
 const oneEnd: Law = {
   number: '4',
-  sentence:
-    'one terminal transition a lease; a terminal run is never dispatched without an explicit retry or follow-up',
+  sentence: 'a lease ends once; an ended run is dispatched only after an explicit retry or follow-up',
   observe: (view, fail) => {
     const gone = new Set<string>()
     const retries = new Map<string, number>()
@@ -99,13 +98,13 @@ const oneEnd: Law = {
       onCommitted: (batch) => {
         for (const change of snapshotChangesIn(batch, 'lease')) {
           if (change.row === null) gone.add(change.key)
-          else if (gone.has(change.key)) fail(`lease ${change.key} came back from the dead`)
+          else if (gone.has(change.key)) fail(`lease ${change.key} came back after its end`)
         }
         for (const [id, was] of before) {
           const now = view.run(id)?.status
           if (now === undefined || !TERMINAL_STATUSES.has(was) || now === was) continue
           const retried = retries.get(id) ?? 0
-          if (retried === 0) fail(`run ${id} was ${was} and became ${now}, and nobody asked for it`)
+          if (retried === 0) fail(`run ${id} was ${was} and became ${now} without a request`)
           retries.set(id, retried - 1)
         }
       },
@@ -121,7 +120,7 @@ const oneEnd: Law = {
 const expiryHasOneOutcome: Law = {
   number: '6',
   sentence:
-    'a lease that leaves by expiry leads to exactly one of: queued once, or completed by adoption (failed, the third time)',
+    'an expired lease has exactly one outcome: its run is queued once, or completed by adoption (failed, the third time)',
   observe: (view, fail) => {
     const unwanted = new Set<string>()
     return {
@@ -159,11 +158,10 @@ function timesQueued({ changes }: DiskBatch, runId: string): number {
   return lines.filter((line) => line.includes('"type":"status"') && line.includes('"to":"queued"')).length
 }
 
-/** Not in the queue and not with a worker would be forgotten; in both would be executed twice. */
+/** A run that is neither queued nor leased would be forgotten; a run that is both would be executed twice. */
 const noRunForgotten: Law = {
   number: '11',
-  sentence:
-    'after a restart queue and leases equal those before the crash; no unfinished run is in neither, none in both',
+  sentence: 'a restart changes neither queue nor leases; every unfinished run is in exactly one of them',
   observe: (view, fail) => {
     const judge = (runId: string) => {
       const run = view.run(runId)
@@ -172,9 +170,9 @@ const noRunForgotten: Law = {
       const leases = view.leasesOf(runId)
       const named = fieldsOf(actorSnapshot).lease
       if (isTerminal(run) && leases.length > 0)
-        fail(`run ${runId} is ${run.status} and has a lease`, { leases })
+        fail(`run ${runId} is ${run.status} but has a lease`, { leases })
       if (isTerminal(run)) return
-      if (actorSnapshot === undefined) fail(`run ${runId} is ${run.status} and nobody looks after it`)
+      if (actorSnapshot === undefined) fail(`run ${runId} is ${run.status} but has no actor`)
       if ((named ?? null) !== (leases[0]?.id ?? null))
         fail(`run ${runId} names lease ${String(named)}`, { leases, status: run.status })
       if (run.status !== 'queued' && leases.length === 0)
@@ -192,7 +190,7 @@ const noRunForgotten: Law = {
       onHostServing: () => {
         const after = now()
         if (after.join() !== before.join())
-          fail('a restart changed the leases before anybody could have', { before, after })
+          fail('a restart changed the leases before the host served requests', { before, after })
       },
       onCommitted: (batch) => {
         const runs = new Set<string>()
@@ -205,7 +203,7 @@ const noRunForgotten: Law = {
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
             continue
           const { how } = { how: '', ...change.row.value }
-          // Clocks run up to one hundredth apart.
+          // Clocks differ by up to one percent.
           if (how === 'expired' && view.now() - bootedAt < 120_000 * 0.98)
             fail(`lease ${change.key} expired ${Math.round(view.now() - bootedAt)} ms after the start`)
         }
@@ -217,7 +215,7 @@ const noRunForgotten: Law = {
 
 const withinCapacity: Law = {
   number: '23',
-  sentence: 'the leases of a worker on disk are never more than it may execute at once',
+  sentence: 'a worker never has more leases on disk than it may execute at once',
   observe: (view, fail) => {
     const most = new Map<string, number>()
     return {

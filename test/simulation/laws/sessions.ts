@@ -1,7 +1,8 @@
 /**
- * Laws about people in sandboxes: nothing is booted for nobody, nothing of it outlives them, and what they see is true.
+ * Laws about people in sandboxes: no sandbox stays booted without a viewer, nothing outlives the session, and
+ * viewers see the true output.
  *
- * What is booted is seen on the worker itself; who looks at it, on the wires and at the terminals where people sit.
+ * The laws observe booted sandboxes on the workers, and viewers through frames and terminals.
  */
 
 import type { SandboxBoot } from '../sandbox-boots.ts'
@@ -10,18 +11,18 @@ import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Law, LawView } from './law.ts'
 import { bootName, type HostBoot, HostBoots, ViewerPresence } from './terminal-observers.ts'
 
-/** As the host and its workers have promised: a page that is loaded anew, a line that comes back. */
+/** Grace periods that the host and its workers promise: for a page reload, a worker's reconnect and a boot. */
 const HOST_GRACE_MS = 20_000
 const WORKER_GRACE_MS = 30_000
 const RECONNECT_GRACE_MS = 120_000
 const BOOT_MS = 60_000
-/** Clocks that run apart, and the pace at which laws look around. */
+/** Allows for clocks that run apart and for the interval between checks. */
 const TOLERANCE_MS = 4_500
 const CLOCK_TOLERANCE = 1.011
 
 const viewedOrEndsSoon: Law = {
   number: 'S1',
-  sentence: 'a booted sandbox has a viewer or a grace deadline, on its worker, and who views is told',
+  sentence: 'on its worker, a booted sandbox has a viewer or a grace deadline, and the viewers are reported',
   observe: (view, fail) => {
     const presence = new ViewerPresence()
     const bootedOn = (worker: string) =>
@@ -32,7 +33,7 @@ const viewedOrEndsSoon: Law = {
         presence.onWorkerSends(plan.id, frame, view.now())
         const open = presence.count(plan.id)
         if (frame.type === 'heartbeat' && frame.attachSessions !== open)
-          fail(`${plan.id} tells of ${frame.attachSessions} views`, { open })
+          fail(`${plan.id} reports ${frame.attachSessions} views`, { open })
       },
       onDisconnected: ({ plan }) => presence.onDisconnected(plan.id, bootedOn(plan.id), view.now()),
       onBootStageChanged: ({ worker, runId, stage }) => {
@@ -47,14 +48,14 @@ const viewedOrEndsSoon: Law = {
             idleMs >
             (how === 'left' ? WORKER_GRACE_MS : RECONNECT_GRACE_MS) * CLOCK_TOLERANCE + TOLERANCE_MS
           )
-            fail(`${runId} is booted on ${worker}, and nobody has looked at it`, { idleMs, how })
+            fail(`${runId} is booted on ${worker} without a viewer`, { idleMs, how })
         }
       },
     }
   },
 }
 
-/** When somebody last sat there. */
+/** When a person last had the terminal open. */
 function lastViewedAt(view: LawView, runId: string): number {
   let at = 0
   for (const viewer of view.viewers)
@@ -64,7 +65,7 @@ function lastViewedAt(view: LawView, runId: string): number {
 
 const hostReleasesUnviewed: Law = {
   number: 'S2',
-  sentence: 'a booted sandbox has a viewer or a grace deadline, in the host',
+  sentence: 'in the host, a booted sandbox has a viewer or a grace deadline',
   observe: (view, fail) => {
     const hostBoots = new HostBoots()
     return {
@@ -73,7 +74,7 @@ const hostReleasesUnviewed: Law = {
         hostBoots.onHostSends(view, wire, frame)
         const boot = frame.type === 'dispatch' ? hostBoots.boots.get(frame.lease.runId) : undefined
         if (frame.type === 'dispatch' && boot !== undefined && !isAbandoned(view, wire, boot))
-          fail(`${frame.lease.runId} is dispatched, and its sandbox is booted`, { worker: wire.worker })
+          fail(`${frame.lease.runId} is dispatched while its sandbox is booted`, { worker: wire.worker })
       },
       onHostReceives: (wire, frame) => hostBoots.onHostReceives(view, wire, frame),
       onTick: () => {
@@ -87,7 +88,7 @@ const hostReleasesUnviewed: Law = {
           const idleMs = view.now() - (isReady ? boot.unviewedSince : orderedAt)
           if (isAway || !view.isHostAwake()) continue
           if (idleMs > (isReady ? HOST_GRACE_MS : BOOT_MS) * CLOCK_TOLERANCE + TOLERANCE_MS)
-            fail(`${runId} stays booted on ${workerId} for nobody`, { idleMs, isReady })
+            fail(`the host keeps ${runId} booted on ${workerId} without a viewer`, { idleMs, isReady })
         }
       },
     }
@@ -95,8 +96,8 @@ const hostReleasesUnviewed: Law = {
 }
 
 /**
- * Its worker went while it booted, or is away for longer than is waited for it: it is told to release it when it is
- * back, and until then another one may have the run.
+ * Whether the host gave up the booted sandbox because its worker left during the boot or is away too long. The
+ * worker receives `sandbox-release` when it returns; until then another worker may get the run.
  */
 function isAbandoned(
   view: LawView,
@@ -107,13 +108,13 @@ function isAbandoned(
   return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > RECONNECT_GRACE_MS
 }
 
-/** What closes a sandbox takes; and what is booted to be closed at once takes that, too. */
+/** Time to close a sandbox; a sandbox that is released during its boot takes both times. */
 const CLOSE_MS_MAX = 15_000
 const BOOT_MS_MAX = 75_000
 
 const noCredentialOutlives: Law = {
   number: 'S3',
-  sentence: 'no credentials outlive the session: what was released, discarded or left is gone',
+  sentence: 'no credentials outlive a session that was released, discarded or left',
   observe: (view, fail) => {
     const doomed = new Map<SandboxBoot, number>()
     const doom = (worker: string, runId: string) => {
@@ -135,7 +136,7 @@ const noCredentialOutlives: Law = {
           const ms = view.now() - at
           const most =
             boot.stage === 'closing' ? CLOSE_MS_MAX : boot.stage === 'booting' ? BOOT_MS_MAX : TOLERANCE_MS
-          if (ms > most + TOLERANCE_MS) fail(`${boot.runId} is ${boot.stage} on ${boot.worker}`, { ms })
+          if (ms > most + TOLERANCE_MS) fail(`${boot.runId} is still ${boot.stage} on ${boot.worker}`, { ms })
         }
       },
     }
@@ -144,8 +145,7 @@ const noCredentialOutlives: Law = {
 
 const oneBootAtATime: Law = {
   number: 'S4',
-  sentence:
-    'a sandbox is booted once, and not while its run is executed; nobody executes or deletes it meanwhile',
+  sentence: 'a sandbox is booted once, and no execution or discard of its run happens meanwhile',
   observe: (view, fail) => {
     const bootOf = (worker: string, runId: string, process: object) =>
       [...view.boots].find(
@@ -162,29 +162,29 @@ const oneBootAtATime: Law = {
       },
       onExecutionStarted: ({ worker, runId, leaseId, process }) => {
         if (bootOf(worker, runId, process) !== undefined)
-          fail(`${runId} is executed where somebody is in its sandbox`, { worker, leaseId })
+          fail(`${runId} is executed while its sandbox is booted`, { worker, leaseId })
       },
       onSandboxDiscarded: ({ plan, process }, runId) => {
         if (process !== undefined && bootOf(plan.id, runId, process) !== undefined)
-          fail(`the sandbox of ${runId} is discarded while somebody is in it`, { worker: plan.id })
+          fail(`the sandbox of ${runId} is discarded while it is booted`, { worker: plan.id })
       },
     }
   },
 }
 
-/** Disk is looked through every five minutes. */
+/** Interval between two searches for reclaimable sandboxes. */
 const RECLAIM_EVERY_MS = 5 * 60_000
 
 const noReclaimWhileBooted: Law = {
   number: 'S5',
-  sentence: 'taking a sandbox back is postponed while it is booted, and never forgotten',
+  sentence: 'a sandbox is reclaimed only after it is closed, and its reclaiming is never forgotten',
   observe: (view, fail) => {
     const since = new Map<string, { readonly at: number; readonly process: object | undefined }>()
     return {
       onReclaim: ({ plan, process }, isClaimed) => {
         for (const { worker, runId, process: own } of view.boots)
           if (worker === plan.id && own === process && !isClaimed(runId))
-            fail(`${runId} is booted on ${worker} and may be taken back`)
+            fail(`${runId} is booted on ${worker} but may be reclaimed`)
       },
       onReclaimableChecked: ({ plan, process }, runIds) => {
         const all = new Set(runIds.map((runId) => bootName(plan.id, runId)))
@@ -195,22 +195,21 @@ const noReclaimWhileBooted: Law = {
           const known = since.get(name)
           if (known?.process !== process) since.set(name, { at: view.now(), process })
           else if (known !== undefined && view.now() - known.at > RECLAIM_EVERY_MS * CLOCK_TOLERANCE + 30_000)
-            fail(`the sandbox ${name} could have been taken back`, { ms: view.now() - known.at })
+            fail(`the sandbox ${name} should have been reclaimed`, { ms: view.now() - known.at })
         }
       },
     }
   },
 }
 
-/** What is typed is answered, and what is over is told, within a moment. */
+/** Time within which output and the end of a session must reach the viewers. */
 const OUTPUT_MS_MAX = 10_000
-/** By then a session was ready to be looked at, or its person was told that it is not. */
+/** By then the session is ready, or its viewers received an error. */
 const READY_MS_MAX = 75_000
 
 const viewersSeeEverything: Law = {
   number: 'S6',
-  sentence:
-    'everybody who looks at a session sees all that it has printed, once, and none who is there has to wait',
+  sentence: 'every viewer sees all output of a session exactly once and without waiting',
   observe: (view, fail) => {
     const blindSince = new WeakMap<TerminalViewer, number>()
     return {
@@ -224,7 +223,7 @@ const viewersSeeEverything: Law = {
             shownAt === undefined &&
             view.now() - blankSince > RECONNECT_GRACE_MS * CLOCK_TOLERANCE + READY_MS_MAX
           )
-            fail(`${person} waits for the session of ${runId} without end`)
+            fail(`${person} waits too long for the session of ${runId}`)
       },
       onReclaimableChecked: ({ plan, workerId }) => {
         if (view.hasHostileLink || workerId === undefined || !view.isLinkSteady(plan.id)) return
@@ -232,7 +231,7 @@ const viewersSeeEverything: Law = {
           const { runId, person, isOpen, openedAt, screenShownAt: shownAt } = viewer
           if (!isOpen || view.run(runId)?.sandbox.workerId !== workerId) continue
           if (shownAt === undefined && view.isHostAwake() && view.now() - openedAt > READY_MS_MAX)
-            fail(`${person} waits for the session of ${runId}, and its worker is there`)
+            fail(`${person} waits for the session of ${runId} although its worker is online`)
           if (shownAt === undefined || view.now() - shownAt < OUTPUT_MS_MAX) continue
           const boot = [...view.boots].find((each) => each.worker === plan.id && each.runId === runId)
           const isTrue = boot?.stage === 'booted' && viewer.screen === boot.printed
@@ -252,8 +251,7 @@ const viewersSeeEverything: Law = {
 
 const credentialsGoToHolder: Law = {
   number: 'S7',
-  sentence:
-    'a session’s credentials go to the worker that holds its sandbox, the agent’s alone, and nowhere else',
+  sentence: 'a session’s worker receives the agent’s credential and no other; no one else receives it',
   observe: (view, fail) => {
     const shows = (text: string) => text.includes(view.secret)
     return {
@@ -264,7 +262,10 @@ const credentialsGoToHolder: Law = {
           fail(`${frame.runId} is booted on a worker that does not hold it`, { sandbox })
         const { agent, ...others } = frame.credentials
         if (agent === undefined || Object.keys(others).length > 0)
-          fail(`${frame.runId} is booted with`, { others: Object.keys(others), agent: agent !== undefined })
+          fail(`${frame.runId} is booted with wrong credentials`, {
+            others: Object.keys(others),
+            agent: agent !== undefined,
+          })
       },
       onCommitted: ({ changes }) => {
         for (const change of changes)
@@ -283,7 +284,7 @@ const credentialsGoToHolder: Law = {
 
 const usageCountedOnce: Law = {
   number: 'S8',
-  sentence: 'what people’s sessions cost is counted once',
+  sentence: 'the costs of people’s sessions are counted once',
   observe: (view, fail) => ({
     onCommitted: ({ changes }) => {
       for (const change of changes) {
@@ -292,13 +293,13 @@ const usageCountedOnce: Law = {
         const counted = sessionTokens(costs)
         const used = view.countUsageOf(id) * TOKENS_PER_ENTRY
         if (counted > used && !view.approximatedRuns.has(id) && !view.hasWallClockJumped)
-          fail(`run ${id} counts ${counted} tokens, and ${used} were used`, { costs })
+          fail(`run ${id} counts ${counted} tokens, but ${used} were used`, { costs })
       }
     },
   }),
 }
 
-/** Of one entry in a simulated session's log. */
+/** Tokens of one usage entry of a simulated session. */
 export const TOKENS_PER_ENTRY = 10
 
 interface LabelledCost {

@@ -1,6 +1,8 @@
 /**
- * Who looks into which sandbox, as the frames between host and workers say: once as a worker hears it, once as the host
- * has it. Frames are all that these know, so that they can't be wrong in the way in which the product is.
+ * Track which sandbox has viewers, from the frames between host and workers: once as a worker receives them, once
+ * as the host sends them.
+ *
+ * These classes know frames only, so they cannot repeat a mistake of the product.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { SimWire } from '../sim-wire.ts'
@@ -8,7 +10,7 @@ import type { LawView } from './law.ts'
 
 export const bootName = (worker: string, runId: string): string => `${worker} ${runId}`
 
-/** Who looks at what on each worker, by the frames that it hears and says. */
+/** The viewers on each worker, according to the frames that it received and sent. */
 export class ViewerPresence {
   readonly #connected = new Set<string>()
   readonly #open = new Map<string, Map<string, string>>()
@@ -43,7 +45,7 @@ export class ViewerPresence {
       this.#onViewClosed(worker, frame.sessionId, at)
   }
 
-  /** A line that breaks once more gives no more time, nor does one that never came about. */
+  /** A connection that breaks again, or never registered, grants no additional time. */
   onDisconnected(worker: string, runIds: readonly string[], at: number): void {
     if (!this.#connected.delete(worker)) return
     for (const runId of runIds) {
@@ -66,14 +68,14 @@ export class ViewerPresence {
   }
 }
 
-/** What the host has booted, as its frames say; nothing after a restart. */
+/** A sandbox that the host booted, according to its frames; empty after a restart. */
 export interface HostBoot {
   readonly runId: string
   readonly workerId: string
   readonly requestId: string
   readonly requestedAt: number
   isReady: boolean
-  /** Since when nobody looks at it and its worker is there. */
+  /** Since when the sandbox has no viewer while its worker is connected. */
   unviewedSince: number
   /** Since when its worker is away, as far as the host can know. */
   workerAwaySince: number | undefined

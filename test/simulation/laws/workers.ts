@@ -1,4 +1,6 @@
-/** Laws about workers: who may be given work, whose word counts, how one becomes a worker and stops being one. */
+/**
+ * Laws about workers: which workers receive runs, whose frames count, and how a worker is enrolled and revoked.
+ */
 import type { SimWire } from '../sim-wire.ts'
 import type { Law } from './law.ts'
 
@@ -20,9 +22,9 @@ const durableFirst: Law = {
 
 const onlyToActive: Law = {
   number: '7',
-  sentence: 'no dispatch to a worker that is not active, in memory and on disk, at that moment',
+  sentence: 'a dispatch goes only to a worker that is active, in memory and on disk, at that moment',
   observe: (view, fail) => {
-    /** What was asked of this life of the host, and not refused. */
+    /** Requests to the current host process that it did not refuse. */
     const wanted = new Map<string, string>()
     return {
       onHostStarting: () => wanted.clear(),
@@ -48,7 +50,7 @@ const onlyToActive: Law = {
 
 const revokedHasNoEffect: Law = {
   number: '8',
-  sentence: 'after a revocation: no register accepted, no frame applied, no yes on worker routes',
+  sentence: 'after a revocation the host accepts no register, applies no frame and admits no worker request',
   observe: (view, fail) => {
     const revoking = new Set<string>()
     return {
@@ -57,13 +59,13 @@ const revokedHasNoEffect: Law = {
       onResponse: ({ operation, workerId = '', genuine }, ok) => {
         if (operation !== 'admit' || revoking.has(workerId)) return
         const enrolled = view.worker(workerId) !== undefined
-        if (ok && !enrolled) fail(`${workerId} is not enrolled and was admitted`)
+        if (ok && !enrolled) fail(`${workerId} is not enrolled but was admitted`)
         if (ok && genuine === false) fail(`a wrong credential of ${workerId} was admitted`)
         if (!ok && enrolled && genuine === true) fail(`${workerId} was not admitted with its own credential`)
       },
       onHostSends: (_wire, frame) => {
         if (frame.type === 'registered' && view.worker(frame.workerId) === undefined)
-          fail(`${frame.workerId} is told that it is registered`)
+          fail(`${frame.workerId} is registered but not enrolled`)
       },
       onBeforeCommit: ({ changes }) => {
         for (const change of changes) {
@@ -72,7 +74,8 @@ const revokedHasNoEffect: Law = {
           if (lease === undefined || view.worker(lease.workerId) !== undefined) continue
           const before = view.watermarkOf(change.key).mark
           const { mark } = { mark: 0, ...change.row.value }
-          if (mark > before) fail(`a frame of ${lease.workerId} was applied`, { lease, before, mark })
+          if (mark > before)
+            fail(`a frame of the revoked ${lease.workerId} was applied`, { lease, before, mark })
         }
       },
     }
@@ -81,7 +84,7 @@ const revokedHasNoEffect: Law = {
 
 const oneConnection: Law = {
   number: '15',
-  sentence: 'one current connection a worker; nothing is said on others but farewell',
+  sentence: 'a worker has one current connection; others receive only their rejection',
   observe: (view, fail) => {
     const left = new Set<SimWire>()
     return {
@@ -90,7 +93,7 @@ const oneConnection: Law = {
         else if (left.has(wire)) fail(`${frame.type} after a rejection`, { worker: wire.worker })
         if (frame.type === 'registered' || frame.type === 'rejected' || frame.type === 'revoked') return
         const workerId = view.registeredAs(wire)
-        if (workerId === undefined) fail(`${frame.type} to somebody who is not registered`)
+        if (workerId === undefined) fail(`${frame.type} on an unregistered connection`)
         else if (view.currentWire(workerId) !== wire)
           fail(`${frame.type} on a connection that was replaced`, { workerId })
       },
@@ -120,7 +123,8 @@ const tokenOnce: Law = {
         const auth = view.registerFrameOf(wire)?.auth
         if (auth?.kind !== 'pairing') return fail(`${frame.workerId} got a credential without a token`)
         const other = enrolled.get(auth.token)
-        if (other !== undefined) fail('one token enrolled two', { first: other, other: frame.workerId })
+        if (other !== undefined)
+          fail('one token enrolled two workers', { first: other, other: frame.workerId })
         enrolled.set(auth.token, frame.workerId)
       },
     }
@@ -129,7 +133,7 @@ const tokenOnce: Law = {
 
 const unauthorizedIsTrue: Law = {
   number: '19',
-  sentence: '`unauthorized` only when the enrollment is gone',
+  sentence: '`unauthorized` is sent only when the enrollment is gone',
   observe: (view, fail) => {
     const revoking = new Set<string>()
     return {
@@ -139,29 +143,29 @@ const unauthorizedIsTrue: Law = {
         if (frame.type !== 'rejected' || frame.code !== 'unauthorized') return
         const auth = view.registerFrameOf(wire)?.auth
         if (auth?.kind !== 'credential') return
-        // Workers of this world only ever show the credential they were given.
+        // Simulated workers only present credentials that the host gave them.
         if (view.worker(auth.workerId) !== undefined && !revoking.has(auth.workerId))
-          fail(`${auth.workerId} is enrolled and was told that it is not`)
+          fail(`${auth.workerId} is enrolled but was rejected as unauthorized`)
       },
     }
   },
 }
 
-/** A lease whose dispatch is this old may have been let go of, with the disk not knowing it yet. */
+/** A lease whose dispatch is older may have been released in memory and not yet on disk. */
 const DISPATCH_ANSWER_MS_MAX = 9_000
-/** How long the wishes of two who disagree may be under way. */
+/** How long contradictory requests for one worker may be in progress. */
 const CONFLICT_MS = 60_000
 
 const drainCountsAll: Law = {
   number: '24',
-  sentence: "a drain's answer counts every lease whose dispatch was sent before it",
+  sentence: 'the response to a drain counts every lease whose dispatch was sent before it',
   observe: (view, fail) => {
-    /** On which connection its worker was given it, or has named it. */
+    /** The connection on which the worker last received or named a lease. */
     const lastNamed = new Map<string, { readonly wire: SimWire; readonly at: number }>()
-    /** What was heard or asked may have ended it in memory already. */
+    /** Leases that a received frame or a request may already have ended in memory. */
     const ending = new Set<string>()
     const lastOperation = new Map<string, string>()
-    /** Somebody wanted the opposite a moment ago: a drain, an enable and a drain again may share a commit or not. */
+    /** When somebody last asked for the opposite: drain, enable and drain may share a commit. */
     const enabledAt = new Map<string, number>()
     return {
       onRequest: ({ operation, workerId = '', runId = '' }) => {
@@ -188,17 +192,17 @@ const drainCountsAll: Law = {
           return !ending.has(id) && (state === 'held' || view.now() - known.at < DISPATCH_ANSWER_MS_MAX)
         })
         const counted = activeRunsIn(value)
-        if (counted < open.length) fail(`the answer counts ${counted}`, { workerId, open })
+        if (counted < open.length) fail(`the response counts only ${counted} leases`, { workerId, open })
         const state = view.workerState(workerId)
         const disputed = view.now() - (enabledAt.get(workerId) ?? Number.NEGATIVE_INFINITY) < CONFLICT_MS
         if (state === 'active' && !disputed && lastOperation.get(workerId)?.endsWith('drain') === true)
-          fail('the answer came before the drain was on disk', { workerId })
+          fail('the response came before the drain was on disk', { workerId })
       },
     }
   },
 }
 
-/** The figure in the answer of the state route. */
+/** The number of active runs in the response of the worker-state route. */
 function activeRunsIn(value: unknown): number {
   const { worker } = { worker: undefined, ...Object(value) } as {
     worker: { activeRuns?: number } | undefined
