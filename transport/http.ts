@@ -66,32 +66,48 @@ interface HttpDecision {
   readonly cors: Headers | undefined
 }
 
-export function createHttpHandler({
-  admit,
-  route,
-  clock,
-  log,
-  counter,
-  bodyBytesMax,
-}: HttpHandlerOptions): HttpHandler {
-  const bytesMax = bodyBytesMax ?? HTTP_BODY_BYTES_MAX
-  const tooLarge = refusal(413, `the body is larger than ${bytesMax} bytes`)
-  const waiting = new Set<Exchange>()
-  let isRefusing = false
+export function createHttpHandler(options: HttpHandlerOptions): HttpHandler {
+  return new RoutingHttpHandler(options)
+}
 
-  function handle(response: HttpResponse, request: HttpRequest): void {
+class RoutingHttpHandler implements HttpHandler {
+  readonly #options: HttpHandlerOptions
+  readonly #bytesMax: number
+  readonly #tooLarge: Reply
+  readonly #waiting = new Set<Exchange>()
+  #isRefusing = false
+
+  constructor(options: HttpHandlerOptions) {
+    this.#options = options
+    this.#bytesMax = options.bodyBytesMax ?? HTTP_BODY_BYTES_MAX
+    this.#tooLarge = refusal(413, `the body is larger than ${this.#bytesMax} bytes`)
+  }
+
+  refuseNew(): void {
+    this.#isRefusing = true
+  }
+
+  isRefusing(): boolean {
+    return this.#isRefusing
+  }
+
+  pendingCount(): number {
+    return this.#waiting.size
+  }
+
+  handle(response: HttpResponse, request: HttpRequest): void {
     const head = readHead(request)
-    const found = route(head.path)
+    const found = this.#options.route(head.path)
     const row = found?.path.byMethod.get(head.method)
-    const { reply, cors } = decide(response, request, head, found)
+    const { reply, cors } = this.#decide(response, request, head, found)
     if (reply === undefined) return
-    counter.count(row, reply.status)
+    this.#options.counter.count(row, reply.status)
     if (head.method === 'HEAD') sendWithoutBody(response, reply, cors)
     else send(response, reply, cors)
   }
 
   /** Never throws, because the library ends the process when a callback throws. */
-  function decide(
+  #decide(
     response: HttpResponse,
     request: HttpRequest,
     head: RequestHead,
@@ -103,17 +119,17 @@ export function createHttpHandler({
       return read
     }
     try {
-      const admission = admit(head, found, query)
+      const admission = this.#options.admit(head, found, query)
       if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
-      return { reply: routeRequest(response, query, head, found, admission), cors: admission.cors }
+      return { reply: this.#routeRequest(response, query, head, found, admission), cors: admission.cors }
     } catch (err) {
-      log.error({ err }, 'could not answer a request')
+      this.#options.log.error({ err }, 'could not answer a request')
       return { reply: INTERNAL_ERROR, cors: undefined }
     }
   }
 
   /** `undefined`: the reply comes later. */
-  function routeRequest(
+  #routeRequest(
     response: HttpResponse,
     query: () => string,
     head: RequestHead,
@@ -123,18 +139,18 @@ export function createHttpHandler({
     if (found === undefined) return UNKNOWN_PATH
     const row = found.path.byMethod.get(head.method)
     if (row === undefined) return methodRefused(head.method, found.path.allow)
-    if (isRefusing) return STOPPING_REFUSAL
+    if (this.#isRefusing) return STOPPING_REFUSAL
     const placed = readParameters(row, found, query())
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
     // A socket path has one answer to an ordinary request, with or without a body.
-    if (announcesBody(head) && !row.socket) return receiveBody(response, head, asked, cors)
-    const reply = runHandler(asked, NO_BYTES)
+    if (announcesBody(head) && !row.socket) return this.#receiveBody(response, head, asked, cors)
+    const reply = this.#runHandler(asked, NO_BYTES)
     if (!(reply instanceof Promise)) return reply
-    return replyLater(new Exchange(response, cors), row, reply)
+    return this.#replyLater(new Exchange(response, cors), row, reply)
   }
 
-  function receiveBody(
+  #receiveBody(
     response: HttpResponse,
     head: RequestHead,
     asked: CheckedRequest,
@@ -143,31 +159,39 @@ export function createHttpHandler({
     const exchange = new Exchange(response, cors)
     const fault = framingError(head)
     if (fault !== undefined) {
-      replyAndClose(exchange, asked.row, refusal(400, fault))
+      this.#replyAndClose(exchange, asked.row, refusal(400, fault))
       return
     }
-    track(exchange)
+    this.#track(exchange)
     const use = asked.row.takesBody ? 'kept' : 'counted'
-    readBody(response, head, use, clock, exchange, (body) => onBody(exchange, asked, body), bytesMax)
+    readBody(
+      response,
+      head,
+      use,
+      this.#options.clock,
+      exchange,
+      (body) => this.#onBody(exchange, asked, body),
+      this.#bytesMax,
+    )
   }
 
-  function onBody(exchange: Exchange, asked: CheckedRequest, body: Body): void {
-    if (body.is === 'whole') respond(exchange, asked, body.bytes)
-    else if (body.is === 'late') replyAndClose(exchange, asked.row, TOO_LATE)
+  #onBody(exchange: Exchange, asked: CheckedRequest, body: Body): void {
+    if (body.is === 'whole') this.#respond(exchange, asked, body.bytes)
+    else if (body.is === 'late') this.#replyAndClose(exchange, asked.row, TOO_LATE)
     else {
-      counter.count(asked.row, tooLarge.status)
-      exchange.replyBeforeBodyEnds(tooLarge, body.onRestReceived, clock)
+      this.#options.counter.count(asked.row, this.#tooLarge.status)
+      exchange.replyBeforeBodyEnds(this.#tooLarge, body.onRestReceived, this.#options.clock)
     }
   }
 
-  function respond(exchange: Exchange, asked: CheckedRequest, bytes: Uint8Array): void {
-    const reply = runHandler(asked, bytes)
-    if (reply instanceof Promise) replyLater(exchange, asked.row, reply)
-    else sendReply(exchange, asked.row, reply)
+  #respond(exchange: Exchange, asked: CheckedRequest, bytes: Uint8Array): void {
+    const reply = this.#runHandler(asked, bytes)
+    if (reply instanceof Promise) this.#replyLater(exchange, asked.row, reply)
+    else this.#sendReply(exchange, asked.row, reply)
   }
 
   /** A handler that throws is a bug: the client receives 500, and the log the details. */
-  function runHandler(
+  #runHandler(
     { row, placed, workerId, isJson }: CheckedRequest,
     bytes: Uint8Array,
   ): Reply | Promise<Reply | Download> {
@@ -175,48 +199,41 @@ export function createHttpHandler({
       const body = readJsonBody(row, isJson, bytes)
       return body.ok ? row.run(placed, body.value, workerId) : body.reply
     } catch (err) {
-      return internalError(row, err)
+      return this.#internalError(row, err)
     }
   }
 
-  function replyLater(exchange: Exchange, row: ServedRoute, reply: Promise<Reply | Download>): undefined {
-    track(exchange)
+  #replyLater(exchange: Exchange, row: ServedRoute, reply: Promise<Reply | Download>): undefined {
+    this.#track(exchange)
     reply
-      .then((made) => (isDownload(made) ? sendDownload(exchange, row, made) : sendReply(exchange, row, made)))
-      .catch((err: unknown) => sendReply(exchange, row, internalError(row, err)))
+      .then((made) =>
+        isDownload(made) ? this.#sendDownload(exchange, row, made) : this.#sendReply(exchange, row, made),
+      )
+      .catch((err: unknown) => this.#sendReply(exchange, row, this.#internalError(row, err)))
   }
 
-  async function sendDownload(exchange: Exchange, row: ServedRoute, file: Download): Promise<void> {
-    if (await exchange.download(file)) counter.count(row, file.status)
+  async #sendDownload(exchange: Exchange, row: ServedRoute, file: Download): Promise<void> {
+    if (await exchange.download(file)) this.#options.counter.count(row, file.status)
   }
 
-  function sendReply(exchange: Exchange, row: ServedRoute, reply: Reply): void {
-    if (exchange.reply(reply)) counter.count(row, reply.status)
+  #sendReply(exchange: Exchange, row: ServedRoute, reply: Reply): void {
+    if (exchange.reply(reply)) this.#options.counter.count(row, reply.status)
   }
 
-  function replyAndClose(exchange: Exchange, row: ServedRoute, reply: Reply): void {
-    counter.count(row, reply.status)
+  #replyAndClose(exchange: Exchange, row: ServedRoute, reply: Reply): void {
+    this.#options.counter.count(row, reply.status)
     exchange.replyAndClose(reply)
   }
 
-  function track(exchange: Exchange): void {
-    if (waiting.has(exchange)) return
-    waiting.add(exchange)
-    exchange.onEnd(() => waiting.delete(exchange))
+  #track(exchange: Exchange): void {
+    if (this.#waiting.has(exchange)) return
+    this.#waiting.add(exchange)
+    exchange.onEnd(() => this.#waiting.delete(exchange))
   }
 
-  function internalError(row: ServedRoute, err: unknown): Reply {
-    log.error({ err, route: row.name }, 'a route handler failed')
+  #internalError(row: ServedRoute, err: unknown): Reply {
+    this.#options.log.error({ err, route: row.name }, 'a route handler failed')
     return INTERNAL_ERROR
-  }
-
-  return {
-    handle,
-    refuseNew: () => {
-      isRefusing = true
-    },
-    isRefusing: () => isRefusing,
-    pendingCount: () => waiting.size,
   }
 }
 

@@ -147,7 +147,7 @@ function openFleet(
 }
 
 function startListening(listener: Omit<OpenListener, 'listening'>, address: Address): Result<OpenListener> {
-  listener.app.any('/*', listener.http.handle)
+  listener.app.any('/*', (response, request) => listener.http.handle(response, request))
   const listening = listen(listener.app, address)
   if (!listening.ok) for (const group of listener.socketGroups) group.stop()
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening

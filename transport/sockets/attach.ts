@@ -43,6 +43,7 @@ export function serveAttach(
 ): SocketGroup {
   const terminals = new Set<TerminalSocket>()
   const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
+  const guarded = createGuard(log)
   const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
   const admitSocket: AdmitSocket = (params) => {
@@ -65,16 +66,6 @@ export function serveAttach(
     terminals.delete(terminal)
     report()
     guarded(terminal, () => terminal.onClosed())
-  }
-
-  /** Never throws, because the library ends the process when a callback throws. */
-  function guarded(terminal: TerminalSocket, run: () => void): void {
-    try {
-      run()
-    } catch (err) {
-      log.error({ err }, 'an attach socket failed')
-      terminal.close(CLOSE.failed, 'the service failed; its log says why')
-    }
   }
 
   const withTerminal = (
@@ -105,5 +96,17 @@ export function serveAttach(
       for (const terminal of [...terminals]) terminal.close(code, reason)
     },
     stop: () => {},
+  }
+}
+
+/** The guard never throws, because the library ends the process when a callback throws. */
+function createGuard(log: Log) {
+  return (terminal: TerminalSocket, run: () => void): void => {
+    try {
+      run()
+    } catch (err) {
+      log.error({ err }, 'an attach socket failed')
+      terminal.close(CLOSE.failed, 'the service failed; its log says why')
+    }
   }
 }

@@ -50,45 +50,84 @@ export function serveDashboard(
   app: TemplatedApp,
   path: string,
   upgrade: Upgrade,
-  { hostApi, clock, meters, log }: DashboardSocketsOptions,
+  options: DashboardSocketsOptions,
 ): DashboardSockets {
-  const dashboards = new Set<DashboardSocket>()
-  /** Dashboards that have not read their hello yet. */
-  const awaitingHello = new Set<DashboardSocket>()
-  /** By run id, the number of subscribers; nothing is published for a run without any. */
-  const subscriberCounts = new Map<string, number>()
+  return new ServedDashboards(app, path, upgrade, options)
+}
 
-  function onOpen(socket: WebSocket<DashboardSocketData>): void {
-    const dashboard = new DashboardSocket(socket, clock)
+class ServedDashboards implements DashboardSockets {
+  readonly stop: () => void
+  readonly #app: TemplatedApp
+  readonly #options: DashboardSocketsOptions
+  readonly #dashboards = new Set<DashboardSocket>()
+  /** Dashboards that have not read their hello yet. */
+  readonly #awaitingHello = new Set<DashboardSocket>()
+  /** By run id, the number of subscribers; nothing is published for a run without any. */
+  readonly #subscriberCounts = new Map<string, number>()
+
+  constructor(app: TemplatedApp, path: string, upgrade: Upgrade, options: DashboardSocketsOptions) {
+    this.#app = app
+    this.#options = options
+    app.ws<DashboardSocketData>(path, {
+      maxPayloadLength: FRAME_BYTES_READ_MAX,
+      maxBackpressure: DASHBOARD_BACKLOG_BYTES_MAX,
+      idleTimeout: SOCKET_IDLE_SECONDS,
+      sendPingsAutomatically: true,
+      upgrade,
+      open: (socket) => this.#onOpen(socket),
+      message: (socket, bytes, isBinary) =>
+        withDashboard(socket, (dashboard) => this.#onMessage(dashboard, bytes, isBinary)),
+      ping: (socket) => withDashboard(socket, (dashboard) => void dashboard.exceedsFrameRate()),
+      dropped: (socket) => withDashboard(socket, (dashboard) => this.#onDropped(dashboard)),
+      drain: (socket) => withDashboard(socket, (dashboard) => this.#onDrained(dashboard)),
+      close: (socket) => withDashboard(socket, (dashboard) => this.#onClose(dashboard)),
+    })
+    this.stop = options.hostApi.onPush((push, text) => this.#publish(push, text))
+  }
+
+  hasCapacity(): boolean {
+    return this.#dashboards.size < DASHBOARD_SOCKETS_MAX
+  }
+
+  count(): number {
+    return this.#dashboards.size
+  }
+
+  closeAll(code: number, reason: string): void {
+    for (const dashboard of [...this.#dashboards]) dashboard.sender.closeAfterDrain(code, reason)
+  }
+
+  #onOpen(socket: WebSocket<DashboardSocketData>): void {
+    const dashboard = new DashboardSocket(socket, this.#options.clock)
     socket.getUserData().dashboard = dashboard
-    dashboards.add(dashboard)
-    reportCount()
+    this.#dashboards.add(dashboard)
+    this.#reportCount()
     try {
-      dashboard.sendHello(JSON.stringify(hostApi.hello()))
-      if (!dashboard.isLive) awaitingHello.add(dashboard)
+      dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
+      if (!dashboard.isLive) this.#awaitingHello.add(dashboard)
     } catch (err) {
-      log.error({ err }, 'could not send the hello to a dashboard')
+      this.#options.log.error({ err }, 'could not send the hello to a dashboard')
       dashboard.sender.closeAfterDrain(CLOSE.failed, 'the service failed; its log says why')
     }
   }
 
-  function onClose(dashboard: DashboardSocket): void {
+  #onClose(dashboard: DashboardSocket): void {
     dashboard.sender.onClosed()
-    dashboards.delete(dashboard)
-    awaitingHello.delete(dashboard)
-    for (const runId of dashboard.subscribedRuns) removeSubscriber(runId)
-    reportCount()
+    this.#dashboards.delete(dashboard)
+    this.#awaitingHello.delete(dashboard)
+    for (const runId of dashboard.subscribedRuns) this.#removeSubscriber(runId)
+    this.#reportCount()
   }
 
-  function onMessage(dashboard: DashboardSocket, bytes: ArrayBuffer, isBinary: boolean): void {
+  #onMessage(dashboard: DashboardSocket, bytes: ArrayBuffer, isBinary: boolean): void {
     if (!dashboard.sender.isOpen || dashboard.exceedsFrameRate()) return
     const request = readFrame(bytes, isBinary)
     if (!request.ok) dashboard.sender.closeAfterDrain(request.code, request.error)
-    else if (request.value.type === 'subscribe') subscribe(dashboard, request.value.runId)
-    else unsubscribe(dashboard, request.value.runId)
+    else if (request.value.type === 'subscribe') this.#subscribe(dashboard, request.value.runId)
+    else this.#unsubscribe(dashboard, request.value.runId)
   }
 
-  function subscribe(dashboard: DashboardSocket, runId: string): void {
+  #subscribe(dashboard: DashboardSocket, runId: string): void {
     if (dashboard.subscribedRuns.has(runId)) return
     if (dashboard.subscribedRuns.size >= DASHBOARD_SUBSCRIPTIONS_MAX) {
       dashboard.sender.closeAfterDrain(
@@ -97,86 +136,65 @@ export function serveDashboard(
       )
       return
     }
-    subscriberCounts.set(runId, (subscriberCounts.get(runId) ?? 0) + 1)
+    this.#subscriberCounts.set(runId, (this.#subscriberCounts.get(runId) ?? 0) + 1)
     dashboard.subscribe(runId)
   }
 
-  function unsubscribe(dashboard: DashboardSocket, runId: string): void {
+  #unsubscribe(dashboard: DashboardSocket, runId: string): void {
     if (!dashboard.subscribedRuns.has(runId)) return
-    removeSubscriber(runId)
+    this.#removeSubscriber(runId)
     dashboard.unsubscribe(runId)
   }
 
-  function removeSubscriber(runId: string): void {
-    const left = (subscriberCounts.get(runId) ?? 0) - 1
-    if (left > 0) subscriberCounts.set(runId, left)
-    else subscriberCounts.delete(runId)
+  #removeSubscriber(runId: string): void {
+    const left = (this.#subscriberCounts.get(runId) ?? 0) - 1
+    if (left > 0) this.#subscriberCounts.set(runId, left)
+    else this.#subscriberCounts.delete(runId)
   }
 
-  function publish(push: DashboardPush, text?: string): void {
-    if (dashboards.size === 0) return
+  #publish(push: DashboardPush, text?: string): void {
+    if (this.#dashboards.size === 0) return
     const runId = push.type === 'run-event' ? push.event.runId : undefined
     const encoded = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
-    app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)
-    if (runId !== undefined && subscriberCounts.has(runId)) app.publish(runTopic(runId), encoded.text)
-    for (const dashboard of awaitingHello) queuePush(dashboard, encoded)
+    this.#app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)
+    if (runId !== undefined && this.#subscriberCounts.has(runId))
+      this.#app.publish(runTopic(runId), encoded.text)
+    for (const dashboard of this.#awaitingHello) this.#queuePush(dashboard, encoded)
   }
 
-  function queuePush(dashboard: DashboardSocket, encoded: EncodedPush): void {
+  #queuePush(dashboard: DashboardSocket, encoded: EncodedPush): void {
     if (dashboard.queuePush(encoded)) return
-    awaitingHello.delete(dashboard)
-    closeAsTooSlow(dashboard)
+    this.#awaitingHello.delete(dashboard)
+    this.#closeAsTooSlow(dashboard)
   }
 
   /** The library dropped a push for a full backlog. The library is iterating over its topics, so change them only afterwards. */
-  function onDropped(dashboard: DashboardSocket): void {
-    clock.endOfTick(() => closeAsTooSlow(dashboard))
+  #onDropped(dashboard: DashboardSocket): void {
+    this.#options.clock.endOfTick(() => this.#closeAsTooSlow(dashboard))
   }
 
-  function closeAsTooSlow(dashboard: DashboardSocket): void {
+  #closeAsTooSlow(dashboard: DashboardSocket): void {
     if (!dashboard.sender.isOpen) return
-    meters.count('sockets_cut_off_total', LABELS)
+    this.#options.meters.count('sockets_cut_off_total', LABELS)
     dashboard.closeAsTooSlow()
   }
 
-  function onDrained(dashboard: DashboardSocket): void {
+  #onDrained(dashboard: DashboardSocket): void {
     dashboard.onDrained()
-    if (dashboard.isLive) awaitingHello.delete(dashboard)
+    if (dashboard.isLive) this.#awaitingHello.delete(dashboard)
   }
 
-  const reportCount = (): void => meters.gauge('sockets', dashboards.size, LABELS)
-  const withDashboard = (
-    socket: WebSocket<DashboardSocketData>,
-    run: (dashboard: DashboardSocket) => void,
-  ): void => {
-    const { dashboard } = socket.getUserData()
-    if (dashboard !== undefined) run(dashboard)
+  #reportCount(): void {
+    this.#options.meters.gauge('sockets', this.#dashboards.size, LABELS)
   }
+}
 
-  app.ws<DashboardSocketData>(path, {
-    maxPayloadLength: FRAME_BYTES_READ_MAX,
-    maxBackpressure: DASHBOARD_BACKLOG_BYTES_MAX,
-    idleTimeout: SOCKET_IDLE_SECONDS,
-    sendPingsAutomatically: true,
-    upgrade,
-    open: onOpen,
-    message: (socket, bytes, isBinary) =>
-      withDashboard(socket, (dashboard) => onMessage(dashboard, bytes, isBinary)),
-    ping: (socket) => withDashboard(socket, (dashboard) => void dashboard.exceedsFrameRate()),
-    dropped: (socket) => withDashboard(socket, onDropped),
-    drain: (socket) => withDashboard(socket, onDrained),
-    close: (socket) => withDashboard(socket, onClose),
-  })
-  const stop = hostApi.onPush(publish)
-
-  return {
-    hasCapacity: () => dashboards.size < DASHBOARD_SOCKETS_MAX,
-    count: () => dashboards.size,
-    closeAll: (code, reason) => {
-      for (const dashboard of [...dashboards]) dashboard.sender.closeAfterDrain(code, reason)
-    },
-    stop,
-  }
+function withDashboard(
+  socket: WebSocket<DashboardSocketData>,
+  run: (dashboard: DashboardSocket) => void,
+): void {
+  const { dashboard } = socket.getUserData()
+  if (dashboard !== undefined) run(dashboard)
 }
 
 type RequestResult =

@@ -48,94 +48,101 @@ export class WorkerSockets {
 
   /** Registers the socket with one listener. @param upgradeFor creates the handler that admits or refuses a connection */
   serve(app: TemplatedApp, path: string, upgradeFor: (admitSocket: AdmitSocket) => Upgrade): SocketGroup {
-    const { hostApi, clock, meters, log } = this.#options
-    const workerSockets = new Set<WorkerSocket>()
-    /** Sockets that were unregistered when last checked. */
-    const unregistered = new Set<WorkerSocket>()
-    const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
-
-    const admitSocket: AdmitSocket = () => {
-      if (!hostApi.isOpen()) return { ok: false, reply: STOPPING }
-      return hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_UNREGISTERED }
-    }
-
-    function hasCapacity(): boolean {
-      if (unregistered.size < WORKERS_UNREGISTERED_MAX) return true
-      for (const workerSocket of unregistered)
-        if (!workerSocket.isUnregistered) unregistered.delete(workerSocket)
-      return unregistered.size < WORKERS_UNREGISTERED_MAX
-    }
-
-    function connect(workerSocket: WorkerSocket): void {
-      const joined = hostApi.connectWorker(workerSocket)
-      if (joined.ok) workerSocket.connect(joined.value)
-      else workerSocket.close(CLOSE.tryAgainLater, joined.refusal.message)
-    }
-
-    const onOpen = (socket: WebSocket<WorkerSocketData>): void => {
-      const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
-      socket.getUserData().workerSocket = workerSocket
-      workerSockets.add(workerSocket)
-      unregistered.add(workerSocket)
-      this.#count(1)
-      try {
-        connect(workerSocket)
-      } catch (err) {
-        onError(workerSocket, err)
-      }
-    }
-
-    function onMessage(socket: WebSocket<WorkerSocketData>, bytes: ArrayBuffer, isBinary: boolean): void {
-      const { workerSocket } = socket.getUserData()
-      try {
-        workerSocket?.onMessage(bytes, isBinary)
-      } catch (err) {
-        onError(workerSocket, err)
-      }
-    }
-
-    const onClose = (socket: WebSocket<WorkerSocketData>): void => {
-      const { workerSocket } = socket.getUserData()
-      if (workerSocket === undefined) return
-      workerSockets.delete(workerSocket)
-      unregistered.delete(workerSocket)
-      this.#count(-1)
-      try {
-        workerSocket.onClosed()
-      } catch (err) {
-        onError(workerSocket, err)
-      }
-    }
-
-    /** Never throws, because the library ends the process when a callback throws. */
-    function onError(workerSocket: WorkerSocket | undefined, err: unknown): void {
-      log.error({ err }, 'a worker socket failed')
-      workerSocket?.close(CLOSE.failed, 'the service failed; its log says why')
-    }
-
+    const group = new WorkerSocketGroup(this.#options, (by) => this.#count(by))
     app.ws<WorkerSocketData>(path, {
       maxPayloadLength: FRAME_BYTES_READ_MAX,
       maxBackpressure: WORKER_BACKLOG_BYTES_MAX,
       idleTimeout: WORKER_SOCKET_IDLE_SECONDS,
       sendPingsAutomatically: true,
-      upgrade: upgradeFor(admitSocket),
-      open: onOpen,
-      message: onMessage,
+      upgrade: upgradeFor(() => group.admit()),
+      open: (socket) => group.onOpen(socket),
+      message: (socket, bytes, isBinary) => group.onMessage(socket, bytes, isBinary),
       drain: (socket) => socket.getUserData().workerSocket?.onDrained(),
-      close: onClose,
+      close: (socket) => group.onClose(socket),
     })
-
-    return {
-      count: () => workerSockets.size,
-      closeAll: (code, reason) => {
-        for (const workerSocket of [...workerSockets]) workerSocket.close(code, reason)
-      },
-      stop: () => {},
-    }
+    return group
   }
 
   #count(by: number): void {
     this.#openCount += by
     this.#options.meters.gauge('sockets', this.#openCount, LABELS)
+  }
+}
+
+/** The worker sockets of one listener. */
+class WorkerSocketGroup implements SocketGroup {
+  readonly #options: WorkerSocketsOptions
+  readonly #onCountChanged: (by: number) => void
+  readonly #sockets = new Set<WorkerSocket>()
+  /** Sockets that were unregistered when last checked. */
+  readonly #unregistered = new Set<WorkerSocket>()
+
+  constructor(options: WorkerSocketsOptions, onCountChanged: (by: number) => void) {
+    this.#options = options
+    this.#onCountChanged = onCountChanged
+  }
+
+  count(): number {
+    return this.#sockets.size
+  }
+
+  closeAll(code: number, reason: string): void {
+    for (const workerSocket of [...this.#sockets]) workerSocket.close(code, reason)
+  }
+
+  stop(): void {}
+
+  admit(): ReturnType<AdmitSocket> {
+    if (!this.#options.hostApi.isOpen()) return { ok: false, reply: STOPPING }
+    return this.#hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_UNREGISTERED }
+  }
+
+  #hasCapacity(): boolean {
+    if (this.#unregistered.size < WORKERS_UNREGISTERED_MAX) return true
+    for (const workerSocket of this.#unregistered)
+      if (!workerSocket.isUnregistered) this.#unregistered.delete(workerSocket)
+    return this.#unregistered.size < WORKERS_UNREGISTERED_MAX
+  }
+
+  onOpen(socket: WebSocket<WorkerSocketData>): void {
+    const { clock, meters } = this.#options
+    const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
+    const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
+    socket.getUserData().workerSocket = workerSocket
+    this.#sockets.add(workerSocket)
+    this.#unregistered.add(workerSocket)
+    this.#onCountChanged(1)
+    this.#guard(workerSocket, () => this.#connect(workerSocket))
+  }
+
+  #connect(workerSocket: WorkerSocket): void {
+    const joined = this.#options.hostApi.connectWorker(workerSocket)
+    if (joined.ok) workerSocket.connect(joined.value)
+    else workerSocket.close(CLOSE.tryAgainLater, joined.refusal.message)
+  }
+
+  onMessage(socket: WebSocket<WorkerSocketData>, bytes: ArrayBuffer, isBinary: boolean): void {
+    const { workerSocket } = socket.getUserData()
+    if (workerSocket === undefined) return
+    this.#guard(workerSocket, () => workerSocket.onMessage(bytes, isBinary))
+  }
+
+  onClose(socket: WebSocket<WorkerSocketData>): void {
+    const { workerSocket } = socket.getUserData()
+    if (workerSocket === undefined) return
+    this.#sockets.delete(workerSocket)
+    this.#unregistered.delete(workerSocket)
+    this.#onCountChanged(-1)
+    this.#guard(workerSocket, () => workerSocket.onClosed())
+  }
+
+  /** Never throws, because the library ends the process when a callback throws. */
+  #guard(workerSocket: WorkerSocket, run: () => void): void {
+    try {
+      run()
+    } catch (err) {
+      this.#options.log.error({ err }, 'a worker socket failed')
+      workerSocket.close(CLOSE.failed, 'the service failed; its log says why')
+    }
   }
 }
