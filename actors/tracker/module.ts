@@ -1,8 +1,10 @@
 /** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
 
+import type { Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
-import { defineHostModule } from '../host-context.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketIntake } from './ticket-intake.ts'
@@ -32,7 +34,7 @@ export const trackerModule = defineHostModule({
   name: 'tracker',
   kinds: [trackerPollKind, trackerConnectionKind],
   create(context, { settings, runs }) {
-    const { system, store, accounts, broadcast, publish, config } = context
+    const { system, store, accounts, broadcast, config } = context
     const { keyValues } = store.database
     const connection: TrackerConnection = new TrackerConnection({
       ...context,
@@ -51,10 +53,7 @@ export const trackerModule = defineHostModule({
       lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
       queueRun: (ticket) => void runs.createRun(ticket),
       onTicketLeft: (ticket) => runs.onTicketLeft(ticket),
-      onTicketsChanged: (eligible) => {
-        if (eligible) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
-        publish({ view: 'tickets' })
-      },
+      onTicketsChanged: (eligible) => publishTickets(context, eligible ? intake.eligible() : undefined),
     })
     const pullRequestLinks = new PullRequestLinks({
       ...context,
@@ -71,12 +70,7 @@ export const trackerModule = defineHostModule({
       view: {
         connection,
         intake,
-        status() {
-          const actor = system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
-          return actor === undefined
-            ? { state: 'disconnected' }
-            : trackerStatusOf(actor.value, actor.context as TrackerConnectionContext)
-        },
+        status: () => currentStatus(system),
       },
       effects: effectHandlers<TrackerPollEffect | TrackerConnectionEffect>({
         intake: (effect) => intake.runEffect(effect),
@@ -87,11 +81,8 @@ export const trackerModule = defineHostModule({
         [RUN]: (change) => progress.onRunChange(change),
         [TRACKER_CONNECTION]({ before, after }) {
           connection.onStateChange(after.value)
-          const status = trackerStatusOf(after.value, after.context as TrackerConnectionContext)
-          if (before === undefined) return
-          const known = trackerStatusOf(before.value, before.context as TrackerConnectionContext)
-          if (known.state !== status.state || known.error !== status.error)
-            broadcast.send({ type: 'linear-status', linearStatus: status })
+          const status = before === undefined ? undefined : changedStatus(before, after)
+          if (status !== undefined) broadcast.send({ type: 'linear-status', linearStatus: status })
         },
       },
       start() {
@@ -113,3 +104,25 @@ export const trackerModule = defineHostModule({
     }
   },
 })
+
+type StateSnapshot = Pick<StateChange['after'], 'value' | 'context'>
+
+const statusOf = ({ value, context }: StateSnapshot): TrackerStatus =>
+  trackerStatusOf(value, context as TrackerConnectionContext)
+
+function currentStatus(system: ActorSystem): TrackerStatus {
+  const actor = system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
+  return actor === undefined ? { state: 'disconnected' } : statusOf(actor)
+}
+
+/** Returns the new status if dashboards show it differently from the old one. */
+function changedStatus(before: StateSnapshot, after: StateSnapshot): TrackerStatus | undefined {
+  const [known, status] = [statusOf(before), statusOf(after)]
+  return known.state !== status.state || known.error !== status.error ? status : undefined
+}
+
+/** @param eligible the new eligible tickets; undefined when only other tickets changed */
+function publishTickets({ broadcast, publish }: HostContext, eligible: readonly Ticket[] | undefined): void {
+  if (eligible !== undefined) broadcast.send({ type: 'tickets', tickets: [...eligible] })
+  publish({ view: 'tickets' })
+}
