@@ -293,13 +293,15 @@ function token(claims: object): string {
 // ---- expectations for every run ----------------------------------------------------------------------------------
 
 function eventsOf<T extends ReportedEvent['type']>({ reports }: Pick<Executed, 'reports'>, type: T) {
-  return reports.flatMap((one) =>
-    one.is === 'event' && one.event.type === type ? [one.event as Extract<ReportedEvent, { type: T }>] : [],
+  return reports.flatMap((report) =>
+    report.is === 'event' && report.event.type === type
+      ? [report.event as Extract<ReportedEvent, { type: T }>]
+      : [],
   )
 }
 
 function usageOf({ reports }: Executed) {
-  return reports.flatMap((one) => (one.is === 'usage' ? one.snapshot.entries : []))
+  return reports.flatMap((report) => (report.is === 'usage' ? report.snapshot.entries : []))
 }
 
 function expectCost(
@@ -351,9 +353,9 @@ function expectPrivate(
   expect(api?.strays.filter((stray) => !/^upgrade$|^GET \/v1\/models$/.test(stray))).toEqual([])
 }
 
-function egressLines(one: ExecutionReport): string[] {
-  if (one.is !== 'event' || one.event.type !== 'log' || one.event.stream !== 'system') return []
-  return one.event.text.split('\n').filter((line) => line.startsWith('egress: '))
+function egressLines(report: ExecutionReport): string[] {
+  if (report.is !== 'event' || report.event.type !== 'log' || report.event.stream !== 'system') return []
+  return report.event.text.split('\n').filter((line) => line.startsWith('egress: '))
 }
 
 /** The processes of this machine, as seen from outside the sandbox. */

@@ -87,13 +87,13 @@ export async function openModelApi({ certificate, path, replies }: ModelApiOrder
     strays,
     questions: (count) =>
       new Promise((resolve) => {
-        const look = () => {
+        const check = () => {
           if (asked.length < count) return
-          waiting.delete(look)
+          waiting.delete(check)
           resolve()
         }
-        waiting.add(look)
-        look()
+        waiting.add(check)
+        check()
       }),
     abandoned: () => abandoned,
     close: async () => {

@@ -40,7 +40,7 @@ const STORY_MS_MAX = 400_000
 
 /** Frames around which a kill could leave something half done. */
 const MOMENTS: readonly `${FrameDirection} ${(HostFrame | WorkerFrame)['type']}`[] = [
-  'heard dispatch',
+  'received dispatch',
   'sent dispatch-accepted',
   'sent run-patch',
   'sent run-event',
@@ -48,9 +48,9 @@ const MOMENTS: readonly `${FrameDirection} ${(HostFrame | WorkerFrame)['type']}`
   'sent run-memories',
   'sent run-usage-snapshot',
   'sent run-complete',
-  'heard run-complete-ack',
-  'heard lease-ack',
-  'heard registered',
+  'received run-complete-ack',
+  'received lease-ack',
+  'received registered',
 ]
 /** Kill at the latest after this time, if the awaited frame does not come. */
 const MOMENT_MS_MAX = 700
@@ -162,7 +162,7 @@ class Story {
       if (answer !== undefined && ![404, 503].includes(answer.status))
         throw new Error(`a run of ${ticket} was answered with ${answer.status}`)
       // If the host was killed after queueing the run but before responding, do not request another run.
-      if (this.workers.some(({ executions }) => executions.some((one) => one.ticket === ticket))) return
+      if (this.workers.some(({ executions }) => executions.some((item) => item.ticket === ticket))) return
       await pause(20)
     }
   }
@@ -360,10 +360,10 @@ function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Scri
   if (holes >= 0) wrong.push(`event ${holes} has index ${events[holes]?.index}`)
   const statuses = events.flatMap((event) => (event.type === 'status' ? [event.to] : [])).join(', ')
   if (statuses !== STATUSES) wrong.push(`went through ${statuses}`)
-  const said = steps.flatMap((step) => (step.does === 'log' ? [step.text] : []))
+  const expectedLog = steps.flatMap((step) => (step.does === 'log' ? [step.text] : []))
   const logged = events.flatMap((event) => (event.type === 'log' ? [event.text] : []))
-  if (logged.join('\n') !== said.join('\n'))
-    wrong.push(`logged ${logged.join('; ')} in place of ${said.join('; ')}`)
+  if (logged.join('\n') !== expectedLog.join('\n'))
+    wrong.push(`logged ${logged.join('; ')} in place of ${expectedLog.join('; ')}`)
   const odd = events.find(({ type }) => !['status', 'log'].includes(type))
   if (odd !== undefined) wrong.push(`has an event ${JSON.stringify(odd)}`)
 
@@ -409,19 +409,19 @@ async function leftOver(dataDir: string): Promise<string[]> {
     log: createRecordingLog(),
     meters: noMeters,
   })
-  const { snapshots: lives, keyValues } = store.database
+  const { snapshots, keyValues } = store.database
   const left = [
-    ...[...lives.all('lease')].map(([key]) => `the lease ${key}`),
-    ...[...lives.all('run')].map(([key]) => `the life of ${key}`),
+    ...[...snapshots.all('lease')].map(([key]) => `the lease ${key}`),
+    ...[...snapshots.all('run')].map(([key]) => `the life of ${key}`),
     ...[...keyValues.all('mark')].map(([key]) => `the mark of ${key}`),
   ]
   await store.close()
   return left
 }
 
-function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
+function grouped<T>(all: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>()
-  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
+  for (const item of all) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
   return groups
 }
 

@@ -66,8 +66,9 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   await host.ended
   await Promise.all(patching)
   for (const line of host.lines) {
-    const [word, life = '', n] = line.split(' ')
-    if (word === 'told') known.acknowledged.set(life, Math.max(known.acknowledged.get(life) ?? 0, Number(n)))
+    const [word, bootId = '', n] = line.split(' ')
+    if (word === 'told')
+      known.acknowledged.set(bootId, Math.max(known.acknowledged.get(bootId) ?? 0, Number(n)))
     if (word === 'failed') throw new Error(line)
   }
 }
@@ -107,8 +108,9 @@ function judgeFile(dataDir: string, known: Known): void {
 /** The next start must find at least the acknowledged count. */
 function judgeStore(found: readonly string[], known: Known): void {
   const counts = new Map(found.map((line) => [line.split(' ')[1] ?? '', Number(line.split(' ')[2])]))
-  for (const [life, n] of known.acknowledged) {
-    if ((counts.get(life) ?? -1) < n) throw new Error(`${life} was told ${n}, found ${counts.get(life)}`)
+  for (const [bootId, n] of known.acknowledged) {
+    if ((counts.get(bootId) ?? -1) < n)
+      throw new Error(`${bootId} was told ${n}, found ${counts.get(bootId)}`)
   }
 }
 

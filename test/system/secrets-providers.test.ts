@@ -262,11 +262,11 @@ class Witness {
 
   async ends(title: string): Promise<Run> {
     let found: Run | undefined
-    const look = async (): Promise<boolean> => {
+    const isFinished = async (): Promise<boolean> => {
       found = (await this.runs()).find(({ ticket }) => ticket.title === title)
       return found !== undefined && isOver(found)
     }
-    await until(`the run of ${title} is over`, look, WAIT_MS, 50)
+    await until(`the run of ${title} is over`, isFinished, WAIT_MS, 50)
     return found as Run // or the wait would have failed
   }
 
@@ -417,7 +417,7 @@ async function played(
 /** Triggers every call to the providers; returns how often each was tricked. */
 function everythingDuring(witness: Witness, trick: Misbehaviour): Promise<number[]> {
   const { tracker, codehost } = witness.town
-  const looks = async (): Promise<void> => {
+  const reads = async (): Promise<void> => {
     await witness.readEverything()
     await Promise.all([
       witness.ask('POST', '/api/pulls/plain/1/comment', { body: 'Hello' }),
@@ -431,7 +431,7 @@ function everythingDuring(witness: Witness, trick: Misbehaviour): Promise<number
       () => {},
     )
   }
-  return Promise.all([played(codehost, trick, /./, looks), played(tracker, trick, /./, polls)])
+  return Promise.all([played(codehost, trick, /./, reads), played(tracker, trick, /./, polls)])
 }
 
 /** A logged-in program whose uploads fail with all that it knows. */

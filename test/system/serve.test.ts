@@ -300,8 +300,8 @@ describe('the log', () => {
     const config = await host.request('/api/config')
     host.process.kill('SIGTERM')
     await host.exit
-    const said = [host.out(), host.err(), JSON.stringify(config)].join('\n')
-    for (const secret of [...planted, token]) expect(said).not.toContain(secret)
+    const output = [host.out(), host.err(), JSON.stringify(config)].join('\n')
+    for (const secret of [...planted, token]) expect(output).not.toContain(secret)
   })
 })
 

@@ -172,8 +172,8 @@ describe('a worker', () => {
     expect([mode(worker.dataDir), mode(credential)]).toEqual(['700', '600'])
     expect(JSON.parse(readFileSync(credential, 'utf8'))).toMatchObject({ workerId: view.id })
 
-    const said = [host.err(), worker.err(), worker.out()].join('\n')
-    expect(said).not.toMatch(/w[pc]-[\w-]{20}/)
+    const output = [host.err(), worker.err(), worker.out()].join('\n')
+    expect(output).not.toMatch(/w[pc]-[\w-]{20}/)
     for (const part of ['cmdline', 'environ'])
       expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
   })

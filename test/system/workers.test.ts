@@ -74,13 +74,13 @@ async function runOf(at: Place, ticket: string, status?: Run['status']): Promise
 
 /** The queue reason of a run is updated a moment after a change. */
 async function waitsFor(at: Place, ticket: string, reason: string): Promise<void> {
-  let said: string | undefined
+  let seen: string | undefined
   const hasReason = async () => {
-    said = (await runOf(at, ticket, 'queued')).queueReason
-    return said === reason
+    seen = (await runOf(at, ticket, 'queued')).queueReason
+    return seen === reason
   }
   await until(`${ticket} to wait because of "${reason}"`, hasReason).catch((error) => {
-    throw new Error(`${error.message}; it says "${said}"`)
+    throw new Error(`${error.message}; it says "${seen}"`)
   })
 }
 
@@ -361,16 +361,16 @@ describe('the two listeners', () => {
     const at = place()
     const { token } = await at.host.waitForLaunch()
     const base = await addressOf(at, 'fleet')
-    const said: string[] = []
+    const seen: string[] = []
     for (const { method, path, listeners } of Object.values(routes)) {
       if ((listeners as readonly string[]).includes('fleet')) continue
       const asked = path.replaceAll(/:\w+/g, 'x')
       const answer = await fetch(base + asked, { method, headers: { authorization: `Bearer ${token}` } })
-      said.push(`${method} ${asked} ${answer.status}`)
+      seen.push(`${method} ${asked} ${answer.status}`)
       expect(Object.keys(Object(await answer.json()))).toEqual(['error'])
     }
-    expect(said.length).toBeGreaterThan(40)
-    expect(said.filter((line) => !line.endsWith(' 404'))).toEqual([])
+    expect(seen.length).toBeGreaterThan(40)
+    expect(seen.filter((line) => !line.endsWith(' 404'))).toEqual([])
     const wrongMethods = ['POST /api/worker/demand', 'GET /api/worker/state', 'GET /', 'GET /nowhere']
     for (const asks of wrongMethods)
       expect(await supervisor(at, 'fleet', asks, token)).toMatchObject({ status: 404 })
@@ -439,12 +439,12 @@ describe('rename, drain, enable, revoke', () => {
       [`DELETE /api/workers/${workerId}`],
       [`DELETE /api/workers/${workerId}`],
     ]
-    const said: string[] = []
+    const seen: string[] = []
     for (const [asks, body] of rows)
-      said.push(
+      seen.push(
         `${asks.replace(workerId, 'ID').replace('wk-0000000000000000', 'NOBODY')} ${await status(at, asks, body)}`,
       )
-    expect(said).toEqual([
+    expect(seen).toEqual([
       'POST /api/workers/NOBODY/rename 404',
       'POST /api/workers/NOBODY/drain 404',
       'POST /api/workers/NOBODY/enable 404',
@@ -542,16 +542,16 @@ describe('worker-authenticated routes', () => {
       [`${own}&workerId=${two.workerId}`, one.credential?.secret],
       ['', one.credential?.secret],
     ]
-    const said = new Set<string>()
+    const seen = new Set<string>()
     for (const via of ['management', 'fleet'] as const)
       for (const [query, secret] of cases)
         for (const asks of [
           `GET /api/worker/demand?${query}`,
           `POST /api/worker/state?${query}&state=draining`,
         ])
-          said.add(JSON.stringify(await supervisor(at, via, asks, secret)))
-    expect([...said]).toHaveLength(1)
-    expect(JSON.parse([...said][0] ?? '')).toMatchObject({ status: 403, body: { error: expect.any(String) } })
+          seen.add(JSON.stringify(await supervisor(at, via, asks, secret)))
+    expect([...seen]).toHaveLength(1)
+    expect(JSON.parse([...seen][0] ?? '')).toMatchObject({ status: 403, body: { error: expect.any(String) } })
     expect((await fleetOf(at)).map(({ state }) => state)).toEqual(['active', 'active'])
   })
 
@@ -620,10 +620,10 @@ describe('tickets and runs', () => {
       `POST /api/runs/${id}/retry`,
       `POST /api/runs/${id}/discard`,
     ]
-    const said: string[] = []
-    for (const asks of rows) said.push(`${asks.replace(id, 'ID')} ${await status(at, asks)}`)
+    const seen: string[] = []
+    for (const asks of rows) seen.push(`${asks.replace(id, 'ID')} ${await status(at, asks)}`)
     release()
-    expect(said).toEqual([
+    expect(seen).toEqual([
       'POST /api/tickets/ENG-1/run 409',
       'POST /api/tickets/ENG-9/run 404',
       'POST /api/tickets/ENG-2/run 200',

@@ -234,11 +234,11 @@ describe('from the branch to the newest base', () => {
     ['is the default branch', { headBranch: 'main', baseBranch: 'release' }, /never rewrites main/],
     ['is an option', { headBranch: '--all' }, /no branch name/],
     ['lies in no repository', { headRemote: '../lamps' }, /no repository as owner\/name/],
-  ])('a branch that %s is refused', async (_, pull, says) => {
+  ])('a branch that %s is refused', async (_, pull, message) => {
     const g = drifted()
     const run = g.run()
     const order = { job: aFollowUp(pull), folders: run.folders, sandbox: run.sandbox, isRetained: false }
-    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(says)
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(message)
   })
 })
 
@@ -271,13 +271,13 @@ describe('a conflict', () => {
       'git add lamp; GIT_EDITOR=true git rebase --continue 2>&1',
       /conflict markers are left in lamp/,
     ],
-  ])('that is %s is not pushed', async (_, script, says) => {
+  ])('that is %s is not pushed', async (_, script, message) => {
     const g = clashing()
     const run = g.run()
     const before = tipOf(g)
     const from = await begun(g, run)
     await run.sh(script)
-    expect(refusalOf(await push(g, run, from))).toMatch(says)
+    expect(refusalOf(await push(g, run, from))).toMatch(message)
     expect(tipOf(g)).toBe(before)
   })
 
@@ -529,12 +529,12 @@ describe('a repeated follow-up', () => {
 
   test('pushes nothing if another attempt of the same follow-up has pushed', async () => {
     const g = drifted()
-    const [one, other] = [g.run(), g.run()]
-    const [first, second] = [await begun(g, one), await begun(g, other)]
-    await one.sh('echo 1 > one')
-    await other.sh('echo 2 > two')
-    const done = got(await push(g, one, first))
-    expect(got(await push(g, other, second)).pushed).toBe(done.pushed)
+    const [firstRun, secondRun] = [g.run(), g.run()]
+    const [first, second] = [await begun(g, firstRun), await begun(g, secondRun)]
+    await firstRun.sh('echo 1 > one')
+    await secondRun.sh('echo 2 > two')
+    const done = got(await push(g, firstRun, first))
+    expect(got(await push(g, secondRun, second)).pushed).toBe(done.pushed)
     expect(tipOf(g)).toBe(done.pushed)
   })
 

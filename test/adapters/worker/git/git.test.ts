@@ -46,7 +46,7 @@ describe('git’s environment', () => {
 
   test('has no open descriptor of the worker’s database', async () => {
     const dataDir = tempFolder()
-    const spool = await openWorkerStore({
+    const store = await openWorkerStore({
       dataDir,
       clock: realClock,
       random: realRandom,
@@ -60,7 +60,7 @@ describe('git’s environment', () => {
       expect(output).toContain('socket:')
       expect(output).not.toContain(dataDir)
     } finally {
-      await spool.close()
+      await store.close()
     }
   })
 

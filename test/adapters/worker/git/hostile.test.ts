@@ -178,8 +178,9 @@ describe('exported in place of a bundle', () => {
     expect(await refusal(replaced(`# v2 git bundle\n${head} refs/switchyard/out\n\nPACK`))).toMatch(
       /^invalid: taking the agent’s work/,
     )
-    const other = (bundle: string, run: RunFixture) => writeFileSync(bundle, forged(run, head, '', '--all'))
-    expect(await refusal(other)).toMatch(/^invalid: .*no commit/)
+    const exportBlob = (bundle: string, run: RunFixture) =>
+      writeFileSync(bundle, forged(run, head, '', '--all'))
+    expect(await refusal(exportBlob)).toMatch(/^invalid: .*no commit/)
   })
 
   /** Writes a tree object like git, but accepts entries that git would refuse. */

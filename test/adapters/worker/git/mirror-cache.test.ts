@@ -78,7 +78,7 @@ test('a mirror is created once, and then only updated', async () => {
 
 test('tasks use a mirror one at a time, in order; other repositories’ mirrors are independent', async () => {
   const { cache, repository } = createCacheFixture()
-  const other = createCacheFixture()
+  const otherFixture = createCacheFixture()
   let inUse = 0
   const order: number[] = []
   const use = (number: number) =>
@@ -86,7 +86,7 @@ test('tasks use a mirror one at a time, in order; other repositories’ mirrors 
       inUse += 1
       expect(inUse).toBe(1)
       order.push(number)
-      if (number === 0) got(await other.cache.use(other.repository, never, tip))
+      if (number === 0) got(await otherFixture.cache.use(otherFixture.repository, never, tip))
       inUse -= 1
       return yes(undefined)
     })

@@ -350,11 +350,11 @@ describe('publishing', () => {
   test('adopts an existing pull request, also one that is opened at the same time', async () => {
     const g = createGitFixture()
     const { run, from, work } = await ready(g)
-    let looks = 0
+    let searches = 0
     const theirs = { number: 7, url: 'https://code.example/7', state: 'draft' as const }
     const codehost = {
       gitAddress: (remote: string) => g.codehost.gitAddress(remote),
-      findPull: async () => ({ ok: true as const, value: looks++ === 0 ? undefined : theirs }),
+      findPull: async () => ({ ok: true as const, value: searches++ === 0 ? undefined : theirs }),
       openPull: async () => ({
         ok: false as const,
         refusal: { kind: 'conflict' as const, message: 'exists' },

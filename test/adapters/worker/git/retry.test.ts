@@ -95,13 +95,13 @@ describe('an outage', () => {
 
 describe('a pause that the server requests', () => {
   /** Refuses until that instant, and counts the attempts that come too early. */
-  function limited(clock: ManualClock, minutes: number, saysMs = (leftMs: number) => leftMs) {
+  function limited(clock: ManualClock, minutes: number, requestedMs = (leftMs: number) => leftMs) {
     let early = 0
     const attempt = async (): Promise<Attempt<string>> => {
       const leftMs = minutes * MINUTE_MS - clock.monotonic()
       if (leftMs <= 0) return { result: yes('done'), isTransient: false }
       early += 1
-      return { result: no('unavailable', 'too often', saysMs(leftMs)), isTransient: true }
+      return { result: no('unavailable', 'too often', requestedMs(leftMs)), isTransient: true }
     }
     return { attempt, early: () => early }
   }
@@ -136,9 +136,9 @@ describe('a pause that the server requests', () => {
     ['at once', 3 * 60, (leftMs: number) => leftMs, 0, 1],
     ['for ever', 3 * 60, () => Number.MAX_VALUE, 0, 1],
     ['a minute at a time', 24 * 60, () => MINUTE_MS, 66, 65],
-  ])('is not kept for hours, requested %s', async (_, minutes, says, waited, triesMax) => {
+  ])('is not kept for hours, requested %s', async (_, minutes, requestedMs, waited, triesMax) => {
     const clock = new ManualClock()
-    const { attempt, early } = limited(clock, minutes, says)
+    const { attempt, early } = limited(clock, minutes, requestedMs)
     const refused = withRetries({ clock, random }, undefined, attempt, whilePublishing())
     await clock.advance(waited * MINUTE_MS)
     expect(refusalOf(await refused)).toMatch(
@@ -272,7 +272,7 @@ describe('a comment that the code host processes late', () => {
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect([comments, lines]).toEqual([
       [body],
-      ['the follow-up’s comment was there more than once: the first one stays'],
+      ['the follow-up’s comment existed more than once; only the first was kept'],
     ])
     comments.push(body)
     const found = hasFollowUpComment({ clock, random }, place(host), MARK, new AbortController().signal)
@@ -287,7 +287,7 @@ describe('a comment that the code host processes late', () => {
     const where = { ...place(forbidden), logToRun: (line: string) => lines.push(line) }
     const words = { marker: MARK, body, isTakenOver: false }
     got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
-    expect(lines).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
+    expect(lines).toEqual([expect.stringMatching(/could not be deleted: not allowed$/)])
   })
 })
 

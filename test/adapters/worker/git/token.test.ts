@@ -79,12 +79,12 @@ function filesBelow(folder: string): string[] {
 }
 
 test('it fetches, pushes and opens the pull request, and is in no argument, environment or file', async () => {
-  let looked = 0
+  let scans = 0
   const found: string[] = []
   const { g, server, codehost } = await site({
     before: (request) => {
       if (request.headers.authorization !== undefined) {
-        looked += 1
+        scans += 1
         const texts = shown()
         expect(texts.some((text) => text.includes('remote-http') || request.url?.startsWith('/repos/'))).toBe(
           true,
@@ -106,7 +106,7 @@ test('it fetches, pushes and opens the pull request, and is in no argument, envi
   expect(published).toMatchObject({ prUrl: 'https://code.example/ada/lamps/pull/1', adopted: false })
   expect(git(g.remote, 'rev-parse', job.branch)).toBe(work.head)
   expect(got(await g.sources.publish(order, codehost, () => true, never)).adopted).toBe(true)
-  expect(looked).toBeGreaterThan(4)
+  expect(scans).toBeGreaterThan(4)
   expect(found).toEqual([])
   const files = filesBelow(g.folder)
   expect(files.length).toBeGreaterThan(20)
@@ -170,11 +170,11 @@ test('a fork without push access is refused before any work is done', async () =
 })
 
 test('a redirect to another host does not receive the token', async () => {
-  const other = await site()
+  const otherSite = await site()
   const { g } = await site({
     before: (request, response) => {
       if (request.url?.includes('.git') !== true) return false
-      response.writeHead(302, { location: `${other.server.origin}${request.url}` }).end()
+      response.writeHead(302, { location: `${otherSite.server.origin}${request.url}` }).end()
       return true
     },
   })
@@ -182,8 +182,10 @@ test('a redirect to another host does not receive the token', async () => {
   expect(refusalOf(await g.sources.checkOut(withToken(), run.folders, run.sandbox, never))).toMatch(
     /^unauthorized/,
   )
-  expect(other.server.seen.length).toBeGreaterThan(0)
-  expect(other.server.seen.map(({ authorization }) => authorization)).not.toContainEqual(expect.any(String))
+  expect(otherSite.server.seen.length).toBeGreaterThan(0)
+  expect(otherSite.server.seen.map(({ authorization }) => authorization)).not.toContainEqual(
+    expect.any(String),
+  )
 })
 
 test('a redirect on the same host is followed, because a repository may be renamed', async () => {

@@ -19,7 +19,7 @@ afterEach(() => rm(out, { recursive: true, force: true }))
 async function collected() {
   const all: ExecutionReport[] = []
   const reporter = {
-    report: (one: ExecutionReport) => void all.push(one),
+    report: (report: ExecutionReport) => void all.push(report),
     waitForCapacity: () => Promise.resolve(),
   }
   const left = await collectOutputs(
@@ -35,7 +35,7 @@ const put = (name: string, data: string | Buffer) => writeFileSync(join(out, 'ar
 
 /** Joins the parts as the host does. */
 function assembled(all: readonly ExecutionReport[], name: string): Buffer {
-  const parts = all.flatMap((one) => (one.is === 'artifact' && one.name === name ? [one] : []))
+  const parts = all.flatMap((report) => (report.is === 'artifact' && report.name === name ? [report] : []))
   expect(parts.map(({ part }) => part)).toEqual(parts.map((_, n) => n))
   expect(parts.map(({ final }) => final)).toEqual(parts.map((_, n) => n === parts.length - 1))
   return Buffer.concat(parts.map(({ data }) => Buffer.from(data, 'base64')))

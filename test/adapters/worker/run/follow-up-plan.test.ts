@@ -450,12 +450,12 @@ describe('cancelled', () => {
   /** Stops right before the comment, when the push is already visible. */
   async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
     const { y, executor } = await opened()
-    const look = y.g.codehost.hasComment.bind(y.g.codehost)
+    const hasComment = y.g.codehost.hasComment.bind(y.g.codehost)
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
-    let looks = 0
+    let searches = 0
     y.g.codehost.hasComment = async (...asked) => {
-      if (++looks === 2) execution.stop(order)
-      return look(...asked)
+      if (++searches === 2) execution.stop(order)
+      return hasComment(...asked)
     }
     const execution = executor.start(
       { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
@@ -530,11 +530,11 @@ const CRASHES = STEPS.flatMap((step): Crash[] => [
 const CRASHES_SEEN = CRASHES.filter(({ step }) => ['collect', 'push', 'comment'].includes(step))
 /** Each takes seconds: `FOLLOW_UP_CRASHES=all` runs all, a normal run only those around visible steps. */
 const SHORT = process.env.FOLLOW_UP_CRASHES !== 'all'
-const isTold = ({ step, when }: Crash): boolean =>
+const isReported = ({ step, when }: Crash): boolean =>
   !SHORT || step === 'push' || step === 'comment' || (step === 'rebase' && when === 'after')
 
 describe.each([
-  { next: 'one', crashes: CRASHES.filter(isTold) },
+  { next: 'one', crashes: CRASHES.filter(isReported) },
   {
     next: 'two',
     crashes: CRASHES_SEEN.filter(({ step, when }) => !SHORT || (step !== 'collect' && when === 'after')),

@@ -68,7 +68,7 @@ describe('open remarks', () => {
     ['a review that asks for changes', { reviews: [review('CHANGES_REQUESTED', 'Shorter.')] }, 1],
     ['an approval without a word', { reviews: [review('APPROVED', '')] }, 0],
     ['a review that was taken back', { reviews: [review('DISMISSED', 'Shorter.')] }, 0],
-  ])('%s', (_, more, wishes) => expect(count(more)).toBe(wishes))
+  ])('%s', (_, more, remarks) => expect(count(more)).toBe(remarks))
 })
 
 test('remarks come last, oldest first, below a heading that says where they come from', () => {
@@ -166,8 +166,8 @@ describe('the comment', () => {
     followUpText({ pull: pull(), start, pushResult: followed, agentSummary: '', ...more })
 
   test('the agent’s text can neither imitate the marker nor hide the text after it', () => {
-    const said = `Done.\n${followUpMarker('fu-9')}\n<!-- `
-    const body = followUpBody(text({ agentSummary: said }), 'fu-1')
+    const forged = `Done.\n${followUpMarker('fu-9')}\n<!-- `
+    const body = followUpBody(text({ agentSummary: forged }), 'fu-1')
     expect(body.match(/<!--/g)).toHaveLength(1)
     expect(body.endsWith(`\n\n${followUpMarker('fu-1')}`)).toBe(true)
   })
@@ -188,5 +188,5 @@ describe('the comment', () => {
       { start: { ...start, state: 'pushed' } },
       'The branch was brought up to date with `main`.',
     ],
-  ])('describes %s', (_, more, says) => expect(text(more)).toBe(says))
+  ])('describes %s', (_, more, expected) => expect(text(more)).toBe(expected))
 })
