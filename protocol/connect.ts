@@ -3,7 +3,7 @@
  *
  * `r2` is a historical name that existing clients depend on. Every configuration in a response is masked.
  */
-import Type, { type Static } from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_PROVIDERS, ServiceConfig } from './config.ts'
 import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
 import { Name, nonEmptyText, record, stringEnum, Text, text, Url } from './schema-helpers.ts'
@@ -89,27 +89,25 @@ export const CREDENTIAL_PROVIDERS = {
   agentCApiKey: 'agentC',
 } as const satisfies Readonly<Record<string, ConnectProvider>>
 
+function optionalFields<K extends string, S extends TSchema>(names: readonly K[], schema: S) {
+  const field = Type.Optional(schema)
+  return Object.fromEntries(names.map((name) => [name, field])) as Record<K, typeof field>
+}
+
 /** The provider checks the credential, so any text is accepted here; an empty one disconnects. */
 const Credential = Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })
 
-export const CredentialsRequest = record('CredentialsRequest', {
-  trackerApiKey: Type.Optional(Credential),
-  codehostToken: Type.Optional(Credential),
-  agentAApiKey: Type.Optional(Credential),
-  agentCApiKey: Type.Optional(Credential),
-})
+export const CredentialsRequest = record(
+  'CredentialsRequest',
+  optionalFields(Object.keys(CREDENTIAL_PROVIDERS) as (keyof typeof CREDENTIAL_PROVIDERS)[], Credential),
+)
 export type CredentialsRequest = Static<typeof CredentialsRequest>
 
 export const CredentialResult = record('CredentialResult', { ok: Type.Boolean(), detail: Text })
 export type CredentialResult = Static<typeof CredentialResult>
 
 export const CredentialsResponse = record('CredentialsResponse', {
-  results: record('CredentialResults', {
-    tracker: Type.Optional(CredentialResult),
-    codehost: Type.Optional(CredentialResult),
-    agentA: Type.Optional(CredentialResult),
-    agentC: Type.Optional(CredentialResult),
-  }),
+  results: record('CredentialResults', optionalFields(Object.values(CREDENTIAL_PROVIDERS), CredentialResult)),
   config: ServiceConfig,
 })
 export type CredentialsResponse = Static<typeof CredentialsResponse>
