@@ -114,6 +114,12 @@ export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
 export const AgentProvider = stringEnum(AGENT_PROVIDERS)
 export type AgentProvider = Static<typeof AgentProvider>
 
+export const TRACKER_DRIVERS = ['linear', 'github', 'local'] as const
+export type TrackerDriverName = (typeof TRACKER_DRIVERS)[number]
+
+export const CODE_HOST_DRIVERS = ['github', 'local'] as const
+export type CodeHostDriverName = (typeof CODE_HOST_DRIVERS)[number]
+
 // ---- sections --------------------------------------------------------------------------------------------------
 
 const server = { host: Loopback, port: Port, allowedOrigins: boundedList(Origin, CONFIG_LIST_MAX) }
@@ -169,7 +175,7 @@ const agent = {
 const eligible = { states: strings(), labels: strings(), projects: strings(), assignees: strings() }
 
 const tracker = {
-  driver: stringEnum(['linear', 'github', 'local']),
+  driver: stringEnum(TRACKER_DRIVERS),
   apiUrl: Type.Optional(Url),
   apiKey: Type.Optional(Secret),
   refreshToken: Type.Optional(Secret),
@@ -186,7 +192,7 @@ const tracker = {
 }
 
 const codehost = {
-  driver: stringEnum(['github', 'local']),
+  driver: stringEnum(CODE_HOST_DRIVERS),
   apiUrl: Type.Optional(Url),
   token: Type.Optional(Secret),
   path: Type.Optional(Path),

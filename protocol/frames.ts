@@ -6,7 +6,7 @@
  * frames carry a session; `worker-state` and `revoked` concern the whole worker.
  */
 import Type, { type Static, type TSchema } from 'typebox'
-import { AgentProvider } from './config.ts'
+import { AgentProvider, CODE_HOST_DRIVERS } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
@@ -115,7 +115,7 @@ export type JobRepo = Static<typeof JobRepo>
 
 /** The code host for the pull request, when it is not the public one. */
 export const JobCodehost = record('JobCodehost', {
-  driver: stringEnum(['github', 'local']),
+  driver: stringEnum(CODE_HOST_DRIVERS),
   apiUrl: Type.Optional(Url),
   path: Type.Optional(text(PATH_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),

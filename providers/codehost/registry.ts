@@ -1,34 +1,31 @@
-/** Creates the code host that a job names, with the credential that the job carries. */
-import type { Clock, CodeHost } from '../../core/ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+/** The code host registry lists the drivers, and creates the code host that a job or the configuration names. */
+import type { CodeHost } from '../../core/ports.ts'
+import type { PullRequestApi } from '../../core/provider-ports.ts'
+import type { Result } from '../../core/result.ts'
+import type { CodeHostDriverName, ServiceConfig } from '../../protocol/config.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
-import type { Http } from '../http/http.ts'
-import { createGithubCodeHost } from './github/code-host.ts'
-import { createLocalCodeHost } from './local/code-host.ts'
+import type { CodeHostDriver, CodeHostPorts, PullHostPorts } from './code-host-driver.ts'
+import { githubCodeHostDriver } from './github/driver.ts'
+import { localCodeHostDriver } from './local/driver.ts'
 
-export interface CodeHostPorts {
-  readonly http: Http
-  readonly clock: Pick<Clock, 'now' | 'after'>
+export const CODE_HOST_REGISTRY: Readonly<Record<CodeHostDriverName, CodeHostDriver>> = {
+  github: githubCodeHostDriver,
+  local: localCodeHostDriver,
 }
 
 const GITHUB_BY_DEFAULT: JobCodehost = { driver: 'github' }
 
+/** Creates the code host that a job names, with the credential that the job carries. */
 export function createCodeHost(
   codehost: JobCodehost | undefined,
   token: string | undefined,
   ports: CodeHostPorts,
 ): Result<CodeHost> {
-  const { driver, apiUrl, path } = codehost ?? GITHUB_BY_DEFAULT
-  if (driver === 'github') {
-    return createGithubCodeHost({
-      http: ports.http,
-      clock: ports.clock,
-      ...(apiUrl === undefined ? {} : { apiUrl }),
-      ...(token === undefined ? {} : { token }),
-    })
-  }
-  if (path === undefined || path === '') {
-    return no('invalid', 'codehost.path: the local code host needs the folder that holds its repositories')
-  }
-  return yes(createLocalCodeHost({ path, clock: ports.clock }))
+  const chosen = codehost ?? GITHUB_BY_DEFAULT
+  return CODE_HOST_REGISTRY[chosen.driver].createCodeHost(chosen, token, ports)
+}
+
+/** Creates the code host that the configuration names, for the pull request pages of the dashboard. */
+export function createPullHost({ codehost }: ServiceConfig, ports: PullHostPorts): Result<PullRequestApi> {
+  return CODE_HOST_REGISTRY[codehost.driver].createPullHost(codehost, ports)
 }

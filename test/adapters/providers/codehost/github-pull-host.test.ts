@@ -1,7 +1,7 @@
 /** Runs the suite of all code hosts, and GitHub's own cases, against the fake GitHub. */
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { configDefaults } from '../../../../protocol/config.ts'
-import { createPullHost } from '../../../../providers/codehost/pull-host.ts'
+import { createPullHost } from '../../../../providers/codehost/registry.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-fixture.ts'
 import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'

@@ -1,0 +1,36 @@
+/** The driver of github.com and GitHub Enterprise Server. */
+import { no, yes } from '../../../core/result.ts'
+import { pollOwnDevice, startOwnDevice } from '../../accounts/device.ts'
+import { checkGithub } from '../../accounts/github.ts'
+import type { CodeHostDriver } from '../code-host-driver.ts'
+import { createGithubApi } from './api.ts'
+import { createGithubCodeHost } from './code-host.ts'
+import { createGithubPullHost } from './pulls.ts'
+
+const NOT_CONNECTED = no(
+  'invalid',
+  'the code host is not connected; connect GitHub, or give it a token as codehostToken',
+)
+
+export const githubCodeHostDriver: CodeHostDriver = {
+  createCodeHost: ({ apiUrl }, token, { http, clock }) =>
+    createGithubCodeHost({
+      http,
+      clock,
+      ...(apiUrl === undefined ? {} : { apiUrl }),
+      ...(token === undefined ? {} : { token }),
+    }),
+  createPullHost({ apiUrl, token }, { clients, clock }) {
+    if (token === undefined || token === '') return NOT_CONNECTED
+    const api = createGithubApi({ apiUrl, token }, clients)
+    return api.ok ? yes(createGithubPullHost(api.value, clock)) : api
+  },
+  checkAccount: ({ apiUrl, token = '' }, clients) =>
+    checkGithub(clients, { apiUrl, token, apiUrlField: 'codehost.apiUrl' }),
+  deviceFlow: yes({
+    adviceWithoutHelper:
+      'give a token of GitHub, set connect.codehostClientId to an application of your own with Device Flow enabled',
+    start: startOwnDevice,
+    poll: pollOwnDevice,
+  }),
+}

@@ -1,0 +1,13 @@
+/** The driver of tickets in a folder. */
+import { no } from '../../../core/result.ts'
+import type { TrackerDriver } from '../tracker-driver.ts'
+import { createLocalTracker } from './tracker.ts'
+
+const NO_ACCOUNT = no('invalid', 'the tracker is a folder on this machine, which needs no account')
+
+export const localTrackerDriver: TrackerDriver = {
+  create: ({ tracker: { path } }, ports) =>
+    path === undefined ? undefined : createLocalTracker({ ...ports, path }),
+  checkAccount: async () => NO_ACCOUNT,
+  consent: NO_ACCOUNT,
+}
