@@ -224,15 +224,15 @@ export class LeaseManager {
 
   #deadlineOf({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
     const { workers, timers, timeouts } = this.#ports
-    const heardAt = workers.get(workerId)?.lastFrameAt ?? timers.now()
+    const lastFrameAt = workers.get(workerId)?.lastFrameAt ?? timers.now()
     // The worker was not heard since this process started: it may count on the promise of the previous process.
-    if (heardAt <= this.#startedAt)
+    if (lastFrameAt <= this.#startedAt)
       return arrived
         ? leaseDeadline(this.#startedAt, termMs)
         : restoredLeaseDeadline(this.#startedAt, termMs, timeouts())
-    if (arrived) return leaseDeadline(heardAt, termMs)
+    if (arrived) return leaseDeadline(lastFrameAt, termMs)
     return Math.max(
-      leaseDeadline(heardAt, termMs),
+      leaseDeadline(lastFrameAt, termMs),
       unansweredLeaseDeadline(this.#sentAt.get(id) ?? timers.now(), termMs, timeouts()),
     )
   }

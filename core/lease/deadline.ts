@@ -17,8 +17,8 @@ export const heartbeatTimeoutMs = (timeouts: LeaseTimeouts): number => timeouts.
 export const leaseTermMs = (timeouts: LeaseTimeouts): number =>
   (timeouts.heartbeatTimeoutSeconds + timeouts.reconnectGraceSeconds) * 1000
 
-/** The deadline of a lease whose worker was last heard from at `lastHeardAt`. */
-export const leaseDeadline = (lastHeardAt: number, termMs: number): number => lastHeardAt + termMs
+/** The deadline of a lease whose worker sent its last frame at `lastFrameAt`. */
+export const leaseDeadline = (lastFrameAt: number, termMs: number): number => lastFrameAt + termMs
 
 /**
  * The deadline of a lease whose dispatch was not answered. The worker counts from the arrival of the dispatch, which

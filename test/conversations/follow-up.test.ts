@@ -30,7 +30,7 @@ class ScriptedPullConversation extends ManualPullRequests {
   /** Requests are answered only after this promise. */
   gate: Promise<void> = Promise.resolve()
 
-  say(body: string, author = 'bo', createdAt = AT): void {
+  addComment(body: string, author = 'bo', createdAt = AT): void {
     const id = String(this.conversation.comments.length)
     this.conversation.comments.push({ id, author, body, createdAt, url: URL })
   }
@@ -219,8 +219,8 @@ test('a follow-up is a job of its own, with the pull request and its remarks', a
   const { host, pulls, connection, runId, followUp } = await startWithCompletedRun({
     repos: { main: { remote: 'owner/name', defaultBranch: 'trunk' } },
   })
-  pulls.say('please rename it')
-  pulls.say('<!-- switchyard:evidence run-1 -->', 'ada')
+  pulls.addComment('please rename it')
+  pulls.addComment('<!-- switchyard:evidence run-1 -->', 'ada')
   expect(await followUp()).toMatchObject({ status: 'queued', result: { summary: 'done before' } })
   await host.settle()
   const job = jobOn(connection)
@@ -282,13 +282,13 @@ describe('a remark', () => {
 
   test('is sent once, whoever opened the pull request, and later remarks the next time', async () => {
     const { host, pulls, worker, connection, followUp } = await startWithCompletedRun()
-    pulls.say('rename it')
+    pulls.addComment('rename it')
     await followUp()
     await host.settle()
     const first = await acceptDispatch(connection)
-    pulls.say('and document it', 'bo', '2025-01-01T00:00:00.000Z')
+    pulls.addComment('and document it', 'bo', '2025-01-01T00:00:00.000Z')
     await connection.send(done(first))
-    pulls.say(`Done.\n\n${followUpMarker(first.job.followUp?.id ?? '')}`, 'switchyard')
+    pulls.addComment(`Done.\n\n${followUpMarker(first.job.followUp?.id ?? '')}`, 'switchyard')
     await host.restart()
     const line = await reconnect(host, worker)
     await followUp()
@@ -302,7 +302,7 @@ describe('a remark', () => {
 
   test('is sent again when the follow-up failed', async () => {
     const { host, pulls, connection, followUp } = await startWithCompletedRun()
-    pulls.say('rename it')
+    pulls.addComment('rename it')
     for (let times = 0; times < 2; times++) {
       await followUp()
       await host.settle()
@@ -315,11 +315,11 @@ describe('a remark', () => {
 
   test('made between two attempts of one follow-up is sent the next time, because the first attempt may have done everything', async () => {
     const { host, pulls, connection, followUp } = await startWithCompletedRun()
-    pulls.say('rename it')
+    pulls.addComment('rename it')
     await followUp()
     await host.settle()
     const first = await acceptDispatch(connection)
-    pulls.say('and document it')
+    pulls.addComment('and document it')
     const error = 'interrupted: the worker was stopped'
     await connection.send(
       first.running(),
@@ -495,7 +495,7 @@ describe('the pull request', () => {
     await followUp()
     await host.advance(60)
     expect(pulls.reads).toBe(0)
-    pulls.say('at the last moment')
+    pulls.addComment('at the last moment')
     const again = await reconnect(host, worker)
     expect(jobOn(again).pull?.comments).toMatchObject([{ body: 'at the last moment' }])
     expect(pulls.reads).toBe(1)
@@ -513,7 +513,7 @@ describe('the pull request', () => {
     await refuse()
     await connection.drop()
     await host.advance(300)
-    pulls.say('a word')
+    pulls.addComment('a word')
     const again = await reconnect(host, worker)
     expect(jobOn(again).pull?.comments).toMatchObject([{ body: 'a word' }])
     expect(pulls.reads).toBe(2)
@@ -885,15 +885,15 @@ test('after a follow-up the state of its pull request is read at once', async ()
 test('a follow-up’s own summary is no remark, but comments made meanwhile are', async () => {
   const { host, pulls, connection, followUp } = await startWithCompletedRun()
   const now = () => new Date(host.clock.now()).toISOString()
-  pulls.say('first', 'bo', now())
+  pulls.addComment('first', 'bo', now())
   await host.advance(5)
   await followUp()
   await host.settle()
   const work = await acceptDispatch(connection)
   await host.advanceWithHeartbeats(30, [connection, work])
-  pulls.say('meanwhile', 'bo', now())
+  pulls.addComment('meanwhile', 'bo', now())
   await host.advanceWithHeartbeats(30, [connection, work])
-  pulls.say(`Done.\n\n${followUpMarker(work.job.followUp?.id ?? '')}`, 'ada', now())
+  pulls.addComment(`Done.\n\n${followUpMarker(work.job.followUp?.id ?? '')}`, 'ada', now())
   await connection.send(work.complete({ prUrl: URL }))
   await followUp()
   await host.settle()

@@ -192,10 +192,10 @@ type BuiltConversationHost = ReturnType<typeof createInMemoryHost>
 
 /** A manual clock whose turns also deliver everything that is under way through sockets. */
 class ConversationClock extends ManualClock {
-  wrapTurn: ((turn: () => Promise<void>) => Promise<void>) | undefined
+  wrapTick: ((runTick: () => Promise<void>) => Promise<void>) | undefined
 
   override settle(): Promise<void> {
-    return this.wrapTurn === undefined ? super.settle() : this.wrapTurn(() => super.settle())
+    return this.wrapTick === undefined ? super.settle() : this.wrapTick(() => super.settle())
   }
 }
 
@@ -218,10 +218,10 @@ export class HostConversation {
   #hostDatabase: KillableDatabase | undefined
   #isMuted = false
   #socketTransport: SocketTransport | undefined
-  #lastTurn: Promise<void> = Promise.resolve()
+  #lastTick: Promise<void> = Promise.resolve()
 
   constructor(configText: string) {
-    if (sockets !== undefined) this.clock.wrapTurn = (turn) => this.#inTurn(turn)
+    if (sockets !== undefined) this.clock.wrapTick = (runTick) => this.#queueTick(runTick)
     this.#config = configText
     this.store = createMemoryStore({ clock: this.clock, config: configText })
     const log = createRecordingLog()
@@ -302,9 +302,9 @@ export class HostConversation {
   }
 
   /** Runs turns one after the other, so that frames of one connection do not overtake those of another. */
-  #inTurn(turn: () => Promise<void>): Promise<void> {
-    this.#lastTurn = this.#lastTurn.then(() => this.#socketTransport?.settle(turn) ?? turn())
-    return this.#lastTurn
+  #queueTick(runTick: () => Promise<void>): Promise<void> {
+    this.#lastTick = this.#lastTick.then(() => this.#socketTransport?.settle(runTick) ?? runTick())
+    return this.#lastTick
   }
 
   async advance(seconds: number): Promise<void> {

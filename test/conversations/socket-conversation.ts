@@ -74,11 +74,11 @@ export class SocketTransport {
   }
 
   /** Runs the pending steps and turns the host's clock until no frame is under way any more. */
-  async settle(turn: () => Promise<void>): Promise<void> {
+  async settle(runTick: () => Promise<void>): Promise<void> {
     for (let idle = 0; idle < ROUNDS_MAX; idle++) {
       for (const step of this.#steps.splice(0)) await step()
       const hostCalls = this.#hostCalls
-      await turn()
+      await runTick()
       await this.#closing
       if (this.#isKilled) return
       if (this.#sentByHost.length > 0)

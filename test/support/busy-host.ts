@@ -52,7 +52,7 @@ const actorSystem: ActorSystem = new ActorSystem({
   kinds: [tallyKind()],
   runEffect: (effect) => {
     const counted = effect as TallyEffect
-    if (counted.type !== 'tally.told') return
+    if (counted.type !== 'tally.counted') return
     print(`told ${counted.name} ${counted.n}`)
     setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
   },

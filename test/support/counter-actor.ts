@@ -1,7 +1,7 @@
 /**
  * A small actor for the tests of the actor system.
  *
- * It counts, sends events to other actors, spawns actors, sets deadlines and ends. On demand it throws after it has
+ * The actor counts, sends events to other actors, spawns actors, sets deadlines and ends. On demand it throws after it has
  * already added effects to its transition output.
  */
 import { assign, setup } from 'xstate'
@@ -17,7 +17,7 @@ export interface TallyContext {
 export type TallyEvent =
   | { readonly type: 'add' }
   | { readonly type: 'pass'; readonly to: string }
-  | { readonly type: 'bear'; readonly name: string }
+  | { readonly type: 'spawn'; readonly name: string }
   | { readonly type: 'boom' }
   | { readonly type: 'rest' }
   | { readonly type: 'wait'; readonly until: number }
@@ -26,9 +26,9 @@ export type TallyEvent =
   | { readonly type: 'deadline.nap' }
 
 export type TallyEffect =
-  | { readonly type: 'tally.told'; readonly name: string; readonly n: number }
+  | { readonly type: 'tally.counted'; readonly name: string; readonly n: number }
   | { readonly type: 'tally.ended'; readonly name: string }
-  | { readonly type: 'tally.never'; readonly name: string }
+  | { readonly type: 'tally.discarded'; readonly name: string }
 
 const { recordEffect, sendEvent, spawnActor, setDeadline, cancelDeadline } = defineActions<
   TallyContext,
@@ -40,14 +40,14 @@ export const tallyMachine = setup({
   types: {} as { context: TallyContext; events: TallyEvent; input: { name: string } },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    recordCount: recordEffect(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
-    recordDiscarded: recordEffect(({ context }) => ({ type: 'tally.never', name: context.name })),
+    recordCount: recordEffect(({ context }) => ({ type: 'tally.counted', name: context.name, n: context.n })),
+    recordDiscarded: recordEffect(({ context }) => ({ type: 'tally.discarded', name: context.name })),
     sendToOther: sendEvent(({ event }) => ({
       to: { kind: 'tally', key: event.type === 'pass' ? event.to : '' },
       event: { type: 'add' },
     })),
     spawnOther: spawnActor(({ event }) => {
-      const name = event.type === 'bear' ? event.name : ''
+      const name = event.type === 'spawn' ? event.name : ''
       return { to: { kind: 'tally', key: name }, input: { name } }
     }),
     throwError: () => {
@@ -67,7 +67,7 @@ export const tallyMachine = setup({
       on: {
         add: { actions: ['count', 'recordCount'] },
         pass: { actions: ['count', 'recordCount', 'sendToOther'] },
-        bear: { actions: ['count', 'recordCount', 'spawnOther'] },
+        spawn: { actions: ['count', 'recordCount', 'spawnOther'] },
         boom: { actions: ['count', 'recordDiscarded', 'sendToOther', 'nap', 'throwError'] },
         wait: { target: 'napping', actions: 'nap' },
         rest: 'resting.lightly',
@@ -118,6 +118,6 @@ export const tallyKind = (supervision: Partial<Supervision> = {}): ActorKind => 
     ...supervision,
   },
   impliedOutputs: (_key, restored) => [
-    { is: 'effect', effect: { type: 'tally.told', ...(restored.context as TallyContext) } },
+    { is: 'effect', effect: { type: 'tally.counted', ...(restored.context as TallyContext) } },
   ],
 })

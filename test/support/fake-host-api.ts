@@ -25,7 +25,7 @@ type PushListener = (push: DashboardPush, text?: string) => void
 export interface FakeWorkerReceiver extends WorkerReceiver {
   readonly link: WorkerSender
   readonly frames: string[]
-  readonly unreadables: string[]
+  readonly unreadableReasons: string[]
   isClosed: boolean
   /** Registers the worker, which may then send frames of full length. */
   register(): void
@@ -43,7 +43,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   workerRefusal: string | undefined
   acceptsWork: boolean
   /** The queries about runs. */
-  readonly asked: unknown[]
+  readonly runQueries: unknown[]
   readonly patches: Record<string, unknown>[]
   readonly listeners: Set<PushListener>
   readonly runsById: Map<string, Run>
@@ -51,7 +51,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   readonly artifacts: Map<string, ArtifactFile>
   readonly memoriesByRepo: Map<string, RepoMemory[]>
   readonly workersById: Map<string, WorkerView>
-  readonly lines: FakeWorkerReceiver[]
+  readonly workerConnections: FakeWorkerReceiver[]
 }
 
 export function createFakeHostApi(): FakeHostApi {
@@ -73,7 +73,7 @@ export function createFakeHostApi(): FakeHostApi {
     changed: () => yes({ config: configDefaults, applied: 'live' }),
     workerRefusal: undefined,
     acceptsWork: true,
-    asked: [],
+    runQueries: [],
     patches: [],
     listeners: new Set(),
     runsById: new Map(),
@@ -81,9 +81,9 @@ export function createFakeHostApi(): FakeHostApi {
     artifacts: new Map(),
     memoriesByRepo: new Map(),
     answers: new Map(),
-    neighbourly: [],
+    providerCalls: [],
     workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
-    lines: [],
+    workerConnections: [],
     push: (push, text) => {
       for (const listener of hostApi.listeners) listener(push, text)
     },
@@ -179,7 +179,7 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       return yes(run)
     },
     runs: (query) => {
-      hostApi().asked.push(query)
+      hostApi().runQueries.push(query)
       const { before, limit, status, ticket } = query
       const runs = [...hostApi().runsById.values()]
         .sort((a, b) => (a.id < b.id ? 1 : -1))
@@ -317,10 +317,10 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
       return demand(id)
     },
     connectWorker: (link) => {
-      const { workerRefusal: turnAway } = hostApi()
-      if (turnAway !== undefined) return no('unavailable', turnAway)
+      const { workerRefusal: refusal } = hostApi()
+      if (refusal !== undefined) return no('unavailable', refusal)
       const line = createFakeConnection(link)
-      hostApi().lines.push(line)
+      hostApi().workerConnections.push(line)
       return yes(line)
     },
   }
@@ -331,14 +331,14 @@ function createFakeConnection(link: WorkerSender): FakeWorkerReceiver {
   const line: FakeWorkerReceiver = {
     link,
     frames: [],
-    unreadables: [],
+    unreadableReasons: [],
     isClosed: false,
     register: () => {
       bytesMax = WORKER_FRAME_BYTES_MAX
     },
     onText: (text) => void line.frames.push(text),
     onUnreadable: (reason) => {
-      line.unreadables.push(reason)
+      line.unreadableReasons.push(reason)
       link.send(JSON.stringify({ type: 'rejected', code: 'malformed', reason }))
       link.close(1008, reason)
     },

@@ -5,7 +5,7 @@ import { no, type Result } from '../../core/result.ts'
 export interface ProviderAnswers {
   /** Answers by method; a method without an answer reports that nothing is connected. */
   readonly answers: Map<string, Result<unknown>>
-  readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
+  readonly providerCalls: { readonly name: string; readonly args: readonly unknown[] }[]
 }
 
 type ProviderMethod =
@@ -40,7 +40,7 @@ export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<Host
   const asked =
     (name: ProviderMethod) =>
     async (...args: readonly unknown[]) => {
-      hostApi().neighbourly.push({ name, args })
+      hostApi().providerCalls.push({ name, args })
       // A test sets an answer of the method's type.
       return (hostApi().answers.get(name) ?? NOT_CONNECTED) as Result<never>
     }
@@ -50,7 +50,7 @@ export function createFakeProviderApi(hostApi: () => ProviderAnswers): Pick<Host
     connect: asked('connect'),
     pollCodehost: async () => ({ status: 'pending' }),
     trackerCallback: async (query) => {
-      hostApi().neighbourly.push({ name: 'trackerCallback', args: [query] })
+      hostApi().providerCalls.push({ name: 'trackerCallback', args: [query] })
       return { status: 400, html: '<!doctype html><title>no</title>' }
     },
     pasteTrackerAddress: asked('pasteTrackerAddress'),

@@ -177,11 +177,11 @@ export class LocalSystem {
     ms = RUN_MS_MAX,
   ): Promise<Run> {
     let seen: Run | undefined
-    const look = async () => {
+    const check = async () => {
       seen = await this.findRun(identifier)
       return seen !== undefined && isSo(seen)
     }
-    await until(`${identifier} is ${what}`, look, ms, POLL_EVERY_MS).catch((error) => {
+    await until(`${identifier} is ${what}`, check, ms, POLL_EVERY_MS).catch((error) => {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })

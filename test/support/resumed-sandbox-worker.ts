@@ -25,9 +25,9 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
   })
   process.exitCode = status ?? 1
 } else {
-  const hands = await openTestExecutor(folder, {}, slotsFrom)
-  await executeJob(hands)
-  const person = openTerminal(await bootSandbox(hands))
+  const executor = await openTestExecutor(folder, {}, slotsFrom)
+  await executeJob(executor)
+  const person = openTerminal(await bootSandbox(executor))
   await person.waitForText('/exit leaves')
   await person.waitForText('> ')
   if (does === 'stay') {
@@ -40,8 +40,8 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
     person.session.input('exit 3\r')
     const code = await person.ended
     const usage = await person.booted.close()
-    await hands.discard(RUN)
-    await hands.close()
+    await executor.discard(RUN)
+    await executor.close()
     console.log(JSON.stringify({ code, entries: usage.flatMap(({ entries }) => entries).length }))
   }
 }

@@ -1,7 +1,7 @@
 /**
  * A real executor with a finished run whose sandbox a person can resume.
  *
- * It uses real sandboxes, the built programs that run inside them, and the scripted agent in place of agentA. Only git
+ * The executor uses real sandboxes, the built programs that run inside them, and the scripted agent in place of agentA. Only git
  * is replaced.
  */
 import { randomUUID } from 'node:crypto'
@@ -103,11 +103,11 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
 
 /** Executes the job and retains its sandbox. */
 export async function executeJob(
-  hands: ClosableExecutor,
+  executor: ClosableExecutor,
   job: Job = jobOf(['write kept.txt', '  kept']),
 ): Promise<void> {
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
-  const execution = hands.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
+  const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
   const prepared = await execution.prepare()
   if (!prepared.ok) throw new Error(prepared.refusal.message)
   const worked = await execution.runAgent()
@@ -126,9 +126,9 @@ export interface OpenTerminal {
   readonly ended: Promise<number>
 }
 
-export async function bootSandbox(hands: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
+export async function bootSandbox(executor: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
   const credentials = { agent: { kind: 'api-key' as const, value } }
-  const answer = await hands.boot({ runId: RUN, credentials })
+  const answer = await executor.boot({ runId: RUN, credentials })
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
@@ -139,10 +139,10 @@ export function openTerminal(sandbox: BootedSandbox, size: TerminalSize = SIZE):
   const ended = new Promise<number>((resolve) => {
     end = resolve
   })
-  let look = () => {}
+  let check = () => {}
   const printed = (data: string) => {
     text += data
-    look()
+    check()
   }
   const session = sandbox.open(size, { onOutput: printed, onExit: (code) => end(code) })
   const find = (wanted: string | RegExp): number => {
@@ -155,14 +155,14 @@ export function openTerminal(sandbox: BootedSandbox, size: TerminalSize = SIZE):
     new Promise<void>((resolve, reject) => {
       const late = () => reject(new Error(`waited for ${wanted} in ${JSON.stringify(text.slice(-400))}`))
       const timer = setTimeout(late, ms)
-      look = () => {
+      check = () => {
         if (find(wanted) < 0) return
         seen = find(wanted)
-        look = () => {}
+        check = () => {}
         clearTimeout(timer)
         resolve()
       }
-      look()
+      check()
     })
   return { booted: sandbox, session, text: () => text, waitForText: sees, ended }
 }

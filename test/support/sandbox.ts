@@ -76,8 +76,8 @@ export const sh = (script: string): string[] => ['/bin/sh', '-c', script]
 
 export function launch(order: SandboxOrder): SandboxProcess & { readonly result: Promise<SandboxResult> } {
   const sandbox = sharedLauncher().launch(order)
-  const told = [textOf(sandbox.stdout), textOf(sandbox.stderr)] as const
-  const result = Promise.all([sandbox.ended, ...told]).then(([end, out, err]) => ({ end, out, err }))
+  const outputs = [textOf(sandbox.stdout), textOf(sandbox.stderr)] as const
+  const result = Promise.all([sandbox.ended, ...outputs]).then(([end, out, err]) => ({ end, out, err }))
   return Object.assign(sandbox, { result })
 }
 

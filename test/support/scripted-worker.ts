@@ -1,7 +1,7 @@
 /**
  * A worker on a real socket without agents and sandboxes: an execution is a script of reports.
  *
- * It follows the specification: it numbers frames per lease, resends unacknowledged frames at most once per ack or
+ * The worker follows the specification: it numbers frames per lease, resends unacknowledged frames at most once per ack or
  * connection, claims a lease until its completion is acknowledged, and abandons expired leases. A test compares
  * `executions` with the host's state. The file uses no test framework, so it also runs in a separate process.
  */
@@ -84,7 +84,7 @@ export const costOf = (model: string) =>
 /** How an execution ended on its worker. */
 export type ExecutionEnding = RunOutcome['status'] | 'lost' | 'expired' | 'revoked'
 
-/** One execution of a run, as its worker recorded it. Times are monotonic milliseconds. */
+/** An execution of a run, as its worker recorded it. Times are monotonic milliseconds. */
 export interface ScriptedExecution {
   readonly worker: string
   readonly leaseId: string
@@ -100,7 +100,7 @@ export interface ScriptedExecution {
 
 // ---- the worker --------------------------------------------------------------------------------------------------
 
-export type FrameDirection = 'sent' | 'heard'
+export type FrameDirection = 'sent' | 'received'
 
 export interface ScriptedWorkerOptions {
   readonly name: string
@@ -117,7 +117,7 @@ export interface ScriptedWorkerOptions {
   readonly bufferFramesMax?: number
   /** Whether to record every frame in both directions. */
   readonly recordFrames?: boolean
-  readonly onFrame?: (way: FrameDirection, frame: WorkerFrame | HostFrame) => void
+  readonly onFrame?: (direction: FrameDirection, frame: WorkerFrame | HostFrame) => void
 }
 
 interface ScriptedLease {
@@ -158,7 +158,8 @@ export class ScriptedWorker {
   readonly refusals: { readonly leaseId: string; readonly runId: string; readonly reason: string }[] = []
   /** Runs whose sandboxes the host asked to delete. */
   readonly discarded: string[] = []
-  readonly recordedFrames: { readonly way: FrameDirection; readonly frame: WorkerFrame | HostFrame }[] = []
+  readonly recordedFrames: { readonly direction: FrameDirection; readonly frame: WorkerFrame | HostFrame }[] =
+    []
   credential: { readonly workerId: string; readonly secret: string } | undefined
   /** The name that the host gave this worker. */
   nameAtHost: string | undefined
@@ -237,7 +238,7 @@ export class ScriptedWorker {
     const { credential } = this
     if (credential === undefined && this.#token === undefined) return
     const socket = new WebSocket(this.#options.url())
-    const line: FleetConnection = {
+    const connection: FleetConnection = {
       socket,
       token: credential === undefined ? this.#token : undefined,
       registered: false,
@@ -247,24 +248,24 @@ export class ScriptedWorker {
       sentSeqs: new Map(),
       ackedSeqs: new Map(),
     }
-    this.#connection = line
-    socket.addEventListener('open', () => this.#register(line))
-    socket.addEventListener('message', ({ data }) => this.#onFrame(line, String(data)))
+    this.#connection = connection
+    socket.addEventListener('open', () => this.#register(connection))
+    socket.addEventListener('message', ({ data }) => this.#onFrame(connection, String(data)))
     socket.addEventListener('error', () => {})
-    socket.addEventListener('close', () => this.#onDisconnected(line))
+    socket.addEventListener('close', () => this.#onDisconnected(connection))
   }
 
-  #register(line: FleetConnection): void {
-    if (this.#connection !== line) return
-    line.registerSentAt = now()
+  #register(connection: FleetConnection): void {
+    if (this.#connection !== connection) return
+    connection.registerSentAt = now()
     const { credential } = this
-    this.#send(line, {
+    this.#send(connection, {
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
       auth:
-        line.token === undefined && credential !== undefined
+        connection.token === undefined && credential !== undefined
           ? { kind: 'credential', ...credential }
-          : { kind: 'pairing', token: line.token ?? '' },
+          : { kind: 'pairing', token: connection.token ?? '' },
       name: this.name,
       capabilities: {
         os: 'linux',
@@ -277,8 +278,8 @@ export class ScriptedWorker {
     })
   }
 
-  #onDisconnected(line: FleetConnection): void {
-    if (this.#connection !== line) return
+  #onDisconnected(connection: FleetConnection): void {
+    if (this.#connection !== connection) return
     this.#closeConnection()
     if (!this.#isRunning) return
     this.#attempts += 1
@@ -287,18 +288,23 @@ export class ScriptedWorker {
   }
 
   #closeConnection(): void {
-    const line = this.#connection
+    const connection = this.#connection
     this.#connection = undefined
-    clearTimeout(line?.heartbeatTimer)
-    if (line !== undefined && line.socket.readyState <= WebSocket.OPEN) line.socket.close()
+    clearTimeout(connection?.heartbeatTimer)
+    if (connection !== undefined && connection.socket.readyState <= WebSocket.OPEN) connection.socket.close()
   }
 
-  #scheduleHeartbeat(line: FleetConnection, intervalMs: number): void {
-    line.heartbeatTimer = setTimeout(() => {
-      if (this.#connection !== line) return
-      if (now() - line.lastFrameAt > SILENCE_MS) return this.#onDisconnected(line)
-      this.#send(line, { type: 'heartbeat', leases: this.#activeLeases(), attachSessions: 0, sentAt: now() })
-      this.#scheduleHeartbeat(line, intervalMs)
+  #scheduleHeartbeat(connection: FleetConnection, intervalMs: number): void {
+    connection.heartbeatTimer = setTimeout(() => {
+      if (this.#connection !== connection) return
+      if (now() - connection.lastFrameAt > SILENCE_MS) return this.#onDisconnected(connection)
+      this.#send(connection, {
+        type: 'heartbeat',
+        leases: this.#activeLeases(),
+        attachSessions: 0,
+        sentAt: now(),
+      })
+      this.#scheduleHeartbeat(connection, intervalMs)
     }, intervalMs)
   }
 
@@ -311,41 +317,41 @@ export class ScriptedWorker {
     }))
   }
 
-  #send(line: FleetConnection, frame: WorkerFrame): void {
-    if (line.socket.readyState !== WebSocket.OPEN) return
-    line.socket.send(JSON.stringify(frame))
+  #send(connection: FleetConnection, frame: WorkerFrame): void {
+    if (connection.socket.readyState !== WebSocket.OPEN) return
+    connection.socket.send(JSON.stringify(frame))
     this.#recordFrame('sent', frame)
   }
 
   #recordFrame(direction: FrameDirection, frame: WorkerFrame | HostFrame): void {
-    if (this.#options.recordFrames === true) this.recordedFrames.push({ way: direction, frame })
+    if (this.#options.recordFrames === true) this.recordedFrames.push({ direction, frame })
     this.#options.onFrame?.(direction, frame)
   }
 
   // ---- frames of the host ----------------------------------------------------------------------------------------
 
-  #onFrame(line: FleetConnection, text: string): void {
-    if (this.#connection !== line || !this.#isRunning) return
-    line.lastFrameAt = now()
+  #onFrame(connection: FleetConnection, text: string): void {
+    if (this.#connection !== connection || !this.#isRunning) return
+    connection.lastFrameAt = now()
     // Only the host under test sends frames, and other tests check their shape.
     const frame = JSON.parse(text) as HostFrame
-    this.#recordFrame('heard', frame)
+    this.#recordFrame('received', frame)
     switch (frame.type) {
       case 'registered':
-        this.#onRegistered(line, frame)
+        this.#onRegistered(connection, frame)
         return
       case 'rejected':
-        this.#onRejected(line, frame)
+        this.#onRejected(connection, frame)
         return
       case 'heartbeat-ack':
       case 'worker-state':
         this.state = frame.state
         return
       case 'dispatch':
-        this.#onDispatch(line, frame)
+        this.#onDispatch(connection, frame)
         return
       case 'lease-ack':
-        this.#onLeaseAck(line, frame)
+        this.#onLeaseAck(connection, frame)
         return
       case 'run-complete-ack':
         this.#onCompletionAck(frame.leaseId)
@@ -365,7 +371,7 @@ export class ScriptedWorker {
     }
   }
 
-  #onRegistered(line: FleetConnection, frame: HostFrameOf<'registered'>): void {
+  #onRegistered(connection: FleetConnection, frame: HostFrameOf<'registered'>): void {
     if (frame.credential !== undefined)
       this.credential = { workerId: frame.workerId, secret: frame.credential }
     this.#token = undefined
@@ -373,14 +379,14 @@ export class ScriptedWorker {
     this.state = frame.state
     this.#attempts = 0
     this.connections += 1
-    line.registered = true
-    this.#scheduleHeartbeat(line, this.#options.heartbeatMs ?? frame.heartbeatIntervalMs)
+    connection.registered = true
+    this.#scheduleHeartbeat(connection, this.#options.heartbeatMs ?? frame.heartbeatIntervalMs)
   }
 
-  #onRejected(line: FleetConnection, { code, reason }: HostFrameOf<'rejected'>): void {
+  #onRejected(connection: FleetConnection, { code, reason }: HostFrameOf<'rejected'>): void {
     this.rejections.push({ code, reason })
     if (code === 'unauthorized') this.credential = undefined
-    if (line.token !== undefined) this.#token = undefined
+    if (connection.token !== undefined) this.#token = undefined
   }
 
   #onRevoked(): void {
@@ -390,17 +396,17 @@ export class ScriptedWorker {
     this.stop()
   }
 
-  #onDispatch(line: FleetConnection, { lease, job }: HostFrameOf<'dispatch'>): void {
+  #onDispatch(connection: FleetConnection, { lease, job }: HostFrameOf<'dispatch'>): void {
     const { id: leaseId, runId } = lease
     const reason = this.#leases.has(leaseId) ? undefined : this.#refusalReason(leaseId)
     if (reason !== undefined) {
       this.refusals.push({ leaseId, runId, reason })
-      this.#send(line, { type: 'dispatch-rejected', leaseId, reason })
+      this.#send(connection, { type: 'dispatch-rejected', leaseId, reason })
       return
     }
     const held = this.#leases.has(leaseId) ? undefined : this.#addLease(lease, job)
-    if (held !== undefined) line.sentSeqs.set(leaseId, 0)
-    this.#send(line, { type: 'dispatch-accepted', leaseId })
+    if (held !== undefined) connection.sentSeqs.set(leaseId, 0)
+    this.#send(connection, { type: 'dispatch-accepted', leaseId })
     if (held !== undefined) void this.#execute(held)
   }
 
@@ -443,18 +449,18 @@ export class ScriptedWorker {
     return held
   }
 
-  #onLeaseAck(line: FleetConnection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const since = echo ?? line.registerSentAt
+  #onLeaseAck(connection: FleetConnection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
+    const since = echo ?? connection.registerSentAt
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       const held = this.#leases.get(leaseId)
       if (held === undefined) continue
       held.expiresAt = expiresAt
       held.expiresAtMs = Math.max(held.expiresAtMs, since + remainingMs * LEASE_SHARE)
       held.outbox.trim(seq)
-      const isFirst = !line.sentSeqs.has(leaseId)
-      const isRepeated = line.ackedSeqs.get(leaseId) === seq
-      line.ackedSeqs.set(leaseId, seq)
-      if (isFirst || isRepeated) line.sentSeqs.set(leaseId, seq)
+      const isFirst = !connection.sentSeqs.has(leaseId)
+      const isRepeated = connection.ackedSeqs.get(leaseId) === seq
+      connection.ackedSeqs.set(leaseId, seq)
+      if (isFirst || isRepeated) connection.sentSeqs.set(leaseId, seq)
       this.#flush(held)
     }
   }
@@ -588,12 +594,12 @@ export class ScriptedWorker {
 
   /** On a new connection, sends frames of a lease only after the host has acknowledged its watermark. */
   #flush({ id, outbox }: ScriptedLease): void {
-    const line = this.#connection
-    const sent = line?.sentSeqs.get(id)
-    if (line === undefined || sent === undefined || !line.registered) return
+    const connection = this.#connection
+    const sent = connection?.sentSeqs.get(id)
+    if (connection === undefined || sent === undefined || !connection.registered) return
     for (const { seq, frame } of outbox.framesAfter(sent)) {
-      line.sentSeqs.set(id, seq)
-      this.#send(line, frame)
+      connection.sentSeqs.set(id, seq)
+      this.#send(connection, frame)
     }
   }
 }

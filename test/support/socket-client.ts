@@ -59,13 +59,13 @@ export function connectSocket(
     sendText: (text) => socket.send(text),
     firstFrames: (count) =>
       new Promise((resolve) => {
-        const look = (): void => {
+        const check = (): void => {
           if (frames.length < count) return
-          waiting.delete(look)
+          waiting.delete(check)
           resolve(frames.slice(0, count))
         }
-        waiting.add(look)
-        look()
+        waiting.add(check)
+        check()
       }),
     waitUntilCaughtUp: () => waitForPong(socket),
     close: () => socket.close(),

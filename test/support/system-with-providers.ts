@@ -154,11 +154,11 @@ export class ProviderSystem {
 
   async waitForRun(issue: IssueRow, what: string, isSo: (run: Run) => boolean): Promise<Run> {
     let seen: Run | undefined
-    const look = async (): Promise<boolean> => {
+    const check = async (): Promise<boolean> => {
       seen = await this.findRun(issue)
       return seen !== undefined && isSo(seen)
     }
-    await until(`${issue.identifier} is ${what}`, look, SYSTEM_WAIT_MS_MAX, 50).catch((error) => {
+    await until(`${issue.identifier} is ${what}`, check, SYSTEM_WAIT_MS_MAX, 50).catch((error) => {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })

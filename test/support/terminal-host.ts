@@ -88,8 +88,8 @@ export async function startTerminalHost(dataDir = tempFolder()): Promise<Termina
       asked.push(`${request.method} ${request.url}`)
       if (host.isUnresponsive) return
       const isKnown = request.headers.authorization === `Bearer ${TOKEN}`
-      const said = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
-      response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(said))
+      const reply = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
+      response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(reply))
     },
     () => {
       if (host.refusal !== undefined) host.refusedViews += 1
@@ -130,7 +130,7 @@ export interface CommandTerminal {
 }
 
 /**
- * The shell prints the terminal's line discipline (`stty -g`) before and after the command. It stays until the end of
+ * The shell prints the terminal's line discipline (`stty -g`) before and after the command. The shell stays until the end of
  * its input, because a terminal without processes may appear empty before its last output was read.
  */
 const SCRIPT =
@@ -191,18 +191,20 @@ export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = 
         throw new Error(`${error.message}\n${processesOn(pty.pid)}\n${JSON.stringify(text().slice(-4_000))}`)
       })
       pty.write(END_OF_INPUT)
-      const said = (name: string) => new RegExp(`${name}=([0-9a-f:]+)`).exec(text())?.[1] ?? ''
-      return { before: said('before'), after: said('after'), code: Number(said('code')) }
+      const reply = (name: string) => new RegExp(`${name}=([0-9a-f:]+)`).exec(text())?.[1] ?? ''
+      return { before: reply('before'), after: reply('after'), code: Number(reply('code')) }
     },
   }
 }
 
 /** Returns the kernel functions in which the shell and its command wait, for the error message. */
 function processesOn(shell: number): string {
-  const told = (pid: string, file: string): string => readFileSync(`/proc/${pid}/${file}`, 'utf8').trim()
+  const readProc = (pid: string, file: string): string => readFileSync(`/proc/${pid}/${file}`, 'utf8').trim()
   try {
-    const children = told(`${shell}`, `task/${shell}/children`).split(' ').filter(Boolean)
-    return [`${shell}`, ...children].map((pid) => `${told(pid, 'comm')}: ${told(pid, 'wchan')}`).join(', ')
+    const children = readProc(`${shell}`, `task/${shell}/children`).split(' ').filter(Boolean)
+    return [`${shell}`, ...children]
+      .map((pid) => `${readProc(pid, 'comm')}: ${readProc(pid, 'wchan')}`)
+      .join(', ')
   } catch {
     return 'the shell has ended'
   }

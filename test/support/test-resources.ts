@@ -54,7 +54,7 @@ export function createSettableClock(): SettableClock {
 }
 
 /** A log that keeps its entries as text. */
-export function createRecordingLog(): Log & { readonly lines: string[] } {
+export function createTextLog(): Log & { readonly lines: string[] } {
   const lines: string[] = []
   const note = (level: string) => (fields: object, message: string) => {
     const err = Reflect.get(fields, 'err')
@@ -78,7 +78,7 @@ export function createCountingMeters(): Meters & { readonly counts: Map<string, 
 export interface TestServer {
   readonly server: HostServer
   readonly hostApi: FakeHostApi
-  readonly log: ReturnType<typeof createRecordingLog>
+  readonly log: ReturnType<typeof createTextLog>
   readonly meters: ReturnType<typeof createCountingMeters>
   readonly port: number
   readonly fleetPort: number
@@ -104,7 +104,7 @@ export function serverOptions(hostApi: HostApi, given: Partial<HostServerOptions
     token: TOKEN,
     version: '0.1.0',
     clock: realClock,
-    log: createRecordingLog(),
+    log: createTextLog(),
     meters: createCountingMeters(),
     openApi: openApiDocument,
     metricsText: () => 'switchyard_test 1\n',
@@ -116,7 +116,7 @@ export function serverOptions(hostApi: HostApi, given: Partial<HostServerOptions
 
 export async function openTestServer(given: Partial<HostServerOptions> = {}): Promise<TestServer> {
   const hostApi = createFakeHostApi()
-  const log = createRecordingLog()
+  const log = createTextLog()
   const meters = createCountingMeters()
   const opened = await openHostServer(serverOptions(hostApi, { log, meters, ...given }))
   if (!opened.ok) throw new Error(opened.refusal.message)

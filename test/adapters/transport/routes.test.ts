@@ -70,7 +70,7 @@ test('runs come newest first, all of them without a limit', async () => {
   const all = await server.ask('GET /api/runs')
   expect(idsOf(all.body)).toEqual(['run-5', 'run-4', 'run-3', 'run-2', 'run-1'])
   expect(all.link).toBeNull()
-  expect(server.hostApi.asked).toEqual([{}])
+  expect(server.hostApi.runQueries).toEqual([{}])
 })
 
 test('a Link header names the next page, and keeps the query', async () => {
@@ -87,7 +87,11 @@ test('a Link header names the next page, and keeps the query', async () => {
     link = next.link
   }
   expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `run-${9 - i}`))
-  expect(server.hostApi.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
+  expect(server.hostApi.runQueries.at(-1)).toEqual({
+    limit: 2,
+    status: ['queued', 'completed'],
+    before: 'run-2',
+  })
 })
 
 test('a ticket in the Link is encoded, whatever it is called', async () => {
@@ -329,7 +333,7 @@ test('a follow-up is requested by its run, and refused with the reason', async (
     status: 200,
     body: { status: 'queued' },
   })
-  expect(hostApi.neighbourly).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
+  expect(hostApi.providerCalls).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
   for (const [kind, status] of [
     ['unknown', 404],
     ['conflict', 409],

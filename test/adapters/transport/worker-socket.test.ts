@@ -31,8 +31,8 @@ const PATH = '/ws/worker'
 const dial = (port: number): SocketClient => connectSocket(port, PATH, { authorization: '' })
 
 async function connectedReceiver({ hostApi }: TestServer, nth = 0): Promise<FakeWorkerReceiver> {
-  await until('the desk has been told of the connection', () => hostApi.lines[nth] !== undefined)
-  const line = hostApi.lines[nth]
+  await until('the desk has been told of the connection', () => hostApi.workerConnections[nth] !== undefined)
+  const line = hostApi.workerConnections[nth]
   if (line === undefined) throw new Error('no line')
   return line
 }
@@ -100,7 +100,7 @@ test('before registration a longer frame is reported as unreadable', async () =>
   expect(client.frames).toEqual([
     { type: 'rejected', code: 'malformed', reason: 'a frame has at most 65536 bytes' },
   ])
-  expect([line.frames.length, line.unreadables.length]).toEqual([1, 1])
+  expect([line.frames.length, line.unreadableReasons.length]).toEqual([1, 1])
 })
 
 test('after registration frames may be long, counted in bytes', async () => {
@@ -119,14 +119,14 @@ test('a frame far beyond every limit is not read', async () => {
   client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
   expect((await client.closed).code).toBe(1006)
   await until('the desk has been told', () => line.isClosed)
-  expect([line.frames, line.unreadables]).toEqual([[], []])
+  expect([line.frames, line.unreadableReasons]).toEqual([[], []])
 })
 
 test('a binary frame is unreadable', async () => {
   const { client, line } = await connectWorker()
   client.sendText(new Uint8Array([123, 125]))
   expect(await client.closed).toMatchObject({ code: 1008, reason: 'frames are JSON text, not binary' })
-  expect(line.unreadables).toEqual(['frames are JSON text, not binary'])
+  expect(line.unreadableReasons).toEqual(['frames are JSON text, not binary'])
 })
 
 test('text that is not UTF-8 closes the connection', async () => {
@@ -152,7 +152,7 @@ test('a fragmented message is one frame with the length of all fragments', async
   const half = 'x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX / 2 + 1)
   socket.write(encodeClientFrame(1, half, { bits: 0 }))
   socket.write(encodeClientFrame(0, half))
-  await until('the second one is refused', () => line.unreadables.length === 1)
+  await until('the second one is refused', () => line.unreadableReasons.length === 1)
   expect(line.frames).toEqual(['{"a":1}'])
 })
 
@@ -218,13 +218,13 @@ test('the number of unregistered sockets is limited per listener', async () => {
   await Promise.all(
     Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => connectRawSocket(server.fleetPort, PATH)),
   )
-  expect(server.hostApi.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
+  expect(server.hostApi.workerConnections).toHaveLength(WORKERS_UNREGISTERED_MAX)
   expect(await upgrade(server.fleetPort)).toMatchObject({
     status: 503,
     body: expect.stringMatching(/have not registered yet/),
   })
   expect((await upgrade(server.port)).status).toBe(101)
-  server.hostApi.lines[7]?.register()
+  server.hostApi.workerConnections[7]?.register()
   expect((await upgrade(server.fleetPort)).status).toBe(101)
 })
 
@@ -232,7 +232,7 @@ test('no worker may connect while the host stops', async () => {
   const { hostApi, port } = await openTestServer()
   hostApi.acceptsWork = false
   expect((await upgrade(port)).status).toBe(503)
-  expect(hostApi.lines).toEqual([])
+  expect(hostApi.workerConnections).toEqual([])
 })
 
 test('a refusal of the host API is sent as the close reason', async () => {
@@ -270,7 +270,7 @@ test('web pages get no socket: with a foreign Origin never, and on the fleet lis
   expect((await upgrade(port, ['Origin: null'])).status).toBe(403)
   expect((await upgrade(fleetPort, ['Origin: http://localhost'])).status).toBe(403)
   expect((await upgrade(fleetPort, ['Origin: null'])).status).toBe(403)
-  expect(hostApi.lines).toEqual([])
+  expect(hostApi.workerConnections).toEqual([])
 })
 
 test('the fleet listener serves only this socket', async () => {
@@ -314,8 +314,8 @@ test('a silent worker uses little memory', async () => {
       await Promise.all(
         Array.from({ length: Math.min(left, 50) }, () => connectRawSocket(server.fleetPort, PATH)),
       )
-      for (const line of server.hostApi.lines.slice(connected)) line.register()
-      connected = server.hostApi.lines.length
+      for (const line of server.hostApi.workerConnections.slice(connected)) line.register()
+      connected = server.hostApi.workerConnections.length
     }
   }
   await grow(200)

@@ -179,16 +179,16 @@ describe('the root', () => {
 
   test('a push listener that throws does not keep other listeners from the push', async () => {
     const { host, clock } = createInMemoryHost()
-    const heard: string[] = []
+    const received: string[] = []
     host.start()
     await clock.settle()
     host.hostApi.onPush(() => {
       throw new Error('deaf')
     })
-    host.hostApi.onPush((push) => heard.push(push.type))
+    host.hostApi.onPush((push) => received.push(push.type))
     const change = host.hostApi.changeSettings({ sandbox: { concurrency: 3 } })
     await clock.settle()
     expect(await change).toMatchObject({ ok: true })
-    expect(heard).toEqual(['config'])
+    expect(received).toEqual(['config'])
   })
 })

@@ -27,7 +27,7 @@ function createSystem(
     kinds: [kind],
     runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
-      effectLog.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
       if (name === 'bad effect') throw new Error('no')
     },
     onFatal: (reason) => fatal.push(reason),
@@ -147,7 +147,7 @@ describe('messages and spawns', () => {
   test('an actor spawns another', async () => {
     const { system, send, spawn } = createSystem()
     spawn('a')
-    send('a', { type: 'bear', name: 'child' })
+    send('a', { type: 'spawn', name: 'child' })
     expect(system.peek('tally', 'child')?.value).toBe('awake')
   })
 

@@ -72,7 +72,7 @@ function createSystem({
     kinds: [kind],
     runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
-      effectLog.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
     },
     participants: [noteWriter],
     onFatal: (reason) => fatal.push(reason),

@@ -36,7 +36,7 @@ interface CrashSchedule {
 /** Checks the write-ahead rule without knowledge of the runtime: reads the disk when the effect runs. */
 function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
   schedule.effects++
-  if (effect.type === 'tally.never')
+  if (effect.type === 'tally.discarded')
     schedule.violations.push(`effect of a transition that threw: ${effect.name}`)
   const record = schedule.database.snapshotTable.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
@@ -44,7 +44,7 @@ function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
     schedule.violations.push(`${effect.name} told as ended, but is on disk`)
   // An actor that counted and ended within one commit rightly has nothing on disk.
   const over = record === undefined && schedule.retired.has(effect.name)
-  if (effect.type === 'tally.told' && n < effect.n && !over) {
+  if (effect.type === 'tally.counted' && n < effect.n && !over) {
     schedule.violations.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
   }
 }
@@ -102,7 +102,7 @@ function randomEvent(random: Random, { clock, keys, requestedKeys: unborn }: Cra
     () => ({ type: 'add' }),
     () => ({ type: 'add' }),
     () => ({ type: 'pass', to: random.pick(keys) }),
-    () => ({ type: 'bear', name: newKey(unborn) }),
+    () => ({ type: 'spawn', name: newKey(unborn) }),
     () => ({ type: 'boom' }),
     () => ({ type: 'wait', until: clock.now() + random.below(5_000) }),
     () => ({ type: 'rest' }),

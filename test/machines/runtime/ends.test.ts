@@ -15,7 +15,7 @@ import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
-type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { type: 'tell' }
+type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { type: 'notify others' }
 
 const { recordEffect, sendEvent, setDeadline, endActor } = defineActions<{ n: number }, Event, Effect>()
 let xstateSystem: AnyActorRef['system'] | undefined
@@ -43,13 +43,13 @@ const counterMachine = setup({
 }).createMachine({
   id: 'guest',
   context: { n: 0 },
-  initial: 'here',
+  initial: 'present',
   entry: ['captureSystem', 'wait'],
   states: {
-    here: {
+    present: {
       on: {
         add: { actions: 'add' },
-        tell: { actions: 'sendToOthers' },
+        'notify others': { actions: 'sendToOthers' },
         leave: { target: 'left', actions: 'recordCount' },
         'leave badly': { actions: ['recordCount', 'end', 'throwError'] },
       },
@@ -63,7 +63,7 @@ const counterKind: ActorKind = {
   logic: counterMachine,
   codec: createSnapshotCodec({
     version: 1,
-    states: { here: 'h', left: 'l' },
+    states: { present: 'h', left: 'l' },
     schema: { check: (value) => ({ ok: true, value }), text: 'n:number' },
     lifts: {},
   }),
@@ -113,11 +113,11 @@ describe('an actor that ends by an action', () => {
     system.send('guest', 'g', { type: 'leave badly' })
     await flush()
     expect(effectLog).toEqual([])
-    expect(system.peek('guest', 'g')?.value).toBe('here')
+    expect(system.peek('guest', 'g')?.value).toBe('present')
     expect(database.snapshotTable.get('guest')?.has('g')).toBe(true)
     // The next transition does not end it either.
     system.spawn('guest', 'h', {})
-    expect(system.peek('guest', 'h')?.value).toBe('here')
+    expect(system.peek('guest', 'h')?.value).toBe('present')
   })
 
   test('is never written when it is spawned and ends within one commit', async () => {
@@ -174,10 +174,10 @@ test('an action may send to no actor, one, or many, in order and within the tick
   const { system } = createSystem()
   for (const key of ['g0', 'g1', 'g2']) system.spawn('guest', key, {})
   const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek('guest', key)?.context.n)
-  system.send('guest', 'g0', { type: 'tell' })
+  system.send('guest', 'g0', { type: 'notify others' })
   expect(counts()).toEqual([0, 0, 0])
   for (const key of ['g0', 'g0', 'g0']) system.send('guest', key, { type: 'add' })
-  system.send('guest', 'g0', { type: 'tell' })
+  system.send('guest', 'g0', { type: 'notify others' })
   expect(counts()).toEqual([4, 1, 1])
 })
 
@@ -200,17 +200,17 @@ describe('an actor whose context is split', () => {
       return commit(writes)
     }
     const made = createSystem([runKind], database)
-    const tell = (event: RunMachineEvent) => made.system.send('run', 'run-1', event)
-    return { ...made, tell, written }
+    const sendToRun = (event: RunMachineEvent) => made.system.send('run', 'run-1', event)
+    return { ...made, sendToRun, written }
   }
 
   test('writes its rows only when they changed', async () => {
-    const { system, tell, written, flush } = writing()
+    const { system, sendToRun, written, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
-    tell({ type: 'granted', leaseId: 'ls-1' })
+    sendToRun({ type: 'granted', leaseId: 'ls-1' })
     await flush()
-    tell({ type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T0 })
+    sendToRun({ type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T0 })
     await flush()
     expect(written).toEqual(['snapshot run', 'snapshot', 'snapshot run'])
   })
@@ -226,19 +226,19 @@ describe('an actor whose context is split', () => {
   })
 
   test('writes only its rows when it is spawned and ends within one commit', async () => {
-    const { system, tell, database, written, flush } = writing()
+    const { system, sendToRun, database, written, flush } = writing()
     system.spawn('run', 'run-1', input)
-    tell({ type: 'cancel requested', at: T0, reason: 'no' })
+    sendToRun({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
     expect(written).toEqual(['run'])
     expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
   test('loses its snapshot and keeps its rows when it ends', async () => {
-    const { system, tell, database, written, flush } = writing()
+    const { system, sendToRun, database, written, flush } = writing()
     system.spawn('run', 'run-1', input)
     await flush()
-    tell({ type: 'cancel requested', at: T0, reason: 'no' })
+    sendToRun({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
     expect(written).toEqual(['snapshot run', 'snapshot run'])
     expect(database.snapshotTable.get('run')?.size).toBe(0)
@@ -262,9 +262,9 @@ describe('an actor whose context is split', () => {
 
   test('lists the keys of live actors', () => {
     const { system } = writing()
-    const born = ['run-1', 'run-2']
-    for (const id of born) system.spawn('run', id, { ...input, run: { ...input.run, id } })
-    expect([...system.keys('run')]).toEqual(born)
+    const spawned = ['run-1', 'run-2']
+    for (const id of spawned) system.spawn('run', id, { ...input, run: { ...input.run, id } })
+    expect([...system.keys('run')]).toEqual(spawned)
     expect(system.peek('run', 'run-2')?.context).toMatchObject({ run: { id: 'run-2' } })
   })
 })
