@@ -288,6 +288,6 @@ describe('proxy variables', () => {
     expect(known).toMatchObject({ ok: true, value: { proxies: { https: 'http://p:1' } } })
     expect(readNetwork({ HTTPS_PROXY: 'gopher://p' })).toMatchObject({ ok: false })
     const around = readNetwork({})
-    expect(around.ok && Object.keys(around.value)).toEqual(['authorities'])
+    expect(around.ok && Object.keys(around.value)).toEqual(['certificateAuthorities'])
   })
 })
