@@ -394,7 +394,7 @@ test('through the real server a long paste and a flood of output arrive complete
   await expectRestored(person, 0)
   // The server notices it later.
   await until('the end of the line', () => closed === 1)
-  expect(hostApi.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
+  expect(hostApi.providerCalls).toEqual([{ name: 'releaseRun', args: [one.id] }])
 })
 
 test('the real host is found by its data directory, and refuses an unknown run', async () => {

@@ -62,7 +62,7 @@ describe('a connection', () => {
       const { line, story } = dial(plain(port))
       await until('the line is open', () => story.includes('opened'))
       line.send('{"type":"x"}')
-      const at = () => server.hostApi.lines.at(-1)
+      const at = () => server.hostApi.workerConnections.at(-1)
       await until('the frame is there', () => at()?.frames.length === 1)
       expect(at()?.frames).toEqual(['{"type":"x"}'])
       at()?.link.send('{"type":"y"}')
