@@ -82,7 +82,7 @@ export interface HostApi {
   connect(provider: ConnectProvider): Promise<Result<ConnectResponse>>
   pollCodehost(): Promise<ConnectPollResponse>
   /** Handles the redirect from the tracker's consent page. */
-  trackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage>
+  trackerCallback(query: TrackerCallbackQuery): Promise<RenderedCallbackPage>
   pasteTrackerAddress(address: string): Promise<Result<ConnectPollResponse>>
   storage(): Promise<StorageStatus>
   connectStorage(): Promise<Result<StorageConnectResponse>>
@@ -142,7 +142,7 @@ export interface HostApi {
 }
 
 /** The web page at the end of the tracker's redirect flow. */
-export interface CallbackPage {
+export interface RenderedCallbackPage {
   readonly status: number
   readonly html: string
 }

@@ -64,7 +64,7 @@ const TYPISTS_MAX = 256
 /** The bell tells a person that input was dropped. */
 const BELL = '\u0007'
 
-interface TerminalView {
+interface BroadcastView {
   readonly sessionId: string
   /** The text in front of the data in each of the view's frames. */
   readonly framePrefix: string
@@ -79,7 +79,7 @@ export class TerminalBroadcast {
   /** undefined while the constructor opens it. */
   readonly #session: TerminalSession | undefined
   readonly #filter = new TerminalOutputFilter()
-  readonly #views = new Map<string, TerminalView>()
+  readonly #views = new Map<string, BroadcastView>()
   /** By session id, a counter that orders views by their last input; kept across a lost connection. */
   readonly #typedOrder = new Map<string, number>()
   /** By session id, how many input frames have arrived over all connections; the host may ask for it. */
@@ -193,7 +193,7 @@ export class TerminalBroadcast {
   }
 
   /** Only for a live view, because the whole screen begins with a reset. */
-  #sendBell({ framePrefix, isLive }: TerminalView): void {
+  #sendBell({ framePrefix, isLive }: BroadcastView): void {
     if (isLive)
       for (const chunk of encodeChunks(BELL))
         this.#ports.hostSender.sendText(attachDataText(framePrefix, chunk))
@@ -230,14 +230,14 @@ export class TerminalBroadcast {
   }
 
   /** The view that typed last; if none has, the first that opened. */
-  #sizeOwner(): TerminalView | undefined {
-    let owner: TerminalView | undefined
+  #sizeOwner(): BroadcastView | undefined {
+    let owner: BroadcastView | undefined
     for (const view of this.#views.values())
       if (owner === undefined || this.#lastTyped(view) > this.#lastTyped(owner)) owner = view
     return owner
   }
 
-  #lastTyped({ sessionId }: TerminalView): number {
+  #lastTyped({ sessionId }: BroadcastView): number {
     return this.#typedOrder.get(sessionId) ?? 0
   }
 

@@ -29,10 +29,10 @@ export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
 
 type Bracket = '{' | '['
 type Expected = 'value' | 'first item' | 'first key' | 'key' | 'colon' | 'rest'
-type TokenKind = Bracket | '}' | ']' | ':' | ',' | 'string' | 'scalar' | 'broken' | 'end'
+type JsonTokenKind = Bracket | '}' | ']' | ':' | ',' | 'string' | 'scalar' | 'broken' | 'end'
 
 interface JsonToken {
-  readonly is: TokenKind
+  readonly is: JsonTokenKind
   readonly start: number
   readonly end: number
   /** The token that was expected where a string breaks. */
@@ -42,7 +42,7 @@ interface JsonToken {
 // ---- the grammar -----------------------------------------------------------------------------------------------
 
 /** Returns what is expected after this token, or undefined when the token is not allowed here. */
-function nextExpected(expected: Expected, token: TokenKind, open: Bracket[]): Expected | undefined {
+function nextExpected(expected: Expected, token: JsonTokenKind, open: Bracket[]): Expected | undefined {
   switch (expected) {
     case 'first item':
       return token === ']' ? close(open) : afterValueStart(token, open)
@@ -59,18 +59,18 @@ function nextExpected(expected: Expected, token: TokenKind, open: Bracket[]): Ex
   }
 }
 
-function afterValueStart(token: TokenKind, open: Bracket[]): Expected | undefined {
+function afterValueStart(token: JsonTokenKind, open: Bracket[]): Expected | undefined {
   if (token === 'string' || token === 'scalar') return 'rest'
   if (token !== '{' && token !== '[') return undefined
   open.push(token)
   return token === '{' ? 'first key' : 'first item'
 }
 
-function afterKeyStart(token: TokenKind): Expected | undefined {
+function afterKeyStart(token: JsonTokenKind): Expected | undefined {
   return token === 'string' ? 'colon' : undefined
 }
 
-function afterSeparator(token: TokenKind, open: Bracket[]): Expected | undefined {
+function afterSeparator(token: JsonTokenKind, open: Bracket[]): Expected | undefined {
   const inside = open.at(-1)
   if (inside === undefined) return undefined
   if (token === ',') return inside === '{' ? 'key' : 'value'

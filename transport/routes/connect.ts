@@ -1,5 +1,5 @@
 /** Routes for connecting accounts, in the order of the specification's table. */
-import type { CallbackPage, HostApi } from '../../actors/api/host-api.ts'
+import type { HostApi, RenderedCallbackPage } from '../../actors/api/host-api.ts'
 import { htmlPage, json, type Reply, resultReply } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
@@ -34,4 +34,4 @@ const ISOLATED = [
   ['cross-origin-opener-policy', 'same-origin'],
 ] as const
 
-const callbackReply = ({ status, html }: CallbackPage): Reply => htmlPage(status, html, ISOLATED)
+const callbackReply = ({ status, html }: RenderedCallbackPage): Reply => htmlPage(status, html, ISOLATED)
