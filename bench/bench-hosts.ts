@@ -2,85 +2,88 @@
  * Hosts for the benches of the worker channel: ours with a past, and bare ones that speak the same frames.
  */
 import type { StoredConfig } from '../protocol/config.ts'
-import { type Child, completed, type Workshop } from './bench-resources.ts'
+import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
 import { dataDirWithHistory } from './history.ts'
-import { type Served, serve } from './served-host.ts'
-import { Crew } from './worker-load.ts'
+import { type ServedHost, startHost } from './served-host.ts'
+import { WorkerLoad } from './worker-load.ts'
 
-export interface Yard {
-  readonly child: Child
+export interface BenchHost {
+  readonly child: BenchProcess
   readonly port: number
-  readonly crew: Crew
-  leave(): Promise<void>
+  readonly workerLoad: WorkerLoad
+  stop(): Promise<void>
 }
 
-export interface OurYard extends Yard {
-  readonly served: Served
+export interface ProductHost extends BenchHost {
+  readonly served: ServedHost
   readonly folder: string
 }
 
-export interface Past {
+export interface StoredRunCounts {
   readonly finished?: number | 'history'
   readonly held?: number
   readonly waiting?: number
 }
 
 /** Every run goes to one repository, and only the crew works. */
-export const WORKING: StoredConfig = {
+export const WORKING_CONFIG: StoredConfig = {
   repos: { main: { remote: 'owner/name' } },
   worker: { local: false },
 }
 
-export async function ourYard(
-  workshop: Workshop,
-  past: Past,
-  config: StoredConfig = WORKING,
-): Promise<OurYard> {
-  const folder = await dataDirWith(workshop, past)
-  const served = await serve(workshop, folder, config)
+export async function startProductHost(
+  resources: BenchResources,
+  past: StoredRunCounts,
+  config: StoredConfig = WORKING_CONFIG,
+): Promise<ProductHost> {
+  const folder = await createDataDir(resources, past)
+  const served = await startHost(resources, folder, config)
   const { port, token, child } = served
-  const crew = new Crew(workshop, { port, token })
+  const workerLoad = new WorkerLoad(resources, { port, token })
   return {
     served,
     folder,
     child,
     port,
-    crew,
-    async leave() {
-      await crew.leave()
+    workerLoad,
+    async stop() {
+      await workerLoad.stop()
       await child.stop()
-      workshop.removeFolder(folder)
+      resources.removeFolder(folder)
     },
   }
 }
 
-export async function dataDirWith(workshop: Workshop, past: Past): Promise<string> {
+export async function createDataDir(resources: BenchResources, past: StoredRunCounts): Promise<string> {
   const { finished = 0, held = 0, waiting = 0 } = past
-  const folder = finished === 'history' ? await dataDirWithHistory(workshop) : workshop.folder('yard')
+  const folder = finished === 'history' ? await dataDirWithHistory(resources) : resources.createFolder('yard')
   const counts = [finished === 'history' ? 0 : finished, held, waiting]
   if (counts.some((count) => count > 0))
-    await completed(workshop.script('bench/raw/fill-store.ts', folder, ...counts.map(String)), 'seeding')
+    await waitForSuccess(
+      resources.startScript('bench/raw/fill-store.ts', folder, ...counts.map(String)),
+      'seeding',
+    )
   return folder
 }
 
 /** A server of bench/raw that says its port. It is given a folder, and whatever else it wants to know. */
-export async function bareYard(
-  workshop: Workshop,
+export async function startBareHost(
+  resources: BenchResources,
   script: string,
   ...args: readonly string[]
-): Promise<Yard> {
-  const folder = workshop.folder('bare')
-  const child = workshop.script(`bench/raw/${script}.ts`, folder, ...args)
-  const port = Number(await child.line())
-  const crew = new Crew(workshop, { port })
+): Promise<BenchHost> {
+  const folder = resources.createFolder('bare')
+  const child = resources.startScript(`bench/raw/${script}.ts`, folder, ...args)
+  const port = Number(await child.readLine())
+  const workerLoad = new WorkerLoad(resources, { port })
   return {
     child,
     port,
-    crew,
-    async leave() {
-      await crew.leave()
+    workerLoad,
+    async stop() {
+      await workerLoad.stop()
       await child.stop()
-      workshop.removeFolder(folder)
+      resources.removeFolder(folder)
     },
   }
 }

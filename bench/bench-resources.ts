@@ -15,32 +15,32 @@ const ANSWER_MS_MAX = 30_000
 /** What is kept of a child's error output, to say why it ended. */
 const STDERR_CHARS_MAX = 4_000
 
-export interface Child {
+export interface BenchProcess {
   readonly pid: number
   /** The next line of its output. Rejects when it ends first. */
-  line(): Promise<string>
+  readLine(): Promise<string>
   /** One line to its input. */
-  say(text: string): void
+  writeLine(text: string): void
   /** Asks it to end, and sees to it that it does. */
   stop(): Promise<void>
   /** Resolves to its exit code. */
   readonly ended: Promise<number>
 }
 
-export class Workshop {
+export class BenchResources {
   /** The checkout: `bench/` is right below it. */
   readonly root = dirname(dirname(process.argv[1] ?? ''))
   readonly cache = join(this.root, 'node_modules', '.cache', 'switchyard')
-  readonly #children = new Set<ChildProcess>()
+  readonly #processes = new Set<ChildProcess>()
   readonly #folders = new Set<string>()
 
   constructor() {
     mkdirSync(this.cache, { recursive: true })
-    process.on('exit', () => this.#leave())
+    process.on('exit', () => this.#cleanUp())
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130))
   }
 
-  folder(name: string): string {
+  createFolder(name: string): string {
     const path = mkdtempSync(join(this.cache, `bench-${name}-`))
     this.#folders.add(path)
     return path
@@ -52,36 +52,36 @@ export class Workshop {
   }
 
   /** One TypeScript file of ours, in a process of its own. */
-  script(file: string, ...args: readonly string[]): Child {
+  startScript(file: string, ...args: readonly string[]): BenchProcess {
     return this.start(process.execPath, [join(this.root, 'build', 'run.mjs'), join(this.root, file), ...args])
   }
 
-  start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
+  start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): BenchProcess {
     const child = spawn(command, [...args], { cwd: this.root, env, stdio: ['pipe', 'pipe', 'pipe'] })
-    this.#children.add(child)
-    return childOf(child, `${command} ${args.join(' ')}`, () => this.#children.delete(child))
+    this.#processes.add(child)
+    return wrapProcess(child, `${command} ${args.join(' ')}`, () => this.#processes.delete(child))
   }
 
-  #leave(): void {
-    for (const child of this.#children) child.kill('SIGKILL')
+  #cleanUp(): void {
+    for (const child of this.#processes) child.kill('SIGKILL')
     for (const path of this.#folders) rmSync(path, { recursive: true, force: true })
   }
 }
 
-function childOf(child: ChildProcess, what: string, gone: () => void): Child {
+function wrapProcess(child: ChildProcess, description: string, onExit: () => void): BenchProcess {
   const { stdin, stdout, stderr, pid } = child
   if (stdin === null || stdout === null || stderr === null || pid === undefined) {
-    throw new Error(`cannot start ${what}`)
+    throw new Error(`cannot start ${description}`)
   }
-  let complaints = ''
+  let errorOutput = ''
   stderr.setEncoding('utf8').on('data', (text: string) => {
-    complaints = (complaints + text).slice(-STDERR_CHARS_MAX)
+    errorOutput = (errorOutput + text).slice(-STDERR_CHARS_MAX)
   })
   // Whoever ends while it is spoken to is noticed by its end.
   stdin.on('error', () => {})
   const ended = new Promise<number>((resolve) => {
     child.once('close', (code, signal) => {
-      gone()
+      onExit()
       resolve(code ?? (signal === null ? 0 : 128))
     })
   })
@@ -89,30 +89,30 @@ function childOf(child: ChildProcess, what: string, gone: () => void): Child {
   return {
     pid,
     ended,
-    line: async () => {
-      const late = new AbortController()
-      const tooLate = delay(ANSWER_MS_MAX, late.signal).then(() => {
-        throw new Error(`no answer from ${what}: ${complaints}`)
+    readLine: async () => {
+      const timeout = new AbortController()
+      const timedOut = delay(ANSWER_MS_MAX, timeout.signal).then(() => {
+        throw new Error(`no answer from ${description}: ${errorOutput}`)
       })
-      const line = await Promise.race([lines.next(), tooLate]).finally(() => late.abort())
-      if (line.done === true) throw new Error(`${what} ended: ${complaints}`)
+      const line = await Promise.race([lines.next(), timedOut]).finally(() => timeout.abort())
+      if (line.done === true) throw new Error(`${description} ended: ${errorOutput}`)
       return line.value
     },
-    say: (text) => void stdin.write(`${text}\n`),
+    writeLine: (text) => void stdin.write(`${text}\n`),
     stop: async () => {
       child.kill('SIGTERM')
-      const hurry = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
+      const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
       await ended
-      clearTimeout(hurry)
+      clearTimeout(killTimer)
     },
   }
 }
 
 /** Never resolves once it was called off. */
-function delay(ms: number, calledOff: AbortSignal): Promise<void> {
+function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
-    calledOff.addEventListener('abort', () => clearTimeout(timer))
+    signal.addEventListener('abort', () => clearTimeout(timer))
   })
 }
 
@@ -120,9 +120,9 @@ function delay(ms: number, calledOff: AbortSignal): Promise<void> {
 
 /** Linux counts processor time in hundredths of a second, whatever the machine. */
 const TICK_MS = 10
-const REST_LOOK_MS = 150
-const REST_LOOKS = 2
-const REST_MS_MAX = 5_000
+const IDLE_CHECK_MS = 150
+const IDLE_CHECKS = 2
+const IDLE_WAIT_MS_MAX = 5_000
 
 /** Processor time of a process so far, all its threads; undefined where there is no /proc. */
 export function cpuMs(pid: number): number | undefined {
@@ -136,11 +136,11 @@ export function cpuMs(pid: number): number | undefined {
 }
 
 /** What a process left for later is done: it has used next to nothing for a moment. Answers its processor time until then. */
-export async function atRest(pid: number): Promise<number> {
-  const until = performance.now() + REST_MS_MAX
+export async function waitUntilIdle(pid: number): Promise<number> {
+  const until = performance.now() + IDLE_WAIT_MS_MAX
   let before = cpuMs(pid) ?? 0
-  for (let quiet = 0; quiet < REST_LOOKS && performance.now() < until; ) {
-    await sleep(REST_LOOK_MS)
+  for (let quiet = 0; quiet < IDLE_CHECKS && performance.now() < until; ) {
+    await sleep(IDLE_CHECK_MS)
     const now = cpuMs(pid) ?? 0
     quiet = now - before <= TICK_MS ? quiet + 1 : 0
     before = now
@@ -148,13 +148,13 @@ export async function atRest(pid: number): Promise<number> {
   return before
 }
 
-export interface Resident {
+export interface ResidentMemory {
   readonly mib: number
   /** Of that, memory of its own; the rest is files: the program itself, and pages of a database. */
   readonly ownMib: number
 }
 
-export function resident(pid: number): Resident {
+export function residentMemory(pid: number): ResidentMemory {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const mib = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
@@ -172,7 +172,7 @@ export function peakMib(pid: number): number {
 }
 
 /** Runs a command to its end; rejects unless that is a good one. */
-export async function completed(child: Child, what: string): Promise<void> {
+export async function waitForSuccess(child: BenchProcess, description: string): Promise<void> {
   const code = await child.ended
-  if (code !== 0) throw new Error(`${what} ended with ${code}`)
+  if (code !== 0) throw new Error(`${description} ended with ${code}`)
 }

@@ -7,7 +7,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { Workshop } from './bench-resources.ts'
+import { BenchResources } from './bench-resources.ts'
 import { attachEcho } from './entries/attach-echo.ts'
 import { attachFlood } from './entries/attach-flood.ts'
 import { coldStart } from './entries/cold-start.ts'
@@ -62,14 +62,14 @@ const entries: readonly Entry[] = [
 /** Wrong use, as in sysexits.h. */
 const EXIT_USAGE = 64
 
-const options = asked()
+const options = readCommandLine()
 if (options?.help === true) console.log(helpText())
 else if (options !== undefined) process.exitCode = await run(options)
 
-function asked(): Options | undefined {
+function readCommandLine(): Options | undefined {
   try {
     const read = readOptions(process.argv.slice(2))
-    chosen(read.only)
+    selectEntries(read.only)
     return read
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
@@ -79,22 +79,22 @@ function asked(): Options | undefined {
 }
 
 async function run({ effort, only, json, strict }: Options): Promise<number> {
-  const workshop = new Workshop()
+  const resources = new BenchResources()
   const began = { at: new Date().toISOString(), load: loadavg() }
   const from = performance.now()
   const figures: Figure[] = []
-  for (const entry of chosen(only)) {
+  for (const entry of selectEntries(only)) {
     const since = performance.now()
-    figures.push(...(await entry.measure(effort, workshop)))
+    figures.push(...(await entry.measure(effort, resources)))
     console.error(`${entry.name}: ${Math.round((performance.now() - since) / 1000)} s`)
   }
-  console.log(`\n${table(figures)}\n\n${circumstances(began.load, performance.now() - from)}`)
-  keep(json ?? join(workshop.cache, 'bench.json'), { began, effort, figures })
+  console.log(`\n${table(figures)}\n\n${describeMachine(began.load, performance.now() - from)}`)
+  saveResults(json ?? join(resources.cache, 'bench.json'), { began, effort, figures })
   const below = figures.some((figure) => verdict(figure) === 'below')
   return strict && below ? 1 : 0
 }
 
-function chosen(only: readonly string[]): readonly Entry[] {
+function selectEntries(only: readonly string[]): readonly Entry[] {
   const unknown = only.find((name) => !entries.some((entry) => entry.name === name))
   if (unknown !== undefined)
     throw new Error(`--only ${unknown}: there is only ${entries.map(({ name }) => name).join(', ')}`)
@@ -102,14 +102,14 @@ function chosen(only: readonly string[]): readonly Entry[] {
 }
 
 /** A ratio holds when others are busy too, but less well. */
-function circumstances(loadBefore: readonly number[], ms: number): string {
+function describeMachine(loadBefore: readonly number[], ms: number): string {
   const [before = 0] = loadBefore
   const [after = 0] = loadavg()
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, Node ${process.version}`
   return `${machine}; load ${before.toFixed(1)} before, ${after.toFixed(1)} after; ${Math.round(ms / 1000)} s in all`
 }
 
-function keep(
+function saveResults(
   file: string,
   { began, effort, figures }: { began: object; effort: object; figures: readonly Figure[] },
 ): void {

@@ -2,7 +2,7 @@
  * One thing that is measured, and how long it may take over it.
  */
 
-import type { Workshop } from './bench-resources.ts'
+import type { BenchResources } from './bench-resources.ts'
 import type { Figure } from './figures.ts'
 
 export interface Effort {
@@ -16,14 +16,14 @@ export interface Entry {
   readonly name: string
   /** One line for `--help`. */
   readonly about: string
-  measure(effort: Effort, workshop: Workshop): Promise<readonly Figure[]>
+  measure(effort: Effort, resources: BenchResources): Promise<readonly Figure[]>
 }
 
 /**
  * A, B, C, A, B, C …: what disturbs the machine for a while disturbs all of them. The first turn of each is thrown
  * away: code is still being compiled, files are not in memory yet.
  */
-export async function inTurn<N extends string>(
+export async function measureInTurn<N extends string>(
   rounds: number,
   contestants: Readonly<Record<N, () => Promise<number>>>,
   warmUp = true,

@@ -32,7 +32,7 @@ export interface Figure {
   readonly notes: readonly string[]
 }
 
-export type Verdict = 'pass' | 'below' | 'no target'
+export type BenchVerdict = 'pass' | 'below' | 'no target'
 
 export interface Pair {
   readonly ours: number
@@ -55,17 +55,17 @@ function median(sorted: readonly number[]): number {
  * Rounds out of slices that took turns: what disturbs the machine for longer than a slice then disturbs both sides of
  * a round alike. Slices are of equal length, so a round's rate is the mean of theirs.
  */
-export function roundsOf(slices: readonly Pair[], perRound: number): Pair[] {
+export function groupIntoRounds(slices: readonly Pair[], perRound: number): Pair[] {
   const count = Math.floor(slices.length / perRound)
-  const mean = (values: readonly number[]): number =>
+  const average = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length
   return Array.from({ length: count }, (_, at) => {
     const round = slices.slice(at * perRound, (at + 1) * perRound)
-    return { ours: mean(round.map(({ ours }) => ours)), raw: mean(round.map(({ raw }) => raw)) }
+    return { ours: average(round.map(({ ours }) => ours)), raw: average(round.map(({ raw }) => raw)) }
   })
 }
 
-interface Label {
+interface FigureLabel {
   readonly name: string
   readonly unit: string
   readonly target?: Target
@@ -73,7 +73,7 @@ interface Label {
 }
 
 /** Ours beside raw, one pair a round. */
-export function compared({ notes = [], ...label }: Label, pairs: readonly Pair[]): Figure {
+export function compareFigure({ notes = [], ...label }: FigureLabel, pairs: readonly Pair[]): Figure {
   return {
     ...label,
     ours: spread(pairs.map(({ ours }) => ours)),
@@ -85,11 +85,11 @@ export function compared({ notes = [], ...label }: Label, pairs: readonly Pair[]
 }
 
 /** Ours alone. */
-export function measured({ notes = [], ...label }: Label, values: readonly number[]): Figure {
+export function absoluteFigure({ notes = [], ...label }: FigureLabel, values: readonly number[]): Figure {
   return { ...label, ours: spread(values), rounds: values.length, notes }
 }
 
-export function verdict({ target, ratio, ours }: Figure): Verdict {
+export function verdict({ target, ratio, ours }: Figure): BenchVerdict {
   if (target === undefined) return 'no target'
   const spread = target.of === 'ratio' ? ratio : ours
   if (spread === undefined) throw new Error('a target for a ratio needs something to compare with')

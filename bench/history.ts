@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, cp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { completed, type Workshop } from './bench-resources.ts'
+import { type BenchResources, waitForSuccess } from './bench-resources.ts'
 
 export const HISTORY_RUNS = 100_000
 const PREFIX = 'bench-history-'
@@ -21,29 +21,32 @@ const WRITERS = [
 ] as const
 
 /** A copy in a folder of the workshop. */
-export async function dataDirWithHistory(workshop: Workshop): Promise<string> {
-  const kept = await history(workshop)
-  const copy = workshop.folder('history')
+export async function dataDirWithHistory(resources: BenchResources): Promise<string> {
+  const kept = await cachedHistory(resources)
+  const copy = resources.createFolder('history')
   await cp(kept, copy, { recursive: true, mode: constants.COPYFILE_FICLONE })
-  await landed(join(copy, 'state', 'data.mdb'))
+  await syncFile(join(copy, 'state', 'data.mdb'))
   return copy
 }
 
 /** Else the system writes it out while somebody measures how long a sync takes. */
-async function landed(file: string): Promise<void> {
+async function syncFile(file: string): Promise<void> {
   const handle = await open(file, 'r+')
   await handle.sync().finally(() => handle.close())
 }
 
-async function history(workshop: Workshop): Promise<string> {
-  const kept = join(workshop.cache, `${PREFIX}${HISTORY_RUNS}-${await fingerprint(workshop.root)}`)
-  if (await isThere(kept)) return kept
-  for (const name of await readdir(workshop.cache)) {
-    if (name.startsWith(PREFIX)) await rm(join(workshop.cache, name), { recursive: true, force: true })
+async function cachedHistory(resources: BenchResources): Promise<string> {
+  const kept = join(resources.cache, `${PREFIX}${HISTORY_RUNS}-${await fingerprint(resources.root)}`)
+  if (await exists(kept)) return kept
+  for (const name of await readdir(resources.cache)) {
+    if (name.startsWith(PREFIX)) await rm(join(resources.cache, name), { recursive: true, force: true })
   }
   console.error(`making a store with ${HISTORY_RUNS} finished runs (once) …`)
-  const making = workshop.folder('seed')
-  await completed(workshop.script('bench/raw/fill-store.ts', making, String(HISTORY_RUNS)), 'seeding')
+  const making = resources.createFolder('seed')
+  await waitForSuccess(
+    resources.startScript('bench/raw/fill-store.ts', making, String(HISTORY_RUNS)),
+    'seeding',
+  )
   await rename(making, kept)
   return kept
 }
@@ -60,7 +63,7 @@ async function fingerprint(root: string): Promise<string> {
   return hash.digest('hex').slice(0, 12)
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
     () => false,

@@ -6,11 +6,11 @@
  * What the server itself spent on a request, by the system's count, is free of that.
  */
 import { spawnSync } from 'node:child_process'
-import { cpuMs, type Workshop } from './bench-resources.ts'
+import { type BenchResources, cpuMs } from './bench-resources.ts'
 
 export const CONNECTIONS = 50
 
-export interface Aim {
+export interface LoadTarget {
   readonly port: number
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
@@ -21,7 +21,7 @@ export interface Aim {
   readonly pid: number
 }
 
-export interface Load {
+export interface LoadResult {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -29,21 +29,21 @@ export interface Load {
   readonly cpuMicros: number | undefined
 }
 
-type Counted = Pick<Load, 'perSecond' | 'p50Ms' | 'p99Ms'>
+type Counted = Pick<LoadResult, 'perSecond' | 'p50Ms' | 'p99Ms'>
 
-export interface Generator {
+export interface LoadGenerator {
   readonly name: string
-  fire(aim: Aim, ms: number): Promise<Load>
+  run(aim: LoadTarget, ms: number): Promise<LoadResult>
 }
 
-export function generator(workshop: Workshop): Generator {
+export function createLoadGenerator(resources: BenchResources): LoadGenerator {
   const found = spawnSync('wrk', ['--version'], { stdio: 'ignore' }).error === undefined
-  const [name, shoot] = found ? ['wrk', wrk] : ['own sockets', ownSockets]
+  const [name, shoot] = found ? ['wrk', runWrk] : ['own sockets', runOwnSockets]
   return {
     name,
-    async fire(aim, ms) {
+    async run(aim, ms) {
       const before = cpuMs(aim.pid)
-      const counted = await shoot(workshop, aim, ms)
+      const counted = await shoot(resources, aim, ms)
       const after = cpuMs(aim.pid)
       const spent = before === undefined || after === undefined ? undefined : after - before
       const requests = counted.perSecond * (ms / 1000)
@@ -53,9 +53,9 @@ export function generator(workshop: Workshop): Generator {
 }
 
 /** Counts whole seconds only, and tells 2xx and 3xx from the rest but no more. */
-async function wrk(
-  workshop: Workshop,
-  { port, path, headers = {}, body, expect }: Aim,
+async function runWrk(
+  resources: BenchResources,
+  { port, path, headers = {}, body, expect }: LoadTarget,
   ms: number,
 ): Promise<Counted> {
   const seconds = Math.max(1, Math.round(ms / 1000))
@@ -69,12 +69,12 @@ async function wrk(
           ['--', body],
         ]
   const url = `http://127.0.0.1:${port}${path}`
-  const child = workshop.start('wrk', [...args, ...script, url, ...words])
-  const report = await wholeText(child.line)
+  const child = resources.start('wrk', [...args, ...script, url, ...words])
+  const report = await readAllLines(child.readLine)
   return readWrk(report, expect)
 }
 
-async function wholeText(line: () => Promise<string>): Promise<string> {
+async function readAllLines(line: () => Promise<string>): Promise<string> {
   const lines: string[] = []
   for (;;) {
     const next = await line().catch(() => undefined)
@@ -103,11 +103,11 @@ function readMs(found: RegExpExecArray | null): number {
   return Number(found?.[1]) * MS_IN[(found?.[2] ?? 'ms') as keyof typeof MS_IN]
 }
 
-async function ownSockets(workshop: Workshop, aim: Aim, ms: number): Promise<Counted> {
+async function runOwnSockets(resources: BenchResources, aim: LoadTarget, ms: number): Promise<Counted> {
   const { port, path, headers = {}, body, expect } = aim
   const order = { port, path, headers, body, expect, ms, connections: CONNECTIONS }
-  const child = workshop.script('bench/raw/load.ts', JSON.stringify(order))
-  const counted = JSON.parse(await child.line()) as Counted
+  const child = resources.startScript('bench/raw/load.ts', JSON.stringify(order))
+  const counted = JSON.parse(await child.readLine()) as Counted
   await child.ended
   return counted
 }

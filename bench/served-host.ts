@@ -7,14 +7,14 @@ import { createConnection, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoredConfig } from '../protocol/config.ts'
-import { type Child, completed, type Workshop } from './bench-resources.ts'
+import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
 
 const HEALTHY_MS_MAX = 60_000
 /** Between two looks at a host that is starting; what is measured is no finer than this. */
-const LOOK_EVERY_MS = 1
+const POLL_EVERY_MS = 1
 
-export interface Served {
-  readonly child: Child
+export interface ServedHost {
+  readonly child: BenchProcess
   readonly port: number
   readonly token: string
   /** From starting the process to the first healthy answer. */
@@ -22,16 +22,20 @@ export interface Served {
 }
 
 /** Bundles the product, unless its sources are as they were. */
-export async function buildProduct(workshop: Workshop): Promise<void> {
+export async function buildProduct(resources: BenchResources): Promise<void> {
   const script = "import { build, isBuilt } from './build/build.mjs'; if (!isBuilt()) await build()"
-  const child = workshop.start(process.execPath, ['--input-type=module', '--eval', script])
-  await completed(child, 'the build of dist/')
+  const child = resources.start(process.execPath, ['--input-type=module', '--eval', script])
+  await waitForSuccess(child, 'the build of dist/')
 }
 
 /** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=/tmp/profile'` shows where a host that is measured spends its time. */
 export const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
 
-export async function serve(workshop: Workshop, dataDir: string, config: StoredConfig = {}): Promise<Served> {
+export async function startHost(
+  resources: BenchResources,
+  dataDir: string,
+  config: StoredConfig = {},
+): Promise<ServedHost> {
   const port = await freePort()
   writeFileSync(
     join(dataDir, 'config.json'),
@@ -40,13 +44,13 @@ export async function serve(workshop: Workshop, dataDir: string, config: StoredC
       mode: 0o600,
     },
   )
-  const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
+  const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()
-  const child = workshop.start(process.execPath, args)
-  await healthy(child, port)
+  const child = resources.start(process.execPath, args)
+  await waitUntilHealthy(child, port)
   const healthyAfterMs = performance.now() - from
-  return { child, port, healthyAfterMs, token: await tokenIn(dataDir) }
+  return { child, port, healthyAfterMs, token: await readLaunchToken(dataDir) }
 }
 
 /** A port that was free a moment ago: the host is told where to listen, so that we know where to knock. */
@@ -59,7 +63,11 @@ export async function freePort(): Promise<number> {
   return address.port
 }
 
-export async function healthy(child: Child, port: number, path = '/api/health'): Promise<void> {
+export async function waitUntilHealthy(
+  child: BenchProcess,
+  port: number,
+  path = '/api/health',
+): Promise<void> {
   const until = performance.now() + HEALTHY_MS_MAX
   let ended = false
   void child.ended.then(() => {
@@ -67,9 +75,9 @@ export async function healthy(child: Child, port: number, path = '/api/health'):
   })
   while (!(await answersHealthy(port, path))) {
     // The line rejects, and says why it ended.
-    if (ended) await child.line()
+    if (ended) await child.readLine()
     if (performance.now() > until) throw new Error('it was not healthy in time')
-    await sleep(LOOK_EVERY_MS)
+    await sleep(POLL_EVERY_MS)
   }
 }
 
@@ -88,12 +96,12 @@ function answersHealthy(port: number, path: string): Promise<boolean> {
 }
 
 /** The file is written right after the doors open: a moment later than the first answer. */
-async function tokenIn(dataDir: string): Promise<string> {
+async function readLaunchToken(dataDir: string): Promise<string> {
   const until = performance.now() + HEALTHY_MS_MAX
   for (;;) {
     const text = await readFile(join(dataDir, 'launch.json'), 'utf8').catch(() => undefined)
     if (text !== undefined) return (JSON.parse(text) as { token: string }).token
     if (performance.now() > until) throw new Error('the host wrote no launch.json')
-    await sleep(LOOK_EVERY_MS)
+    await sleep(POLL_EVERY_MS)
   }
 }

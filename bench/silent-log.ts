@@ -2,7 +2,7 @@
 import type { Log, Meters } from '../core/ports.ts'
 
 const nothing = (): void => {}
-const complain = (fields: object, message: string): void => console.error(message, fields)
+const printProblem = (fields: object, message: string): void => console.error(message, fields)
 
-export const mute: Log = { debug: nothing, info: nothing, warn: complain, error: complain }
+export const silentLog: Log = { debug: nothing, info: nothing, warn: printProblem, error: printProblem }
 export const noMeters: Meters = { count: nothing, gauge: nothing, observe: nothing }

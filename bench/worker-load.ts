@@ -2,77 +2,83 @@
  * A crew of workers in a process of its own, and how a bench brings them to a host.
  */
 
-import type { Child, Workshop } from './bench-resources.ts'
-import type { Membership, Order, Took, Waits } from './raw/worker-load-protocol.ts'
+import type { BenchProcess, BenchResources } from './bench-resources.ts'
+import type { DispatchWaits, Enrollment, LoadTiming, WorkerLoadCommand } from './raw/worker-load-protocol.ts'
 
 /** Fewer than may stand before the door without having said who they are. */
-const AT_ONCE = 32
+const ENROLLED_AT_ONCE = 32
 
-export interface Door {
+export interface HostAddress {
   readonly port: number
   /** The launch token; a bare server asks for none. */
   readonly token?: string
 }
 
-export class Crew {
-  readonly #child: Child
-  readonly #door: Door
+export class WorkerLoad {
+  readonly #child: BenchProcess
+  readonly #address: HostAddress
 
-  constructor(workshop: Workshop, door: Door) {
-    this.#child = workshop.script('bench/raw/worker-load.ts')
-    this.#door = door
+  constructor(resources: BenchResources, address: HostAddress) {
+    this.#child = resources.startScript('bench/raw/worker-load.ts')
+    this.#address = address
   }
 
-  async enroll(workers: number, slots: number): Promise<readonly Membership[]> {
-    const { port } = this.#door
-    const members: Membership[] = []
+  async enroll(workers: number, slots: number): Promise<readonly Enrollment[]> {
+    const { port } = this.#address
+    const members: Enrollment[] = []
     while (members.length < workers) {
-      const coming = Array.from({ length: Math.min(AT_ONCE, workers - members.length) }, () =>
-        pairingToken(this.#door),
+      const requests = Array.from({ length: Math.min(ENROLLED_AT_ONCE, workers - members.length) }, () =>
+        requestPairingToken(this.#address),
       )
-      const tokens = await Promise.all(coming)
-      members.push(...((await this.#ask({ do: 'enroll', port, slots, tokens })) as Membership[]))
+      const tokens = await Promise.all(requests)
+      members.push(...((await this.#request({ do: 'enroll', port, slots, tokens })) as Enrollment[]))
     }
     return members
   }
 
   async hold(leases: number): Promise<void> {
-    await this.#ask({ do: 'hold', leases })
+    await this.#request({ do: 'hold', leases })
   }
 
-  cycles(count: number, events: number): Promise<Took> {
-    return this.#ask({ do: 'cycles', count, events }) as Promise<Took>
+  completeRuns(count: number, events: number): Promise<LoadTiming> {
+    return this.#request({ do: 'cycles', count, events }) as Promise<LoadTiming>
   }
 
-  frames(perLease: number): Promise<Took> {
-    return this.#ask({ do: 'frames', perLease }) as Promise<Took>
+  sendFrames(perLease: number): Promise<LoadTiming> {
+    return this.#request({ do: 'frames', perLease }) as Promise<LoadTiming>
   }
 
-  replay(frames: number): Promise<Took> {
-    return this.#ask({ do: 'replay', frames }) as Promise<Took>
+  replay(frames: number): Promise<LoadTiming> {
+    return this.#request({ do: 'replay', frames }) as Promise<LoadTiming>
   }
 
-  async dispatches(count: number, tickets: number, restMs: number): Promise<readonly number[]> {
-    const { token = '' } = this.#door
-    const { waits } = (await this.#ask({ do: 'dispatches', token, count, tickets, restMs })) as Waits
+  async measureDispatches(count: number, tickets: number, restMs: number): Promise<readonly number[]> {
+    const { token = '' } = this.#address
+    const { waits } = (await this.#request({
+      do: 'dispatches',
+      token,
+      count,
+      tickets,
+      restMs,
+    })) as DispatchWaits
     return waits
   }
 
-  async beat(everyMs: number): Promise<void> {
-    await this.#ask({ do: 'beat', everyMs })
+  async setHeartbeatInterval(everyMs: number): Promise<void> {
+    await this.#request({ do: 'beat', everyMs })
   }
 
-  leave(): Promise<void> {
+  stop(): Promise<void> {
     return this.#child.stop()
   }
 
-  async #ask(order: Order): Promise<unknown> {
-    this.#child.say(JSON.stringify(order))
-    return JSON.parse(await this.#child.line())
+  async #request(order: WorkerLoadCommand): Promise<unknown> {
+    this.#child.writeLine(JSON.stringify(order))
+    return JSON.parse(await this.#child.readLine())
   }
 }
 
-async function pairingToken({ port, token }: Door): Promise<string> {
+async function requestPairingToken({ port, token }: HostAddress): Promise<string> {
   if (token === undefined) return 'anybody'
   const headers = { authorization: `Bearer ${token}` }
   const answer = await fetch(`http://127.0.0.1:${port}/api/workers/pairing-tokens`, {

@@ -9,32 +9,32 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoredConfig } from '../protocol/config.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
 import type { FleetResponse } from '../protocol/worker.ts'
-import { type Child, completed, type Workshop } from './bench-resources.ts'
-import { NODE_ARGS, type Served, serve } from './served-host.ts'
+import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
+import { NODE_ARGS, type ServedHost, startHost } from './served-host.ts'
 
-const LOOK_EVERY_MS = 25
-const RUN_MS_MAX = 120_000
+const POLL_EVERY_MS = 25
+const RUN_WAIT_MS_MAX = 120_000
 /** What a small repository holds. */
-const FILES = 100
+const FILE_COUNT = 100
 const FILE_LINES = 100
 
-export interface WorkingOptions {
+export interface WorkingSystemOptions {
   /** A command line in the agent's place, for the shell inside. */
   readonly agent?: string
 }
 
-export class WorkingYard {
-  readonly served: Served
-  readonly worker: Child
+export class WorkingSystem {
+  readonly served: ServedHost
+  readonly worker: BenchProcess
   readonly sandboxes: string
   /** The repository that runs are about: bare, as a code host has it. */
   readonly repository: string
   readonly folder: string
-  readonly #workshop: Workshop
+  readonly #resources: BenchResources
   #tickets = 0
 
-  private constructor(workshop: Workshop, folder: string, served: Served, worker: Child) {
-    this.#workshop = workshop
+  private constructor(resources: BenchResources, folder: string, served: ServedHost, worker: BenchProcess) {
+    this.#resources = resources
     this.folder = folder
     this.served = served
     this.worker = worker
@@ -42,24 +42,24 @@ export class WorkingYard {
     this.repository = repositoryIn(folder)
   }
 
-  static async open(
-    workshop: Workshop,
-    { agent = 'scripted-agent' }: WorkingOptions = {},
-  ): Promise<WorkingYard> {
-    const folder = workshop.folder('working')
+  static async start(
+    resources: BenchResources,
+    { agent = 'scripted-agent' }: WorkingSystemOptions = {},
+  ): Promise<WorkingSystem> {
+    const folder = resources.createFolder('working')
     // Sandboxes run as users of their own, and have to get through.
     chmodSync(folder, 0o711)
     for (const name of ['host', 'tickets', 'code', 'sandboxes'])
       mkdirSync(join(folder, name), { mode: 0o700 })
     chmodSync(join(folder, 'sandboxes'), 0o711)
-    await makeRepository(workshop, folder)
-    const served = await serve(workshop, join(folder, 'host'), configured(folder, agent))
-    const worker = await startWorker(workshop, folder, served)
-    return new WorkingYard(workshop, folder, served, worker)
+    await makeRepository(resources, folder)
+    const served = await startHost(resources, join(folder, 'host'), configFor(folder, agent))
+    const worker = await startWorker(resources, folder, served)
+    return new WorkingSystem(resources, folder, served, worker)
   }
 
   /** Answers its name. `lines` are for the scripted agent. */
-  ticket(lines: readonly string[]): string {
+  addTicket(lines: readonly string[]): string {
     this.#tickets += 1
     const name = `B-${this.#tickets}`
     const head = ['---', `identifier: ${name}`, `title: Number ${this.#tickets}`, 'state: Todo', '---']
@@ -69,71 +69,71 @@ export class WorkingYard {
     return name
   }
 
-  async ended(ticket: string): Promise<Run> {
-    const until = performance.now() + RUN_MS_MAX
+  async waitForEnd(ticket: string): Promise<Run> {
+    const until = performance.now() + RUN_WAIT_MS_MAX
     for (;;) {
       const run = (await this.runs()).find((each) => each.ticket.identifier === ticket)
       if (run?.finishedAt !== undefined) return run
       if (performance.now() > until) throw new Error(`${ticket} did not end: ${JSON.stringify(run)}`)
-      await sleep(LOOK_EVERY_MS)
+      await sleep(POLL_EVERY_MS)
     }
   }
 
-  async completed(ticket: string): Promise<Run> {
-    const run = await this.ended(ticket)
+  async waitForCompletion(ticket: string): Promise<Run> {
+    const run = await this.waitForEnd(ticket)
     if (run.status !== 'completed') throw new Error(`${ticket} is ${run.status}: ${run.error}`)
     return run
   }
 
   async runs(): Promise<readonly Run[]> {
-    return (await this.ask('/api/runs?limit=20')) as Run[]
+    return (await this.request('/api/runs?limit=20')) as Run[]
   }
 
   async events({ id }: Run): Promise<readonly RunEvent[]> {
-    return (await this.ask(`/api/runs/${id}/events`)) as RunEvent[]
+    return (await this.request(`/api/runs/${id}/events`)) as RunEvent[]
   }
 
   /** Where the worker keeps sandboxes and copies: named after its data directory. */
-  sandboxPlace(): string {
-    return join(this.sandboxes, onlyOne(this.sandboxes))
+  workerFolder(): string {
+    return join(this.sandboxes, onlyEntryIn(this.sandboxes))
   }
 
   /** Kept after the run's end. */
-  folderOf({ id }: Run): string {
-    return join(this.sandboxPlace(), 'sandboxes', id)
+  runFolder({ id }: Run): string {
+    return join(this.workerFolder(), 'sandboxes', id)
   }
 
   /** The worker's own copy of the repository. */
   cachedRepository(): string {
-    const copies = join(this.sandboxPlace(), 'sources', 'repositories')
-    return join(copies, onlyOne(copies))
+    const copies = join(this.workerFolder(), 'sources', 'repositories')
+    return join(copies, onlyEntryIn(copies))
   }
 
-  ask(path: string, method = 'GET'): Promise<unknown> {
-    return asked(this.served, path, method)
+  request(path: string, method = 'GET'): Promise<unknown> {
+    return requestJson(this.served, path, method)
   }
 
-  async leave(): Promise<void> {
+  async stop(): Promise<void> {
     await this.worker.stop()
     await this.served.child.stop()
-    this.#workshop.removeFolder(this.folder)
+    this.#resources.removeFolder(this.folder)
   }
 }
 
-function onlyOne(folder: string): string {
+function onlyEntryIn(folder: string): string {
   const [name, ...more] = readdirSync(folder)
   if (name === undefined || more.length > 0) throw new Error(`not one thing in ${folder}`)
   return name
 }
 
-async function asked({ port, token }: Served, path: string, method = 'GET'): Promise<unknown> {
+async function requestJson({ port, token }: ServedHost, path: string, method = 'GET'): Promise<unknown> {
   const headers = { authorization: `Bearer ${token}` }
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers })
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
   return answer.json()
 }
 
-function configured(folder: string, agent: string): StoredConfig {
+function configFor(folder: string, agent: string): StoredConfig {
   return {
     worker: { local: false },
     sandbox: { network: 'none', concurrency: 1 },
@@ -144,25 +144,29 @@ function configured(folder: string, agent: string): StoredConfig {
   }
 }
 
-async function startWorker(workshop: Workshop, folder: string, served: Served): Promise<Child> {
-  const { token } = (await asked(served, '/api/workers/pairing-tokens', 'POST')) as { token: string }
+async function startWorker(
+  resources: BenchResources,
+  folder: string,
+  served: ServedHost,
+): Promise<BenchProcess> {
+  const { token } = (await requestJson(served, '/api/workers/pairing-tokens', 'POST')) as { token: string }
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, token, { mode: 0o600 })
-  const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
+  const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const url = `http://127.0.0.1:${served.port}`
-  const where = ['--data-dir', join(folder, 'worker'), '--token-file', tokenFile]
-  const how = ['--concurrency', '1', '--log-level', 'warn']
+  const dataArgs = ['--data-dir', join(folder, 'worker'), '--token-file', tokenFile]
+  const workerArgs = ['--concurrency', '1', '--log-level', 'warn']
   const env = { ...process.env, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
-  const worker = workshop.start(
+  const worker = resources.start(
     process.execPath,
-    [...NODE_ARGS, program, 'worker', '--host', url, ...where, ...how],
+    [...NODE_ARGS, program, 'worker', '--host', url, ...dataArgs, ...workerArgs],
     env,
   )
-  const ended = worker.ended.then(() => worker.line())
+  const ended = worker.ended.then(() => worker.readLine())
   for (;;) {
-    const { workers } = (await Promise.race([asked(served, '/api/workers'), ended])) as FleetResponse
+    const { workers } = (await Promise.race([requestJson(served, '/api/workers'), ended])) as FleetResponse
     if (workers.some(({ connection }) => connection === 'online')) return worker
-    await sleep(LOOK_EVERY_MS)
+    await sleep(POLL_EVERY_MS)
   }
 }
 
@@ -170,25 +174,25 @@ async function startWorker(workshop: Workshop, folder: string, served: Served): 
 
 const repositoryIn = (folder: string): string => join(folder, 'code', 'owner', 'name.git')
 
-async function makeRepository(workshop: Workshop, folder: string): Promise<void> {
+async function makeRepository(resources: BenchResources, folder: string): Promise<void> {
   const draft = join(folder, 'draft-repository')
   mkdirSync(draft)
-  for (let at = 0; at < FILES; at++) writeFileSync(join(draft, `file-${at}.txt`), contentOf(at))
+  for (let at = 0; at < FILE_COUNT; at++) writeFileSync(join(draft, `file-${at}.txt`), fileContent(at))
   const as = ['-c', 'user.name=Ada Example', '-c', 'user.email=ada@example.org']
-  await git(workshop, 'init', '--quiet', '--initial-branch=main', draft)
-  await git(workshop, '-C', draft, 'add', '--all')
-  await git(workshop, '-C', draft, ...as, 'commit', '--quiet', '--message', 'Begin')
-  await git(workshop, 'clone', '--quiet', '--bare', '--template=', draft, repositoryIn(folder))
-  await git(workshop, '-C', repositoryIn(folder), 'gc', '--quiet')
+  await git(resources, 'init', '--quiet', '--initial-branch=main', draft)
+  await git(resources, '-C', draft, 'add', '--all')
+  await git(resources, '-C', draft, ...as, 'commit', '--quiet', '--message', 'Begin')
+  await git(resources, 'clone', '--quiet', '--bare', '--template=', draft, repositoryIn(folder))
+  await git(resources, '-C', repositoryIn(folder), 'gc', '--quiet')
 }
 
-function contentOf(file: number): string {
+function fileContent(file: number): string {
   return Array.from(
     { length: FILE_LINES },
     (_, line) => `file ${file}, line ${line}, ${(file * line) % 977}\n`,
   ).join('')
 }
 
-export function git(workshop: Workshop, ...args: readonly string[]): Promise<void> {
-  return completed(workshop.start('/usr/bin/git', args), `git ${args[0]}`)
+export function git(resources: BenchResources, ...args: readonly string[]): Promise<void> {
+  return waitForSuccess(resources.start('/usr/bin/git', args), `git ${args[0]}`)
 }

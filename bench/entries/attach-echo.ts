@@ -5,18 +5,24 @@
  * The program echoes by itself, as agents do. Nobody else types, and nothing else is printed.
  */
 
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, measured } from '../figures.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
-import { bareTerminal, framedTerminal, ourTerminal, type Terminal, told } from '../terminal-pair.ts'
+import {
+  type BenchTerminal,
+  openBareTerminal,
+  openFramedTerminal,
+  openSessionTerminal,
+  requestView,
+} from '../terminal-pair.ts'
 
 /** In one turn. */
 const KEYS = { quick: 120, full: 300 }
 const PAUSE_MS = 8
 
-type Who = 'ours' | 'framed' | 'bare'
+type TerminalKind = 'ours' | 'framed' | 'bare'
 
-interface Latency {
+interface EchoLatency {
   readonly p50: number
   readonly p99: number
 }
@@ -24,44 +30,54 @@ interface Latency {
 export const attachEcho: Entry = {
   name: 'attach-echo',
   about: 'ms from a key to its echo in a session’s terminal / in a local one',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const terminals: Readonly<Record<Who, Terminal>> = {
-      ours: await ourTerminal(workshop),
-      framed: await framedTerminal(workshop),
-      bare: await bareTerminal(workshop),
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const terminals: Readonly<Record<TerminalKind, BenchTerminal>> = {
+      ours: await openSessionTerminal(resources),
+      framed: await openFramedTerminal(resources),
+      bare: await openBareTerminal(resources),
     }
     const keys = effort.quick ? KEYS.quick : KEYS.full
-    const seen: Record<Who, Latency[]> = { ours: [], framed: [], bare: [] }
-    const turn = (who: Who) => async () => {
+    const seen: Record<TerminalKind, EchoLatency[]> = { ours: [], framed: [], bare: [] }
+    const measureOnce = (who: TerminalKind) => async () => {
       const latency = latencyOf(
-        await told<number[]>(terminals[who].view, { do: 'echo', keys, pauseMs: PAUSE_MS }),
+        await requestView<number[]>(terminals[who].view, { do: 'echo', keys, pauseMs: PAUSE_MS }),
       )
       seen[who].push(latency)
       return latency.p50
     }
-    await inTurn(effort.rounds, { ours: turn('ours'), framed: turn('framed'), bare: turn('bare') })
-    for (const terminal of Object.values(terminals)) await terminal.leave()
+    await measureInTurn(effort.rounds, {
+      ours: measureOnce('ours'),
+      framed: measureOnce('framed'),
+      bare: measureOnce('bare'),
+    })
+    for (const terminal of Object.values(terminals)) await terminal.close()
     return figuresOf(seen, keys)
   },
 }
 
-function figuresOf(seen: Readonly<Record<Who, readonly Latency[]>>, keys: number): Figure[] {
+function figuresOf(seen: Readonly<Record<TerminalKind, readonly EchoLatency[]>>, keys: number): Figure[] {
   // The first turn is thrown away, as in all that is measured in turn.
-  const counted = (who: Who) => seen[who].slice(1)
-  const beside = (who: 'framed' | 'bare', part: keyof Latency) =>
+  const counted = (who: TerminalKind) => seen[who].slice(1)
+  const beside = (who: 'framed' | 'bare', part: keyof EchoLatency) =>
     counted('ours').map((each, at) => ({ ours: each[part], raw: counted(who)[at]?.[part] ?? Number.NaN }))
   const parts = ['p50', 'p99'] as const
   const notes = [`${keys} keys a round`]
   return [
     ...parts.map((part) =>
-      compared({ name: `attach echo, ${part} / a local terminal`, unit: 'ms', notes }, beside('bare', part)),
+      compareFigure(
+        { name: `attach echo, ${part} / a local terminal`, unit: 'ms', notes },
+        beside('bare', part),
+      ),
     ),
     ...parts.map((part) =>
-      compared({ name: `attach echo, ${part} / in the same frames`, unit: 'ms' }, beside('framed', part)),
+      compareFigure(
+        { name: `attach echo, ${part} / in the same frames`, unit: 'ms' },
+        beside('framed', part),
+      ),
     ),
     ...parts.map((part) =>
-      measured(
+      absoluteFigure(
         { name: `  more than in the same frames, ${part}`, unit: 'ms' },
         beside('framed', part).map(({ ours, raw }) => ours - raw),
       ),
@@ -69,7 +85,7 @@ function figuresOf(seen: Readonly<Record<Who, readonly Latency[]>>, keys: number
   ]
 }
 
-function latencyOf(waits: readonly number[]): Latency {
+function latencyOf(waits: readonly number[]): EchoLatency {
   const sorted = [...waits].sort((a, b) => a - b)
   const at = (part: number): number => sorted[Math.floor(sorted.length * part)] ?? Number.NaN
   return { p50: at(0.5), p99: at(0.99) }

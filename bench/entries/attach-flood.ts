@@ -7,29 +7,35 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { atRest, cpuMs, peakMib, resetPeak, resident } from '../bench-resources.ts'
-import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, measured, spread, type Target } from '../figures.ts'
+import { cpuMs, peakMib, resetPeak, residentMemory, waitUntilIdle } from '../bench-resources.ts'
+import { type Effort, type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure, spread, type Target } from '../figures.ts'
 import { fullScreen, logLines } from '../raw/terminal-output.ts'
-import { type Seen, SIZE } from '../raw/terminal-protocol.ts'
-import { Wire } from '../raw/websocket-client.ts'
+import { SIZE, type TextFound } from '../raw/terminal-protocol.ts'
+import { WebSocketClient } from '../raw/websocket-client.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { framedTerminal, type OurTerminal, ourTerminal, type Terminal, told } from '../terminal-pair.ts'
+import {
+  type BenchTerminal,
+  openFramedTerminal,
+  openSessionTerminal,
+  requestView,
+  type SessionTerminal,
+} from '../terminal-pair.ts'
 
 const MB = 1_000_000
 const BYTES = 50 * MB
-const FAST_ENOUGH: Target = { of: 'ratio', is: 'at least', bound: 0.8 }
-const GROWN: Target = { of: 'ours', is: 'at most', bound: 128 }
+const SPEED_TARGET: Target = { of: 'ratio', is: 'at least', bound: 0.8 }
+const GROWTH_TARGET: Target = { of: 'ours', is: 'at most', bound: 128 }
 /** Longer than the host lets a view that does not read be. */
-const CUT_MS_MAX = 10_000
+const CLOSE_WAIT_MS_MAX = 10_000
 const END = '= this is the end of it ='
 /** The session's own terminal: what it runs has none. */
-const PRINTED = (file: string): string => `run cat ${file} > /proc/$PPID/fd/1\r`
+const printCommand = (file: string): string => `run cat ${file} > /proc/$PPID/fd/1\r`
 
-const KINDS = ['log lines', 'full screen'] as const
-type Kind = (typeof KINDS)[number]
-const TEXTS: Readonly<Record<Kind, (bytes: number) => string>> = {
+const OUTPUT_KINDS = ['log lines', 'full screen'] as const
+type OutputKind = (typeof OUTPUT_KINDS)[number]
+const TEXTS: Readonly<Record<OutputKind, (bytes: number) => string>> = {
   'log lines': logLines,
   'full screen': fullScreen,
 }
@@ -37,98 +43,103 @@ const TEXTS: Readonly<Record<Kind, (bytes: number) => string>> = {
 /** In the order of a terminal's processes. */
 const PARTS = ['host', 'worker', 'terminal inside'] as const
 
-interface Slow {
+interface SlowView {
   readonly code: number | undefined
   readonly mb: number
 }
 
-interface Flood {
+interface FloodResult {
   readonly mbPerSecond: number
   /** Processor time of each who passes it on. */
   readonly cpuMs: readonly number[]
 }
 
-interface Flooded extends Flood {
+interface SlowFloodResult extends FloodResult {
   readonly hostMib: number
   readonly workerMib: number
-  readonly slow: Slow
+  readonly slow: SlowView
 }
 
 export const attachFlood: Entry = {
   name: 'attach-flood',
   about: `MB/s of ${BYTES / MB} MB printed in a session, seen by one of two views / a local terminal in the same frames`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const ours = await ourTerminal(workshop)
-    const raw = await framedTerminal(workshop)
-    await atRest(ours.yard.worker.pid)
-    const idle = sizes(ours)
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const ours = await openSessionTerminal(resources)
+    const raw = await openFramedTerminal(resources)
+    await waitUntilIdle(ours.system.worker.pid)
+    const idle = memoryOf(ours)
     const figures: Figure[] = []
-    for (const kind of KINDS) figures.push(...(await race(kind, { ours, raw }, idle, effort)))
-    await Promise.all([ours.leave(), raw.leave()])
+    for (const kind of OUTPUT_KINDS) figures.push(...(await compareFlood(kind, { ours, raw }, idle, effort)))
+    await Promise.all([ours.close(), raw.close()])
     return figures
   },
 }
 
-async function race(
-  kind: Kind,
-  { ours, raw }: { readonly ours: OurTerminal; readonly raw: Terminal },
-  idle: Sizes,
+async function compareFlood(
+  kind: OutputKind,
+  { ours, raw }: { readonly ours: SessionTerminal; readonly raw: BenchTerminal },
+  idle: HostAndWorkerMemory,
   { rounds }: Effort,
 ): Promise<Figure[]> {
   const text = TEXTS[kind](BYTES)
   const file = kind.replace(' ', '-')
   for (const { folder } of [ours, raw]) writeFileSync(join(folder, file), `${text}${END}\n`)
   const chars = text.length + text.split('\n').length - 1
-  const seen = { ours: [] as Flooded[], raw: [] as Flood[] }
-  const turns = {
+  const seen = { ours: [] as SlowFloodResult[], raw: [] as FloodResult[] }
+  const contestants = {
     ours: async () => {
-      seen.ours.push(await floodedBeside(ours, file, chars))
+      seen.ours.push(await floodWithSlowView(ours, file, chars))
       return 0
     },
     raw: async () => {
-      seen.raw.push(await flood(raw, file, chars))
+      seen.raw.push(await measureFlood(raw, file, chars))
       return 0
     },
   }
-  await inTurn(rounds, turns)
+  await measureInTurn(rounds, contestants)
   // The turns that inTurn throws away.
   return figuresOf(kind, seen.ours.slice(1), seen.raw.slice(1), idle)
 }
 
-function figuresOf(kind: Kind, all: readonly Flooded[], raw: readonly Flood[], idle: Sizes): Figure[] {
-  const pairs = (of: (flood: Flood) => number) =>
+function figuresOf(
+  kind: OutputKind,
+  all: readonly SlowFloodResult[],
+  raw: readonly FloodResult[],
+  idle: HostAndWorkerMemory,
+): Figure[] {
+  const pairs = (of: (flood: FloodResult) => number) =>
     all.map((ours, at) => ({ ours: of(ours), raw: of(raw[at] ?? ours) }))
   const ends = [...new Set(all.map(({ slow: { code } }) => code ?? 'no word'))].join(', ')
   const read = amount(spread(all.map(({ slow: { mb } }) => mb)).median)
-  const grown = (who: keyof Sizes): Figure =>
-    measured(
+  const grown = (who: keyof HostAndWorkerMemory): Figure =>
+    absoluteFigure(
       {
         name: `  ${who}, at its largest, over its rest`,
         unit: 'MiB',
-        target: GROWN,
+        target: GROWTH_TARGET,
         notes: [`at rest ${amount(idle[who])} MiB`],
       },
       all.map((flooded) => flooded[`${who}Mib`] - idle[who]),
     )
   return [
-    compared(
+    compareFigure(
       {
         name: `attach flood, ${kind}`,
         unit: 'MB/s',
-        target: FAST_ENOUGH,
+        target: SPEED_TARGET,
         notes: [
           `${BYTES / MB} MB at ${SIZE.cols} × ${SIZE.rows}; the view that does not read is closed with ${ends} after ${read} MB`,
         ],
       },
       pairs(({ mbPerSecond }) => mbPerSecond),
     ),
-    compared(
+    compareFigure(
       { name: '  processor time of all between program and view / of the terminal’s server', unit: 'ms' },
       pairs(({ cpuMs }) => sum(cpuMs)),
     ),
     ...PARTS.map((part, at) =>
-      measured(
+      absoluteFigure(
         { name: `    of it the ${part}`, unit: 'ms' },
         all.map(({ cpuMs }) => cpuMs[at] ?? Number.NaN),
       ),
@@ -140,65 +151,73 @@ function figuresOf(kind: Kind, all: readonly Flooded[], raw: readonly Flood[], i
 
 // ---- ours ------------------------------------------------------------------------------------------------------------
 
-interface Sizes {
+interface HostAndWorkerMemory {
   readonly host: number
   readonly worker: number
 }
 
-const sizes = ({ yard }: OurTerminal): Sizes => ({
-  host: resident(yard.served.child.pid).mib,
-  worker: resident(yard.worker.pid).mib,
+const memoryOf = ({ system }: SessionTerminal): HostAndWorkerMemory => ({
+  host: residentMemory(system.served.child.pid).mib,
+  worker: residentMemory(system.worker.pid).mib,
 })
 
-async function floodedBeside(ours: OurTerminal, file: string, chars: number): Promise<Flooded> {
-  const { yard, path } = ours
-  const [host, worker] = [yard.served.child.pid, yard.worker.pid]
-  const slow = await slowView(yard.served.port, path)
+async function floodWithSlowView(
+  ours: SessionTerminal,
+  file: string,
+  chars: number,
+): Promise<SlowFloodResult> {
+  const { system, path } = ours
+  const [host, worker] = [system.served.child.pid, system.worker.pid]
+  const slow = await openSlowView(system.served.port, path)
   for (const pid of [host, worker]) {
-    await atRest(pid)
+    await waitUntilIdle(pid)
     resetPeak(pid)
   }
-  const flooded = await flood(ours, file, chars)
+  const flooded = await measureFlood(ours, file, chars)
   const [hostMib, workerMib] = [peakMib(host), peakMib(worker)]
   return { ...flooded, hostMib, workerMib, slow: await slow.end() }
 }
 
 /** Reads nothing before it is asked how it ended. */
-async function slowView(port: number, path: string): Promise<{ end(): Promise<Slow> }> {
+async function openSlowView(port: number, path: string): Promise<{ end(): Promise<SlowView> }> {
   let bytes = 0
   let closed: (code: number | undefined) => void = () => {}
   const gone = new Promise<number | undefined>((resolve) => {
     closed = resolve
   })
-  const wire = await Wire.open({
+  const socket = await WebSocketClient.open({
     port,
     path,
-    heard: (frame) => {
+    onText: (frame) => {
       bytes += frame.length
     },
-    closed: (code) => closed(code),
+    onClose: (code) => closed(code),
   })
-  wire.send(JSON.stringify({ type: 'resize', ...SIZE }))
-  wire.pause()
-  const end = async (): Promise<Slow> => {
-    const hurry = setTimeout(() => wire.cut(), CUT_MS_MAX)
-    wire.resume()
+  socket.send(JSON.stringify({ type: 'resize', ...SIZE }))
+  socket.pause()
+  const end = async (): Promise<SlowView> => {
+    const closeTimer = setTimeout(() => socket.destroy(), CLOSE_WAIT_MS_MAX)
+    socket.resume()
     const code = await gone
-    clearTimeout(hurry)
+    clearTimeout(closeTimer)
     return { code, mb: bytes / MB }
   }
   return { end }
 }
 
-async function flood({ view, pids }: Terminal, file: string, chars: number): Promise<Flood> {
-  const before = spent(pids)
-  const seen = await told<Seen>(view, { do: 'see', typed: PRINTED(file), until: END })
+async function measureFlood(
+  { view, pids }: BenchTerminal,
+  file: string,
+  chars: number,
+): Promise<FloodResult> {
+  const before = cpuTimesOf(pids)
+  const seen = await requestView<TextFound>(view, { do: 'see', typed: printCommand(file), until: END })
   // It comes with what was typed, and the session's answer may be there already.
   if (seen.chars < chars || seen.chars > chars + 1_000)
     throw new Error(`${seen.chars} characters came of ${chars}`)
-  const spentMs = spent(pids).map((ms, at) => ms - (before[at] ?? 0))
+  const spentMs = cpuTimesOf(pids).map((ms, at) => ms - (before[at] ?? 0))
   return { mbPerSecond: seen.chars / MB / (seen.ms / 1_000), cpuMs: spentMs }
 }
 
-const spent = (pids: readonly number[]): number[] => pids.map((pid) => cpuMs(pid) ?? Number.NaN)
+const cpuTimesOf = (pids: readonly number[]): number[] => pids.map((pid) => cpuMs(pid) ?? Number.NaN)
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)

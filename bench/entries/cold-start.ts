@@ -5,11 +5,11 @@
  * nothing written for Node starts faster.
  */
 
-import type { Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, measured, spread } from '../figures.ts'
+import type { BenchResources } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
-import { buildProduct, serve } from '../served-host.ts'
+import { buildProduct, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 const PAST = `${HISTORY_RUNS / 1000}k runs`
@@ -17,19 +17,19 @@ const PAST = `${HISTORY_RUNS / 1000}k runs`
 export const coldStart: Entry = {
   name: 'cold-start',
   about: `start to first healthy answer, ${PAST} / empty`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const empty = workshop.folder('empty')
-    const old = await dataDirWithHistory(workshop)
-    const rounds = await inTurn(effort.rounds, {
-      node: () => bareNode(workshop),
-      empty: () => start(workshop, empty),
-      old: () => start(workshop, old),
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const empty = resources.createFolder('empty')
+    const old = await dataDirWithHistory(resources)
+    const rounds = await measureInTurn(effort.rounds, {
+      node: () => measureBareNode(resources),
+      empty: () => measureStart(resources, empty),
+      old: () => measureStart(resources, old),
     })
-    for (const folder of [empty, old]) workshop.removeFolder(folder)
+    for (const folder of [empty, old]) resources.removeFolder(folder)
     const floor = amount(spread(rounds.map(({ node }) => node)).median)
     return [
-      compared(
+      compareFigure(
         {
           name: `cold start, ${PAST} / empty`,
           unit: 'ms',
@@ -38,7 +38,7 @@ export const coldStart: Entry = {
         },
         rounds.map((round) => ({ ours: round.old, raw: round.empty })),
       ),
-      measured(
+      absoluteFigure(
         {
           name: `cold start, what ${PAST} add`,
           unit: 'ms',
@@ -46,7 +46,7 @@ export const coldStart: Entry = {
         },
         rounds.map((round) => round.old - round.empty),
       ),
-      compared(
+      compareFigure(
         { name: 'cold start, empty / node -e 0', unit: 'ms' },
         rounds.map((round) => ({ ours: round.empty, raw: round.node })),
       ),
@@ -54,14 +54,14 @@ export const coldStart: Entry = {
   },
 }
 
-async function start(workshop: Workshop, dataDir: string): Promise<number> {
-  const { child, healthyAfterMs } = await serve(workshop, dataDir)
+async function measureStart(resources: BenchResources, dataDir: string): Promise<number> {
+  const { child, healthyAfterMs } = await startHost(resources, dataDir)
   await child.stop()
   return healthyAfterMs
 }
 
-async function bareNode(workshop: Workshop): Promise<number> {
+async function measureBareNode(resources: BenchResources): Promise<number> {
   const from = performance.now()
-  await workshop.start(process.execPath, ['-e', '0']).ended
+  await resources.start(process.execPath, ['-e', '0']).ended
   return performance.now() - from
 }

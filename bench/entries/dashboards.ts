@@ -5,9 +5,9 @@
  * them, so what the server itself spent on a delivery stands in the notes: it is free of that.
  */
 
-import { type Child, cpuMs, type Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, spread } from '../figures.ts'
+import { type BenchProcess, type BenchResources, cpuMs } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, spread } from '../figures.ts'
 import { eventFrameBytes } from '../raw/dashboard-protocol.ts'
 import { amount } from '../table.ts'
 
@@ -18,16 +18,19 @@ const BURST_QUICK = 480
 export const dashboards: Entry = {
   name: 'dashboards',
   about: `deliveries/s to ${DASHBOARDS} dashboard sockets / bare publish`,
-  async measure(effort, workshop) {
-    const contestants = { ours: await contestant(workshop, 'ours'), raw: await contestant(workshop, 'raw') }
+  async measure(effort, resources) {
+    const contestants = {
+      ours: await startContestant(resources, 'ours'),
+      raw: await startContestant(resources, 'raw'),
+    }
     const burst = effort.quick ? BURST_QUICK : BURST
     const micros = { ours: [] as number[], raw: [] as number[] }
-    const turn = (who: 'ours' | 'raw') => async () => {
-      const { perSecond, cpuMicros } = await deliver(contestants[who], burst)
+    const measureOnce = (who: 'ours' | 'raw') => async () => {
+      const { perSecond, cpuMicros } = await measureDeliveries(contestants[who], burst)
       micros[who].push(cpuMicros)
       return perSecond
     }
-    const pairs = await inTurn(effort.rounds, { ours: turn('ours'), raw: turn('raw') })
+    const pairs = await measureInTurn(effort.rounds, { ours: measureOnce('ours'), raw: measureOnce('raw') })
     for (const { server, watchers } of Object.values(contestants)) {
       await watchers.stop()
       await server.stop()
@@ -37,7 +40,7 @@ export const dashboards: Entry = {
       `processor time a delivery: ours ${amount(own)} µs, raw ${amount(bare)} µs, raw/ours ${amount(bare / own)}`,
     ]
     return [
-      compared(
+      compareFigure(
         {
           name: `push to ${DASHBOARDS} dashboards`,
           unit: 'deliveries/s',
@@ -50,27 +53,34 @@ export const dashboards: Entry = {
   },
 }
 
-interface Contestant {
-  readonly server: Child
-  readonly watchers: Child
+interface DashboardContestant {
+  readonly server: BenchProcess
+  readonly watchers: BenchProcess
 }
 
-async function contestant(workshop: Workshop, which: 'ours' | 'raw'): Promise<Contestant> {
-  const server = workshop.script('bench/raw/push-server.ts', which)
-  const watchers = workshop.script('bench/raw/dashboard-clients.ts', await server.line(), String(DASHBOARDS))
-  await watchers.line()
+async function startContestant(
+  resources: BenchResources,
+  which: 'ours' | 'raw',
+): Promise<DashboardContestant> {
+  const server = resources.startScript('bench/raw/push-server.ts', which)
+  const watchers = resources.startScript(
+    'bench/raw/dashboard-clients.ts',
+    await server.readLine(),
+    String(DASHBOARDS),
+  )
+  await watchers.readLine()
   return { server, watchers }
 }
 
-async function deliver(
-  { server, watchers }: Contestant,
+async function measureDeliveries(
+  { server, watchers }: DashboardContestant,
   burst: number,
 ): Promise<{ perSecond: number; cpuMicros: number }> {
   const before = cpuMs(server.pid) ?? Number.NaN
-  watchers.say(String(burst * eventFrameBytes()))
-  server.say(String(burst))
-  const ms = Number(await watchers.line())
-  await server.line()
+  watchers.writeLine(String(burst * eventFrameBytes()))
+  server.writeLine(String(burst))
+  const ms = Number(await watchers.readLine())
+  await server.readLine()
   const spent = (cpuMs(server.pid) ?? Number.NaN) - before
   const deliveries = burst * DASHBOARDS
   return { perSecond: deliveries / (ms / 1000), cpuMicros: (spent * 1000) / deliveries }

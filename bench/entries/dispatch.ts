@@ -9,16 +9,22 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StoredConfig } from '../../protocol/config.ts'
-import { bareYard, ourYard, type Past, WORKING, type Yard } from '../bench-hosts.ts'
-import { atRest, type Workshop } from '../bench-resources.ts'
-import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure } from '../figures.ts'
+import {
+  type BenchHost,
+  type StoredRunCounts,
+  startBareHost,
+  startProductHost,
+  WORKING_CONFIG,
+} from '../bench-hosts.ts'
+import { type BenchResources, waitUntilIdle } from '../bench-resources.ts'
+import { type Effort, type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 50
 /** Two figures: how many of each a round, and the rest before the next. */
 const IDLE = { count: 8, countQuick: 5, restMs: 400 } as const
-const ROW = { count: 80, countQuick: 40, restMs: 3 } as const
+const CONSECUTIVE = { count: 80, countQuick: 40, restMs: 3 } as const
 const TARGET = { of: 'ratio', is: 'at most', bound: 1.3 } as const
 /** No ticket is taken by itself. */
 const ELIGIBLE = { states: ['Nowhere'] }
@@ -26,64 +32,71 @@ const ELIGIBLE = { states: ['Nowhere'] }
 export const dispatch: Entry = {
   name: 'dispatch',
   about: 'ms from asking for a run until its worker holds it / one durable put and a frame',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const ours = await yardWithTickets(workshop, {})
-    const raw = await bareYard(workshop, 'bare-floor')
-    for (const { crew } of [ours, raw]) await crew.enroll(1, 1)
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const ours = await startHostWithTickets(resources, {})
+    const raw = await startBareHost(resources, 'bare-floor')
+    for (const { workerLoad } of [ours, raw]) await workerLoad.enroll(1, 1)
     const figures = [
-      ...(await race('idle', IDLE, { ours, raw }, effort)),
-      ...(await race('in a row', ROW, { ours, raw }, effort)),
+      ...(await compareDispatch('idle', IDLE, { ours, raw }, effort)),
+      ...(await compareDispatch('in a row', CONSECUTIVE, { ours, raw }, effort)),
     ]
-    for (const yard of [ours, raw]) await yard.leave()
+    for (const host of [ours, raw]) await host.stop()
     return figures
   },
 }
 
-async function race(
+async function compareDispatch(
   name: 'idle' | 'in a row',
-  { count, countQuick, restMs }: typeof IDLE | typeof ROW,
-  yards: Readonly<Record<'ours' | 'raw', Yard>>,
+  { count, countQuick, restMs }: typeof IDLE | typeof CONSECUTIVE,
+  hosts: Readonly<Record<'ours' | 'raw', BenchHost>>,
   { quick, rounds }: Effort,
 ): Promise<Figure[]> {
   const perRound = quick ? countQuick : count
-  const seen = { ours: [] as Latency[], raw: [] as Latency[] }
-  const turn = (who: 'ours' | 'raw') => async () => {
-    const latency = await latencyOf(yards[who], perRound, restMs)
+  const seen = { ours: [] as DispatchLatency[], raw: [] as DispatchLatency[] }
+  const measureOnce = (who: 'ours' | 'raw') => async () => {
+    const latency = await measureLatency(hosts[who], perRound, restMs)
     seen[who].push(latency)
     return latency.p50
   }
-  await inTurn(rounds, { ours: turn('ours'), raw: turn('raw') })
+  await measureInTurn(rounds, { ours: measureOnce('ours'), raw: measureOnce('raw') })
   // The first turn is thrown away, as in all that is measured in turn.
-  const pairs = (part: keyof Latency) =>
+  const pairs = (part: keyof DispatchLatency) =>
     seen.ours.slice(1).map((each, at) => ({ ours: each[part], raw: seen.raw[at + 1]?.[part] ?? Number.NaN }))
   const notes = [`${perRound} a round, ${restMs} ms apart`]
   const p50 = { name: `dispatch, ${name}, p50`, unit: 'ms', notes }
   return [
-    compared(name === 'idle' ? { ...p50, target: TARGET } : p50, pairs('p50')),
-    compared({ name: `dispatch, ${name}, ${name === 'idle' ? 'longest' : 'p99'}`, unit: 'ms' }, pairs('p99')),
+    compareFigure(name === 'idle' ? { ...p50, target: TARGET } : p50, pairs('p50')),
+    compareFigure(
+      { name: `dispatch, ${name}, ${name === 'idle' ? 'longest' : 'p99'}`, unit: 'ms' },
+      pairs('p99'),
+    ),
   ]
 }
 
-interface Latency {
+interface DispatchLatency {
   readonly p50: number
   readonly p99: number
 }
 
 /** Tickets that are there to be asked for. */
-export function yardWithTickets(workshop: Workshop, past: Past) {
-  const path = join(workshop.folder('tickets'), 'tickets')
+export function startHostWithTickets(resources: BenchResources, past: StoredRunCounts) {
+  const path = join(resources.createFolder('tickets'), 'tickets')
   mkdirSync(path)
   for (let at = 0; at < TICKETS; at++)
     writeFileSync(join(path, `T-${at}.md`), `---\ntitle: Number ${at}\nstate: Backlog\n---\nDo it.\n`)
-  const config: StoredConfig = { ...WORKING, tracker: { driver: 'local', path, eligible: ELIGIBLE } }
-  return ourYard(workshop, past, config)
+  const config: StoredConfig = { ...WORKING_CONFIG, tracker: { driver: 'local', path, eligible: ELIGIBLE } }
+  return startProductHost(resources, past, config)
 }
 
-export async function latencyOf({ crew, child }: Yard, count: number, restMs: number): Promise<Latency> {
-  const waits = [...(await crew.dispatches(count, TICKETS, restMs))].sort((a, b) => a - b)
+export async function measureLatency(
+  { workerLoad, child }: BenchHost,
+  count: number,
+  restMs: number,
+): Promise<DispatchLatency> {
+  const waits = [...(await workerLoad.measureDispatches(count, TICKETS, restMs))].sort((a, b) => a - b)
   const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? Number.NaN
   const seen = { p50: at(0.5), p99: at(0.99) }
-  await atRest(child.pid)
+  await waitUntilIdle(child.pid)
   return seen
 }

@@ -19,24 +19,24 @@
  * take turns at every slice.
  */
 
-import type { Workshop } from '../bench-resources.ts'
-import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, roundsOf, type Target } from '../figures.ts'
+import type { BenchResources } from '../bench-resources.ts'
+import { type Effort, type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, type Figure, groupIntoRounds, type Target } from '../figures.ts'
 import { type CounterContext, leaseContext, smallContext } from '../raw/counter.ts'
 import {
-  byHand,
-  byHost,
-  byLedger,
-  bytesOf,
+  actorSystemStepper,
+  databaseStepper,
+  encodedBytes,
+  lmdbStepper,
   type MakeStepper,
-  readyBytes,
+  readyBytesStepper,
   type Stepper,
 } from '../raw/durable-steps.ts'
 import { amount } from '../table.ts'
 
 const CALLERS = [1, 64, 1024] as const
 const CALLERS_MAX = 1024
-const SPREAD_LIVES = 10_000
+const SPREAD_ACTORS = 10_000
 const SLICES = 8
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.6 } as const
 
@@ -47,24 +47,24 @@ interface Workload {
   readonly order: () => (caller: number) => number
 }
 
-const nameOf = (at: number): string => `life-${String(at).padStart(6, '0')}`
+const actorName = (at: number): string => `life-${String(at).padStart(6, '0')}`
 
 const hot = (): Workload => ({
   name: 'hot',
-  contexts: Array.from({ length: CALLERS_MAX }, (_, at) => smallContext(nameOf(at))),
+  contexts: Array.from({ length: CALLERS_MAX }, (_, at) => smallContext(actorName(at))),
   order: () => (caller) => caller,
 })
 
 const spreadOut = (): Workload => ({
   name: 'spread',
-  contexts: Array.from({ length: SPREAD_LIVES }, (_, at) => leaseContext(nameOf(at), at)),
+  contexts: Array.from({ length: SPREAD_ACTORS }, (_, at) => leaseContext(actorName(at), at)),
   order: () => {
     const seeds = Uint32Array.from({ length: CALLERS_MAX }, (_, caller) => caller)
     return (caller) => {
       // Numerical Recipes' generator; its upper bits are the random ones.
       const next = (Math.imul(seeds[caller] ?? 0, 1_664_525) + 1_013_904_223) >>> 0
       seeds[caller] = next
-      return Math.floor((next / 2 ** 32) * SPREAD_LIVES)
+      return Math.floor((next / 2 ** 32) * SPREAD_ACTORS)
     }
   },
 })
@@ -72,84 +72,99 @@ const spreadOut = (): Workload => ({
 export const durable: Entry = {
   name: 'durable',
   about: 'durable writes and transitions a second / lmdb-js group commit',
-  async measure(effort, workshop) {
-    const same = { raw: byHand, database: byLedger, lives: byHost }
-    const [hotBytes, spreadBytes] = [await lengthOf(hot(), workshop), await lengthOf(spreadOut(), workshop)]
+  async measure(effort, resources) {
+    const same = { raw: lmdbStepper, database: databaseStepper, actors: actorSystemStepper }
+    const [hotBytes, spreadBytes] = [
+      await encodedLength(hot(), resources),
+      await encodedLength(spreadOut(), resources),
+    ]
     return [
-      ...(await measure(hot(), hotBytes, { ...same, ready: readyBytes(hotBytes) }, effort, workshop)),
-      ...(await measure(spreadOut(), spreadBytes, same, effort, workshop)),
+      ...(await compareSteppers(
+        hot(),
+        hotBytes,
+        { ...same, ready: readyBytesStepper(hotBytes) },
+        effort,
+        resources,
+      )),
+      ...(await compareSteppers(spreadOut(), spreadBytes, same, effort, resources)),
     ]
   },
 }
 
-async function lengthOf({ contexts }: Workload, workshop: Workshop): Promise<number> {
-  const folder = workshop.folder('length')
+async function encodedLength({ contexts }: Workload, resources: BenchResources): Promise<number> {
+  const folder = resources.createFolder('length')
   const [first] = contexts
-  const bytes = first === undefined ? 0 : await bytesOf(folder, first)
-  workshop.removeFolder(folder)
+  const bytes = first === undefined ? 0 : await encodedBytes(folder, first)
+  resources.removeFolder(folder)
   return bytes
 }
 
-type Who = 'raw' | 'database' | 'lives' | 'ready'
-type Makers = Readonly<Record<Exclude<Who, 'ready'>, MakeStepper>> & { readonly ready?: MakeStepper }
+type StepperKind = 'raw' | 'database' | 'actors' | 'ready'
+type Makers = Readonly<Record<Exclude<StepperKind, 'ready'>, MakeStepper>> & { readonly ready?: MakeStepper }
 
-async function measure(
+async function compareSteppers(
   workload: Workload,
   bytes: number,
   makers: Makers,
   effort: Effort,
-  workshop: Workshop,
+  resources: BenchResources,
 ): Promise<Figure[]> {
-  const contestants: Contestant[] = []
+  const contestants: StepperContestant[] = []
   for (const [who, make] of Object.entries(makers)) {
-    const folder = workshop.folder(who)
+    const folder = resources.createFolder(who)
     const stepper = await make(folder, workload.contexts)
-    contestants.push(new Contestant(who as Who, folder, stepper, workload))
+    contestants.push(new StepperContestant(who as StepperKind, folder, stepper, workload))
   }
   const figures: Figure[] = []
   for (const callers of CALLERS)
-    figures.push(...(await withCallers(callers, workload, bytes, contestants, effort)))
+    figures.push(...(await compareWithCallers(callers, workload, bytes, contestants, effort)))
   for (const contestant of contestants) {
     await contestant.verify()
-    workshop.removeFolder(contestant.folder)
+    resources.removeFolder(contestant.folder)
   }
   return figures
 }
 
-async function withCallers(
+async function compareWithCallers(
   callers: number,
   { name, contexts }: Workload,
   bytes: number,
-  contestants: readonly Contestant[],
+  contestants: readonly StepperContestant[],
   effort: Effort,
 ): Promise<Figure[]> {
-  for (const contestant of contestants) contestant.begin()
-  const turns = contestants.map(
-    (each) => [each.who, () => each.loop(callers, effort.roundMs / SLICES)] as const,
+  for (const contestant of contestants) contestant.reset()
+  const measurements = contestants.map(
+    (each) => [each.who, () => each.measureSteps(callers, effort.roundMs / SLICES)] as const,
   )
-  const slices = await inTurn<string>(effort.rounds * SLICES, Object.fromEntries(turns))
-  const cost = (who: Who): string => contestants.find((each) => each.who === who)?.cost ?? ''
-  const figure = (what: string, ours: Who, raw: Who, target: Target | undefined, note: string): Figure => {
+  const slices = await measureInTurn<string>(effort.rounds * SLICES, Object.fromEntries(measurements))
+  const cost = (who: StepperKind): string => contestants.find((each) => each.who === who)?.cost ?? ''
+  const figure = (
+    what: string,
+    ours: StepperKind,
+    raw: StepperKind,
+    target: Target | undefined,
+    note: string,
+  ): Figure => {
     const pairs = slices.map((slice) => ({ ours: slice[ours] ?? 0, raw: slice[raw] ?? 0 }))
     const notes = [`processor time each: ours ${cost(ours)}, raw ${cost(raw)}`, note]
     const label = { name: `${what}, ${name}, ${callers}`, unit: 'a second', notes }
-    return compared(target === undefined ? label : { ...label, target }, roundsOf(pairs, SLICES))
+    return compareFigure(target === undefined ? label : { ...label, target }, groupIntoRounds(pairs, SLICES))
   }
   const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} lives`
   const figures = [
     figure('ledger commit', 'database', 'raw', TARGET, work),
-    figure('life transition', 'lives', 'raw', TARGET, work),
+    figure('life transition', 'actors', 'raw', TARGET, work),
   ]
   if (contestants.some(({ who }) => who === 'ready')) {
     const less = `raw: less work, ${bytes} ready bytes that never change; not the same, hence no target`
-    figures.push(figure('life transition / ready bytes', 'lives', 'ready', undefined, less))
+    figures.push(figure('life transition / ready bytes', 'actors', 'ready', undefined, less))
   }
   return figures
 }
 
 /** One who steps lives, what it was answered, and what that took. */
-class Contestant {
-  readonly who: Who
+class StepperContestant {
+  readonly who: StepperKind
   readonly folder: string
   readonly #stepper: Stepper
   readonly #workload: Workload
@@ -158,7 +173,7 @@ class Contestant {
   #micros = 0
   #answers = 0
 
-  constructor(who: Who, folder: string, stepper: Stepper, workload: Workload) {
+  constructor(who: StepperKind, folder: string, stepper: Stepper, workload: Workload) {
     this.who = who
     this.folder = folder
     this.#stepper = stepper
@@ -168,22 +183,22 @@ class Contestant {
   }
 
   /** The order of lives starts anew, and so does the count of what they take. */
-  begin(): void {
+  reset(): void {
     this.#next = this.#workload.order()
     this.#micros = 0
     this.#answers = 0
   }
 
   /** Steps a second, of so many callers that each ask again once they were answered. */
-  async loop(callers: number, ms: number): Promise<number> {
+  async measureSteps(callers: number, ms: number): Promise<number> {
     const [from, cpu] = [performance.now(), process.cpuUsage()]
     const until = from + ms
     let answers = 0
     const caller = async (at: number): Promise<void> => {
       while (performance.now() < until) {
-        const life = this.#next(at)
-        await this.#stepper.step(life, at)
-        this.#answered[life] = (this.#answered[life] ?? 0) + 1
+        const actor = this.#next(at)
+        await this.#stepper.step(actor, at)
+        this.#answered[actor] = (this.#answered[actor] ?? 0) + 1
         answers++
       }
     }
@@ -203,7 +218,7 @@ class Contestant {
   async verify(): Promise<void> {
     const stored = await this.#stepper.finish()
     if (stored === undefined) return
-    const wrong = stored.findIndex((count, life) => count !== this.#answered[life])
+    const wrong = stored.findIndex((count, actor) => count !== this.#answered[actor])
     if (wrong < 0) return
     const { name } = this.#workload.contexts[wrong] as CounterContext
     throw new Error(

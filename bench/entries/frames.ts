@@ -7,10 +7,10 @@
  * all that it had kept, and the run's completion last.
  */
 
-import { bareYard, ourYard, type Yard } from '../bench-hosts.ts'
-import { atRest, type Child, cpuMs, type Workshop } from '../bench-resources.ts'
-import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, spread } from '../figures.ts'
+import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
+import { type BenchProcess, type BenchResources, cpuMs, waitUntilIdle } from '../bench-resources.ts'
+import { type Effort, type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, type Figure, spread } from '../figures.ts'
 import { WINDOW_FRAMES } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
@@ -19,29 +19,29 @@ const LEASES = 8
 const PER_LEASE = 10_000
 const PER_LEASE_QUICK = 3_000
 /** A dashboard was told at least so much of every frame. */
-const TOLD_BYTES_MIN = 150
+const PUSHED_BYTES_MIN = 150
 
-type Who = 'ours' | 'ladder' | 'sink'
+type FrameServer = 'ours' | 'ladder' | 'sink'
 
-interface Watched extends Yard {
+interface WatchedHost extends BenchHost {
   /** Nobody watches the sink. */
-  readonly watcher: Child | undefined
+  readonly watcher: BenchProcess | undefined
 }
 
 export const frames: Entry = {
   name: 'frames',
   about: 'reporting frames a second, on disk and acknowledged / the raw parts by hand',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const ours = await ourYard(workshop, { waiting: LEASES })
-    const yards: Record<Who, Watched> = {
-      ours: await watched(workshop, ours, { port: ours.served.port, token: ours.served.token }),
-      ladder: await bare(workshop, 'ladder', LEASES),
-      sink: await bare(workshop, 'sink', LEASES),
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const ours = await startProductHost(resources, { waiting: LEASES })
+    const hosts: Record<FrameServer, WatchedHost> = {
+      ours: await withWatcher(resources, ours, { port: ours.served.port, token: ours.served.token }),
+      ladder: await startWatchedBareHost(resources, 'ladder', LEASES),
+      sink: await startWatchedBareHost(resources, 'sink', LEASES),
     }
-    await yards.ours.crew.enroll(LEASES, 1)
-    const figures = await stream(yards, effort)
-    await leave(yards)
+    await hosts.ours.workerLoad.enroll(LEASES, 1)
+    const figures = await compareStreams(hosts, effort)
+    await stopAll(hosts)
     return figures
   },
 }
@@ -49,86 +49,98 @@ export const frames: Entry = {
 export const replay: Entry = {
   name: 'replay',
   about: `ms until ${WINDOW_FRAMES} frames that were kept are acknowledged / the raw parts by hand`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const ours = await ourYard(workshop, { waiting: effort.rounds + 3 })
-    const yards = {
-      ours: await watched(workshop, ours, { port: ours.served.port, token: ours.served.token }),
-      ladder: await bare(workshop, 'ladder', 1),
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const ours = await startProductHost(resources, { waiting: effort.rounds + 3 })
+    const hosts = {
+      ours: await withWatcher(resources, ours, { port: ours.served.port, token: ours.served.token }),
+      ladder: await startWatchedBareHost(resources, 'ladder', 1),
     }
-    await yards.ours.crew.enroll(1, 1)
-    const turn = (who: 'ours' | 'ladder') => async () => {
-      const { crew, child } = yards[who]
-      await crew.hold(1)
-      const { ms } = await crew.replay(WINDOW_FRAMES)
-      await atRest(child.pid)
+    await hosts.ours.workerLoad.enroll(1, 1)
+    const measureOnce = (who: 'ours' | 'ladder') => async () => {
+      const { workerLoad, child } = hosts[who]
+      await workerLoad.hold(1)
+      const { ms } = await workerLoad.replay(WINDOW_FRAMES)
+      await waitUntilIdle(child.pid)
       return ms
     }
-    const rounds = await inTurn(effort.rounds, { ours: turn('ours'), ladder: turn('ladder') })
-    await leave(yards)
+    const rounds = await measureInTurn(effort.rounds, {
+      ours: measureOnce('ours'),
+      ladder: measureOnce('ladder'),
+    })
+    await stopAll(hosts)
     const pairs = rounds.map((round) => ({ ours: round.ours, raw: round.ladder }))
     const target = { of: 'ours', is: 'at most', bound: 300 } as const
     const notes = ['from dialling anew to the acknowledgement of the completion, which is the last of them']
-    return [compared({ name: `replay of ${amount(WINDOW_FRAMES)} frames`, unit: 'ms', target, notes }, pairs)]
+    return [
+      compareFigure({ name: `replay of ${amount(WINDOW_FRAMES)} frames`, unit: 'ms', target, notes }, pairs),
+    ]
   },
 }
 
-async function bare(workshop: Workshop, how: 'ladder' | 'sink', workers: number): Promise<Watched> {
-  const yard = await bareYard(workshop, 'bare-frames', how)
-  await yard.crew.enroll(workers, 1)
-  return how === 'sink' ? { ...yard, watcher: undefined } : watched(workshop, yard, { port: yard.port })
+async function startWatchedBareHost(
+  resources: BenchResources,
+  how: 'ladder' | 'sink',
+  workers: number,
+): Promise<WatchedHost> {
+  const host = await startBareHost(resources, 'bare-frames', how)
+  await host.workerLoad.enroll(workers, 1)
+  return how === 'sink' ? { ...host, watcher: undefined } : withWatcher(resources, host, { port: host.port })
 }
 
-async function watched(
-  workshop: Workshop,
-  yard: Yard,
+async function withWatcher(
+  resources: BenchResources,
+  host: BenchHost,
   { port, token }: { readonly port: number; readonly token?: string },
-): Promise<Watched> {
+): Promise<WatchedHost> {
   const tokens = token === undefined ? [] : [token]
-  const watcher = workshop.script('bench/raw/dashboard-clients.ts', String(port), '1', ...tokens)
-  await watcher.line()
-  return { ...yard, watcher }
+  const watcher = resources.startScript('bench/raw/dashboard-clients.ts', String(port), '1', ...tokens)
+  await watcher.readLine()
+  return { ...host, watcher }
 }
 
-async function leave(yards: Readonly<Record<string, Watched>>): Promise<void> {
-  for (const { watcher, leave } of Object.values(yards)) {
+async function stopAll(hosts: Readonly<Record<string, WatchedHost>>): Promise<void> {
+  for (const { watcher, stop: leave } of Object.values(hosts)) {
     await watcher?.stop()
     await leave()
   }
 }
 
-async function stream(yards: Readonly<Record<Who, Watched>>, effort: Effort): Promise<Figure[]> {
+async function compareStreams(
+  hosts: Readonly<Record<FrameServer, WatchedHost>>,
+  effort: Effort,
+): Promise<Figure[]> {
   const perLease = effort.quick ? PER_LEASE_QUICK : PER_LEASE
-  const micros: Record<Who, number[]> = { ours: [], ladder: [], sink: [] }
-  const crewShare: Record<Who, number[]> = { ours: [], ladder: [], sink: [] }
-  const turn = (who: Who) => async () => {
-    const { crew, child, watcher } = yards[who]
+  const micros: Record<FrameServer, number[]> = { ours: [], ladder: [], sink: [] }
+  const loadShare: Record<FrameServer, number[]> = { ours: [], ladder: [], sink: [] }
+  const measureOnce = (who: FrameServer) => async () => {
+    const { workerLoad, child, watcher } = hosts[who]
     const count = perLease * LEASES
-    await crew.hold(LEASES)
+    await workerLoad.hold(LEASES)
     const before = cpuMs(child.pid) ?? Number.NaN
-    watcher?.say(String(count * TOLD_BYTES_MIN))
-    const { ms, crewMs } = await crew.frames(perLease)
+    watcher?.writeLine(String(count * PUSHED_BYTES_MIN))
+    const { ms, cpuMs: crewMs } = await workerLoad.sendFrames(perLease)
     micros[who].push((((cpuMs(child.pid) ?? Number.NaN) - before) * 1000) / count)
-    crewShare[who].push(crewMs / ms)
-    await watcher?.line()
-    await atRest(child.pid)
+    loadShare[who].push(crewMs / ms)
+    await watcher?.readLine()
+    await waitUntilIdle(child.pid)
     return count / (ms / 1000)
   }
-  const rounds = await inTurn(effort.rounds, {
-    ours: turn('ours'),
-    ladder: turn('ladder'),
-    sink: turn('sink'),
+  const rounds = await measureInTurn(effort.rounds, {
+    ours: measureOnce('ours'),
+    ladder: measureOnce('ladder'),
+    sink: measureOnce('sink'),
   })
-  const cost = (who: Who): string =>
-    `${who} ${amount(spread(micros[who]).median)} µs (its crew ${amount(100 * spread(crewShare[who]).median)} % of a core)`
+  const cost = (who: FrameServer): string =>
+    `${who} ${amount(spread(micros[who]).median)} µs (its crew ${amount(100 * spread(loadShare[who]).median)} % of a core)`
   const notes = [`processor time a frame: ${cost('ours')}, ${cost('ladder')}, ${cost('sink')}`]
   const against = (raw: 'ladder' | 'sink') => rounds.map((round) => ({ ours: round.ours, raw: round[raw] }))
   const target = { of: 'ratio', is: 'at least', bound: 0.7 } as const
   return [
-    compared(
+    compareFigure(
       { name: `frames, ${LEASES} leases / ladder`, unit: 'a second', target, notes },
       against('ladder'),
     ),
-    compared({ name: `frames, ${LEASES} leases / sink`, unit: 'a second' }, against('sink')),
+    compareFigure({ name: `frames, ${LEASES} leases / sink`, unit: 'a second' }, against('sink')),
   ]
 }

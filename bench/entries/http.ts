@@ -4,24 +4,30 @@
  * Both servers are processes of their own and get the same load in turn. `health` asks for nothing; `config` proves
  * the launch token; the refusals show what a stranger can make us spend.
  */
-import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, roundsOf, spread, type Target } from '../figures.ts'
-import { type Aim, CONNECTIONS, type Generator, generator, type Load } from '../load.ts'
-import { buildProduct, type Served, serve } from '../served-host.ts'
+import { type Effort, type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, type Figure, groupIntoRounds, spread, type Target } from '../figures.ts'
+import {
+  CONNECTIONS,
+  createLoadGenerator,
+  type LoadGenerator,
+  type LoadResult,
+  type LoadTarget,
+} from '../load.ts'
+import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 /** The shortest that wrk can count. */
 const SLICE_MS = 1_000
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.7 } as const
 
-interface Question {
+interface HttpCase {
   readonly name: string
   readonly path: string
   readonly withToken: boolean
   readonly expect: number
 }
 
-const questions: readonly Question[] = [
+const cases: readonly HttpCase[] = [
   { name: 'http health', path: '/api/health', withToken: false, expect: 200 },
   { name: 'http config', path: '/api/config', withToken: true, expect: 200 },
   { name: 'http 404', path: '/api/nothing', withToken: true, expect: 404 },
@@ -31,27 +37,27 @@ const questions: readonly Question[] = [
 export const http: Entry = {
   name: 'http',
   about: 'requests/s at the management door / a bare uWebSockets.js server',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const folder = workshop.folder('http')
-    const served = await serve(workshop, folder)
-    const bodies = await Promise.all(questions.map((question) => bodyBytes(served, question)))
-    const bare = workshop.script('bench/raw/hello.ts', ...bodies.map(String))
-    const barePort = Number(await bare.line())
-    const load = generator(workshop)
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const folder = resources.createFolder('http')
+    const served = await startHost(resources, folder)
+    const bodies = await Promise.all(cases.map((httpCase) => responseBytes(served, httpCase)))
+    const bare = resources.startScript('bench/raw/hello.ts', ...bodies.map(String))
+    const barePort = Number(await bare.readLine())
+    const load = createLoadGenerator(resources)
     const figures: Figure[] = []
-    for (const [at, question] of questions.entries()) {
-      const ours = aimAt(served, question)
+    for (const [at, httpCase] of cases.entries()) {
+      const ours = targetFor(served, httpCase)
       const raw = { port: barePort, path: `/${at}`, expect: 200, pid: bare.pid }
-      figures.push(await race(question.name, load, { ours, raw }, effort))
+      figures.push(await compareRequests(httpCase.name, load, { ours, raw }, effort))
     }
     await Promise.all([served.child.stop(), bare.stop()])
-    workshop.removeFolder(folder)
+    resources.removeFolder(folder)
     return figures
   },
 }
 
-function aimAt({ port, token, child }: Served, { path, withToken, expect }: Question): Aim {
+function targetFor({ port, token, child }: ServedHost, { path, withToken, expect }: HttpCase): LoadTarget {
   return {
     port,
     path,
@@ -61,43 +67,43 @@ function aimAt({ port, token, child }: Served, { path, withToken, expect }: Ques
   }
 }
 
-async function bodyBytes(served: Served, question: Question): Promise<number> {
-  const { port, path, headers = {}, expect } = aimAt(served, question)
+async function responseBytes(served: ServedHost, httpCase: HttpCase): Promise<number> {
+  const { port, path, headers = {}, expect } = targetFor(served, httpCase)
   const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
   if (response.status !== expect) throw new Error(`${path} answered ${response.status}, not ${expect}`)
   return (await response.arrayBuffer()).byteLength
 }
 
-export async function race(
+export async function compareRequests(
   name: string,
-  load: Generator,
-  aims: { readonly ours: Aim; readonly raw: Aim },
+  load: LoadGenerator,
+  targets: { readonly ours: LoadTarget; readonly raw: LoadTarget },
   { rounds, roundMs }: Pick<Effort, 'rounds' | 'roundMs'>,
   target: Target = TARGET,
 ): Promise<Figure> {
-  const loads: { ours: Load[]; raw: Load[] } = { ours: [], raw: [] }
-  const turn = (who: 'ours' | 'raw') => async () => {
-    const seen = await load.fire(aims[who], SLICE_MS)
+  const loads: { ours: LoadResult[]; raw: LoadResult[] } = { ours: [], raw: [] }
+  const measureOnce = (who: 'ours' | 'raw') => async () => {
+    const seen = await load.run(targets[who], SLICE_MS)
     loads[who].push(seen)
     return seen.perSecond
   }
   const slices = Math.max(1, Math.round(roundMs / SLICE_MS))
-  const pairs = await inTurn(rounds * slices, { ours: turn('ours'), raw: turn('raw') })
+  const pairs = await measureInTurn(rounds * slices, { ours: measureOnce('ours'), raw: measureOnce('raw') })
   const notes = [
     `${load.name}, ${CONNECTIONS} connections; p50/p99 ours ${latency(loads.ours)} ms, raw ${latency(loads.raw)} ms`,
     ...costNote(loads.ours, loads.raw),
   ]
-  return compared({ name, unit: 'requests/s', target, notes }, roundsOf(pairs, slices))
+  return compareFigure({ name, unit: 'requests/s', target, notes }, groupIntoRounds(pairs, slices))
 }
 
 const middle = (values: readonly number[]): number => spread(values).median
 
-function latency(loads: readonly Load[]): string {
+function latency(loads: readonly LoadResult[]): string {
   return `${amount(middle(loads.map(({ p50Ms }) => p50Ms)))}/${amount(middle(loads.map(({ p99Ms }) => p99Ms)))}`
 }
 
-function costNote(ours: readonly Load[], raw: readonly Load[]): string[] {
-  const cost = (loads: readonly Load[]): number =>
+function costNote(ours: readonly LoadResult[], raw: readonly LoadResult[]): string[] {
+  const cost = (loads: readonly LoadResult[]): number =>
     middle(loads.map(({ cpuMicros }) => cpuMicros ?? Number.NaN))
   const [own, bare] = [cost(ours), cost(raw)]
   if (Number.isNaN(own) || Number.isNaN(bare)) return []

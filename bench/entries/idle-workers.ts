@@ -6,36 +6,36 @@
  * with as many open sockets stands beside it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { bareYard, ourYard, type Yard } from '../bench-hosts.ts'
-import { atRest, cpuMs, resident } from '../bench-resources.ts'
+import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
+import { cpuMs, residentMemory, waitUntilIdle } from '../bench-resources.ts'
 import type { Effort, Entry } from '../entry.ts'
-import { compared, measured } from '../figures.ts'
+import { absoluteFigure, compareFigure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 const WORKERS = 2_000
 const WORKERS_QUICK = 400
 const FIRST_WORKERS = 100
-const FIRST_BEAT_MS = 50
-const FIRST_BEATING_MS = 1_500
-const BEAT_MS = 15_000
-const BEATING_MS = 30_000
-const BEATING_MS_QUICK = 3_000
+const FIRST_HEARTBEAT_MS = 50
+const FIRST_MEASURING_MS = 1_500
+const HEARTBEAT_MS = 15_000
+const MEASURING_MS = 30_000
+const MEASURING_MS_QUICK = 3_000
 /** Faster than in life, so that everybody has proved itself before the measuring begins. */
-const PROOF_BEAT_MS = 1_000
+const PROOF_HEARTBEAT_MS = 1_000
 const SETTLE_MS = 1_000
 
 export const idleWorkers: Entry = {
   name: 'idle-workers',
   about: 'bytes and processor time for workers that have nothing to do / bare sockets',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const ours = await weigh(await ourYard(workshop, {}), effort, 1)
-    const raw = await weigh(await bareYard(workshop, 'bare-floor'), effort, 0.25)
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const ours = await measureIdleCosts(await startProductHost(resources, {}), effort, 1)
+    const raw = await measureIdleCosts(await startBareHost(resources, 'bare-floor'), effort, 0.25)
     const workers = effort.quick ? WORKERS_QUICK : WORKERS
     const scaled = workers === WORKERS ? [] : [`of ${WORKERS} workers, worked out from ${workers}`]
     return [
-      compared(
+      compareFigure(
         {
           name: `idle worker, ${workers}`,
           unit: 'KiB each',
@@ -44,7 +44,7 @@ export const idleWorkers: Entry = {
         },
         [{ ours: ours.kib, raw: raw.kib }],
       ),
-      measured(
+      absoluteFigure(
         {
           name: `heartbeats of ${WORKERS} workers`,
           unit: '% of a core',
@@ -53,12 +53,14 @@ export const idleWorkers: Entry = {
         },
         [ours.share],
       ),
-      measured({ name: 'the same, less the idle host', unit: '% of a core' }, [ours.share - ours.idleShare]),
+      absoluteFigure({ name: 'the same, less the idle host', unit: '% of a core' }, [
+        ours.share - ours.idleShare,
+      ]),
     ]
   },
 }
 
-interface Weight {
+interface IdleCosts {
   readonly kib: number
   /** Of a core, in percent, as of the full number of workers. */
   readonly share: number
@@ -66,30 +68,30 @@ interface Weight {
 }
 
 /** `part`: how much of the time is spent on measuring heartbeats. */
-async function weigh(yard: Yard, { quick }: Effort, part: number): Promise<Weight> {
-  const { child, crew } = yard
+async function measureIdleCosts(host: BenchHost, { quick }: Effort, part: number): Promise<IdleCosts> {
+  const { child, workerLoad } = host
   const workers = quick ? WORKERS_QUICK : WORKERS
-  const beatingMs = quick ? BEATING_MS_QUICK : BEATING_MS
-  await atRest(child.pid)
-  const idleShare = await shareOf(child.pid, beatingMs / 10)
-  await crew.enroll(FIRST_WORKERS, 1)
-  await crew.beat(FIRST_BEAT_MS)
-  await sleep(FIRST_BEATING_MS)
-  await crew.beat(BEAT_MS)
-  await atRest(child.pid)
-  const before = resident(child.pid).ownMib
-  await crew.enroll(workers - FIRST_WORKERS, 1)
-  await crew.beat(PROOF_BEAT_MS)
-  await sleep(1.5 * PROOF_BEAT_MS)
-  await crew.beat(BEAT_MS)
+  const measuringMs = quick ? MEASURING_MS_QUICK : MEASURING_MS
+  await waitUntilIdle(child.pid)
+  const idleShare = await measureCpuShare(child.pid, measuringMs / 10)
+  await workerLoad.enroll(FIRST_WORKERS, 1)
+  await workerLoad.setHeartbeatInterval(FIRST_HEARTBEAT_MS)
+  await sleep(FIRST_MEASURING_MS)
+  await workerLoad.setHeartbeatInterval(HEARTBEAT_MS)
+  await waitUntilIdle(child.pid)
+  const before = residentMemory(child.pid).ownMib
+  await workerLoad.enroll(workers - FIRST_WORKERS, 1)
+  await workerLoad.setHeartbeatInterval(PROOF_HEARTBEAT_MS)
+  await sleep(1.5 * PROOF_HEARTBEAT_MS)
+  await workerLoad.setHeartbeatInterval(HEARTBEAT_MS)
   await sleep(SETTLE_MS)
-  const share = await shareOf(child.pid, beatingMs * part)
-  const kib = ((resident(child.pid).ownMib - before) * 1024) / (workers - FIRST_WORKERS)
-  await yard.leave()
+  const share = await measureCpuShare(child.pid, measuringMs * part)
+  const kib = ((residentMemory(child.pid).ownMib - before) * 1024) / (workers - FIRST_WORKERS)
+  await host.stop()
   return { kib, share: share * (WORKERS / workers), idleShare }
 }
 
-async function shareOf(pid: number, ms: number): Promise<number> {
+async function measureCpuShare(pid: number, ms: number): Promise<number> {
   const [from, before] = [performance.now(), cpuMs(pid) ?? Number.NaN]
   await sleep(ms)
   return (100 * ((cpuMs(pid) ?? Number.NaN) - before)) / (performance.now() - from)

@@ -11,20 +11,20 @@ import { closeSync, fdatasyncSync, openSync, readFileSync, writeFileSync, writeS
 import { join } from 'node:path'
 import type { RunEvent } from '../../protocol/run.ts'
 import { createLineReader } from '../../worker/agents/line-reader.ts'
-import { atRest, peakMib, resetPeak } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, measured, spread } from '../figures.ts'
+import { peakMib, resetPeak, waitUntilIdle } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure, spread } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { WorkingYard } from '../working-host.ts'
+import { WorkingSystem } from '../working-host.ts'
 
 const LINES = 50_000
-const SAYING = 'compiling module %g, and saying so in a line as long as most lines of a log are'
-const PRINTING = `seq -f "${SAYING}" ${LINES}`
-const STAMP = (name: string): string => `date +%s%N > /out/${name}`
-const AGENT = `sh -c '${STAMP('began')}; ${PRINTING}; ${STAMP('said')}; exec scripted-agent "$@"' agent`
+const LINE_FORMAT = 'compiling module %g, and saying so in a line as long as most lines of a log are'
+const PRINT_COMMAND = `seq -f "${LINE_FORMAT}" ${LINES}`
+const stampCommand = (name: string): string => `date +%s%N > /out/${name}`
+const AGENT = `sh -c '${stampCommand('began')}; ${PRINT_COMMAND}; ${stampCommand('said')}; exec scripted-agent "$@"' agent`
 
-interface Spoken {
+interface LogRun {
   readonly totalMs: number
   readonly heldMs: number
   readonly workerMib: number
@@ -35,36 +35,39 @@ interface Spoken {
 export const logLines: Entry = {
   name: 'log-lines',
   about: `ms until ${LINES} lines of an agent are on the host’s disk / cat, taken apart and put on disk`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const yard = await WorkingYard.open(workshop, { agent: AGENT })
-    const folder = workshop.folder('lines')
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const system = await WorkingSystem.start(resources, { agent: AGENT })
+    const folder = resources.createFolder('lines')
     const text = join(folder, 'lines')
-    writeFileSync(text, textOf())
-    const all: Spoken[] = []
+    writeFileSync(text, allLines())
+    const all: LogRun[] = []
     const ours = async () => {
-      const spoken = await speak(yard)
-      all.push(spoken)
-      return spoken.totalMs
+      const logRun = await measureLogRun(system)
+      all.push(logRun)
+      return logRun.totalMs
     }
-    const pairs = await inTurn(effort.rounds, { ours, raw: () => cat(text, join(folder, 'journal')) })
-    await yard.leave()
-    workshop.removeFolder(folder)
+    const pairs = await measureInTurn(effort.rounds, {
+      ours,
+      raw: () => measureCat(text, join(folder, 'journal')),
+    })
+    await system.stop()
+    resources.removeFolder(folder)
     return figuresOf(pairs, all.slice(1))
   },
 }
 
-const textOf = (): string =>
-  Array.from({ length: LINES }, (_, at) => `${SAYING.replace('%g', String(at + 1))}\n`).join('')
+const allLines = (): string =>
+  Array.from({ length: LINES }, (_, at) => `${LINE_FORMAT.replace('%g', String(at + 1))}\n`).join('')
 
 function figuresOf(
   pairs: readonly { readonly ours: number; readonly raw: number }[],
-  all: readonly Spoken[],
+  all: readonly LogRun[],
 ): Figure[] {
   const rate = amount(spread(all.map(({ totalMs }) => LINES / (totalMs / 1000))).median)
   const events = amount(spread(all.map(({ events }) => events)).median)
   return [
-    compared(
+    compareFigure(
       {
         name: 'log lines, printed → run over',
         unit: 'ms',
@@ -72,31 +75,33 @@ function figuresOf(
       },
       pairs,
     ),
-    measured(
+    absoluteFigure(
       { name: '  the agent held up', unit: 'ms' },
       all.map(({ heldMs }) => heldMs),
     ),
-    measured(
+    absoluteFigure(
       { name: '  worker, at its largest', unit: 'MiB' },
       all.map(({ workerMib }) => workerMib),
     ),
-    measured(
+    absoluteFigure(
       { name: '  host, at its largest', unit: 'MiB' },
       all.map(({ hostMib }) => hostMib),
     ),
   ]
 }
 
-async function speak(yard: WorkingYard): Promise<Spoken> {
-  const pids = [yard.worker.pid, yard.served.child.pid] as const
+async function measureLogRun(system: WorkingSystem): Promise<LogRun> {
+  const pids = [system.worker.pid, system.served.child.pid] as const
   for (const pid of pids) {
-    await atRest(pid)
+    await waitUntilIdle(pid)
     resetPeak(pid)
   }
-  const run = await yard.completed(yard.ticket(['say Nothing to do.']))
-  const at = (name: string) => Number(readFileSync(join(yard.folderOf(run), 'out', name), 'utf8')) / 1e6
-  const events = (await yard.events(run)).filter((event) => event.type === 'log' && event.stream === 'stdout')
-  const lines = linesIn(events)
+  const run = await system.waitForCompletion(system.addTicket(['say Nothing to do.']))
+  const at = (name: string) => Number(readFileSync(join(system.runFolder(run), 'out', name), 'utf8')) / 1e6
+  const events = (await system.events(run)).filter(
+    (event) => event.type === 'log' && event.stream === 'stdout',
+  )
+  const lines = countLines(events)
   if (lines !== LINES) throw new Error(`${lines} lines arrived`)
   return {
     totalMs: Date.parse(run.finishedAt ?? '') - at('began'),
@@ -107,21 +112,21 @@ async function speak(yard: WorkingYard): Promise<Spoken> {
   }
 }
 
-function linesIn(events: readonly RunEvent[]): number {
+function countLines(events: readonly RunEvent[]): number {
   const texts = events.map((event) => (event.type === 'log' ? event.text : ''))
   return texts.reduce((sum, text) => sum + text.split('\n').filter((line) => line !== '').length, 0)
 }
 
-const written = (lines: readonly string[]): string =>
+const toJsonLines = (lines: readonly string[]): string =>
   lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 
 /** Into one file, what came together at once. */
-async function cat(from: string, to: string): Promise<number> {
+async function measureCat(from: string, to: string): Promise<number> {
   const began = performance.now()
   const child = spawn('/usr/bin/cat', [from], { stdio: ['ignore', 'pipe', 'inherit'] })
   const journal = openSync(to, 'w')
   const lines = createLineReader()
-  for await (const chunk of child.stdout) writeSync(journal, written(lines.push(chunk as Buffer)))
+  for await (const chunk of child.stdout) writeSync(journal, toJsonLines(lines.push(chunk as Buffer)))
   fdatasyncSync(journal)
   closeSync(journal)
   return performance.now() - began

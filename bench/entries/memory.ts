@@ -5,37 +5,37 @@
  * what is the process's own. For scale: an idle Node that has loaded the same two native libraries and nothing else.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Resident, resident, type Workshop } from '../bench-resources.ts'
+import { type BenchResources, type ResidentMemory, residentMemory } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
-import { type Figure, measured, spread } from '../figures.ts'
+import { absoluteFigure, type Figure, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
-import { generator } from '../load.ts'
-import { buildProduct, type Served, serve } from '../served-host.ts'
+import { createLoadGenerator } from '../load.ts'
+import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 const IDLE_MS = 5_000
-const WORK_MS = 2_000
+const LOAD_MS = 2_000
 const ROUNDS_MAX = 2
 const TARGET = { of: 'ours', is: 'at most', bound: 120 } as const
 
 export const memory: Entry = {
   name: 'memory',
   about: 'resident memory of the idle host',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const places = { empty: workshop.folder('empty'), old: await dataDirWithHistory(workshop) }
-    const bare = workshop.script('bench/raw/idle-host.ts')
-    await bare.line()
-    const seen = { empty: [] as Looks[], old: [] as Looks[] }
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const places = { empty: resources.createFolder('empty'), old: await dataDirWithHistory(resources) }
+    const bare = resources.startScript('bench/raw/idle-host.ts')
+    await bare.readLine()
+    const seen = { empty: [] as HostMemory[], old: [] as HostMemory[] }
     // Resident memory hardly varies from start to start.
     for (let round = 0; round < Math.min(effort.rounds, effort.quick ? 1 : ROUNDS_MAX); round++) {
-      const [empty, old] = await look(workshop, [places.empty, places.old])
+      const [empty, old] = await measureHosts(resources, [places.empty, places.old])
       if (empty !== undefined) seen.empty.push(empty)
       if (old !== undefined) seen.old.push(old)
     }
-    const floor = resident(bare.pid)
+    const floor = residentMemory(bare.pid)
     await bare.stop()
-    for (const folder of Object.values(places)) workshop.removeFolder(folder)
+    for (const folder of Object.values(places)) resources.removeFolder(folder)
     const note = `idle Node with uWebSockets.js and lmdb loaded: ${amount(floor.mib)} MiB, ${amount(floor.ownMib)} its own`
     return [
       figure(
@@ -49,43 +49,46 @@ export const memory: Entry = {
       ),
       figure(
         'memory, after requests, empty',
-        seen.empty.map(({ worked }) => worked),
+        seen.empty.map(({ loaded }) => loaded),
       ),
       figure(
         `memory, after requests, ${HISTORY_RUNS / 1000}k runs`,
-        seen.old.map(({ worked }) => worked),
+        seen.old.map(({ loaded }) => loaded),
       ),
     ]
   },
 }
 
-interface Looks {
-  readonly idle: Resident
-  readonly worked: Resident
+interface HostMemory {
+  readonly idle: ResidentMemory
+  readonly loaded: ResidentMemory
 }
 
 /** Side by side: idle hosts do not disturb each other. They work one after the other. */
-async function look(workshop: Workshop, dataDirs: readonly string[]): Promise<Looks[]> {
-  const hosts: Served[] = []
-  for (const dataDir of dataDirs) hosts.push(await serve(workshop, dataDir))
+async function measureHosts(resources: BenchResources, dataDirs: readonly string[]): Promise<HostMemory[]> {
+  const hosts: ServedHost[] = []
+  for (const dataDir of dataDirs) hosts.push(await startHost(resources, dataDir))
   await sleep(IDLE_MS)
-  const idle = hosts.map(({ child }) => resident(child.pid))
-  for (const served of hosts) await work(workshop, served)
+  const idle = hosts.map(({ child }) => residentMemory(child.pid))
+  for (const served of hosts) await loadHost(resources, served)
   await sleep(IDLE_MS)
-  const worked = hosts.map(({ child }) => resident(child.pid))
+  const loaded = hosts.map(({ child }) => residentMemory(child.pid))
   await Promise.all(hosts.map(({ child }) => child.stop()))
-  return hosts.map((_, at) => ({ idle: idle[at] as Resident, worked: worked[at] as Resident }))
+  return hosts.map((_, at) => ({ idle: idle[at] as ResidentMemory, loaded: loaded[at] as ResidentMemory }))
 }
 
-async function work(workshop: Workshop, { child, port, token }: Served): Promise<void> {
+async function loadHost(resources: BenchResources, { child, port, token }: ServedHost): Promise<void> {
   const headers = { authorization: `Bearer ${token}` }
-  await generator(workshop).fire({ port, path: '/api/config', headers, expect: 200, pid: child.pid }, WORK_MS)
+  await createLoadGenerator(resources).run(
+    { port, path: '/api/config', headers, expect: 200, pid: child.pid },
+    LOAD_MS,
+  )
 }
 
-function figure(name: string, looks: readonly Resident[], ...notes: string[]): Figure {
-  const own = amount(spread(looks.map(({ ownMib }) => ownMib)).median)
-  return measured(
+function figure(name: string, values: readonly ResidentMemory[], ...notes: string[]): Figure {
+  const own = amount(spread(values.map(({ ownMib }) => ownMib)).median)
+  return absoluteFigure(
     { name, unit: 'MiB', target: TARGET, notes: [`${own} MiB its own`, ...notes] },
-    looks.map(({ mib }) => mib),
+    values.map(({ mib }) => mib),
   )
 }

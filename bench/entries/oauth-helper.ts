@@ -6,24 +6,24 @@
  * what comes back, counts by address, sets deadlines and puts its secret in; the bare one does none of it.
  */
 import { join } from 'node:path'
-import type { Child, Workshop } from '../bench-resources.ts'
+import type { BenchProcess, BenchResources } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import type { Figure, Target } from '../figures.ts'
-import { type Aim, generator } from '../load.ts'
-import { buildProduct, freePort, healthy, NODE_ARGS } from '../served-host.ts'
-import { race } from './http.ts'
+import { createLoadGenerator, type LoadTarget } from '../load.ts'
+import { buildProduct, freePort, NODE_ARGS, waitUntilHealthy } from '../served-host.ts'
+import { compareRequests } from './http.ts'
 
 /** The most that may be allowed to one address: all of the load comes from one. */
 const REQUESTS_PER_MINUTE = 1_000_000
 
-interface Question {
+interface HelperCase {
   readonly name: string
   readonly path: string
   readonly body?: string
   readonly target: Target
 }
 
-const questions: readonly Question[] = [
+const cases: readonly HelperCase[] = [
   {
     name: 'helper refresh',
     path: '/oauth/tracker/refresh',
@@ -42,32 +42,35 @@ const questions: readonly Question[] = [
 export const helper: Entry = {
   name: 'helper',
   about: 'requests/s through the OAuth helper / a bare uWebSockets.js and undici proxy',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const upstream = workshop.script('bench/raw/token-server.ts')
-    const behind = await upstream.line()
-    const bare = workshop.script('bench/raw/bare-proxy.ts', behind)
-    const barePort = Number(await bare.line())
-    const ours = await started(workshop, `http://127.0.0.1:${behind}`)
-    const load = generator(workshop)
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const upstream = resources.startScript('bench/raw/token-server.ts')
+    const behind = await upstream.readLine()
+    const bare = resources.startScript('bench/raw/bare-proxy.ts', behind)
+    const barePort = Number(await bare.readLine())
+    const ours = await startHelper(resources, `http://127.0.0.1:${behind}`)
+    const load = createLoadGenerator(resources)
     const figures: Figure[] = []
-    for (const { name, target, ...question } of questions) {
-      const aims = {
-        ours: { ...question, expect: 200, port: ours.port, pid: ours.child.pid },
-        raw: { ...question, expect: 200, port: barePort, pid: bare.pid },
-      } satisfies Record<string, Aim>
-      figures.push(await race(name, load, aims, effort, target))
+    for (const { name, target, ...request } of cases) {
+      const targets = {
+        ours: { ...request, expect: 200, port: ours.port, pid: ours.child.pid },
+        raw: { ...request, expect: 200, port: barePort, pid: bare.pid },
+      } satisfies Record<string, LoadTarget>
+      figures.push(await compareRequests(name, load, targets, effort, target))
     }
     await Promise.all([ours.child.stop(), bare.stop(), upstream.stop()])
     return figures
   },
 }
 
-async function started(workshop: Workshop, upstream: string): Promise<{ child: Child; port: number }> {
+async function startHelper(
+  resources: BenchResources,
+  upstream: string,
+): Promise<{ child: BenchProcess; port: number }> {
   const port = await freePort()
-  const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
+  const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const args = ['--port', String(port), '--requests-per-minute', String(REQUESTS_PER_MINUTE)]
-  const child = workshop.start(
+  const child = resources.start(
     process.execPath,
     [...NODE_ARGS, program, 'oauth-helper', ...args, '--log-level', 'warn'],
     {
@@ -79,6 +82,6 @@ async function started(workshop: Workshop, upstream: string): Promise<{ child: C
       SWITCHYARD_CODEHOST_URL: upstream,
     },
   )
-  await healthy(child, port, '/health')
+  await waitUntilHealthy(child, port, '/health')
   return { child, port }
 }

@@ -12,21 +12,21 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
-import { atRest, type Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, measured } from '../figures.ts'
+import { type BenchResources, waitUntilIdle } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { git, WorkingYard } from '../working-host.ts'
-import { bare, orderIn, timed } from './sandbox.ts'
+import { git, WorkingSystem } from '../working-host.ts'
+import { createSandboxOrder, runBubblewrap, timed } from './sandbox.ts'
 
 const RUNS = { quick: 6, full: 12 }
 const TARGET_MS = 150
 /** What earlier runs left is done by then. */
 const REST_MS = 100
 /** In /out of the run's sandbox. */
-const MARK = 'began'
-const AGENT = `sh -c 'date +%s%N > /out/${MARK}; exec scripted-agent "$@"' agent`
+const START_FILE = 'began'
+const AGENT = `sh -c 'date +%s%N > /out/${START_FILE}; exec scripted-agent "$@"' agent`
 
 const PARTS = [
   ['queued → accepted', 'queued', 'accepted'],
@@ -34,29 +34,29 @@ const PARTS = [
   ['git fetch', 'folders', 'fetched'],
   ['checkout: sandbox start', 'fetched', 'cloning'],
   ['checkout: clone', 'cloning', 'checkedOut'],
-  ['checkout: end → agent: sandbox start', 'checkedOut', 'let in'],
-  ['agent: its settings', 'let in', 'began'],
+  ['checkout: end → agent: sandbox start', 'checkedOut', 'agentSandbox'],
+  ['agent: its settings', 'agentSandbox', 'began'],
 ] as const
 
-type Instant = (typeof PARTS)[number][1 | 2] | 'written' | 'heard'
-type Timeline = Readonly<Record<Instant, number>>
+type Instant = (typeof PARTS)[number][1 | 2] | 'written' | 'firstEvent'
+type RunTimeline = Readonly<Record<Instant, number>>
 
 export const overhead: Entry = {
   name: 'overhead',
   about: 'ms from an eligible ticket to its agent’s first instruction / a checkout and bubblewrap by hand',
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const floor = await floorIn(workshop)
-    const yard = await WorkingYard.open(workshop, { agent: AGENT })
-    const timelines: Timeline[] = []
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const floor = await createFloor(resources)
+    const system = await WorkingSystem.start(resources, { agent: AGENT })
+    const timelines: RunTimeline[] = []
     const ours = async () => {
-      const timeline = await timelineOf(yard)
+      const timeline = await measureTimeline(system)
       timelines.push(timeline)
       return timeline.began - timeline.queued
     }
     const rounds = effort.rounds * (effort.quick ? RUNS.quick : RUNS.full)
-    const pairs = await inTurn(rounds, { ours, raw: () => floor(yard.repository) })
-    await yard.leave()
+    const pairs = await measureInTurn(rounds, { ours, raw: () => floor(system.repository) })
+    await system.stop()
     // The first of them filled the cache.
     return figuresOf(pairs, timelines.slice(1))
   },
@@ -64,16 +64,16 @@ export const overhead: Entry = {
 
 function figuresOf(
   pairs: readonly { readonly ours: number; readonly raw: number }[],
-  timelines: readonly Timeline[],
+  timelines: readonly RunTimeline[],
 ): Figure[] {
   const between = (from: Instant, to: Instant) => timelines.map((each) => each[to] - each[from])
   const sorted = pairs.map(({ ours }) => ours).sort((a, b) => a - b)
   const late = sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN
   const parts = PARTS.map(([name, from, to]) =>
-    measured({ name: `  ${name}`, unit: 'ms' }, between(from, to)),
+    absoluteFigure({ name: `  ${name}`, unit: 'ms' }, between(from, to)),
   )
   return [
-    compared(
+    compareFigure(
       {
         name: 'overhead, eligible → agent',
         unit: 'ms',
@@ -83,21 +83,24 @@ function figuresOf(
       pairs,
     ),
     ...parts,
-    measured({ name: '  before: ticket file → eligible', unit: 'ms' }, between('written', 'queued')),
-    measured({ name: '  after: agent → its first line told', unit: 'ms' }, between('began', 'heard')),
+    absoluteFigure({ name: '  before: ticket file → eligible', unit: 'ms' }, between('written', 'queued')),
+    absoluteFigure(
+      { name: '  after: agent → its first line told', unit: 'ms' },
+      between('began', 'firstEvent'),
+    ),
   ]
 }
 
 // ---- ours ------------------------------------------------------------------------------------------------------
 
-async function timelineOf(yard: WorkingYard): Promise<Timeline> {
+async function measureTimeline(system: WorkingSystem): Promise<RunTimeline> {
   await sleep(REST_MS)
-  await atRest(yard.worker.pid)
+  await waitUntilIdle(system.worker.pid)
   const written = Date.now()
-  const run = await yard.completed(yard.ticket(['say Nothing to do.']))
-  const folder = yard.folderOf(run)
+  const run = await system.waitForCompletion(system.addTicket(['say Nothing to do.']))
+  const folder = system.runFolder(run)
   const aged = (...path: readonly string[]): Stats => lstatSync(join(folder, ...path))
-  const cache = lstatSync(yard.cachedRepository())
+  const cache = lstatSync(system.cachedRepository())
   return {
     written,
     queued: Date.parse(run.queuedAt ?? ''),
@@ -107,33 +110,33 @@ async function timelineOf(yard: WorkingYard): Promise<Timeline> {
     fetched: cache.mtimeMs,
     cloning: aged('work', '.git').birthtimeMs,
     checkedOut: aged('work', '.git', 'HEAD').mtimeMs,
-    'let in': aged('home', '.claude').birthtimeMs,
-    began: Number(readFileSync(join(folder, 'out', MARK), 'utf8')) / 1e6,
-    heard: await firstHeard(yard, run),
+    agentSandbox: aged('home', '.claude').birthtimeMs,
+    began: Number(readFileSync(join(folder, 'out', START_FILE), 'utf8')) / 1e6,
+    firstEvent: await firstAgentEventAt(system, run),
   }
 }
 
 const recordOf = (folder: string): { readonly createdAt: string } =>
   JSON.parse(readFileSync(join(folder, 'sandbox.json'), 'utf8'))
 
-async function firstHeard(yard: WorkingYard, run: Run): Promise<number> {
-  const first = (await yard.events(run)).find(({ type }) => type === 'agent')
+async function firstAgentEventAt(system: WorkingSystem, run: Run): Promise<number> {
+  const first = (await system.events(run)).find(({ type }) => type === 'agent')
   if (first === undefined) throw new Error('the agent said nothing')
   return Date.parse(first.at)
 }
 
 // ---- the floor -------------------------------------------------------------------------------------------------
 
-async function floorIn(workshop: Workshop): Promise<(repository: string) => Promise<number>> {
+async function createFloor(resources: BenchResources): Promise<(repository: string) => Promise<number>> {
   const probe = await probeSandbox()
   if (!probe.ok) throw new Error(probe.detail)
-  const order = orderIn(workshop)
-  const checkout = join(dirname(order.workFolder), 'checkout')
+  const sandboxOrder = createSandboxOrder(resources)
+  const checkout = join(dirname(sandboxOrder.workFolder), 'checkout')
   return async (repository) => {
     rmSync(checkout, { recursive: true, force: true })
     return timed(async () => {
-      await git(workshop, 'clone', '--quiet', '--no-hardlinks', repository, checkout)
-      await bare(probe.bwrap, order)
+      await git(resources, 'clone', '--quiet', '--no-hardlinks', repository, checkout)
+      await runBubblewrap(probe.bwrap, sandboxOrder)
     })
   }
 }

@@ -6,24 +6,30 @@
  * with the first. A host that has just started knows nothing, so there is a new one for each first time.
  */
 import { Agent } from 'undici'
-import { atRest, type Child, cpuMs, resident, type Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, measured, spread } from '../figures.ts'
-import type { Asked } from '../raw/busy-github.ts'
-import { buildProduct, type Served, serve } from '../served-host.ts'
+import {
+  type BenchProcess,
+  type BenchResources,
+  cpuMs,
+  residentMemory,
+  waitUntilIdle,
+} from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure, spread } from '../figures.ts'
+import type { RequestSummary } from '../raw/busy-github.ts'
+import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 const REPOS = 50
 const PULLS = 20
 const LATENCY_MS = 50
 /** Unchanged pages in a round. Nobody may ask GitHub for many more within a minute, and ours keeps to that. */
-const LOOKS = 5
+const REPEATS = 5
 /** Of ours to the floor's one. */
 const THREE_TRIPS = { of: 'ratio', is: 'at most', bound: 3 } as const
 const ALL = `${REPOS} × ${PULLS} pull requests`
 
-interface Place {
-  readonly child: Child
+interface GithubServer {
+  readonly child: BenchProcess
   readonly apiUrl: string
   readonly origin: string
   readonly token: string
@@ -31,11 +37,11 @@ interface Place {
 }
 
 /** One page, once with nothing known and then with nothing changed. */
-interface Look {
+interface PageMeasurement {
   readonly coldMs: number
-  readonly cold: Asked
+  readonly cold: RequestSummary
   readonly warmMs: number
-  readonly warm: Asked
+  readonly warm: RequestSummary
   /** Of whoever asked, for one unchanged page. */
   readonly warmCpuMs: number
   readonly grownMib: number
@@ -44,38 +50,38 @@ interface Look {
 export const pulls: Entry = {
   name: 'pulls',
   about: `GET /api/pulls of ${ALL}, cold and unchanged / the same requests at once by undici`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
-    const place = await opened(workshop)
-    const ours: Look[] = []
-    const raw: Look[] = []
+  async measure(effort, resources) {
+    await buildProduct(resources)
+    const server = await startGithubServer(resources)
+    const ours: PageMeasurement[] = []
+    const raw: PageMeasurement[] = []
     let paths: readonly string[] = []
-    const turns = {
+    const contestants = {
       ours: async () => {
-        ours.push(await oursIn(workshop, place))
+        ours.push(await measureProduct(resources, server))
         paths = ours.at(-1)?.cold.paths ?? []
         return 0
       },
       raw: async () => {
-        raw.push(await rawly(place, paths))
+        raw.push(await measureUndici(server, paths))
         return 0
       },
     }
-    await inTurn(effort.rounds, turns)
-    await place.child.stop()
+    await measureInTurn(effort.rounds, contestants)
+    await server.child.stop()
     // The turns that inTurn throws away.
     return figuresOf(ours.slice(1), raw.slice(1))
   },
 }
 
-function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
-  const pairs = (of: (look: Look) => number) =>
+function figuresOf(ours: readonly PageMeasurement[], raw: readonly PageMeasurement[]): Figure[] {
+  const pairs = (of: (measurement: PageMeasurement) => number) =>
     ours.map((own, at) => ({ ours: of(own), raw: of(raw[at] ?? own) }))
-  const { cold, warm } = ours[0] as Look
-  const depths = ours.flatMap((look) => [look.cold.depth, look.warm.depth])
+  const { cold, warm } = ours[0] as PageMeasurement
+  const depths = ours.flatMap((measurement) => [measurement.cold.depth, measurement.warm.depth])
   const grown = spread(ours.map(({ grownMib }) => grownMib)).median
   return [
-    compared(
+    compareFigure(
       {
         name: 'pulls, first time',
         unit: 'ms',
@@ -84,11 +90,11 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
       },
       pairs(({ coldMs }) => coldMs),
     ),
-    measured(
+    absoluteFigure(
       { name: 'pulls, round trips deep', unit: 'trips', target: { of: 'ours', is: 'at most', bound: 3 } },
       depths,
     ),
-    compared(
+    compareFigure(
       {
         name: 'pulls, unchanged',
         unit: 'ms',
@@ -99,15 +105,15 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
       },
       pairs(({ warmMs }) => warmMs),
     ),
-    measured(
+    absoluteFigure(
       {
         name: 'pulls, unchanged, of the quota',
         unit: 'requests',
         target: { of: 'ours', is: 'at most', bound: 0 },
       },
-      ours.map((look) => look.warm.charged),
+      ours.map((measurement) => measurement.warm.charged),
     ),
-    compared(
+    compareFigure(
       {
         name: 'pulls, unchanged, processor time',
         unit: 'ms',
@@ -119,33 +125,37 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
   ]
 }
 
-async function opened(workshop: Workshop): Promise<Place> {
-  const child = workshop.script('bench/raw/busy-github.ts', ...[REPOS, PULLS, LATENCY_MS].map(String))
+async function startGithubServer(resources: BenchResources): Promise<GithubServer> {
+  const child = resources.startScript('bench/raw/busy-github.ts', ...[REPOS, PULLS, LATENCY_MS].map(String))
   // What a child of ours says of itself.
-  return { child, ...(JSON.parse(await child.line()) as Omit<Place, 'child'>) }
+  return { child, ...(JSON.parse(await child.readLine()) as Omit<GithubServer, 'child'>) }
 }
 
-async function askedOf({ child }: Place): Promise<Asked> {
-  child.say('')
-  return JSON.parse(await child.line()) as Asked
+async function takeSummary({ child }: GithubServer): Promise<RequestSummary> {
+  child.writeLine('')
+  return JSON.parse(await child.readLine()) as RequestSummary
 }
 
 /** Asks for the page once with nothing known, and then a few times with nothing changed. */
-async function looked(place: Place, page: () => Promise<void>, pid: number): Promise<Look> {
-  await askedOf(place)
-  const before = resident(pid).ownMib
-  const coldMs = await timed(page)
-  const cold = await askedOf(place)
+async function measurePage(
+  server: GithubServer,
+  loadPage: () => Promise<void>,
+  pid: number,
+): Promise<PageMeasurement> {
+  await takeSummary(server)
+  const before = residentMemory(pid).ownMib
+  const coldMs = await timed(loadPage)
+  const cold = await takeSummary(server)
   // The first unchanged one is thrown away: code is still being compiled.
-  await page()
-  await askedOf(place)
-  const cpuBefore = await atRest(pid)
+  await loadPage()
+  await takeSummary(server)
+  const cpuBefore = await waitUntilIdle(pid)
   const times: number[] = []
-  for (let at = 0; at < LOOKS; at++) times.push(await timed(page))
-  const warmCpuMs = ((cpuMs(pid) ?? Number.NaN) - cpuBefore) / LOOKS
-  const all = await askedOf(place)
-  const warm = { ...all, requests: all.requests / LOOKS, depth: Math.ceil(all.depth / LOOKS) }
-  const grownMib = resident(pid).ownMib - before
+  for (let at = 0; at < REPEATS; at++) times.push(await timed(loadPage))
+  const warmCpuMs = ((cpuMs(pid) ?? Number.NaN) - cpuBefore) / REPEATS
+  const all = await takeSummary(server)
+  const warm = { ...all, requests: all.requests / REPEATS, depth: Math.ceil(all.depth / REPEATS) }
+  const grownMib = residentMemory(pid).ownMib - before
   return { coldMs, cold, warmMs: spread(times).median, warm, warmCpuMs, grownMib }
 }
 
@@ -157,20 +167,20 @@ async function timed(act: () => Promise<void>): Promise<number> {
 
 // ---- ours ----------------------------------------------------------------------------------------------------------
 
-async function oursIn(workshop: Workshop, place: Place): Promise<Look> {
-  const folder = workshop.folder('pulls')
-  const served = await serve(workshop, folder, {
-    codehost: { driver: 'github', apiUrl: place.apiUrl, token: place.token },
-    repos: Object.fromEntries(place.names.map((remote) => [remote.replace('/', '-'), { remote }])),
+async function measureProduct(resources: BenchResources, server: GithubServer): Promise<PageMeasurement> {
+  const folder = resources.createFolder('pulls')
+  const served = await startHost(resources, folder, {
+    codehost: { driver: 'github', apiUrl: server.apiUrl, token: server.token },
+    repos: Object.fromEntries(server.names.map((remote) => [remote.replace('/', '-'), { remote }])),
   })
-  await atRest(served.child.pid)
-  const look = await looked(place, () => pageOf(served), served.child.pid)
+  await waitUntilIdle(served.child.pid)
+  const measurement = await measurePage(server, () => loadPullsPage(served), served.child.pid)
   await served.child.stop()
-  workshop.removeFolder(folder)
-  return look
+  resources.removeFolder(folder)
+  return measurement
 }
 
-async function pageOf({ port, token }: Served): Promise<void> {
+async function loadPullsPage({ port, token }: ServedHost): Promise<void> {
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`http://127.0.0.1:${port}/api/pulls`, { headers })
   // As the protocol has it; short of one pull request, there is nothing to compare.
@@ -181,27 +191,27 @@ async function pageOf({ port, token }: Served): Promise<void> {
 
 // ---- undici alone ----------------------------------------------------------------------------------------------------
 
-async function rawly(place: Place, paths: readonly string[]): Promise<Look> {
+async function measureUndici(server: GithubServer, paths: readonly string[]): Promise<PageMeasurement> {
   const agent = new Agent()
-  const marks = new Map<string, string>()
+  const etags = new Map<string, string>()
   const ask = async (path: string): Promise<void> => {
-    const mark = marks.get(path)
+    const etag = etags.get(path)
     const { headers, body } = await agent.request({
-      origin: place.origin,
+      origin: server.origin,
       path,
       method: 'GET',
       headers: {
         accept: 'application/vnd.github+json',
         'user-agent': 'bench',
-        authorization: `Bearer ${place.token}`,
-        ...(mark === undefined ? {} : { 'if-none-match': mark }),
+        authorization: `Bearer ${server.token}`,
+        ...(etag === undefined ? {} : { 'if-none-match': etag }),
       },
     })
     await body.text()
-    marks.set(path, String(headers.etag))
+    etags.set(path, String(headers.etag))
   }
   const page = async (): Promise<void> => void (await Promise.all(paths.map(ask)))
-  const look = await looked(place, page, process.pid)
+  const measurement = await measurePage(server, page, process.pid)
   await agent.close()
-  return look
+  return measurement
 }

@@ -5,12 +5,12 @@
  * finds the same. The floor is the same program with nothing to remember.
  */
 
-import { dataDirWith, WORKING } from '../bench-hosts.ts'
-import type { Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, spread } from '../figures.ts'
+import { createDataDir, WORKING_CONFIG } from '../bench-hosts.ts'
+import type { BenchResources } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { compareFigure, spread } from '../figures.ts'
 import { HISTORY_RUNS } from '../history.ts'
-import { buildProduct, serve } from '../served-host.ts'
+import { buildProduct, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 const LEASES = 1_000
@@ -18,20 +18,20 @@ const LEASES = 1_000
 export const restart: Entry = {
   name: 'restart',
   about: `start to first healthy answer with ${HISTORY_RUNS / 1000}k runs and ${LEASES} live leases / empty`,
-  async measure(effort, workshop) {
-    await buildProduct(workshop)
+  async measure(effort, resources) {
+    await buildProduct(resources)
     const folders = {
-      empty: await dataDirWith(workshop, {}),
-      full: await dataDirWith(workshop, { finished: 'history', held: LEASES }),
+      empty: await createDataDir(resources, {}),
+      full: await createDataDir(resources, { finished: 'history', held: LEASES }),
     }
-    const rounds = await inTurn(effort.rounds, {
-      full: () => start(workshop, folders.full, LEASES),
-      empty: () => start(workshop, folders.empty, 0),
+    const rounds = await measureInTurn(effort.rounds, {
+      full: () => measureRestart(resources, folders.full, LEASES),
+      empty: () => measureRestart(resources, folders.empty, 0),
     })
-    for (const folder of Object.values(folders)) workshop.removeFolder(folder)
+    for (const folder of Object.values(folders)) resources.removeFolder(folder)
     const more = spread(rounds.map(({ full, empty }) => full - empty)).median
     return [
-      compared(
+      compareFigure(
         {
           name: `restart, ${HISTORY_RUNS / 1000}k runs, ${amount(LEASES)} leases`,
           unit: 'ms',
@@ -44,8 +44,8 @@ export const restart: Entry = {
   },
 }
 
-async function start(workshop: Workshop, folder: string, leases: number): Promise<number> {
-  const { child, healthyAfterMs, port, token } = await serve(workshop, folder, WORKING)
+async function measureRestart(resources: BenchResources, folder: string, leases: number): Promise<number> {
+  const { child, healthyAfterMs, port, token } = await startHost(resources, folder, WORKING_CONFIG)
   const headers = { authorization: `Bearer ${token}` }
   const answer = await fetch(`http://127.0.0.1:${port}/api/runs?status=running&limit=1`, { headers })
   const running = ((await answer.json()) as unknown[]).length

@@ -13,9 +13,9 @@ import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import type { SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
-import type { Workshop } from '../bench-resources.ts'
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, measured, spread } from '../figures.ts'
+import type { BenchResources } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, spread } from '../figures.ts'
 import { amount } from '../table.ts'
 
 const STARTS = { quick: 20, full: 60 }
@@ -24,25 +24,25 @@ const COMMAND = ['/bin/true']
 export const sandbox: Entry = {
   name: 'sandbox',
   about: 'a sandbox from order to end / bubblewrap alone with the same arguments',
-  async measure(effort, workshop) {
+  async measure(effort, resources) {
     const probe = await probeSandbox()
     if (!probe.ok) throw new Error(probe.detail)
     const machine = thisMachine()
-    const order = orderIn(workshop)
+    const order = createSandboxOrder(resources)
     const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
-    const rounds = await inTurn(effort.rounds * (effort.quick ? STARTS.quick : STARTS.full), {
-      ours: () => timed(() => launched(launcher.launch(order))),
-      raw: () => timed(() => bare(probe.bwrap, order)),
+    const rounds = await measureInTurn(effort.rounds * (effort.quick ? STARTS.quick : STARTS.full), {
+      ours: () => timed(() => waitForSandbox(launcher.launch(order))),
+      raw: () => timed(() => runBubblewrap(probe.bwrap, order)),
     })
-    workshop.removeFolder(dirname(order.workFolder))
+    resources.removeFolder(dirname(order.workFolder))
     const ours = rounds.map((round) => round.ours).sort((a, b) => a - b)
     const late = ours[Math.floor(ours.length * 0.95)] ?? 0
     return [
-      compared(
+      compareFigure(
         { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsEnforcedBy()}`] },
         rounds,
       ),
-      measured(
+      absoluteFigure(
         {
           name: 'sandbox, order to end, 95 of 100',
           unit: 'ms',
@@ -55,8 +55,8 @@ export const sandbox: Entry = {
   },
 }
 
-export function orderIn(workshop: Workshop): SandboxOrder {
-  const root = workshop.folder('sandbox')
+export function createSandboxOrder(resources: BenchResources): SandboxOrder {
+  const root = resources.createFolder('sandbox')
   chmodSync(root, 0o711)
   const sandboxUser = sandboxUserOf(0, thisMachine())
   const [work, home] = ['work', 'home'].map((name) => join(root, name)) as [string, string]
@@ -74,14 +74,14 @@ export function orderIn(workshop: Workshop): SandboxOrder {
   }
 }
 
-async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['launch']>): Promise<void> {
+async function waitForSandbox(running: ReturnType<ReturnType<typeof makeLauncher>['launch']>): Promise<void> {
   running.stdout.resume()
   running.stderr.resume()
   const end = await running.ended
   if (end.code !== 0) throw new Error(`the sandbox did not work: ${JSON.stringify(end)}`)
 }
 
-export async function bare(
+export async function runBubblewrap(
   bwrap: string,
   { workFolder: work, homeFolder: home, user: sandboxUser }: SandboxOrder,
 ): Promise<void> {

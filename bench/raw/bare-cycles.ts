@@ -6,11 +6,18 @@
  * folder. Says its port; its queue never ends.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-server.ts'
+import {
+  type BareWorker,
+  createBareServer,
+  decodeText,
+  dispatchFrame,
+  leaseIdOf,
+  listen,
+} from './bare-server.ts'
 import { groupCommit } from './group-commit.ts'
 import { waitingRun } from './stored-runs.ts'
 
-interface Lease {
+interface CycleLease {
   readonly id: string
   readonly runId: string
   readonly run: object
@@ -19,22 +26,22 @@ interface Lease {
 }
 
 const table = groupCommit.ofRecords<object>(process.argv[2] ?? '')
-const leases = new Map<string, Lease>()
+const leases = new Map<string, CycleLease>()
 let next = 0
 
 listen(
-  bareDoor({
-    joined: (worker) => {
+  createBareServer({
+    onRegister: (worker) => {
       for (let slot = 0; slot < worker.slots; slot++) grant(worker)
     },
-    heard: (worker, bytes) => hear(worker, JSON.parse(textOf(bytes)) as WorkerFrame),
+    onFrame: (worker, bytes) => handleFrame(worker, JSON.parse(decodeText(bytes)) as WorkerFrame),
   }),
 )
 
 function grant(worker: BareWorker): void {
   const at = next++
   const run = waitingRun(at)
-  const lease: Lease = { id: leaseIdOf(at), runId: run.id, run, events: [], mark: 0 }
+  const lease: CycleLease = { id: leaseIdOf(at), runId: run.id, run, events: [], mark: 0 }
   leases.set(lease.id, lease)
   const kept = {
     id: lease.id,
@@ -45,10 +52,10 @@ function grant(worker: BareWorker): void {
   }
   void table
     .put(`lease/${lease.id}`, kept)
-    .then(() => worker.socket.send(dispatchText(lease.id, lease.runId)))
+    .then(() => worker.socket.send(dispatchFrame(lease.id, lease.runId)))
 }
 
-function hear(worker: BareWorker, frame: WorkerFrame): void {
+function handleFrame(worker: BareWorker, frame: WorkerFrame): void {
   if (frame.type === 'heartbeat') return
   const lease = 'leaseId' in frame && frame.leaseId !== undefined ? leases.get(frame.leaseId) : undefined
   if (lease === undefined) throw new Error(`nobody's frame: ${frame.type}`)

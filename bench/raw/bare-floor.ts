@@ -5,23 +5,30 @@
  * want to know what a socket weighs. Argument: a folder. Says its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-server.ts'
+import {
+  type BareWorker,
+  createBareServer,
+  decodeText,
+  dispatchFrame,
+  leaseIdOf,
+  listen,
+} from './bare-server.ts'
 import { groupCommit } from './group-commit.ts'
 
 const table = groupCommit.ofRecords<object>(process.argv[2] ?? '')
 let worker: BareWorker | undefined
 let next = 0
 
-const app = bareDoor({
-  joined: (joined) => {
-    worker = joined
+const app = createBareServer({
+  onRegister: (registered) => {
+    worker = registered
   },
-  heard: (speaker, bytes) => {
-    const frame = JSON.parse(textOf(bytes)) as WorkerFrame
+  onFrame: (sender, bytes) => {
+    const frame = JSON.parse(decodeText(bytes)) as WorkerFrame
     if (frame.type === 'run-complete')
-      speaker.socket.send(`{"type":"run-complete-ack","leaseId":"${frame.leaseId}"}`)
+      sender.socket.send(`{"type":"run-complete-ack","leaseId":"${frame.leaseId}"}`)
     else if (frame.type === 'heartbeat')
-      speaker.socket.send(`{"type":"heartbeat-ack","state":"active","echo":${frame.sentAt}}`)
+      sender.socket.send(`{"type":"heartbeat-ack","state":"active","echo":${frame.sentAt}}`)
   },
 })
 
@@ -33,7 +40,7 @@ app.post('/api/tickets/:id/run', (response) => {
   const id = leaseIdOf(next++)
   const runId = `run-${id}`
   void table.put(id, { id, runId, workerId: 'wk-1', termMs: 165_000 }).then(() => {
-    worker?.socket.send(dispatchText(id, runId))
+    worker?.socket.send(dispatchFrame(id, runId))
     if (!gone) response.cork(() => response.writeStatus('202 Accepted').end('{}'))
   })
 })

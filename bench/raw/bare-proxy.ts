@@ -23,14 +23,14 @@ const app = uWS.App()
 app.get('/health', (response) => {
   response.writeHeader('content-type', 'application/json').end('{"ok":true}')
 })
-app.post('/oauth/tracker/refresh', passingTo('/oauth/token'))
-app.post('/oauth/codehost/device/token', passingTo('/login/oauth/access_token'))
+app.post('/oauth/tracker/refresh', proxyHandler('/oauth/token'))
+app.post('/oauth/codehost/device/token', proxyHandler('/login/oauth/access_token'))
 app.listen('127.0.0.1', 0, (socket) => {
   if (socket === false) throw new Error('cannot listen')
   console.log(uWS.us_socket_local_port(socket))
 })
 
-function passingTo(path: string): (response: HttpResponse) => void {
+function proxyHandler(path: string): (response: HttpResponse) => void {
   return (response) => {
     const client = { isGone: false }
     const pieces: Buffer[] = []
@@ -39,12 +39,12 @@ function passingTo(path: string): (response: HttpResponse) => void {
     })
     response.onData((piece, isLast) => {
       pieces.push(Buffer.from(piece.slice(0)))
-      if (isLast) void pass(path, Buffer.concat(pieces), response, client)
+      if (isLast) void forwardRequest(path, Buffer.concat(pieces), response, client)
     })
   }
 }
 
-async function pass(
+async function forwardRequest(
   path: string,
   body: Buffer,
   response: HttpResponse,

@@ -11,35 +11,35 @@ import { createInterface } from 'node:readline'
 import { type IPty, spawn } from '@lydell/node-pty'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { listen } from './bare-server.ts'
-import { obey, SIZE, type Typewriter } from './terminal-protocol.ts'
+import { runCommands, SIZE, type TerminalIo } from './terminal-protocol.ts'
 
 const BACKLOG_BYTES = 1024 * 1024
 
-const [how, home = '', file = '', ...args] = process.argv.slice(2)
-if (how === 'alone') await alone(open())
-else serve()
+const [mode, home = '', file = '', ...args] = process.argv.slice(2)
+if (mode === 'alone') await runAlone(startPty())
+else serveFrames()
 
-function open(): IPty {
+function startPty(): IPty {
   const env = { ...process.env, HOME: home }
   const pty = spawn(file, args, { name: 'xterm-256color', ...SIZE, cwd: home, env })
   process.on('exit', () => pty.kill('SIGKILL'))
   return pty
 }
 
-async function alone(pty: IPty): Promise<void> {
-  const typewriter: Typewriter = { type: (data) => pty.write(data), heard: undefined }
-  pty.onData((data) => typewriter.heard?.(data))
+async function runAlone(pty: IPty): Promise<void> {
+  const terminal: TerminalIo = { write: (data) => pty.write(data), onOutput: undefined }
+  pty.onData((data) => terminal.onOutput?.(data))
   console.log('open')
-  await obey(createInterface({ input: process.stdin }), typewriter)
+  await runCommands(createInterface({ input: process.stdin }), terminal)
   process.exit(0)
 }
 
-function serve(): void {
+function serveFrames(): void {
   const app = uWS.App()
   app.ws<{ pty?: IPty }>('/*', {
     maxBackpressure: 64 * BACKLOG_BYTES,
     open: (socket) => {
-      const pty = open()
+      const pty = startPty()
       socket.getUserData().pty = pty
       pty.onData((data) => {
         socket.send(JSON.stringify({ type: 'data', data }))

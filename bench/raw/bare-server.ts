@@ -15,14 +15,14 @@ export interface BareWorker {
   readonly slots: number
 }
 
-export interface BareWays {
-  joined(worker: BareWorker, frame: WorkerFrameOf<'register'>): void
-  heard(worker: BareWorker, bytes: ArrayBuffer): void
+export interface BareServerHandlers {
+  onRegister(worker: BareWorker, frame: WorkerFrameOf<'register'>): void
+  onFrame(worker: BareWorker, bytes: ArrayBuffer): void
 }
 
 let workers = 0
 
-export function bareDoor({ joined, heard }: BareWays): TemplatedApp {
+export function createBareServer({ onRegister, onFrame }: BareServerHandlers): TemplatedApp {
   const app = uWS.App()
   app.ws<{ worker?: BareWorker }>(WORKER_PATH, {
     maxPayloadLength: 1024 * 1024,
@@ -30,21 +30,21 @@ export function bareDoor({ joined, heard }: BareWays): TemplatedApp {
     message: (socket, bytes) => {
       const data = socket.getUserData()
       if (data.worker !== undefined) {
-        heard(data.worker, bytes)
+        onFrame(data.worker, bytes)
         return
       }
-      const frame = JSON.parse(textOf(bytes)) as WorkerFrameOf<'register'>
+      const frame = JSON.parse(decodeText(bytes)) as WorkerFrameOf<'register'>
       data.worker = { socket, slots: frame.capabilities.maxConcurrency }
       const workerId = `wk-${++workers}`
-      socket.send(registeredText(workerId))
-      joined(data.worker, frame)
+      socket.send(registeredFrame(workerId))
+      onRegister(data.worker, frame)
     },
   })
   return app
 }
 
 /** The product's own worker reads it too. */
-function registeredText(workerId: string): string {
+function registeredFrame(workerId: string): string {
   const frame: HostFrameOf<'registered'> = {
     type: 'registered',
     protocolVersion: 1,
@@ -65,13 +65,13 @@ export function listen(app: TemplatedApp): void {
   })
 }
 
-export const textOf = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('utf8')
+export const decodeText = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('utf8')
 
 const repo = { key: 'main', mapping: { remote: 'owner/name' } }
 const job = buildJob({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [] })
 
 /** As many bytes as ours, and made as late: the job is not looked up, only written out. */
-export function dispatchText(id: string, runId: string): string {
+export function dispatchFrame(id: string, runId: string): string {
   const lease = { id, runId, expiresAt: '2026-01-31T12:00:00.000Z', remainingMs: 165_000 }
   return JSON.stringify({ type: 'dispatch', lease, job: { ...job, run: { ...job.run, id: runId } } })
 }

@@ -14,7 +14,7 @@ import { request as ask } from 'undici'
 import { startGithub } from '../../test/support/github/github.ts'
 import { depthOf, type Span } from './depth.ts'
 
-export interface Asked {
+export interface RequestSummary {
   readonly requests: number
   /** Of those, what counts against the hour's quota. */
   readonly charged: number
@@ -23,7 +23,7 @@ export interface Asked {
   readonly paths: readonly string[]
 }
 
-interface Answer {
+interface CachedResponse {
   readonly status: number
   readonly headers: Record<string, string | string[] | undefined>
   readonly body: Buffer
@@ -39,35 +39,35 @@ for (const fullName of names) {
   await github.openPulls(fullName, pulls, 'mona')
 }
 
-const answers = new Map<string, Promise<Answer>>()
-let asked: (Span & { readonly path: string; readonly charged: boolean })[] = []
+const cachedResponses = new Map<string, Promise<CachedResponse>>()
+let requests: (Span & { readonly path: string; readonly charged: boolean })[] = []
 
-const server = createServer((request, response) => void answer(request, response))
+const server = createServer((request, response) => void respond(request, response))
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 // A TCP server that listens has this kind of address.
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 console.log(JSON.stringify({ origin, apiUrl: `${origin}/api/v3`, token: TOKEN, names }))
 for await (const _ of createInterface({ input: process.stdin })) {
-  console.log(JSON.stringify(summary()))
-  asked = []
+  console.log(JSON.stringify(summarize()))
+  requests = []
 }
 await github.close()
 process.exit(0)
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const from = performance.now()
   const path = request.url ?? ''
   request.resume()
-  const known = answers.get(path) ?? fromGithub(path, request)
-  answers.set(path, known)
+  const known = cachedResponses.get(path) ?? fetchFromGithub(path, request)
+  cachedResponses.set(path, known)
   const [{ status, headers, body }] = await Promise.all([known, sleep(latencyMs)])
   const isUnchanged = headers.etag !== undefined && request.headers['if-none-match'] === headers.etag
   if (isUnchanged) response.writeHead(304, headers).end()
   else response.writeHead(status, { ...headers, 'content-length': body.length }).end(body)
-  asked.push({ path, from, to: performance.now(), charged: !isUnchanged })
+  requests.push({ path, from, to: performance.now(), charged: !isUnchanged })
 }
 
-async function fromGithub(path: string, { headers }: IncomingMessage): Promise<Answer> {
+async function fetchFromGithub(path: string, { headers }: IncomingMessage): Promise<CachedResponse> {
   const { host = '', accept = '', authorization = '' } = headers
   const asking = { host, accept, authorization, 'user-agent': 'bench' }
   const reply = await ask(`${github.origin}${path}`, { headers: asking })
@@ -75,11 +75,11 @@ async function fromGithub(path: string, { headers }: IncomingMessage): Promise<A
   return { status: reply.statusCode, headers: lasting, body: Buffer.from(await reply.body.arrayBuffer()) }
 }
 
-function summary(): Asked {
+function summarize(): RequestSummary {
   return {
-    requests: asked.length,
-    charged: asked.filter(({ charged }) => charged).length,
-    depth: depthOf(asked),
-    paths: asked.map(({ path }) => path),
+    requests: requests.length,
+    charged: requests.filter(({ charged }) => charged).length,
+    depth: depthOf(requests),
+    paths: requests.map(({ path }) => path),
   }
 }

@@ -59,11 +59,11 @@ export interface CounterRecord {
   c: { name: string; n: number }
 }
 
-export function recordOf(context: CounterContext): CounterRecord {
+export function createRecord(context: CounterContext): CounterRecord {
   return { v: 1, s: 'e', c: { ...context } }
 }
 
-export function stepByHand(record: CounterRecord): CounterRecord {
+export function stepRecord(record: CounterRecord): CounterRecord {
   record.s = record.s === 'e' ? 'o' : 'e'
   record.c.n++
   return record
@@ -73,15 +73,15 @@ const machine = setup({
   types: {} as { context: CounterContext; events: CounterEvent; input: CounterContext },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    say: recordEffect(({ event }) => ({ type: 'counter.stepped', caller: event.caller })),
+    notifyCaller: recordEffect(({ event }) => ({ type: 'counter.stepped', caller: event.caller })),
   },
 }).createMachine({
   id: COUNTER,
   context: ({ input }) => input,
   initial: 'even',
   states: {
-    even: { on: { step: { target: 'odd', actions: ['count', 'say'] } } },
-    odd: { on: { step: { target: 'even', actions: ['count', 'say'] } } },
+    even: { on: { step: { target: 'odd', actions: ['count', 'notifyCaller'] } } },
+    odd: { on: { step: { target: 'even', actions: ['count', 'notifyCaller'] } } },
   },
 })
 

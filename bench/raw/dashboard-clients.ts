@@ -21,10 +21,10 @@ const handshake = [
 ].join('\r\n')
 
 let received = 0
-let wanted = Number.POSITIVE_INFINITY
-let reached = (): void => {}
+let expected = Number.POSITIVE_INFINITY
+let onReached = (): void => {}
 
-await Promise.all(Array.from({ length: count ?? 0 }, watcher))
+await Promise.all(Array.from({ length: count ?? 0 }, openWatcher))
 // A hello sent right behind the handshake has arrived by then too, or is on its way.
 await new Promise((resolve) => setTimeout(resolve, 300))
 console.log('ready')
@@ -32,27 +32,27 @@ console.log('ready')
 for await (const line of createInterface({ input: process.stdin })) {
   const from = performance.now()
   received = 0
-  wanted = Number(line) * (count ?? 0)
+  expected = Number(line) * (count ?? 0)
   await new Promise<void>((resolve) => {
-    reached = resolve
+    onReached = resolve
   })
   console.log(performance.now() - from)
 }
 process.exit(0)
 
-function watcher(): Promise<void> {
+function openWatcher(): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = createConnection({
       host: '127.0.0.1',
       port: port ?? 0,
       // One buffer for all: nobody reads what is in it but the one who waits for the handshake.
-      onread: { buffer: Buffer.allocUnsafe(256 * 1024), callback: take },
+      onread: { buffer: Buffer.allocUnsafe(256 * 1024), callback: onBytes },
     })
     socket.write(handshake)
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('a dashboard was hung up on')))
     let opened = false
-    function take(length: number, bytes: Uint8Array): boolean {
+    function onBytes(length: number, bytes: Uint8Array): boolean {
       if (!opened) {
         if (
           !Buffer.from(bytes.buffer, bytes.byteOffset, length).toString('latin1').startsWith('HTTP/1.1 101 ')
@@ -63,9 +63,9 @@ function watcher(): Promise<void> {
         return true
       }
       received += length
-      if (received >= wanted) {
-        wanted = Number.POSITIVE_INFINITY
-        reached()
+      if (received >= expected) {
+        expected = Number.POSITIVE_INFINITY
+        onReached()
       }
       return true
     }

@@ -8,7 +8,7 @@ import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realClock, realRandom } from '../../bin/clock.ts'
 import type { ActorSnapshot, Store, Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
-import { mute, noMeters } from '../silent-log.ts'
+import { noMeters, silentLog } from '../silent-log.ts'
 import {
   COUNTER,
   type CounterContext,
@@ -16,14 +16,14 @@ import {
   type CounterEvent,
   type CounterRecord,
   counterKind,
-  recordOf,
-  stepByHand,
+  createRecord,
+  stepRecord,
 } from './counter.ts'
 import { groupCommit } from './group-commit.ts'
 
 export interface Stepper {
   /** Resolves when the step is on disk. A caller waits for one step at a time. */
-  step(life: number, caller: number): Promise<unknown>
+  step(actor: number, caller: number): Promise<unknown>
   /** Closes, opens anew, and reads the steps of each life from disk; undefined when they are not counted. */
   finish(): Promise<readonly number[] | undefined>
 }
@@ -31,7 +31,7 @@ export interface Stepper {
 export type MakeStepper = (folder: string, contexts: readonly CounterContext[]) => Promise<Stepper>
 
 /** Bytes made once and never changed: what the disk and lmdb's thread take, without the work of whoever writes. */
-export const readyBytes =
+export const readyBytesStepper =
   (length: number): MakeStepper =>
   async (folder, contexts) => {
     const table = groupCommit.ofBytes(folder)
@@ -39,7 +39,7 @@ export const readyBytes =
     const keys = contexts.map(({ name }) => name)
     await Promise.all(keys.map((key) => table.put(key, value)))
     return {
-      step: (life) => table.put(keys[life] ?? '', value),
+      step: (actor) => table.put(keys[actor] ?? '', value),
       finish: async () => {
         await table.close()
         return undefined
@@ -47,38 +47,38 @@ export const readyBytes =
     }
   }
 
-export const byHand: MakeStepper = async (folder, contexts) => {
+export const lmdbStepper: MakeStepper = async (folder, contexts) => {
   const table = groupCommit.ofRecords<CounterRecord>(folder)
-  const records = contexts.map(recordOf)
+  const records = contexts.map(createRecord)
   await Promise.all(records.map((record) => table.put(record.c.name, record)))
   return {
-    step: (life) => {
-      const record = stepByHand(records[life] as CounterRecord)
+    step: (actor) => {
+      const record = stepRecord(records[actor] as CounterRecord)
       return table.put(record.c.name, record)
     },
     finish: async () => {
       await table.close()
-      const again = groupCommit.ofRecords<CounterRecord>(folder)
-      const counts = records.map(({ c }) => again.get(c.name)?.c.n ?? -1)
-      await again.close()
+      const reopened = groupCommit.ofRecords<CounterRecord>(folder)
+      const counts = records.map(({ c }) => reopened.get(c.name)?.c.n ?? -1)
+      await reopened.close()
       return counts
     },
   }
 }
 
 /** How long the record of one life is on disk, by lmdb's own encoder. */
-export async function bytesOf(folder: string, context: CounterContext): Promise<number> {
+export async function encodedBytes(folder: string, context: CounterContext): Promise<number> {
   const table = groupCommit.ofRecords<CounterRecord>(folder)
   // The first record of a shape is written before the shape is shared.
-  for (let time = 0; time < 2; time++) await table.put(context.name, recordOf(context))
+  for (let time = 0; time < 2; time++) await table.put(context.name, createRecord(context))
   const bytes = table.bytesOf(context.name)
   await table.close()
   return bytes
 }
 
-export const byLedger: MakeStepper = async (folder, contexts) => {
-  const store = await open(folder)
-  const records = contexts.map(recordOf)
+export const databaseStepper: MakeStepper = async (folder, contexts) => {
+  const store = await openDatabase(folder)
+  const records = contexts.map(createRecord)
   const write = (record: CounterRecord): Write => ({
     table: 'snapshot',
     kind: COUNTER,
@@ -87,22 +87,22 @@ export const byLedger: MakeStepper = async (folder, contexts) => {
   })
   await store.database.commit(records.map(write))
   return {
-    step: (life) => store.database.commit([write(stepByHand(records[life] as CounterRecord))]),
-    finish: () => closedAndCounted(store, folder, contexts),
+    step: (actor) => store.database.commit([write(stepRecord(records[actor] as CounterRecord))]),
+    finish: () => closeAndCountSteps(store, folder, contexts),
   }
 }
 
-export const byHost: MakeStepper = async (folder, contexts) => {
-  const store = await open(folder)
-  const waiting: (() => void)[] = []
+export const actorSystemStepper: MakeStepper = async (folder, contexts) => {
+  const store = await openDatabase(folder)
+  const callers: (() => void)[] = []
   const system = new ActorSystem({
     clock: realClock,
     database: store.database,
-    log: mute,
+    log: silentLog,
     meters: noMeters,
     kinds: [counterKind],
     // The only kind there is has only this effect.
-    runEffect: (effect) => waiting[(effect as CounterEffect).caller]?.(),
+    runEffect: (effect) => callers[(effect as CounterEffect).caller]?.(),
     onFatal: (reason) => {
       throw new Error(reason)
     },
@@ -111,34 +111,34 @@ export const byHost: MakeStepper = async (folder, contexts) => {
   await system.settled()
   const keys = contexts.map(({ name }) => name)
   return {
-    step: (life, caller) =>
+    step: (actor, caller) =>
       new Promise((resolve, reject) => {
-        waiting[caller] = resolve as () => void
+        callers[caller] = resolve as () => void
         const event: CounterEvent = { type: 'step', caller }
-        if (!system.send(COUNTER, keys[life] ?? '', event)) reject(new Error(`there is no life ${life}`))
+        if (!system.send(COUNTER, keys[actor] ?? '', event)) reject(new Error(`there is no life ${actor}`))
       }),
     finish: () => {
       system.stop()
-      return closedAndCounted(store, folder, contexts)
+      return closeAndCountSteps(store, folder, contexts)
     },
   }
 }
 
-function open(dataDir: string): Promise<Store> {
-  return openStore({ dataDir, clock: realClock, random: realRandom, log: mute, meters: noMeters })
+function openDatabase(dataDir: string): Promise<Store> {
+  return openStore({ dataDir, clock: realClock, random: realRandom, log: silentLog, meters: noMeters })
 }
 
-async function closedAndCounted(
+async function closeAndCountSteps(
   store: Store,
   folder: string,
   contexts: readonly CounterContext[],
 ): Promise<number[]> {
   await store.close()
-  const again = await open(folder)
+  const reopened = await openDatabase(folder)
   const counts = contexts.map(({ name }) => {
-    const fields = again.database.snapshots.get(COUNTER, name)?.c as CounterContext | undefined
+    const fields = reopened.database.snapshots.get(COUNTER, name)?.c as CounterContext | undefined
     return fields?.n ?? -1
   })
-  await again.close()
+  await reopened.close()
   return counts
 }

@@ -9,8 +9,8 @@
 import { realClock, realRandom } from '../../bin/clock.ts'
 import type { Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
-import { mute, noMeters } from '../silent-log.ts'
-import { finished, held, waiting } from './stored-runs.ts'
+import { noMeters, silentLog } from '../silent-log.ts'
+import { finishedRunWrites, heldRunWrites, waitingRunWrites } from './stored-runs.ts'
 
 const BATCH = 1_000
 
@@ -21,18 +21,21 @@ const store = await openStore({
   dataDir: folder,
   clock: realClock,
   random: realRandom,
-  log: mute,
+  log: silentLog,
   meters: noMeters,
 })
 const before = store.database.runs.count()
-await add(finishedRuns, (_, at) => finished(at))
-await add(heldRuns, (nth, at) => held(at, nth))
-await add(waitingRuns, (_, at) => waiting(at))
+await addRuns(finishedRuns, (_, at) => finishedRunWrites(at))
+await addRuns(heldRuns, (nth, at) => heldRunWrites(at, nth))
+await addRuns(waitingRuns, (_, at) => waitingRunWrites(at))
 const [found, wanted] = [store.database.runs.count(), before + finishedRuns + heldRuns + waitingRuns]
 await store.close()
 if (found !== wanted) throw new Error(`the store counts ${found} runs, not ${wanted}`)
 
-async function add(count: number, writesOf: (nth: number, at: number) => readonly Write[]): Promise<void> {
+async function addRuns(
+  count: number,
+  writesOf: (nth: number, at: number) => readonly Write[],
+): Promise<void> {
   const first = store.database.runs.count()
   for (let from = 0; from < count; from += BATCH) {
     const size = Math.min(BATCH, count - from)

@@ -20,12 +20,12 @@ const STRUCTURES = Symbol.for('structures')
 export const groupCommit = {
   /** Values that are objects: encoded at every put. */
   ofRecords: <V>(folder: string): GroupCommit<V> =>
-    opened(folder, { encoding: 'msgpack', sharedStructuresKey: STRUCTURES }),
+    openTable(folder, { encoding: 'msgpack', sharedStructuresKey: STRUCTURES }),
   /** Values that are bytes already: nothing is done to them. */
-  ofBytes: (folder: string): GroupCommit<Uint8Array> => opened(folder, { encoding: 'binary' }),
+  ofBytes: (folder: string): GroupCommit<Uint8Array> => openTable(folder, { encoding: 'binary' }),
 }
 
-function opened<V>(
+function openTable<V>(
   folder: string,
   encoded: { encoding: 'msgpack' | 'binary'; sharedStructuresKey?: symbol },
 ): GroupCommit<V> {

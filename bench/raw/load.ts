@@ -5,9 +5,9 @@
  * so the first one, read with care, tells where all others end.
  */
 import { createConnection } from 'node:net'
-import { Answers } from './response-splitter.ts'
+import { ResponseSplitter } from './response-splitter.ts'
 
-interface Order {
+interface LoadOrder {
   readonly port: number
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -18,7 +18,7 @@ interface Order {
   readonly connections: number
 }
 
-const order = JSON.parse(process.argv[2] ?? '{}') as Order
+const order = JSON.parse(process.argv[2] ?? '{}') as LoadOrder
 const { body = '' } = order
 const about =
   body === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
@@ -31,26 +31,26 @@ const waits: number[] = []
 
 const from = performance.now()
 const until = from + order.ms
-await Promise.all(Array.from({ length: order.connections }, connection))
+await Promise.all(Array.from({ length: order.connections }, runConnection))
 const seconds = (performance.now() - from) / 1000
 waits.sort((a, b) => a - b)
 const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? 0
 console.log(JSON.stringify({ perSecond: waits.length / seconds, p50Ms: at(0.5), p99Ms: at(0.99) }))
 
-function connection(): Promise<void> {
+function runConnection(): Promise<void> {
   return new Promise((resolve, reject) => {
-    const answers = new Answers(order.expect)
-    let asked = 0
-    const ask = (): void => {
-      asked = performance.now()
+    const splitter = new ResponseSplitter(order.expect)
+    let sentAt = 0
+    const sendRequest = (): void => {
+      sentAt = performance.now()
       socket.write(request)
     }
-    const socket = createConnection({ host: '127.0.0.1', port: order.port, noDelay: true }, ask)
+    const socket = createConnection({ host: '127.0.0.1', port: order.port, noDelay: true }, sendRequest)
     socket.on('data', (bytes) => {
-      if (!answers.take(bytes)) return
+      if (!splitter.isComplete(bytes)) return
       const now = performance.now()
-      waits.push(now - asked)
-      if (now < until) ask()
+      waits.push(now - sentAt)
+      if (now < until) sendRequest()
       else socket.end()
     })
     socket.on('error', reject)

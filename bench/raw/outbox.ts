@@ -24,89 +24,89 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { openWorkerStore } from '../../store/worker-store.ts'
 import { createDialer } from '../../worker/dialer.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
-import { mute, noMeters } from '../silent-log.ts'
+import { noMeters, silentLog } from '../silent-log.ts'
 import { groupCommit } from './group-commit.ts'
-import { eventFrame, type Took, WINDOW_FRAMES, WORKER_PATH } from './worker-load-protocol.ts'
+import { eventFrame, type LoadTiming, WINDOW_FRAMES, WORKER_PATH } from './worker-load-protocol.ts'
 
-interface Contestant {
+interface ReportSender {
   /** Once the lease is held. Answers the number of the last frame so far. */
   readonly held: Promise<number>
   /** One frame is under way to the disk; resolves when there is room for more. */
-  tell(seq: number): void
-  room(): Promise<void>
+  report(seq: number): void
+  waitForCapacity(): Promise<void>
 }
 
 /** Told between two looks at what there is room for. */
-const TURN_FRAMES = 64
+const BATCH_FRAMES = 64
 /** Beyond a window a worker lets the oldest go, and then nothing would be compared. */
-const AHEAD_FRAMES_MAX = WINDOW_FRAMES / 2
+const UNACKED_FRAMES_MAX = WINDOW_FRAMES / 2
 
 const [folder = '', port = '', who] = process.argv.slice(2)
-let acked = 0
-let wake = (): void => {}
+let ackedSeq = 0
+let onAck = (): void => {}
 
 async function serve(): Promise<void> {
-  const contestant = who === 'ours' ? await daemon() : await bare()
+  const contestant = who === 'ours' ? await startDaemonSender() : await startBareSender()
   let last = await contestant.held
   console.log('held')
   for await (const line of createInterface({ input: process.stdin })) {
     const [from, cpu] = [performance.now(), process.cpuUsage()]
-    last = await send(contestant, last, Number(line))
+    last = await sendFrames(contestant, last, Number(line))
     const { user, system } = process.cpuUsage(cpu)
-    const took: Took = { ms: performance.now() - from, crewMs: (user + system) / 1000 }
-    console.log(JSON.stringify(took))
+    const timing: LoadTiming = { ms: performance.now() - from, cpuMs: (user + system) / 1000 }
+    console.log(JSON.stringify(timing))
   }
 }
 
 /** The server counts events only, so that what it acknowledges lags behind the numbers. Answers the last number. */
-async function send(contestant: Contestant, before: number, count: number): Promise<number> {
-  const [goal, ackedBefore] = [before + count, acked]
+async function sendFrames(contestant: ReportSender, before: number, count: number): Promise<number> {
+  const [goal, ackedBefore] = [before + count, ackedSeq]
   let last = before
-  const isBehind = () => last - before - (acked - ackedBefore) > AHEAD_FRAMES_MAX
+  const isBehind = () => last - before - (ackedSeq - ackedBefore) > UNACKED_FRAMES_MAX
   while (last < goal) {
-    for (let told = 0; told < TURN_FRAMES && last < goal; told++) contestant.tell(++last)
-    await contestant.room()
-    while (isBehind()) await moreAcked()
+    for (let sent = 0; sent < BATCH_FRAMES && last < goal; sent++) contestant.report(++last)
+    await contestant.waitForCapacity()
+    while (isBehind()) await nextAck()
   }
-  while (acked - ackedBefore < count) await moreAcked()
+  while (ackedSeq - ackedBefore < count) await nextAck()
   return last
 }
 
-function moreAcked(): Promise<void> {
+function nextAck(): Promise<void> {
   return new Promise((resolve) => {
-    wake = resolve
+    onAck = resolve
   })
 }
 
-function heardAck(text: string): void {
+function noteAck(text: string): void {
   const seq = /^\{"type":"lease-ack".*"seq":(\d+)/.exec(text)?.[1]
   if (seq === undefined) return
-  acked = Number(seq)
-  wake()
+  ackedSeq = Number(seq)
+  onAck()
 }
 
 // ---- ours ------------------------------------------------------------------------------------------------------
 
-async function daemon(): Promise<Contestant> {
-  const spool = await openWorkerStore({
+async function startDaemonSender(): Promise<ReportSender> {
+  const store = await openWorkerStore({
     dataDir: folder,
     clock: realClock,
     random: realRandom,
-    log: mute,
+    log: silentLog,
     meters: noMeters,
   })
-  const hands = new Hands()
+  const executor = new IdleExecutor()
   createDaemon({
     clock: realClock,
     random: realRandom,
-    log: mute,
+    log: silentLog,
     meters: noMeters,
-    database: spool,
-    dialer: overheard(
-      createDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: mute }),
+    database: store,
+    dialer: observeAcks(
+      createDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: silentLog }),
     ),
-    identity: nobody,
-    executor: hands,
+    identity: newIdentity,
+    executor,
     makeScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker',
@@ -116,29 +116,29 @@ async function daemon(): Promise<Contestant> {
       throw new Error(detail)
     },
   }).start()
-  const { leaseId, reporter } = await hands.begun
-  const sized = sizedEvents(leaseId)
+  const { leaseId, reporter } = await executor.started
+  const sized = eventsOfFixedSize(leaseId)
   return {
-    held: hands.working,
-    tell: (seq) => reporter.report({ is: 'event', event: sized(seq) }),
-    room: () => reporter.waitForCapacity(),
+    held: executor.working,
+    report: (seq) => reporter.report({ is: 'event', event: sized(seq) }),
+    waitForCapacity: () => reporter.waitForCapacity(),
   }
 }
 
 /** Hands that hold what they are given, and do nothing with it. */
-class Hands implements Executor {
-  readonly begun: Promise<{ readonly leaseId: string; readonly reporter: ExecutionReporter }>
+class IdleExecutor implements Executor {
+  readonly started: Promise<{ readonly leaseId: string; readonly reporter: ExecutionReporter }>
   /** One report was told before: that it runs. */
   readonly working: Promise<number>
-  #begin = (_: { readonly leaseId: string; readonly reporter: ExecutionReporter }): void => {}
-  #work = (_: number): void => {}
+  #resolveStarted = (_: { readonly leaseId: string; readonly reporter: ExecutionReporter }): void => {}
+  #resolveWorking = (_: number): void => {}
 
   constructor() {
-    this.begun = new Promise((resolve) => {
-      this.#begin = resolve
+    this.started = new Promise((resolve) => {
+      this.#resolveStarted = resolve
     })
     this.working = new Promise((resolve) => {
-      this.#work = resolve
+      this.#resolveWorking = resolve
     })
   }
 
@@ -153,11 +153,11 @@ class Hands implements Executor {
   }
 
   start({ leaseId }: { readonly leaseId: string }, reporter: ExecutionReporter): Execution {
-    this.#begin({ leaseId, reporter })
+    this.#resolveStarted({ leaseId, reporter })
     return {
       prepare: async () => yes({}),
       runAgent: () => {
-        this.#work(1)
+        this.#resolveWorking(1)
         return new Promise(() => {})
       },
       finish: async () => ({ status: 'completed', costs: [] }),
@@ -167,7 +167,7 @@ class Hands implements Executor {
   }
 }
 
-const nobody: WorkerIdentity = {
+const newIdentity: WorkerIdentity = {
   credential: () => undefined,
   pairingToken: () => `wp-${'A'.repeat(43)}`,
   saveCredential: async () => {},
@@ -175,22 +175,22 @@ const nobody: WorkerIdentity = {
   deleteCredential: async () => {},
 }
 
-function overheard(dialer: Dialer): Dialer {
+function observeAcks(dialer: Dialer): Dialer {
   return {
-    dial: (ear) =>
+    dial: (listener) =>
       dialer.dial({
-        onOpen: () => ear.onOpen(),
+        onOpen: () => listener.onOpen(),
         onText: (text) => {
-          ear.onText(text)
-          heardAck(text)
+          listener.onText(text)
+          noteAck(text)
         },
-        onClose: (reason) => ear.onClose(reason),
+        onClose: (reason) => listener.onClose(reason),
       }),
   }
 }
 
 /** Events whose frames have the agreed length, whatever their number. */
-function sizedEvents(leaseId: string) {
+function eventsOfFixedSize(leaseId: string) {
   type LogEvent = { type: 'log'; at: string; stream: 'stdout'; text: string }
   const byDigits = new Map<number, LogEvent>()
   return (seq: number): LogEvent => {
@@ -205,7 +205,7 @@ function sizedEvents(leaseId: string) {
 
 // ---- bare ------------------------------------------------------------------------------------------------------
 
-async function bare(): Promise<Contestant> {
+async function startBareSender(): Promise<ReportSender> {
   const table = groupCommit.ofBytes(folder)
   const socket = new WebSocket(`ws://127.0.0.1:${port}${WORKER_PATH}`)
   const keyOf = (seq: number) => `lease/${String(seq).padStart(10, '0')}`
@@ -217,8 +217,8 @@ async function bare(): Promise<Contestant> {
     socket.addEventListener('open', () => socket.send(registerText()))
     socket.addEventListener('message', ({ data }) => {
       const text = String(data)
-      heardAck(text)
-      while (removed < acked) void table.remove(keyOf(++removed))
+      noteAck(text)
+      while (removed < ackedSeq) void table.remove(keyOf(++removed))
       const offered = /^\{"type":"dispatch".*?"id":"([^"]+)"/.exec(text)?.[1]
       if (offered === undefined) return
       leaseId = offered
@@ -228,7 +228,7 @@ async function bare(): Promise<Contestant> {
   })
   return {
     held,
-    tell(seq) {
+    report(seq) {
       const text = eventFrame(leaseId, seq)
       unsaved += text.length
       lastPut = table.put(keyOf(seq), Buffer.from(text)).then(() => {
@@ -236,7 +236,7 @@ async function bare(): Promise<Contestant> {
         socket.send(text)
       })
     },
-    async room() {
+    async waitForCapacity() {
       if (unsaved > UNSAVED_BYTES_MAX) await lastPut
       else await new Promise((resolve) => setImmediate(resolve))
     },

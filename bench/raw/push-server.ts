@@ -11,20 +11,20 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { openHostServer } from '../../transport/server.ts'
-import { mute, noMeters } from '../silent-log.ts'
+import { noMeters, silentLog } from '../silent-log.ts'
 import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
 
 /** What one turn of the loop brings in: some frames of some workers. */
 const BATCH = 16
 
-const publish = process.argv[2] === 'ours' ? await ourDoors() : bareSockets()
+const publish = process.argv[2] === 'ours' ? await startProductServer() : startBareServer()
 for await (const line of createInterface({ input: process.stdin })) {
-  await burst(Number(line))
+  await publishBurst(Number(line))
   console.log('done')
 }
 process.exit(0)
 
-async function burst(count: number): Promise<void> {
+async function publishBurst(count: number): Promise<void> {
   for (let at = 0; at < count; at++) {
     publish(eventOf(at))
     if (at % BATCH === BATCH - 1) await new Promise((resolve) => setImmediate(resolve))
@@ -33,7 +33,7 @@ async function burst(count: number): Promise<void> {
 
 type Publish = (push: DashboardPush) => void
 
-async function ourDoors(): Promise<Publish> {
+async function startProductServer(): Promise<Publish> {
   const listeners = new Set<Publish>()
   // The desk's other questions are not asked here; one that is would throw, and end the process.
   const hostApi: Partial<HostApi> = {
@@ -50,7 +50,7 @@ async function ourDoors(): Promise<Publish> {
     hostApi: hostApi as HostApi,
     token: WATCH_TOKEN,
     clock: realClock,
-    log: mute,
+    log: silentLog,
     meters: noMeters,
     version: '0',
     openApi: () => ({}),
@@ -64,7 +64,7 @@ async function ourDoors(): Promise<Publish> {
   }
 }
 
-function bareSockets(): Publish {
+function startBareServer(): Publish {
   const app = uWS.App()
   app.ws(WATCH_PATH, {
     maxBackpressure: 64 * 1024 * 1024,

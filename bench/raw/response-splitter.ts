@@ -1,26 +1,26 @@
 /**
  * Finds where one answer ends in what a connection brings, when each answer is as long as the first.
  */
-export class Answers {
+export class ResponseSplitter {
   readonly #expect: number
   #length = 0
   #head = ''
-  #have = 0
+  #received = 0
 
   constructor(expect: number) {
     this.#expect = expect
   }
 
   /** Whether the answer that was waited for is whole now. */
-  take(bytes: Uint8Array): boolean {
-    this.#have += bytes.byteLength
-    if (this.#length === 0) this.#learn(bytes)
-    if (this.#length === 0 || this.#have < this.#length) return false
-    this.#have -= this.#length
+  isComplete(bytes: Uint8Array): boolean {
+    this.#received += bytes.byteLength
+    if (this.#length === 0) this.#readHead(bytes)
+    if (this.#length === 0 || this.#received < this.#length) return false
+    this.#received -= this.#length
     return true
   }
 
-  #learn(bytes: Uint8Array): void {
+  #readHead(bytes: Uint8Array): void {
     this.#head += Buffer.from(bytes).toString('latin1')
     const end = this.#head.indexOf('\r\n\r\n')
     if (end < 0) return

@@ -18,7 +18,7 @@ function runId(at: number): string {
 const instantOf = (at: number, afterMs: number): string =>
   new Date(FIRST_AT + at * RUN_EVERY_MS + afterMs).toISOString()
 
-function ticketOf(at: number, ticket: number): Ticket {
+function createTicket(at: number, ticket: number): Ticket {
   return {
     id: `5e1f0c52-0000-4000-8000-${String(ticket).padStart(12, '0')}`,
     identifier: `ENG-${ticket}`,
@@ -37,7 +37,7 @@ function ticketOf(at: number, ticket: number): Ticket {
 }
 
 /** About as long as a real one: two paragraphs of ticket, a result, what it cost. */
-export function finished(at: number): readonly Write[] {
+export function finishedRunWrites(at: number): readonly Write[] {
   const tokens = {
     inputTokens: 120_000 + at,
     outputTokens: 4_000,
@@ -46,7 +46,7 @@ export function finished(at: number): readonly Write[] {
   }
   const run: Run = {
     id: runId(at),
-    ticket: ticketOf(at, at % TICKETS),
+    ticket: createTicket(at, at % TICKETS),
     status: FINISHES[at % FINISHES.length] ?? 'completed',
     sandbox: { provider: 'bwrap', id: `box-${at}` },
     agentSessionId: `5e1f0c52-1111-4000-8000-${String(at).padStart(12, '0')}`,
@@ -72,7 +72,7 @@ export function finished(at: number): readonly Write[] {
 export function waitingRun(at: number): Run {
   return {
     id: runId(at),
-    ticket: ticketOf(at, TICKETS + at),
+    ticket: createTicket(at, TICKETS + at),
     status: 'queued',
     sandbox: {},
     createdAt: instantOf(at, 0),
@@ -81,12 +81,12 @@ export function waitingRun(at: number): Run {
   }
 }
 
-export function waiting(at: number): readonly Write[] {
-  return lifeOf(waitingRun(at), 'q', null)
+export function waitingRunWrites(at: number): readonly Write[] {
+  return runWrites(waitingRun(at), 'q', null)
 }
 
 /** Held by one of as many workers as that takes; each is enrolled by its first run. */
-export function held(at: number, nth: number): readonly Write[] {
+export function heldRunWrites(at: number, nth: number): readonly Write[] {
   const workerId = `wk-${String(Math.floor(nth / SLOTS)).padStart(16, '0')}`
   const run: Run = {
     ...waitingRun(at),
@@ -104,11 +104,11 @@ export function held(at: number, nth: number): readonly Write[] {
     why: null,
   }
   const lease: Write = { table: 'snapshot', kind: 'lease', key: c.id, record: { v: 1, s: 'h', c } }
-  const enrolled = nth % SLOTS === 0 ? [workerOf(workerId)] : []
-  return [...lifeOf(run, 'r', c.id), lease, ...enrolled]
+  const enrolled = nth % SLOTS === 0 ? [workerWrite(workerId)] : []
+  return [...runWrites(run, 'r', c.id), lease, ...enrolled]
 }
 
-function lifeOf(run: Run, s: string, lease: string | null): Write[] {
+function runWrites(run: Run, s: string, lease: string | null): Write[] {
   const c: RunFields = {
     job: 'run',
     lease,
@@ -126,7 +126,7 @@ function lifeOf(run: Run, s: string, lease: string | null): Write[] {
   ]
 }
 
-function workerOf(id: string): Write {
+function workerWrite(id: string): Write {
   const c: WorkerFields = {
     id,
     name: id,

@@ -7,7 +7,7 @@ import { SIZE } from './terminal-protocol.ts'
 const ESC = '\u001b['
 
 export function logLines(bytes: number): string {
-  return untilFull(bytes, (at) => {
+  return repeatUntil(bytes, (at) => {
     const level = at % 9 === 0 ? `${ESC}33mwarn${ESC}0m` : `${ESC}32minfo${ESC}0m`
     const file = `source/part-${at % 37}/module-${at % 1_013}.ts`
     return `${ESC}2m12:04:${at % 60}.${at % 1_000}${ESC}0m ${level} compiled ${ESC}36m${file}${ESC}0m in ${at % 97} ms\n`
@@ -16,11 +16,11 @@ export function logLines(bytes: number): string {
 
 /** A table under a title, its rows drawn one by one; between two of them, single cells here and there. */
 export function fullScreen(bytes: number): string {
-  const body = untilFull(bytes, (at) => `${repainted(at)}${scattered(at)}`)
+  const body = repeatUntil(bytes, (at) => `${drawTable(at)}${drawCells(at)}`)
   return `${ESC}?1049h${ESC}?25l${body}${ESC}?25h${ESC}?1049l`
 }
 
-function repainted(at: number): string {
+function drawTable(at: number): string {
   let screen = `${ESC}H${ESC}1;44m${` all tasks, look ${at}`.padEnd(SIZE.cols)}${ESC}0m`
   for (let row = 2; row < SIZE.rows; row++) {
     const share = (at * row) % 100
@@ -31,7 +31,7 @@ function repainted(at: number): string {
   return `${screen}${ESC}${SIZE.rows};1H${ESC}7m q leaves, ? helps ${ESC}m${ESC}K`
 }
 
-function scattered(at: number): string {
+function drawCells(at: number): string {
   let cells = ''
   for (let cell = 0; cell < 40; cell++) {
     const row = 2 + ((at * 7 + cell * 11) % (SIZE.rows - 2))
@@ -41,7 +41,7 @@ function scattered(at: number): string {
   return cells
 }
 
-function untilFull(bytes: number, part: (at: number) => string): string {
+function repeatUntil(bytes: number, part: (at: number) => string): string {
   const parts: string[] = []
   let length = 0
   for (let at = 0; length < bytes; at++) {

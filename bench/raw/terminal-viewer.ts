@@ -5,27 +5,27 @@
  */
 import { createInterface } from 'node:readline'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
-import { obey, SIZE, type Typewriter } from './terminal-protocol.ts'
-import { Wire } from './websocket-client.ts'
+import { runCommands, SIZE, type TerminalIo } from './terminal-protocol.ts'
+import { WebSocketClient } from './websocket-client.ts'
 
 const [port, path = ''] = process.argv.slice(2)
 
-const wire = await Wire.open({
+const socket = await WebSocketClient.open({
   port: Number(port),
   path,
-  heard: (bytes) => {
+  onText: (bytes) => {
     // What hosts of ours, and those beside them, say.
     const frame = JSON.parse(bytes.toString()) as AttachOutput
-    if (frame.type === 'data') typewriter.heard?.(frame.data)
+    if (frame.type === 'data') terminal.onOutput?.(frame.data)
     else end(JSON.stringify(frame))
   },
-  closed: (code) => end(`closed with ${code}`),
+  onClose: (code) => end(`closed with ${code}`),
 })
-const say = (frame: AttachInput): void => wire.send(JSON.stringify(frame))
-const typewriter: Typewriter = { type: (data) => say({ type: 'input', data }), heard: undefined }
-say({ type: 'resize', ...SIZE })
+const send = (frame: AttachInput): void => socket.send(JSON.stringify(frame))
+const terminal: TerminalIo = { write: (data) => send({ type: 'input', data }), onOutput: undefined }
+send({ type: 'resize', ...SIZE })
 console.log('open')
-await obey(createInterface({ input: process.stdin }), typewriter)
+await runCommands(createInterface({ input: process.stdin }), terminal)
 process.exit(0)
 
 function end(why: string): never {

@@ -19,14 +19,14 @@ const PENDING = JSON.stringify({
 })
 
 const app = uWS.App()
-app.post('/oauth/token', answering(TOKENS))
-app.post('/login/oauth/access_token', answering(PENDING))
+app.post('/oauth/token', respondWith(TOKENS))
+app.post('/login/oauth/access_token', respondWith(PENDING))
 app.listen('127.0.0.1', 0, (socket) => {
   if (socket === false) throw new Error('cannot listen')
   console.log(uWS.us_socket_local_port(socket))
 })
 
-function answering(body: string): (response: HttpResponse) => void {
+function respondWith(body: string): (response: HttpResponse) => void {
   return (response) => {
     response.onAborted(() => {})
     response.onData((_piece, isLast) => {

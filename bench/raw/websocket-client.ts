@@ -8,37 +8,37 @@ import { createConnection, type Socket } from 'node:net'
 
 const OUT_BYTES = 64 * 1024
 /** More waits than this: whoever can wait should. */
-const BEHIND_BYTES = 1024 * 1024
+const BACKLOG_BYTES = 1024 * 1024
 
-export interface WireEnds {
+export interface WebSocketClientOptions {
   readonly port: number
   readonly path: string
   /** One text frame. */
-  heard(bytes: Buffer): void
+  onText(bytes: Buffer): void
   /** It may be written to again. */
-  drained?(): void
+  onDrain?(): void
   /** With the server's own word for why, if it gave one. */
-  closed?(code?: number): void
+  onClose?(code?: number): void
 }
 
-export class Wire {
+export class WebSocketClient {
   readonly #socket: Socket
-  readonly #ends: WireEnds
-  #out = Buffer.allocUnsafe(OUT_BYTES)
+  readonly #options: WebSocketClientOptions
+  #buffer = Buffer.allocUnsafe(OUT_BYTES)
   #length = 0
-  #due = false
+  #isFlushScheduled = false
   #rest: Buffer = Buffer.alloc(0)
   #code: number | undefined
 
-  private constructor(socket: Socket, ends: WireEnds) {
+  private constructor(socket: Socket, options: WebSocketClientOptions) {
     this.#socket = socket
-    this.#ends = ends
+    this.#options = options
   }
 
-  static open(ends: WireEnds): Promise<Wire> {
+  static open(options: WebSocketClientOptions): Promise<WebSocketClient> {
     return new Promise((resolve, reject) => {
-      const socket = createConnection({ host: '127.0.0.1', port: ends.port, noDelay: true })
-      const wire = new Wire(socket, ends)
+      const socket = createConnection({ host: '127.0.0.1', port: options.port, noDelay: true })
+      const client = new WebSocketClient(socket, options)
       let head = Buffer.alloc(0)
       const shake = (bytes: Buffer): void => {
         head = Buffer.concat([head, bytes])
@@ -46,18 +46,18 @@ export class Wire {
         if (end < 0) return
         socket.off('data', shake)
         const status = head.toString('latin1', 0, 16)
-        if (!status.startsWith('HTTP/1.1 101 ')) reject(new Error(`no socket at ${ends.path}: ${status}`))
-        resolve(wire)
-        socket.on('data', (chunk) => wire.#take(chunk))
-        if (head.length > end + 4) wire.#take(head.subarray(end + 4))
+        if (!status.startsWith('HTTP/1.1 101 ')) reject(new Error(`no socket at ${options.path}: ${status}`))
+        resolve(client)
+        socket.on('data', (chunk) => client.#readFrames(chunk))
+        if (head.length > end + 4) client.#readFrames(head.subarray(end + 4))
       }
       socket.on('data', shake)
-      socket.on('drain', () => ends.drained?.())
+      socket.on('drain', () => options.onDrain?.())
       socket.once('error', reject)
-      socket.once('close', () => ends.closed?.(wire.#code))
+      socket.once('close', () => options.onClose?.(client.#code))
       socket.write(
         [
-          `GET ${ends.path} HTTP/1.1`,
+          `GET ${options.path} HTTP/1.1`,
           'Host: 127.0.0.1',
           'Connection: Upgrade',
           'Upgrade: websocket',
@@ -72,20 +72,20 @@ export class Wire {
   /** ASCII only: a character is a byte. */
   send(text: string): void {
     const { length } = text
-    if (this.#length + length + 14 > this.#out.length) this.#flush(Math.max(OUT_BYTES, length + 14))
-    this.#head(0x81, length)
-    this.#length += this.#out.write(text, this.#length, length, 'latin1')
-    if (this.#due) return
-    this.#due = true
+    if (this.#length + length + 14 > this.#buffer.length) this.#flush(Math.max(OUT_BYTES, length + 14))
+    this.#writeHead(0x81, length)
+    this.#length += this.#buffer.write(text, this.#length, length, 'latin1')
+    if (this.#isFlushScheduled) return
+    this.#isFlushScheduled = true
     queueMicrotask(() => {
-      this.#due = false
+      this.#isFlushScheduled = false
       this.#flush(OUT_BYTES)
     })
   }
 
   /** Whoever can wait should, until `drained`. */
-  get behind(): boolean {
-    return this.#socket.writableLength + this.#length > BEHIND_BYTES
+  get isBacklogged(): boolean {
+    return this.#socket.writableLength + this.#length > BACKLOG_BYTES
   }
 
   /** Nothing is read from now on: what it is sent waits at the server. */
@@ -98,12 +98,12 @@ export class Wire {
   }
 
   /** Without a word, as a line breaks. */
-  cut(): void {
+  destroy(): void {
     this.#socket.destroy()
   }
 
-  #head(opcode: number, length: number): void {
-    const out = this.#out
+  #writeHead(opcode: number, length: number): void {
+    const out = this.#buffer
     out[this.#length++] = opcode
     if (length < 126) out[this.#length++] = 0x80 | length
     else if (length < 65_536) {
@@ -118,15 +118,15 @@ export class Wire {
   }
 
   #flush(nextBytes: number): void {
-    if (this.#length > 0) this.#socket.write(this.#out.subarray(0, this.#length))
+    if (this.#length > 0) this.#socket.write(this.#buffer.subarray(0, this.#length))
     // What was written may still be waiting in there.
-    if (this.#length > OUT_BYTES / 2 || this.#out.length < nextBytes)
-      this.#out = Buffer.allocUnsafe(nextBytes)
-    else this.#out = this.#out.subarray(this.#length)
+    if (this.#length > OUT_BYTES / 2 || this.#buffer.length < nextBytes)
+      this.#buffer = Buffer.allocUnsafe(nextBytes)
+    else this.#buffer = this.#buffer.subarray(this.#length)
     this.#length = 0
   }
 
-  #take(chunk: Buffer): void {
+  #readFrames(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     let at = 0
     while (bytes.length - at >= 2) {
@@ -138,22 +138,22 @@ export class Wire {
       const from = at + head
       if (bytes.length - from < length) break
       at = from + length
-      this.#frame((bytes[at - length - head] ?? 0) & 0x0f, bytes.subarray(from, at))
+      this.#handleFrame((bytes[at - length - head] ?? 0) & 0x0f, bytes.subarray(from, at))
     }
     this.#rest = at === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(at))
   }
 
-  #dismissed(payload: Buffer): void {
+  #onCloseFrame(payload: Buffer): void {
     this.#code = payload.length < 2 ? undefined : payload.readUInt16BE(0)
     this.#socket.destroy()
   }
 
-  #frame(opcode: number, payload: Buffer): void {
-    if (opcode === 1) this.#ends.heard(payload)
-    else if (opcode === 8) this.#dismissed(payload)
+  #handleFrame(opcode: number, payload: Buffer): void {
+    if (opcode === 1) this.#options.onText(payload)
+    else if (opcode === 8) this.#onCloseFrame(payload)
     else if (opcode === 9) {
-      this.#head(0x8a, payload.length)
-      this.#length += payload.copy(this.#out, this.#length)
+      this.#writeHead(0x8a, payload.length)
+      this.#length += payload.copy(this.#buffer, this.#length)
       this.#flush(OUT_BYTES)
     }
   }

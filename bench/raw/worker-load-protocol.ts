@@ -4,12 +4,12 @@ import { routes } from '../../protocol/routes.ts'
 
 export const WORKER_PATH = routes.workerSocket.path
 
-export interface Membership {
+export interface Enrollment {
   readonly workerId: string
   readonly credential: string
 }
 
-export type Order =
+export type WorkerLoadCommand =
   /** One worker comes for each pairing token. Answers `Membership[]`. */
   | {
       readonly do: 'enroll'
@@ -36,14 +36,14 @@ export type Order =
   /** From now on every worker beats so often. */
   | { readonly do: 'beat'; readonly everyMs: number }
 
-export interface Took {
+export interface LoadTiming {
   readonly ms: number
   /** Processor time of the crew itself. */
-  readonly crewMs: number
+  readonly cpuMs: number
 }
 
 /** Milliseconds from asking until the worker held the dispatch. */
-export interface Waits {
+export interface DispatchWaits {
   readonly waits: readonly number[]
 }
 

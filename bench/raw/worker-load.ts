@@ -8,55 +8,55 @@
 import { createConnection, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Wire } from './websocket-client.ts'
+import { WebSocketClient } from './websocket-client.ts'
 import {
   completeFrame,
+  type DispatchWaits,
+  type Enrollment,
   eventFrame,
-  type Membership,
-  type Order,
-  type Took,
-  type Waits,
+  type LoadTiming,
   WINDOW_FRAMES,
   WORKER_PATH,
+  type WorkerLoadCommand,
 } from './worker-load-protocol.ts'
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 20
 const SOMETIME = '2036-01-31T12:00:00.000Z'
 
-interface Lease {
+interface LoadLease {
   readonly id: string
   readonly runId: string
-  readonly hand: Hand
+  readonly worker: LoadWorker
   sent: number
   acked: number
 }
 
 /** One worker. */
-class Hand {
+class LoadWorker {
   readonly port: number
   readonly slots: number
-  readonly leases = new Map<string, Lease>()
-  wire: Wire | undefined
-  membership: Membership | undefined
-  gone = (): void => {}
-  joined = (_: Membership): void => {}
+  readonly leases = new Map<string, LoadLease>()
+  socket: WebSocketClient | undefined
+  enrollment: Enrollment | undefined
+  onClosed = (): void => {}
+  onRegistered = (_: Enrollment): void => {}
 
   constructor(port: number, slots: number) {
     this.port = port
     this.slots = slots
   }
 
-  async join(auth: object): Promise<Membership> {
-    const joined = new Promise<Membership>((resolve) => {
-      this.joined = resolve
+  async connect(auth: object): Promise<Enrollment> {
+    const joined = new Promise<Enrollment>((resolve) => {
+      this.onRegistered = resolve
     })
-    this.wire = await Wire.open({
+    this.socket = await WebSocketClient.open({
       port: this.port,
       path: WORKER_PATH,
-      heard: (bytes) => hear(this, bytes),
-      drained: () => pump(this),
-      closed: () => this.gone(),
+      onText: (bytes) => handleFrame(this, bytes),
+      onDrain: () => sendFrames(this),
+      onClose: () => this.onClosed(),
     })
     const capabilities = {
       os: 'linux',
@@ -65,22 +65,22 @@ class Hand {
       maxConcurrency: this.slots,
       version: '0.1.0',
     }
-    this.say({
+    this.send({
       type: 'register',
       protocolVersion: 1,
       auth,
       name: 'worker',
       capabilities,
-      activeLeases: this.claims(),
+      activeLeases: this.claimedLeases(),
     })
     return joined
   }
 
-  say(frame: object): void {
-    this.wire?.send(JSON.stringify(frame))
+  send(frame: object): void {
+    this.socket?.send(JSON.stringify(frame))
   }
 
-  claims(): object[] {
+  claimedLeases(): object[] {
     return [...this.leases.values()].map(({ id, runId, sent }) => ({
       id,
       runId,
@@ -89,18 +89,18 @@ class Hand {
     }))
   }
 
-  beat(): void {
-    this.say({
+  sendHeartbeat(): void {
+    this.send({
       type: 'heartbeat',
-      leases: this.claims(),
+      leases: this.claimedLeases(),
       attachSessions: 0,
       sentAt: Math.round(performance.now()),
     })
   }
 }
 
-const hands: Hand[] = []
-let beating: NodeJS.Timeout | undefined
+const workers: LoadWorker[] = []
+let heartbeatTimer: NodeJS.Timeout | undefined
 
 // ---- what is being done ------------------------------------------------------------------------------------------
 
@@ -108,206 +108,210 @@ let beating: NodeJS.Timeout | undefined
 let cycles = { toComplete: 0, toAck: 0, events: 0 }
 /** How many frames each lease is to have sent. */
 let framesUpTo = 0
-let dispatched = (_: Lease): void => {}
-let done = (): void => {}
+let onDispatch = (_: LoadLease): void => {}
+let onDone = (): void => {}
 
-function until(): Promise<void> {
+function untilDone(): Promise<void> {
   return new Promise((resolve) => {
-    done = resolve
+    onDone = resolve
   })
 }
 
-const held = (): Lease[] => hands.flatMap(({ leases }) => [...leases.values()])
+const heldLeases = (): LoadLease[] => workers.flatMap(({ leases }) => [...leases.values()])
 
 // ---- hearing -----------------------------------------------------------------------------------------------------
 
 const TYPE_AT = '{"type":"'.length
 const ID = /"id":"([^"]+)","runId":"([^"]+)"/
 
-function hear(hand: Hand, bytes: Buffer): void {
+function handleFrame(worker: LoadWorker, bytes: Buffer): void {
   // Told apart by one letter where that is enough: parsing everything would cost more than the server's own work.
   const type = bytes.toString('latin1', TYPE_AT, TYPE_AT + 12)
-  if (type.startsWith('dispatch"')) take(hand, bytes)
-  else if (type === 'run-complete') acknowledged()
-  else if (type.startsWith('lease-ack"')) marks(hand, bytes)
+  if (type.startsWith('dispatch"')) acceptDispatch(worker, bytes)
+  else if (type === 'run-complete') onCompletionAcked()
+  else if (type.startsWith('lease-ack"')) applyAcks(worker, bytes)
   else if (type.startsWith('registered"')) {
-    const { workerId, credential } = JSON.parse(bytes.toString()) as Membership
-    hand.membership ??= { workerId, credential }
-    hand.joined(hand.membership)
+    const { workerId, credential } = JSON.parse(bytes.toString()) as Enrollment
+    worker.enrollment ??= { workerId, credential }
+    worker.onRegistered(worker.enrollment)
   } else if (!type.startsWith('heartbeat-ac')) throw new Error(`the host says: ${bytes}`)
 }
 
-function take(hand: Hand, bytes: Buffer): void {
+function acceptDispatch(worker: LoadWorker, bytes: Buffer): void {
   const [, id = '', runId = ''] = ID.exec(bytes.toString('latin1', 0, 300)) ?? []
-  const lease: Lease = { id, runId, hand, sent: 0, acked: 0 }
-  hand.leases.set(id, lease)
-  hand.wire?.send(`{"type":"dispatch-accepted","leaseId":"${id}"}`)
-  if (cycles.toComplete > 0) complete(lease)
-  dispatched(lease)
+  const lease: LoadLease = { id, runId, worker, sent: 0, acked: 0 }
+  worker.leases.set(id, lease)
+  worker.socket?.send(`{"type":"dispatch-accepted","leaseId":"${id}"}`)
+  if (cycles.toComplete > 0) completeRun(lease)
+  onDispatch(lease)
 }
 
-function complete(lease: Lease): void {
-  const { hand, id } = lease
+function completeRun(lease: LoadLease): void {
+  const { worker, id } = lease
   cycles.toComplete -= 1
-  for (let event = 0; event < cycles.events; event++) hand.wire?.send(eventFrame(id, ++lease.sent))
-  hand.wire?.send(completeFrame(id, ++lease.sent))
-  hand.leases.delete(id)
+  for (let event = 0; event < cycles.events; event++) worker.socket?.send(eventFrame(id, ++lease.sent))
+  worker.socket?.send(completeFrame(id, ++lease.sent))
+  worker.leases.delete(id)
 }
 
-function acknowledged(): void {
+function onCompletionAcked(): void {
   cycles.toAck -= 1
-  if (cycles.toAck === 0) done()
+  if (cycles.toAck === 0) onDone()
 }
 
-function marks(hand: Hand, bytes: Buffer): void {
+function applyAcks(worker: LoadWorker, bytes: Buffer): void {
   const { leases } = JSON.parse(bytes.toString()) as { leases: { leaseId: string; seq: number }[] }
   for (const { leaseId, seq } of leases) {
-    const lease = hand.leases.get(leaseId)
+    const lease = worker.leases.get(leaseId)
     if (lease !== undefined) lease.acked = seq
   }
-  pump(hand)
+  sendFrames(worker)
 }
 
 /** As many frames as the window and the line allow. The last acknowledgement is asked for by a heartbeat. */
-function pump(hand: Hand): void {
-  if (framesUpTo === 0 || hand.wire === undefined) return
+function sendFrames(worker: LoadWorker): void {
+  if (framesUpTo === 0 || worker.socket === undefined) return
   let open = 0
-  for (const lease of hand.leases.values()) {
-    while (lease.sent < framesUpTo && lease.sent - lease.acked < WINDOW_FRAMES && !hand.wire.behind)
-      hand.wire.send(eventFrame(lease.id, ++lease.sent))
+  for (const lease of worker.leases.values()) {
+    while (lease.sent < framesUpTo && lease.sent - lease.acked < WINDOW_FRAMES && !worker.socket.isBacklogged)
+      worker.socket.send(eventFrame(lease.id, ++lease.sent))
     if (lease.acked < framesUpTo) open += 1
-    if (lease.sent === framesUpTo && lease.acked < framesUpTo) soon(hand)
+    if (lease.sent === framesUpTo && lease.acked < framesUpTo) requestAck(worker)
   }
-  if (open === 0 && held().every(({ acked }) => acked >= framesUpTo)) done()
+  if (open === 0 && heldLeases().every(({ acked }) => acked >= framesUpTo)) onDone()
 }
 
-const asking = new Set<Hand>()
+const heartbeatsDue = new Set<LoadWorker>()
 
-function soon(hand: Hand): void {
-  if (asking.has(hand)) return
-  asking.add(hand)
+function requestAck(worker: LoadWorker): void {
+  if (heartbeatsDue.has(worker)) return
+  heartbeatsDue.add(worker)
   setTimeout(() => {
-    asking.delete(hand)
-    hand.beat()
+    heartbeatsDue.delete(worker)
+    worker.sendHeartbeat()
   }, 1)
 }
 
 // ---- orders ------------------------------------------------------------------------------------------------------
 
-async function timed(work: () => Promise<void>): Promise<Took> {
+async function timed(work: () => Promise<void>): Promise<LoadTiming> {
   const [from, cpu] = [performance.now(), process.cpuUsage()]
   await work()
   const { user, system } = process.cpuUsage(cpu)
-  return { ms: performance.now() - from, crewMs: (user + system) / 1000 }
+  return { ms: performance.now() - from, cpuMs: (user + system) / 1000 }
 }
 
-function obey(order: Order): Promise<unknown> {
-  switch (order.do) {
+function runCommand(command: WorkerLoadCommand): Promise<unknown> {
+  switch (command.do) {
     case 'enroll':
-      return enroll(order)
+      return enroll(command)
     case 'hold':
-      return hold(order.leases)
+      return waitForLeases(command.leases)
     case 'cycles':
-      return turn(order.count, order.events)
+      return completeRuns(command.count, command.events)
     case 'frames':
-      return stream(order.perLease)
+      return sendEvents(command.perLease)
     case 'replay':
-      return replay(order.frames)
+      return replayFrames(command.frames)
     case 'dispatches':
-      return dispatches(order)
+      return measureDispatches(command)
     case 'beat':
-      return beat(order.everyMs)
+      return startHeartbeats(command.everyMs)
   }
 }
 
-async function enroll({ port, slots, tokens }: Extract<Order, { do: 'enroll' }>): Promise<Membership[]> {
-  const coming = tokens.map(async (token) => {
-    const hand = new Hand(port, slots)
-    hands.push(hand)
-    return hand.join({ kind: 'pairing', token })
+async function enroll({
+  port,
+  slots,
+  tokens,
+}: Extract<WorkerLoadCommand, { do: 'enroll' }>): Promise<Enrollment[]> {
+  const connections = tokens.map(async (token) => {
+    const worker = new LoadWorker(port, slots)
+    workers.push(worker)
+    return worker.connect({ kind: 'pairing', token })
   })
-  const members = await Promise.all(coming)
-  if (beating === undefined) await beat(HEARTBEAT_MS)
+  const members = await Promise.all(connections)
+  if (heartbeatTimer === undefined) await startHeartbeats(HEARTBEAT_MS)
   return members
 }
 
 /** Spread evenly over the interval, as many workers that came at any time would be. */
-async function beat(everyMs: number): Promise<object> {
-  clearInterval(beating)
+async function startHeartbeats(everyMs: number): Promise<object> {
+  clearInterval(heartbeatTimer)
   let next = 0
-  const stepMs = Math.max(10, everyMs / Math.max(1, hands.length))
-  const perStep = (stepMs * hands.length) / everyMs
+  const stepMs = Math.max(10, everyMs / Math.max(1, workers.length))
+  const perStep = (stepMs * workers.length) / everyMs
   let owed = 0
-  beating = setInterval(() => {
-    for (owed += perStep; owed >= 1; owed--) hands[next++ % hands.length]?.beat()
+  heartbeatTimer = setInterval(() => {
+    for (owed += perStep; owed >= 1; owed--) workers[next++ % workers.length]?.sendHeartbeat()
   }, stepMs)
   return {}
 }
 
-async function hold(leases: number): Promise<object> {
-  while (held().length < leases) await sleep(1)
+async function waitForLeases(leases: number): Promise<object> {
+  while (heldLeases().length < leases) await sleep(1)
   return {}
 }
 
-function turn(count: number, events: number): Promise<Took> {
+function completeRuns(count: number, events: number): Promise<LoadTiming> {
   return timed(async () => {
     cycles = { toComplete: count, toAck: count, events }
-    const all = until()
-    for (const lease of held()) if (cycles.toComplete > 0) complete(lease)
+    const all = untilDone()
+    for (const lease of heldLeases()) if (cycles.toComplete > 0) completeRun(lease)
     await all
   })
 }
 
-async function stream(perLease: number): Promise<Took> {
-  const took = await timed(async () => {
-    for (const lease of held()) framesUpTo = lease.sent + perLease
-    const all = until()
-    for (const hand of hands) pump(hand)
+async function sendEvents(perLease: number): Promise<LoadTiming> {
+  const timing = await timed(async () => {
+    for (const lease of heldLeases()) framesUpTo = lease.sent + perLease
+    const all = untilDone()
+    for (const worker of workers) sendFrames(worker)
     await all
   })
   framesUpTo = 0
-  return took
+  return timing
 }
 
-async function replay(frames: number): Promise<Took> {
-  const [lease] = held()
-  const hand = lease?.hand
-  if (lease === undefined || hand?.membership === undefined) throw new Error('there is nothing to replay')
-  const { workerId, credential } = hand.membership
-  const parted = new Promise<void>((resolve) => {
-    hand.gone = resolve
+async function replayFrames(frames: number): Promise<LoadTiming> {
+  const [lease] = heldLeases()
+  const worker = lease?.worker
+  if (lease === undefined || worker?.enrollment === undefined) throw new Error('there is nothing to replay')
+  const { workerId, credential } = worker.enrollment
+  const closed = new Promise<void>((resolve) => {
+    worker.onClosed = resolve
   })
-  hand.wire?.cut()
-  await parted
+  worker.socket?.destroy()
+  await closed
   await sleep(50)
   lease.sent = frames
   return timed(async () => {
-    await hand.join({ kind: 'credential', workerId, secret: credential })
+    await worker.connect({ kind: 'credential', workerId, secret: credential })
     cycles = { toComplete: 0, toAck: 1, events: 0 }
-    const all = until()
-    for (let seq = 1; seq < frames; seq++) hand.wire?.send(eventFrame(lease.id, seq))
-    hand.wire?.send(completeFrame(lease.id, frames))
-    hand.leases.delete(lease.id)
+    const all = untilDone()
+    for (let seq = 1; seq < frames; seq++) worker.socket?.send(eventFrame(lease.id, seq))
+    worker.socket?.send(completeFrame(lease.id, frames))
+    worker.leases.delete(lease.id)
     await all
   })
 }
 
-async function dispatches({
+async function measureDispatches({
   token,
   count,
   tickets,
   restMs,
-}: Extract<Order, { do: 'dispatches' }>): Promise<Waits> {
-  const [hand] = hands
-  if (hand === undefined) throw new Error('there is no worker')
-  const door = new Door(hand.port, token)
+}: Extract<WorkerLoadCommand, { do: 'dispatches' }>): Promise<DispatchWaits> {
+  const [worker] = workers
+  if (worker === undefined) throw new Error('there is no worker')
+  const requests = new TicketRequests(worker.port, token)
   const waits: number[] = []
   for (let at = 0; waits.length < count; at++) {
-    const arrived = new Promise<Lease>((resolve) => {
-      dispatched = resolve
+    const arrived = new Promise<LoadLease>((resolve) => {
+      onDispatch = resolve
     })
     const from = performance.now()
-    const status = door.post(`/api/tickets/T-${at % tickets}/run`)
+    const status = requests.requestRun(`/api/tickets/T-${at % tickets}/run`)
     const lease = await Promise.race([arrived, status.then((code) => (code === 404 ? undefined : arrived))])
     // The tracker has not been looked at yet.
     if (lease === undefined) await sleep(RETRY_MS)
@@ -315,36 +319,36 @@ async function dispatches({
       waits.push(performance.now() - from)
       await status
       cycles = { toComplete: 1, toAck: 1, events: 0 }
-      const all = until()
-      complete(lease)
+      const all = untilDone()
+      completeRun(lease)
       await all
       await sleep(restMs)
     }
   }
-  dispatched = () => {}
-  door.close()
+  onDispatch = () => {}
+  requests.close()
   return { waits }
 }
 
 /** One connection to the management door, for one request after the other. */
-class Door {
+class TicketRequests {
   readonly #socket: Socket
   readonly #token: string
-  #answered = (_: number): void => {}
+  #onResponse = (_: number): void => {}
   #text = ''
 
   constructor(port: number, token: string) {
     this.#token = token
     this.#socket = createConnection({ host: '127.0.0.1', port, noDelay: true })
-    this.#socket.setEncoding('latin1').on('data', (text: string) => this.#take(text))
+    this.#socket.setEncoding('latin1').on('data', (text: string) => this.#readResponse(text))
   }
 
-  post(path: string): Promise<number> {
+  requestRun(path: string): Promise<number> {
     this.#socket.write(
       `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${this.#token}\r\nContent-Length: 0\r\n\r\n`,
     )
     return new Promise((resolve) => {
-      this.#answered = resolve
+      this.#onResponse = resolve
     })
   }
 
@@ -352,18 +356,18 @@ class Door {
     this.#socket.destroy()
   }
 
-  #take(text: string): void {
+  #readResponse(text: string): void {
     this.#text += text
     const end = this.#text.indexOf('\r\n\r\n')
     const length = Number(/\r\ncontent-length: *(\d+)/i.exec(this.#text)?.[1] ?? 0)
     if (end < 0 || this.#text.length < end + 4 + length) return
     const status = Number(this.#text.slice(9, 12))
     this.#text = ''
-    this.#answered(status)
+    this.#onResponse(status)
   }
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  console.log(JSON.stringify(await obey(JSON.parse(line) as Order)))
+  console.log(JSON.stringify(await runCommand(JSON.parse(line) as WorkerLoadCommand)))
 }
 process.exit(0)

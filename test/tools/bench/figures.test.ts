@@ -1,11 +1,11 @@
 /** What the bench says of its measurements. */
 import { describe, expect, test } from '@jest/globals'
-import { inTurn } from '../../../bench/entry.ts'
+import { measureInTurn } from '../../../bench/entry.ts'
 import {
-  compared,
+  absoluteFigure,
+  compareFigure,
+  groupIntoRounds,
   isClose,
-  measured,
-  roundsOf,
   spread,
   type Target,
   verdict,
@@ -33,12 +33,12 @@ test('a ratio is taken in each round, so that a slow moment of the machine does 
     { ours: 8, raw: 10 },
     { ours: 88, raw: 110 },
   ]
-  expect(compared({ name: 'a', unit: 'b' }, pairs).ratio).toEqual({ median: 0.8, min: 0.8, max: 0.8 })
+  expect(compareFigure({ name: 'a', unit: 'b' }, pairs).ratio).toEqual({ median: 0.8, min: 0.8, max: 0.8 })
 })
 
 test('slices that took turns make rounds', () => {
   const slices = [1, 3, 5, 7].map((ours) => ({ ours, raw: ours * 2 }))
-  expect(roundsOf(slices, 2)).toEqual([
+  expect(groupIntoRounds(slices, 2)).toEqual([
     { ours: 2, raw: 4 },
     { ours: 6, raw: 12 },
   ])
@@ -57,24 +57,24 @@ describe('a verdict', () => {
     { bound: 0.85, says: 'below', close: true },
     { bound: 0.95, says: 'below', close: false },
   ])('for at least $bound is $says', ({ bound, says, close }) => {
-    const figure = compared({ name: 'a', unit: 'b', target: atLeast(bound) }, pairs)
+    const figure = compareFigure({ name: 'a', unit: 'b', target: atLeast(bound) }, pairs)
     expect([verdict(figure), isClose(figure)]).toEqual([says, close])
   })
 
   test('may be about ours alone', () => {
-    expect(verdict(measured({ name: 'a', unit: 'MiB', target: atMost(120) }, [119, 120]))).toBe('pass')
-    expect(verdict(measured({ name: 'a', unit: 'MiB', target: atMost(120) }, [121]))).toBe('below')
+    expect(verdict(absoluteFigure({ name: 'a', unit: 'MiB', target: atMost(120) }, [119, 120]))).toBe('pass')
+    expect(verdict(absoluteFigure({ name: 'a', unit: 'MiB', target: atMost(120) }, [121]))).toBe('below')
   })
 
   test('is not given where nothing was promised', () => {
-    expect(verdict(measured({ name: 'a', unit: 'ms' }, [1]))).toBe('no target')
+    expect(verdict(absoluteFigure({ name: 'a', unit: 'ms' }, [1]))).toBe('no target')
   })
 })
 
 test('contestants take turns, and the first turn of each is thrown away', async () => {
   const said: string[] = []
   let a = 0
-  const rounds = await inTurn(2, {
+  const rounds = await measureInTurn(2, {
     a: async () => {
       said.push('a')
       return a++
@@ -100,11 +100,11 @@ test.each([
 
 test('the table', () => {
   const figures = [
-    compared({ name: 'fast', unit: 'a second', target: atLeast(0.7), notes: ['by hand'] }, [
+    compareFigure({ name: 'fast', unit: 'a second', target: atLeast(0.7), notes: ['by hand'] }, [
       { ours: 70_000, raw: 90_000 },
     ]),
-    measured({ name: 'small', unit: 'MiB', target: atMost(120) }, [130]),
-    measured({ name: 'other', unit: 'ms' }, [3]),
+    absoluteFigure({ name: 'small', unit: 'MiB', target: atMost(120) }, [130]),
+    absoluteFigure({ name: 'other', unit: 'ms' }, [3]),
   ]
   expect(table(figures).split('\n')).toEqual([
     'figure    ours     raw  unit          ratio (min–max)  target     verdict',

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { readWrk } from '../../../bench/load.ts'
 import { readOptions } from '../../../bench/options.ts'
-import { Answers } from '../../../bench/raw/response-splitter.ts'
+import { ResponseSplitter } from '../../../bench/raw/response-splitter.ts'
 
 const report = (extra = ''): string => `Running 2s test @ http://127.0.0.1:1/
   Latency Distribution
@@ -42,14 +42,16 @@ describe('answers on a connection', () => {
 
   test('are told apart however they are cut', () => {
     for (let cut = 1; cut < one.length; cut++) {
-      const answers = new Answers(200)
+      const answers = new ResponseSplitter(200)
       const parts = [one.slice(0, cut), one.slice(cut), one.slice(0, cut), one.slice(cut)]
-      expect(parts.map((part) => answers.take(bytes(part)))).toEqual([false, true, false, true])
+      expect(parts.map((part) => answers.isComplete(bytes(part)))).toEqual([false, true, false, true])
     }
   })
 
   test('of another status are not counted', () => {
-    expect(() => new Answers(200).take(bytes(one.replace('200', '503')))).toThrow('answered 503, not 200')
+    expect(() => new ResponseSplitter(200).isComplete(bytes(one.replace('200', '503')))).toThrow(
+      'answered 503, not 200',
+    )
   })
 })
 

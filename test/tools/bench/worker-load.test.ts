@@ -6,8 +6,8 @@ import { leaseKind } from '../../../actors/leases/lease.machine.ts'
 import { runKind } from '../../../actors/runs/run.machine.ts'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { workerKind } from '../../../actors/workers/worker.machine.ts'
-import { finished, held, waiting } from '../../../bench/raw/stored-runs.ts'
-import { Wire } from '../../../bench/raw/websocket-client.ts'
+import { finishedRunWrites, heldRunWrites, waitingRunWrites } from '../../../bench/raw/stored-runs.ts'
+import { WebSocketClient } from '../../../bench/raw/websocket-client.ts'
 import { completeFrame, EVENT_FRAME_BYTES, eventFrame } from '../../../bench/raw/worker-load-protocol.ts'
 import { readWorkerFrame } from '../../../protocol/frames.ts'
 import { createChecker } from '../../../protocol/parse.ts'
@@ -27,7 +27,7 @@ test('reporting frames are valid, and all as long as agreed', () => {
 test('a host can read every record that is sown', () => {
   const kinds: Readonly<Record<string, ActorKind>> = { run: runKind, lease: leaseKind, worker: workerKind }
   const isRun = createChecker(Run)
-  for (const write of [...finished(0), ...held(1, 0), ...waiting(2)]) {
+  for (const write of [...finishedRunWrites(0), ...heldRunWrites(1, 0), ...waitingRunWrites(2)]) {
     if (write.table === 'run') expect(isRun(write.run)).toMatchObject({ ok: true })
     else if (write.table !== 'snapshot' || write.record === null) throw new Error(`sown in ${write.table}`)
     else expect(kinds[write.kind]?.codec?.decode(write.record)).toMatchObject({ is: 'snapshot' })
@@ -50,17 +50,17 @@ test('a wire carries frames of every length there and back, in order', async () 
   const echoed = new Promise<void>((resolve) => {
     all = resolve
   })
-  const wire = await Wire.open({
+  const wire = await WebSocketClient.open({
     port: uWS.us_socket_local_port(listening),
     path: '/',
-    heard: (bytes) => {
+    onText: (bytes) => {
       heard.push(bytes.toString())
       if (heard.length === texts.length) all()
     },
   })
   for (const text of texts) wire.send(text)
   await echoed
-  wire.cut()
+  wire.destroy()
   app.close()
   expect(heard).toEqual(texts)
 })
