@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BenchProcess, BenchResources } from './bench-resources.ts'
 import type { TextFound, ViewerCommand } from './raw/terminal-protocol.ts'
-import { WorkingSystem } from './working-host.ts'
+import { WorkingSystem } from './working-system.ts'
 
 /** What the scripted agent says before it asks for something to do. */
 const GREETING = '/exit leaves.'

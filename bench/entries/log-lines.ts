@@ -16,7 +16,7 @@ import { type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure, spread } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { WorkingSystem } from '../working-host.ts'
+import { WorkingSystem } from '../working-system.ts'
 
 const LINES = 50_000
 const LINE_FORMAT = 'compiling module %g, and saying so in a line as long as most lines of a log are'

@@ -17,7 +17,7 @@ import { type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { git, WorkingSystem } from '../working-host.ts'
+import { git, WorkingSystem } from '../working-system.ts'
 import { createSandboxOrder, runBubblewrap, timed } from './sandbox.ts'
 
 const RUNS = { quick: 6, full: 12 }

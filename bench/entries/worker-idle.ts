@@ -10,7 +10,7 @@ import type { Entry } from '../entry.ts'
 import { compareFigure, type Figure, type Pair } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { WorkingSystem } from '../working-host.ts'
+import { WorkingSystem } from '../working-system.ts'
 
 const IDLE_MS = 30_000
 const MEMORY_TARGET = { of: 'ours', is: 'at most', bound: 80 } as const
