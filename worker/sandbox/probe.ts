@@ -5,7 +5,7 @@
  * that fixes it.
  */
 import type { HostExecution } from '../../protocol/worker.ts'
-import { buildSandboxArguments, buildSandboxOptions, listOptionNames } from './arguments.ts'
+import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
 import { findFix, toPlainLine } from './bwrap-error-hints.ts'
 import { type EscapeTarget, escapeTestCommand, findEscapes } from './escape-test.ts'
 import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from './local-machine.ts'
@@ -27,12 +27,12 @@ export const BWRAP_PATHS: readonly string[] = ['/usr/bin/bwrap', '/usr/local/bin
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
 /** Uses every feature of a plan, so that the probe detects missing bubblewrap options before a run needs them. */
-const FULL_PLAN = {
-  home: '/',
-  work: '/',
+const FULL_PLAN: SandboxPlan = {
+  homeFolder: '/',
+  workFolder: '/',
   mounts: [{ from: '/', to: '/' }],
   egressSocket: '/',
-  reports: true,
+  reportsStatus: true,
 }
 
 export async function probeSandbox(
