@@ -1,0 +1,277 @@
+/**
+ * Language rules read names, comments and sizes in the sources and list each place that breaks one.
+ *
+ * Every rule has a ratchet in test/ratchets.json: the number of places that still break it. The number may only fall.
+ */
+import { parseSync } from '@swc/core'
+import { type Sources, withoutComments, withoutTexts } from './structure-rules.ts'
+
+export const FUNCTION_LINES_MAX = 70
+export const FILE_LINES_MAX = 250
+export const SUBJECT_CHARS_MAX = 60
+
+/** The list of banned words is made of them. */
+const OWN_PATH = 'test/support/language-rules.ts'
+/** Folders whose code people install. */
+const PRODUCT = /^(protocol|core|store|providers|actors|transport|worker|oauth-helper|client|bin)\//
+
+// ---- names -------------------------------------------------------------------------------------------------------
+
+/** A part of a name → the word that the field uses. GLOSSARY.md says what each of those means. */
+const BANNED_PARTS: Readonly<Record<string, string>> = {
+  alarm: 'timer',
+  alarms: 'timers',
+  ballast: 'emergency space',
+  bear: 'spawn',
+  bears: 'spawns',
+  born: 'spawned',
+  bury: 'markFailed',
+  chore: 'task',
+  chores: 'tasks',
+  courier: 'client',
+  couriers: 'clients',
+  cradle: 'template',
+  curtain: 'filter',
+  cut: 'commit',
+  deed: 'action',
+  deeds: 'actions',
+  hostApi: 'api',
+  desks: 'apis',
+  door: 'listener',
+  doors: 'listeners',
+  drawer: 'pending requests',
+  ear: 'router',
+  ears: 'routers',
+  errand: 'task, request',
+  errands: 'tasks, requests',
+  furnish: 'create modules',
+  gist: 'projection',
+  gists: 'projections',
+  ground: 'location',
+  guest: 'participant',
+  guests: 'participants',
+  hands: 'executor',
+  hear: 'handle',
+  heard: 'received',
+  hears: 'handles',
+  house: 'project',
+  journey: 'OAuth redirect',
+  journeys: 'OAuth redirects',
+  kit: 'runtime',
+  landed: 'committed',
+  landing: 'commit',
+  landings: 'commits',
+  leavings: 'outputs',
+  life: 'actor',
+  lives: 'actors, snapshots',
+  look: 'poll, schedule, read',
+  looked: 'polled, read',
+  looks: 'polls, reads',
+  manners: 'rules, rate limits',
+  mean: 'dispatch',
+  mould: 'template',
+  mouth: 'sender',
+  neighbour: 'provider',
+  neighbours: 'providers',
+  nursery: 'factory',
+  rang: 'onTimer',
+  room: 'manager, or the noun',
+  rooms: 'modules',
+  said: 'sent, reported',
+  say: 'send, report',
+  says: 'sends, reports',
+  scrub: 'redact',
+  shelf: 'collection',
+  shelves: 'collections',
+  showing: 'broadcast',
+  spool: 'worker store, temp file',
+  stir: 'requestCommit',
+  stranger: 'unregistered',
+  strangers: 'unregistered',
+  strike: 'redact',
+  struck: 'redacted',
+  tale: 'event',
+  tell: 'send, report, publish',
+  tells: 'sends, reports',
+  told: 'sent, reported',
+  tray: 'transition output',
+  volatile: 'in memory',
+  wish: 'request',
+  wishes: 'requests',
+  yard: 'modules, system',
+}
+
+/** Names that say nothing when they stand alone. */
+const BANNED_WHOLE: Readonly<Record<string, string>> = {
+  here: 'what it is',
+  it: 'what it is',
+  one: 'what it is',
+  other: 'what it is',
+  way: 'path, proxy',
+}
+
+/** Names that a library, a protocol or what is stored on disk has chosen. */
+const ALLOWED_NAMES = new Set(['told', 'errand', 'journey'])
+
+/** One violation for each such name in each file, with the usual word beside it. */
+export function bannedNames(path: string, text: string): string[] {
+  if (path === OWN_PATH) return []
+  const names = new Set(withoutTexts(text).match(/[A-Za-z_$][\w$]*/g) ?? [])
+  return [...names].sort().flatMap((name) => {
+    const instead = usualWord(name)
+    return instead === undefined ? [] : [`${path}: ${name}: say ${instead}`]
+  })
+}
+
+function usualWord(name: string): string | undefined {
+  if (ALLOWED_NAMES.has(name)) return undefined
+  if (Object.hasOwn(BANNED_WHOLE, name)) return BANNED_WHOLE[name]
+  const part = partsOf(name).find((word) => Object.hasOwn(BANNED_PARTS, word))
+  return part === undefined ? undefined : BANNED_PARTS[part]
+}
+
+/** `runsInFlight` and `RUNS_IN_FLIGHT` are made of runs, in and flight. */
+function partsOf(name: string): string[] {
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .toLowerCase()
+    .split(/[_$]+/)
+}
+
+/** Names of types that more than one file of the product declares. */
+export function repeatedTypes(sources: Sources): string[] {
+  const files = new Map<string, string[]>()
+  for (const [path, text] of sources) {
+    if (!PRODUCT.test(path)) continue
+    const declared = withoutComments(text).matchAll(
+      /^(?:export )?(?:abstract )?(?:class|interface|type) ([A-Z]\w*)/gm,
+    )
+    for (const [, name = ''] of declared) files.set(name, [...(files.get(name) ?? []), path])
+  }
+  return [...files]
+    .filter(([, paths]) => paths.length > 1)
+    .map(([name, paths]) => `${name} is declared ${paths.length} times: ${paths.join(', ')}`)
+}
+
+// ---- sentences ---------------------------------------------------------------------------------------------------
+
+const RIDDLE =
+  /^(Who|What|Those|Whoever|Whose|Which|Where|When it|It|One|Of|Nobody|That|There|Whatever|Somebody)\b/
+
+/** A file's first comment names its subject. */
+export function riddleHeaders(path: string, text: string): string[] {
+  const [, header] = /^(?:#![^\n]*\n)?\/\*\*([\s\S]*?)\*\//.exec(text) ?? []
+  return header !== undefined && RIDDLE.test(prose(header))
+    ? [`${path}: its header begins with "${prose(header).split(' ')[0]}"`]
+    : []
+}
+
+/** Every comment of the product does. */
+export function riddleComments(path: string, text: string): string[] {
+  if (!PRODUCT.test(path)) return []
+  const comments = text.matchAll(/\/\*\*([\s\S]*?)\*\/|^\s*\/\/ (.*)$/gm)
+  return [...comments]
+    .map(([, block, line]) => prose(block ?? line ?? ''))
+    .filter((sentence) => RIDDLE.test(sentence))
+    .map((sentence) => `${path}: "${sentence.slice(0, 60)}"`)
+}
+
+const prose = (comment: string): string =>
+  comment
+    .replace(/^\s*\* ?/gm, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+
+/** Shorter texts are often the same by chance. */
+const SENTENCE_CHARS_MIN = 24
+const SENTENCE_WORDS_MIN = 4
+
+/** String literals of tests that repeat a sentence of the product. Tables in test/rules are where the words stand. */
+export function repeatedSentences(sources: Sources): string[] {
+  const sentences = [...sources]
+    .filter(([path]) => PRODUCT.test(path))
+    .flatMap(([, text]) => stringsIn(text))
+    .map((text) => text.trim())
+    .filter((text) => text.length >= SENTENCE_CHARS_MIN && text.split(/\s+/).length >= SENTENCE_WORDS_MIN)
+  const known = [...new Set(sentences)]
+  return [...sources]
+    .filter(([path]) => /^test\/(?!rules\/)/.test(path))
+    .flatMap(([path, text]) =>
+      stringsIn(text)
+        .filter((found) => found.length >= SENTENCE_CHARS_MIN && known.some((one) => found.includes(one)))
+        .map((found) => `${path}: ${found.slice(0, 70)}`),
+    )
+}
+
+function stringsIn(text: string): string[] {
+  const found: string[] = []
+  visitNodes(parseSync(text, { syntax: 'typescript', target: 'es2022' }), ({ type, value, cooked }) => {
+    if (type === 'StringLiteral' && typeof value === 'string') found.push(value)
+    if (type === 'TemplateElement' && typeof cooked === 'string') found.push(cooked)
+  })
+  return found
+}
+
+// ---- sizes -------------------------------------------------------------------------------------------------------
+
+export function longFiles(path: string, text: string): string[] {
+  const lines = text.split('\n').length - 1
+  return PRODUCT.test(path) && lines > FILE_LINES_MAX ? [`${path}: ${lines} lines`] : []
+}
+
+export function longFunctions(path: string, text: string): string[] {
+  if (!PRODUCT.test(path) || !path.endsWith('.ts')) return []
+  // The module's span ends with its last token.
+  const code = text.trimEnd()
+  const bytes = Buffer.from(code)
+  const module = parseSync(code, { syntax: 'typescript', target: 'es2022' })
+  // Offsets count bytes, and go on from file to file.
+  const start = module.span.end - bytes.length
+  const found: string[] = []
+  visitNodes(module, (node) => {
+    const span = node.span ?? node.function?.span
+    if (span === undefined || !FUNCTIONS.has(node.type ?? '')) return
+    const [from, to] = [span.start - start, span.end - start]
+    const lines = bytes.subarray(from, to).toString().split('\n').length
+    if (lines > FUNCTION_LINES_MAX)
+      found.push(`${path}:${bytes.subarray(0, from).toString().split('\n').length}: ${lines} lines`)
+  })
+  return found
+}
+
+interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/** What the rules read of a node of the syntax tree. */
+interface SyntaxNode {
+  readonly type?: string
+  readonly span?: Span
+  readonly function?: { readonly span?: Span }
+  readonly value?: unknown
+  readonly cooked?: unknown
+}
+
+const FUNCTIONS = new Set([
+  'FunctionDeclaration',
+  'FunctionExpression',
+  'ArrowFunctionExpression',
+  'ClassMethod',
+  'PrivateMethod',
+  'Constructor',
+  'MethodProperty',
+])
+
+function visitNodes(node: unknown, onNode: (node: SyntaxNode) => void): void {
+  if (typeof node !== 'object' || node === null) return
+  if (!Array.isArray(node)) onNode(node)
+  for (const child of Object.values(node)) visitNodes(child, onNode)
+}
+
+// ---- commits -----------------------------------------------------------------------------------------------------
+
+/** @param log one subject a line */
+export function longSubjects(log: string): string[] {
+  return log.split('\n').filter((subject) => subject.length > SUBJECT_CHARS_MAX)
+}
