@@ -52,7 +52,7 @@ describe('three tickets become three pull requests', () => {
     expect(first.out().match(/^ {2}cost +\d+ tokens in, \d+ out/gm)).toHaveLength(3)
     expect(first.out()).toContain("+  const who = name.trim() || 'stranger'")
     expect(first.out()).toContain('What next')
-    expect(first.out()).toMatch(/Keep one: node \S+switchyard\.js serve --data-dir \S+/)
+    expect(first.out()).toMatch(/Start it again: node \S+switchyard\.js serve --data-dir \S+/)
     expect(branchesIn(dataDir)).toHaveLength(4)
     const pulls = readdirSync(join(dataDir, 'code', 'acme', 'greeter.pulls')).filter((name) =>
       name.endsWith('.json'),
