@@ -1,5 +1,6 @@
 /**
- * Hosts for the benches of the worker channel: ours with a past, and bare ones that speak the same frames.
+ * Starts hosts for the benches of worker connections: the product with stored runs, and bare servers that speak the
+ * same frames.
  */
 import type { StoredConfig } from '../protocol/config.ts'
 import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
@@ -25,7 +26,7 @@ export interface StoredRunCounts {
   readonly waiting?: number
 }
 
-/** Every run goes to one repository, and only the crew works. */
+/** All runs use one repository, and only simulated workers execute them. */
 export const WORKING_CONFIG: StoredConfig = {
   repos: { main: { remote: 'owner/name' } },
   worker: { local: false },
@@ -56,7 +57,7 @@ export async function startProductHost(
 
 export async function createDataDir(resources: BenchResources, past: StoredRunCounts): Promise<string> {
   const { finished = 0, held = 0, waiting = 0 } = past
-  const folder = finished === 'history' ? await dataDirWithHistory(resources) : resources.createFolder('yard')
+  const folder = finished === 'history' ? await dataDirWithHistory(resources) : resources.createFolder('host')
   const counts = [finished === 'history' ? 0 : finished, held, waiting]
   if (counts.some((count) => count > 0))
     await waitForSuccess(
@@ -66,7 +67,7 @@ export async function createDataDir(resources: BenchResources, past: StoredRunCo
   return folder
 }
 
-/** A server of bench/raw that says its port. It is given a folder, and whatever else it wants to know. */
+/** Starts a server of bench/raw, which prints its port. The script receives a folder and `args`. */
 export async function startBareHost(
   resources: BenchResources,
   script: string,

@@ -1,8 +1,8 @@
 /**
- * Where measuring happens: processes that are started and surely ended, folders that are made and surely removed.
+ * BenchResources starts processes and creates folders, and surely ends and removes them.
  *
- * Folders are below node_modules/.cache and not in the system's place for temporary files, which may be memory: a
- * sync would then cost nothing. Every process is ended by its own number, also when the bench itself is ended.
+ * Folders are below node_modules/.cache, because the system's folder for temporary files may be in memory, where a
+ * sync costs nothing. Processes are ended by their ids, also when the bench itself is ended.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,23 +12,23 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const STOP_MS_MAX = 8_000
 const ANSWER_MS_MAX = 30_000
-/** What is kept of a child's error output, to say why it ended. */
+/** Length of a child's error output that is kept for error messages. */
 const STDERR_CHARS_MAX = 4_000
 
 export interface BenchProcess {
   readonly pid: number
-  /** The next line of its output. Rejects when it ends first. */
+  /** Reads the next line of its output; rejects when the process ends first. */
   readLine(): Promise<string>
-  /** One line to its input. */
+  /** Writes a line to its input. */
   writeLine(text: string): void
-  /** Asks it to end, and sees to it that it does. */
+  /** Asks the process to end, and kills it if it does not. */
   stop(): Promise<void>
-  /** Resolves to its exit code. */
+  /** Resolves to the exit code. */
   readonly ended: Promise<number>
 }
 
 export class BenchResources {
-  /** The checkout: `bench/` is right below it. */
+  /** The checkout, which contains `bench/`. */
   readonly root = dirname(dirname(process.argv[1] ?? ''))
   readonly cache = join(this.root, 'node_modules', '.cache', 'switchyard')
   readonly #processes = new Set<ChildProcess>()
@@ -51,7 +51,7 @@ export class BenchResources {
     this.#folders.delete(path)
   }
 
-  /** One TypeScript file of ours, in a process of its own. */
+  /** Runs a TypeScript file of the checkout in its own process. */
   startScript(file: string, ...args: readonly string[]): BenchProcess {
     return this.start(process.execPath, [join(this.root, 'build', 'run.mjs'), join(this.root, file), ...args])
   }
@@ -77,7 +77,7 @@ function wrapProcess(child: ChildProcess, description: string, onExit: () => voi
   stderr.setEncoding('utf8').on('data', (text: string) => {
     errorOutput = (errorOutput + text).slice(-STDERR_CHARS_MAX)
   })
-  // Whoever ends while it is spoken to is noticed by its end.
+  // A write to a process that ended fails; `ended` reports that end.
   stdin.on('error', () => {})
   const ended = new Promise<number>((resolve) => {
     child.once('close', (code, signal) => {
@@ -108,7 +108,7 @@ function wrapProcess(child: ChildProcess, description: string, onExit: () => voi
   }
 }
 
-/** Never resolves once it was called off. */
+/** Never resolves after `signal` aborted. */
 function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
@@ -116,15 +116,15 @@ function delay(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-// ---- what the system knows of a process ------------------------------------------------------------------------
+// ---- figures of a process ------------------------------------------------------------------------
 
-/** Linux counts processor time in hundredths of a second, whatever the machine. */
+/** Linux counts processor time in hundredths of a second on every machine. */
 const TICK_MS = 10
 const IDLE_CHECK_MS = 150
 const IDLE_CHECKS = 2
 const IDLE_WAIT_MS_MAX = 5_000
 
-/** Processor time of a process so far, all its threads; undefined where there is no /proc. */
+/** Processor time of a process so far, with all its threads; undefined on systems without /proc. */
 export function cpuMs(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -135,7 +135,10 @@ export function cpuMs(pid: number): number | undefined {
   }
 }
 
-/** What a process left for later is done: it has used next to nothing for a moment. Answers its processor time until then. */
+/**
+ * Waits until a process has used almost no processor time for a moment, so its postponed work is done. Returns its
+ * processor time until then.
+ */
 export async function waitUntilIdle(pid: number): Promise<number> {
   const until = performance.now() + IDLE_WAIT_MS_MAX
   let before = cpuMs(pid) ?? 0
@@ -150,7 +153,7 @@ export async function waitUntilIdle(pid: number): Promise<number> {
 
 export interface ResidentMemory {
   readonly mib: number
-  /** Of that, memory of its own; the rest is files: the program itself, and pages of a database. */
+  /** The process's own memory within `mib`; the rest is mapped files: the program, and pages of a database. */
   readonly ownMib: number
 }
 
@@ -161,17 +164,17 @@ export function residentMemory(pid: number): ResidentMemory {
   return { mib: mib('VmRSS'), ownMib: mib('RssAnon') }
 }
 
-/** From now on its largest size is counted anew. */
+/** Starts a new measurement of the process's peak memory. */
 export function resetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }
 
-/** The most that it had resident since. */
+/** Peak resident memory since `resetPeak`. */
 export function peakMib(pid: number): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }
 
-/** Runs a command to its end; rejects unless that is a good one. */
+/** Waits until a command has ended; rejects when its exit code is not 0. */
 export async function waitForSuccess(child: BenchProcess, description: string): Promise<void> {
   const code = await child.ended
   if (code !== 0) throw new Error(`${description} ended with ${code}`)

@@ -1,8 +1,8 @@
 /**
- * `npm run bench`: what we cost beside the raw parts we are made of, measured in turn on this machine.
+ * `npm run bench`: measures the product against the raw libraries that it uses, in turn, on this machine.
  *
- * Prints a table and keeps it as JSON. It judges, but it fails nothing: only `--strict` ends with 1 when a figure
- * is below its target.
+ * Prints a table and saves it as JSON. A figure below its target fails the command only with `--strict`, with exit
+ * code 1.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
@@ -59,7 +59,7 @@ const entries: readonly Entry[] = [
   attachEcho,
 ]
 
-/** Wrong use, as in sysexits.h. */
+/** Exit code for wrong usage, as in sysexits.h. */
 const EXIT_USAGE = 64
 
 const options = readCommandLine()
@@ -97,11 +97,11 @@ async function run({ effort, only, json, strict }: Options): Promise<number> {
 function selectEntries(only: readonly string[]): readonly Entry[] {
   const unknown = only.find((name) => !entries.some((entry) => entry.name === name))
   if (unknown !== undefined)
-    throw new Error(`--only ${unknown}: there is only ${entries.map(({ name }) => name).join(', ')}`)
+    throw new Error(`--only ${unknown}: known entries are ${entries.map(({ name }) => name).join(', ')}`)
   return only.length === 0 ? entries : entries.filter(({ name }) => only.includes(name))
 }
 
-/** A ratio holds when others are busy too, but less well. */
+/** Ratios stay meaningful on a busy machine, but less precise. */
 function describeMachine(loadBefore: readonly number[], ms: number): string {
   const [before = 0] = loadBefore
   const [after = 0] = loadavg()
@@ -118,7 +118,7 @@ function saveResults(
   const machine = { cpus: cpus().map(({ model }) => model), node: process.version }
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, `${JSON.stringify({ ...began, machine, effort, figures: judged }, undefined, 2)}\n`)
-  console.error(`kept in ${path}`)
+  console.error(`saved to ${path}`)
 }
 
 function helpText(): string {

@@ -1,5 +1,5 @@
 /**
- * One thing that is measured, and how long it may take over it.
+ * Defines an entry of the bench, and how much time it may take.
  */
 
 import type { BenchResources } from './bench-resources.ts'
@@ -7,21 +7,21 @@ import type { Figure } from './figures.ts'
 
 export interface Effort {
   readonly rounds: number
-  /** How long one contestant is measured in one round. */
+  /** How long each contestant is measured in a round. */
   readonly roundMs: number
   readonly quick: boolean
 }
 
 export interface Entry {
   readonly name: string
-  /** One line for `--help`. */
+  /** A line for `--help`. */
   readonly about: string
   measure(effort: Effort, resources: BenchResources): Promise<readonly Figure[]>
 }
 
 /**
- * A, B, C, A, B, C …: what disturbs the machine for a while disturbs all of them. The first turn of each is thrown
- * away: code is still being compiled, files are not in memory yet.
+ * Measures the contestants in turn (A, B, C, A, B, C …), so that a disturbance of the machine affects all of them.
+ * The first round is discarded: code is still being compiled, and files are not in memory yet.
  */
 export async function measureInTurn<N extends string>(
   rounds: number,
@@ -38,6 +38,6 @@ export async function measureInTurn<N extends string>(
 }
 
 function namesOf<N extends string>(contestants: Readonly<Record<N, unknown>>): N[] {
-  // Object.keys forgets that the keys of a record are known.
+  // `Object.keys` loses the key type of a record.
   return Object.keys(contestants) as N[]
 }

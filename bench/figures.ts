@@ -1,9 +1,9 @@
 /**
- * What a measurement says, and whether that is what we want.
+ * Summarises measurements and compares them with their targets.
  *
- * On shared cores and a virtual disk an absolute figure moves by a factor of two from run to run; the ratio of two
- * things measured in turn does not. So nearly every target is a ratio: one a round, the median counts, and the
- * smallest and largest stand beside it so that a reader can see how much of it is noise.
+ * On shared cores and a virtual disk an absolute figure varies by a factor of two between runs; the ratio of two
+ * things measured in turn does not. So nearly every target is a ratio. Each round gives one ratio, the median
+ * counts, and smallest and largest show the noise.
  */
 
 export interface Spread {
@@ -13,7 +13,7 @@ export interface Spread {
 }
 
 export interface Target {
-  /** What is compared with the bound: ours by raw, or ours alone. */
+  /** Compares the bound with `ours` divided by `raw`, or with `ours` alone. */
   readonly of: 'ratio' | 'ours'
   readonly is: 'at least' | 'at most'
   readonly bound: number
@@ -23,9 +23,9 @@ export interface Figure {
   readonly name: string
   readonly unit: string
   readonly ours: Spread
-  /** What ours is measured against; absent where only the absolute figure means something. */
+  /** The comparison; absent where only the absolute figure has a meaning. */
   readonly raw?: Spread
-  /** Of the ratios of each round, not the ratio of the medians. */
+  /** The spread of each round's ratio, not the ratio of the medians. */
   readonly ratio?: Spread
   readonly target?: Target
   readonly rounds: number
@@ -52,8 +52,8 @@ function median(sorted: readonly number[]): number {
 }
 
 /**
- * Rounds out of slices that took turns: what disturbs the machine for longer than a slice then disturbs both sides of
- * a round alike. Slices are of equal length, so a round's rate is the mean of theirs.
+ * Joins slices that were measured in turn into rounds, so that a disturbance longer than a slice affects both sides
+ * of a round. Slices have equal length, so a round's rate is their mean.
  */
 export function groupIntoRounds(slices: readonly Pair[], perRound: number): Pair[] {
   const count = Math.floor(slices.length / perRound)
@@ -72,7 +72,7 @@ interface FigureLabel {
   readonly notes?: readonly string[]
 }
 
-/** Ours beside raw, one pair a round. */
+/** A figure of the product beside the raw parts, with one pair per round. */
 export function compareFigure({ notes = [], ...label }: FigureLabel, pairs: readonly Pair[]): Figure {
   return {
     ...label,
@@ -84,7 +84,7 @@ export function compareFigure({ notes = [], ...label }: FigureLabel, pairs: read
   }
 }
 
-/** Ours alone. */
+/** A figure of the product alone. */
 export function absoluteFigure({ notes = [], ...label }: FigureLabel, values: readonly number[]): Figure {
   return { ...label, ours: spread(values), rounds: values.length, notes }
 }
@@ -96,7 +96,7 @@ export function verdict({ target, ratio, ours }: Figure): BenchVerdict {
   return meets(target, spread.median) ? 'pass' : 'below'
 }
 
-/** Whether some rounds alone would have said the opposite: then the verdict is worth little. */
+/** Whether single rounds would have given the opposite verdict, which makes it unreliable. */
 export function isClose({ target, ratio, ours }: Figure): boolean {
   const spread = target?.of === 'ratio' ? ratio : ours
   if (target === undefined || spread === undefined) return false

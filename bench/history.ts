@@ -1,8 +1,8 @@
 /**
- * A data directory with a long past, made once and kept below node_modules/.cache.
+ * Keeps a data directory with many finished runs below node_modules/.cache, and creates it once.
  *
- * It is made anew when what writes it has changed; older ones are removed then. Whoever uses it gets a copy, because
- * a host writes into its data directory.
+ * A change of the code that writes it makes a new one and removes older ones. Users get a copy, because a host
+ * writes into its data directory.
  */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -20,7 +20,7 @@ const WRITERS = [
   'bench/raw/stored-runs.ts',
 ] as const
 
-/** A copy in a folder of the workshop. */
+/** Returns a copy in a temporary folder. */
 export async function dataDirWithHistory(resources: BenchResources): Promise<string> {
   const kept = await cachedHistory(resources)
   const copy = resources.createFolder('history')
@@ -29,7 +29,7 @@ export async function dataDirWithHistory(resources: BenchResources): Promise<str
   return copy
 }
 
-/** Else the system writes it out while somebody measures how long a sync takes. */
+/** Otherwise the system would write the file while somebody measures a sync. */
 async function syncFile(file: string): Promise<void> {
   const handle = await open(file, 'r+')
   await handle.sync().finally(() => handle.close())

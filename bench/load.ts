@@ -1,9 +1,9 @@
 /**
- * Requests over connections that stay open, one after the other on each, and how many came back.
+ * Sends requests over open connections, one after the other on each, and counts the responses.
  *
- * `wrk` where the machine has it: written in C, it costs a third of what the server costs. Otherwise our own, which
- * costs about as much as the server; with two cores both are then at their limit, and ratios come out too good.
- * What the server itself spent on a request, by the system's count, is free of that.
+ * Uses `wrk` where it is installed: written in C, it costs a third of the server's time. Otherwise uses raw
+ * sockets, which cost about as much as the server; with two cores both then reach their limit, and ratios look too
+ * good. The server's own processor time per request is free of that.
  */
 import { spawnSync } from 'node:child_process'
 import { type BenchResources, cpuMs } from './bench-resources.ts'
@@ -14,10 +14,10 @@ export interface LoadTarget {
   readonly port: number
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
-  /** JSON, to be posted; without it this is a GET. */
+  /** A JSON body to post; without it the request is a GET. */
   readonly body?: string
   readonly expect: number
-  /** Whose processor time is counted. */
+  /** The process whose processor time is counted. */
   readonly pid: number
 }
 
@@ -25,7 +25,7 @@ export interface LoadResult {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Processor time the server spent on one request; undefined where the system does not tell. */
+  /** The server's processor time per request; undefined where the system does not report it. */
   readonly cpuMicros: number | undefined
 }
 
@@ -52,7 +52,7 @@ export function createLoadGenerator(resources: BenchResources): LoadGenerator {
   }
 }
 
-/** Counts whole seconds only, and tells 2xx and 3xx from the rest but no more. */
+/** wrk measures whole seconds only and distinguishes only 2xx and 3xx from other responses. */
 async function runWrk(
   resources: BenchResources,
   { port, path, headers = {}, body, expect }: LoadTarget,
@@ -89,7 +89,7 @@ export function readWrk(report: string, expect: number): Counted {
   const refused = number(/Non-2xx or 3xx responses: (\d+)/)
   const wanted = expect < 400 ? Number.isNaN(refused) : refused === requests
   const broken = /Socket errors: .*/.exec(report)?.[0]
-  if (!wanted || broken !== undefined || Number.isNaN(requests)) throw new Error(`wrk went wrong:\n${report}`)
+  if (!wanted || broken !== undefined || Number.isNaN(requests)) throw new Error(`wrk failed:\n${report}`)
   return {
     perSecond: number(/Requests\/sec:\s+([\d.]+)/),
     p50Ms: readMs(/50%\s+([\d.]+)(us|ms|s)/.exec(report)),

@@ -1,12 +1,12 @@
 /**
- * What the command line asks of the bench.
+ * Reads the bench's command line.
  */
 import { parseArgs } from 'node:util'
 import type { Effort } from './entry.ts'
 
 export interface Options {
   readonly effort: Effort
-  /** Empty: all. */
+  /** Empty: all entries. */
   readonly only: readonly string[]
   readonly json: string | undefined
   readonly strict: boolean

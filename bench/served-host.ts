@@ -1,5 +1,6 @@
 /**
- * The product as people run it: `dist/bin/switchyard.js serve`, a process of its own, on a data directory of its own.
+ * Starts the product as people run it: `dist/bin/switchyard.js serve`, a process of its own, on a data directory of
+ * its own.
  */
 import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -10,25 +11,25 @@ import type { StoredConfig } from '../protocol/config.ts'
 import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
 
 const HEALTHY_MS_MAX = 60_000
-/** Between two looks at a host that is starting; what is measured is no finer than this. */
+/** Interval of the health checks during a start; it limits the precision of the measurement. */
 const POLL_EVERY_MS = 1
 
 export interface ServedHost {
   readonly child: BenchProcess
   readonly port: number
   readonly token: string
-  /** From starting the process to the first healthy answer. */
+  /** Time from starting the process to the first healthy answer. */
   readonly healthyAfterMs: number
 }
 
-/** Bundles the product, unless its sources are as they were. */
+/** Bundles the product unless its sources are unchanged. */
 export async function buildProduct(resources: BenchResources): Promise<void> {
   const script = "import { build, isBuilt } from './build/build.mjs'; if (!isBuilt()) await build()"
   const child = resources.start(process.execPath, ['--input-type=module', '--eval', script])
   await waitForSuccess(child, 'the build of dist/')
 }
 
-/** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=/tmp/profile'` shows where a host that is measured spends its time. */
+/** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=profile'` records where a measured host spends its time. */
 export const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
 
 export async function startHost(
@@ -53,7 +54,7 @@ export async function startHost(
   return { child, port, healthyAfterMs, token: await readLaunchToken(dataDir) }
 }
 
-/** A port that was free a moment ago: the host is told where to listen, so that we know where to knock. */
+/** A port that was free a moment ago, because the host's port must be known before it starts. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -74,9 +75,10 @@ export async function waitUntilHealthy(
     ended = true
   })
   while (!(await answersHealthy(port, path))) {
-    // The line rejects, and says why it ended.
+    // Rejects with the reason of the end.
     if (ended) await child.readLine()
-    if (performance.now() > until) throw new Error('it was not healthy in time')
+    if (performance.now() > until)
+      throw new Error(`no healthy answer from port ${port} within ${HEALTHY_MS_MAX} ms`)
     await sleep(POLL_EVERY_MS)
   }
 }
@@ -95,7 +97,7 @@ function answersHealthy(port: number, path: string): Promise<boolean> {
   })
 }
 
-/** The file is written right after the doors open: a moment later than the first answer. */
+/** The host writes the file right after its listeners open, a moment later than the first answer. */
 async function readLaunchToken(dataDir: string): Promise<string> {
   const until = performance.now() + HEALTHY_MS_MAX
   for (;;) {

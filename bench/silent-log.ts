@@ -1,4 +1,4 @@
-/** A log that speaks only of trouble, and meters that count nothing: neither is what is measured. */
+/** A log that prints only problems, and meters that count nothing, so that neither is measured. */
 import type { Log, Meters } from '../core/ports.ts'
 
 const nothing = (): void => {}

@@ -1,10 +1,10 @@
 /**
- * Figures as lines of text: one a figure, columns aligned, what is worth knowing about it indented below.
+ * Formats figures as lines of text: aligned columns, one line per figure, notes indented below.
  */
 import { type Figure, isClose, type Spread, type Target, verdict } from './figures.ts'
 
 const HEADINGS = ['figure', 'ours', 'raw', 'unit', 'ratio (min–max)', 'target', 'verdict']
-/** Numbers stand right, words left. */
+/** Numbers are aligned right, words left. */
 const RIGHT = [false, true, true, false, true, false, false]
 
 export function table(figures: readonly Figure[]): string {
@@ -47,14 +47,14 @@ function targetText({ of, is, bound }: Target, unit: string): string {
 }
 
 function verdictText(figure: Figure): string {
-  const said = verdict(figure)
-  if (said === 'no target') return ''
-  return isClose(figure) ? `${said} (close)` : said
+  const text = verdict(figure)
+  if (text === 'no target') return ''
+  return isClose(figure) ? `${text} (close)` : text
 }
 
 const factor = (value: number): string => `${value.toFixed(2)}×`
 
-/** Three figures are more than this noise deserves. */
+/** Three digits, because the noise allows no more. */
 export function amount(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2
   const [whole = '', part] = value.toFixed(digits).split('.')

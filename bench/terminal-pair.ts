@@ -1,6 +1,6 @@
 /**
- * Terminals to compare: the session of a finished run, looked at through its worker and its host, and the same program
- * in a pseudo-terminal of this machine.
+ * Opens terminals to compare: the session of a finished run, seen through its worker and host, and the same program
+ * in a local pseudo-terminal.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,23 +9,23 @@ import type { BenchProcess, BenchResources } from './bench-resources.ts'
 import type { TextFound, ViewerCommand } from './raw/terminal-protocol.ts'
 import { WorkingSystem } from './working-system.ts'
 
-/** What the scripted agent says before it asks for something to do. */
+/** The scripted agent prints this before its first prompt. */
 const GREETING = '/exit leaves.'
-/** Its prompt is there by then, and whatever it prints once. */
+/** Time for the prompt and everything else that is printed once. */
 const PROMPT_MS = 300
 
 export interface BenchTerminal {
   readonly view: BenchProcess
-  /** Where its program looks for files. */
+  /** The working directory of the terminal's program. */
   readonly folder: string
-  /** Processes that pass on what it prints, from the terminal to the view's socket. */
+  /** Processes between the program and the view's socket. */
   readonly pids: readonly number[]
   close(): Promise<void>
 }
 
 export interface SessionTerminal extends BenchTerminal {
   readonly system: WorkingSystem
-  /** Of the attach socket. */
+  /** Path of the attach socket. */
   readonly path: string
 }
 
@@ -38,7 +38,7 @@ export async function openSessionTerminal(resources: BenchResources): Promise<Se
   )
   const leave = async (): Promise<void> => {
     await view.stop()
-    // Or the worker would wait for somebody to come back.
+    // Otherwise the worker would wait for a viewer to come back.
     await system.request(`/api/runs/${run.id}/release`, 'POST')
     await system.stop()
   }
@@ -46,7 +46,7 @@ export async function openSessionTerminal(resources: BenchResources): Promise<Se
   return { system, path, view, folder: join(system.runFolder(run), 'work'), pids, close: leave }
 }
 
-/** The program that holds the terminal inside the sandbox, somewhere below the worker. */
+/** Finds the program that holds the terminal inside the sandbox, among the worker's descendants. */
 function findTerminalProcess(pid: number): number {
   for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
     .trim()
@@ -58,11 +58,11 @@ function findTerminalProcess(pid: number): number {
   return Number.NaN
 }
 
-/** bubblewrap has all of that in its arguments, too. */
+/** bubblewrap's arguments contain these paths, too. */
 const isTerminal = (pid: string): boolean =>
   /^[^\0]*node\0[^\0]*\/terminal\.js\0/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
 
-/** In frames, over a socket. */
+/** Opens a local terminal whose output comes in frames over a socket. */
 export async function openFramedTerminal(resources: BenchResources): Promise<BenchTerminal> {
   const folder = resources.createFolder('framed')
   const server = startPty(resources, 'socket', folder)
@@ -77,7 +77,7 @@ export async function openFramedTerminal(resources: BenchResources): Promise<Ben
   return { view, folder, pids: [server.pid], close: leave }
 }
 
-/** Nothing between the terminal and who types. */
+/** Opens a local terminal in the viewing process itself. */
 export async function openBareTerminal(resources: BenchResources): Promise<BenchTerminal> {
   const folder = resources.createFolder('bare')
   const view = await waitForPrompt(startPty(resources, 'alone', folder))
@@ -88,7 +88,7 @@ export async function openBareTerminal(resources: BenchResources): Promise<Bench
   return { view, folder, pids: [view.pid], close: leave }
 }
 
-/** The very program that a session of ours is. */
+/** Runs the same program as a session of the product. */
 function startPty(resources: BenchResources, how: 'socket' | 'alone', folder: string): BenchProcess {
   const agent = join(resources.root, 'dist', 'inside', 'scripted-agent.js')
   return resources.startScript('bench/raw/bare-pty.ts', how, folder, process.execPath, agent)
@@ -101,7 +101,7 @@ async function waitForPrompt(view: BenchProcess): Promise<BenchProcess> {
   return view
 }
 
-/** What a view of ours answers. */
+/** Sends a command to a view and returns its response. */
 export async function requestView<A>(view: BenchProcess, order: ViewerCommand): Promise<A> {
   view.writeLine(JSON.stringify(order))
   return JSON.parse(await view.readLine()) as A

@@ -1,16 +1,16 @@
 /**
- * A crew of workers in a process of its own, and how a bench brings them to a host.
+ * WorkerLoad is a process with many simulated workers; it connects them to a host.
  */
 
 import type { BenchProcess, BenchResources } from './bench-resources.ts'
 import type { DispatchWaits, Enrollment, LoadTiming, WorkerLoadCommand } from './raw/worker-load-protocol.ts'
 
-/** Fewer than may stand before the door without having said who they are. */
+/** Fewer than the host's limit for unregistered connections. */
 const ENROLLED_AT_ONCE = 32
 
 export interface HostAddress {
   readonly port: number
-  /** The launch token; a bare server asks for none. */
+  /** The launch token; a bare server needs none. */
   readonly token?: string
 }
 

@@ -1,7 +1,7 @@
 /**
- * A yard that works: the host and one worker as people run them, tickets and code in folders, the scripted agent.
+ * WorkingSystem is a host with one worker as people run them: tickets and code in folders, and the scripted agent.
  *
- * A ticket is written, and what came of it is read back: from the host, and from the run's own folder on this disk.
+ * A bench writes a ticket and reads the results from the host and from the run's own folder.
  */
 import { chmodSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,12 +14,12 @@ import { NODE_ARGS, type ServedHost, startHost } from './served-host.ts'
 
 const POLL_EVERY_MS = 25
 const RUN_WAIT_MS_MAX = 120_000
-/** What a small repository holds. */
+/** Number of files in a small repository. */
 const FILE_COUNT = 100
 const FILE_LINES = 100
 
 export interface WorkingSystemOptions {
-  /** A command line in the agent's place, for the shell inside. */
+  /** A shell command that replaces the agent inside the sandbox. */
   readonly agent?: string
 }
 
@@ -27,7 +27,7 @@ export class WorkingSystem {
   readonly served: ServedHost
   readonly worker: BenchProcess
   readonly sandboxes: string
-  /** The repository that runs are about: bare, as a code host has it. */
+  /** The bare repository of all runs. */
   readonly repository: string
   readonly folder: string
   readonly #resources: BenchResources
@@ -47,7 +47,7 @@ export class WorkingSystem {
     { agent = 'scripted-agent' }: WorkingSystemOptions = {},
   ): Promise<WorkingSystem> {
     const folder = resources.createFolder('working')
-    // Sandboxes run as users of their own, and have to get through.
+    // Sandboxes run as users of their own and must reach their folders.
     chmodSync(folder, 0o711)
     for (const name of ['host', 'tickets', 'code', 'sandboxes'])
       mkdirSync(join(folder, name), { mode: 0o700 })
@@ -58,7 +58,7 @@ export class WorkingSystem {
     return new WorkingSystem(resources, folder, served, worker)
   }
 
-  /** Answers its name. `lines` are for the scripted agent. */
+  /** Returns the ticket's name. `lines` are commands for the scripted agent. */
   addTicket(lines: readonly string[]): string {
     this.#tickets += 1
     const name = `B-${this.#tickets}`
@@ -93,12 +93,12 @@ export class WorkingSystem {
     return (await this.request(`/api/runs/${id}/events`)) as RunEvent[]
   }
 
-  /** Where the worker keeps sandboxes and copies: named after its data directory. */
+  /** The worker's folder for sandboxes and copies, named after its data directory. */
   workerFolder(): string {
     return join(this.sandboxes, onlyEntryIn(this.sandboxes))
   }
 
-  /** Kept after the run's end. */
+  /** The run's folder, which is kept after its end. */
   runFolder({ id }: Run): string {
     return join(this.workerFolder(), 'sandboxes', id)
   }
@@ -122,7 +122,7 @@ export class WorkingSystem {
 
 function onlyEntryIn(folder: string): string {
   const [name, ...more] = readdirSync(folder)
-  if (name === undefined || more.length > 0) throw new Error(`not one thing in ${folder}`)
+  if (name === undefined || more.length > 0) throw new Error(`${folder} must contain exactly one entry`)
   return name
 }
 

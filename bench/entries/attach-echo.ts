@@ -1,8 +1,9 @@
 /**
- * How long somebody who types in a session waits until the key is on the screen: through the host, its worker and the
- * sandbox, beside the same program in a local terminal, in the same frames and without any.
+ * Measures how long a person who types in a session waits for the key's echo: through the host, its worker and the
+ * sandbox.
  *
- * The program echoes by itself, as agents do. Nobody else types, and nothing else is printed.
+ * The product is compared with the same program in a local terminal, with and without the same frames. The program
+ * itself echoes, as agents do; nothing else is typed or printed.
  */
 
 import { type Entry, measureInTurn } from '../entry.ts'
@@ -16,7 +17,7 @@ import {
   requestView,
 } from '../terminal-pair.ts'
 
-/** In one turn. */
+/** Keys in a round. */
 const KEYS = { quick: 120, full: 300 }
 const PAUSE_MS = 8
 
@@ -57,7 +58,7 @@ export const attachEcho: Entry = {
 }
 
 function figuresOf(seen: Readonly<Record<TerminalKind, readonly EchoLatency[]>>, keys: number): Figure[] {
-  // The first turn is thrown away, as in all that is measured in turn.
+  // `measureInTurn` discards the first round as a warm-up.
   const counted = (who: TerminalKind) => seen[who].slice(1)
   const beside = (who: 'framed' | 'bare', part: keyof EchoLatency) =>
     counted('ours').map((each, at) => ({ ours: each[part], raw: counted(who)[at]?.[part] ?? Number.NaN }))

@@ -1,9 +1,9 @@
 /**
- * Very much output at a terminal that two people look at, one of whom does not read: how fast the other one gets it,
- * what the host and the worker hold meanwhile, and what becomes of the slow one.
+ * Measures very much output in a terminal with two views, one of which does not read: speed of the reading view,
+ * memory of host and worker, and the end of the slow view.
  *
- * Beside it the same program prints the same file in a local pseudo-terminal, whose output goes in the same frames over
- * one socket to one view. Both views parse what they get; nothing may be missing at the end.
+ * For comparison the same program prints the same file in a local pseudo-terminal, in the same frames, over one
+ * socket to one view. Both views parse the output and check that nothing is missing.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,10 +27,10 @@ const MB = 1_000_000
 const BYTES = 50 * MB
 const SPEED_TARGET: Target = { of: 'ratio', is: 'at least', bound: 0.8 }
 const GROWTH_TARGET: Target = { of: 'ours', is: 'at most', bound: 128 }
-/** Longer than the host lets a view that does not read be. */
+/** Longer than the host tolerates a view that does not read. */
 const CLOSE_WAIT_MS_MAX = 10_000
 const END = '= this is the end of it ='
-/** The session's own terminal: what it runs has none. */
+/** Writes to the session's own terminal, because the command itself has none. */
 const printCommand = (file: string): string => `run cat ${file} > /proc/$PPID/fd/1\r`
 
 const OUTPUT_KINDS = ['log lines', 'full screen'] as const
@@ -40,7 +40,7 @@ const TEXTS: Readonly<Record<OutputKind, (bytes: number) => string>> = {
   'full screen': fullScreen,
 }
 
-/** In the order of a terminal's processes. */
+/** In the order in which the output passes the processes. */
 const PARTS = ['host', 'worker', 'terminal inside'] as const
 
 interface SlowView {
@@ -50,7 +50,7 @@ interface SlowView {
 
 interface FloodResult {
   readonly mbPerSecond: number
-  /** Processor time of each who passes it on. */
+  /** Processor time of each process that passes the output on. */
   readonly cpuMs: readonly number[]
 }
 
@@ -98,7 +98,7 @@ async function compareFlood(
     },
   }
   await measureInTurn(rounds, contestants)
-  // The turns that inTurn throws away.
+  // `measureInTurn` discards the first round as a warm-up.
   return figuresOf(kind, seen.ours.slice(1), seen.raw.slice(1), idle)
 }
 
@@ -115,10 +115,10 @@ function figuresOf(
   const grown = (who: keyof HostAndWorkerMemory): Figure =>
     absoluteFigure(
       {
-        name: `  ${who}, at its largest, over its rest`,
+        name: `  ${who}, peak memory above idle`,
         unit: 'MiB',
         target: GROWTH_TARGET,
-        notes: [`at rest ${amount(idle[who])} MiB`],
+        notes: [`idle ${amount(idle[who])} MiB`],
       },
       all.map((flooded) => flooded[`${who}Mib`] - idle[who]),
     )
@@ -135,12 +135,12 @@ function figuresOf(
       pairs(({ mbPerSecond }) => mbPerSecond),
     ),
     compareFigure(
-      { name: '  processor time of all between program and view / of the terminal’s server', unit: 'ms' },
+      { name: '  processor time between program and view / of the terminal’s server', unit: 'ms' },
       pairs(({ cpuMs }) => sum(cpuMs)),
     ),
     ...PARTS.map((part, at) =>
       absoluteFigure(
-        { name: `    of it the ${part}`, unit: 'ms' },
+        { name: `    thereof the ${part}`, unit: 'ms' },
         all.map(({ cpuMs }) => cpuMs[at] ?? Number.NaN),
       ),
     ),
@@ -178,7 +178,7 @@ async function floodWithSlowView(
   return { ...flooded, hostMib, workerMib, slow: await slow.end() }
 }
 
-/** Reads nothing before it is asked how it ended. */
+/** Opens a view that reads nothing until `end()` asks how it was closed. */
 async function openSlowView(port: number, path: string): Promise<{ end(): Promise<SlowView> }> {
   let bytes = 0
   let closed: (code: number | undefined) => void = () => {}
@@ -212,9 +212,9 @@ async function measureFlood(
 ): Promise<FloodResult> {
   const before = cpuTimesOf(pids)
   const seen = await requestView<TextFound>(view, { do: 'see', typed: printCommand(file), until: END })
-  // It comes with what was typed, and the session's answer may be there already.
+  // The output includes the typed command, and the session's prompt may follow.
   if (seen.chars < chars || seen.chars > chars + 1_000)
-    throw new Error(`${seen.chars} characters came of ${chars}`)
+    throw new Error(`${seen.chars} of ${chars} characters arrived`)
   const spentMs = cpuTimesOf(pids).map((ms, at) => ms - (before[at] ?? 0))
   return { mbPerSecond: seen.chars / MB / (seen.ms / 1_000), cpuMs: spentMs }
 }

@@ -1,8 +1,9 @@
 /**
- * From starting the process to the first healthy answer, with nothing to remember and with a long past.
+ * Measures the time from starting the process to the first healthy answer, with an empty and with an old data
+ * directory.
  *
- * Cold means a new process; the files are in the system's memory after the first turn. `node -e 0` is the floor:
- * nothing written for Node starts faster.
+ * Every start is a new process; after the first round its files are in the system's memory. `node -e 0` is the
+ * floor, because no Node program starts faster.
  */
 
 import type { BenchResources } from '../bench-resources.ts'
@@ -40,7 +41,7 @@ export const coldStart: Entry = {
       ),
       absoluteFigure(
         {
-          name: `cold start, what ${PAST} add`,
+          name: `cold start, added by ${PAST}`,
           unit: 'ms',
           target: { of: 'ours', is: 'at most', bound: 1_000 },
         },

@@ -1,10 +1,10 @@
 /**
- * Full cycles a second: queued, lease on disk, dispatched, accepted, completed, on disk, acknowledged.
+ * Measures full cycles per second: queued, lease on disk, dispatched, accepted, completed, on disk, acknowledged.
  *
- * Beside ours a bare server does the same durable steps with the same frames for the same crew. Runs wait on our disk
- * before the host starts, so their making is not measured. A round is a number of cycles and not a time, because
- * whoever is not measured holds a run in every slot and rests. What a host leaves for later (ours moves events into
- * files) is done before the other's turn; its processor time counts, its time does not.
+ * A bare server performs the same durable steps with the same frames for the same simulated workers. Runs are
+ * stored before the host starts, so creating them is not measured. A round is a number of cycles: a host that is
+ * not measured holds a run in every slot and rests. Postponed work (the host moves events into files) ends before
+ * the other's round; its processor time counts, its duration does not.
  */
 
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
@@ -45,7 +45,7 @@ export const cycles: Entry = {
 
 type CycleHosts = Readonly<Record<'ours' | 'raw', BenchHost>>
 
-/** With the first turn, which is thrown away, and those that are held at the end. */
+/** Includes the discarded first round, and the runs that are held at the end. */
 function countWaitingRuns(effort: Effort): number {
   const counts = LOADS.map((load) => cycleCount(load, effort) * (effort.rounds + 1))
   return counts.reduce((sum, count) => sum + count, WORKERS * SLOTS)
@@ -77,11 +77,11 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
 }
 
 interface CycleCosts {
-  /** Processor time of the host for one cycle. */
+  /** The host's processor time per cycle, in microseconds. */
   readonly micros: number
-  /** The same, of what is left to do when the last is acknowledged. */
+  /** The host's processor time per cycle after the last acknowledgement, in microseconds. */
   readonly laterMicros: number
-  /** Processor time by wall time. */
+  /** Processor time divided by wall time. */
   readonly host: number
   readonly workerLoad: number
 }
@@ -111,7 +111,7 @@ function notesOf(costs: Readonly<Record<'ours' | 'raw', readonly CycleCosts[]>>)
     spread(costs[who].map((each) => each[what])).median
   const [own, bare] = [middle('ours', 'micros'), middle('raw', 'micros')]
   const share = (who: 'ours' | 'raw'): string =>
-    `${who} ${amount(100 * middle(who, 'host'))} % of a core, its crew ${amount(100 * middle(who, 'workerLoad'))} %`
+    `${who} ${amount(100 * middle(who, 'host'))} % of a core, its workers ${amount(100 * middle(who, 'workerLoad'))} %`
   return [
     `processor time a cycle: ours ${amount(own)} µs, and ${amount(middle('ours', 'laterMicros'))} µs later; raw ${amount(bare)} µs, raw/ours ${amount(bare / own)}`,
     `busy: ${share('ours')}; ${share('raw')}`,

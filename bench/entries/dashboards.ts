@@ -1,8 +1,8 @@
 /**
- * A thousand dashboards watching one busy run: deliveries a second, beside bare publishing of the same text.
+ * Measures event deliveries per second to a thousand dashboards, compared with bare publishing of the same text.
  *
- * Both servers are processes of their own, watched by a third. Reading a thousand sockets costs as much as writing
- * them, so what the server itself spent on a delivery stands in the notes: it is free of that.
+ * Both servers are processes of their own; a third process holds the dashboards. Reading a thousand sockets costs
+ * as much as writing them, so the notes show the server's own processor time per delivery.
  */
 
 import { type BenchProcess, type BenchResources, cpuMs } from '../bench-resources.ts'

@@ -1,8 +1,8 @@
 /**
- * What it costs when a supervisor asks whether there is work, with a short queue and with a long one.
+ * Measures the cost of a supervisor's question whether there is work, with a short and with a long queue.
  *
- * The one worker is enrolled and holds a run, so the rest waits. Every request proves its credential. Beside it the
- * barest server answers with as many bytes.
+ * The only worker is enrolled and holds a run, so all other runs wait. Every request proves the worker's
+ * credential. For comparison a minimal server answers with as many bytes.
  */
 
 import { type ProductHost, startProductHost } from '../bench-hosts.ts'
@@ -18,7 +18,7 @@ import {
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 
-/** The shortest that wrk can count. */
+/** The shortest time that wrk can measure. */
 const SLICE_MS = 1_000
 const QUEUES = { short: 10, long: 10_000 } as const
 
@@ -44,7 +44,7 @@ export const demand: Entry = {
 
 async function demandTarget({ workerLoad, child, port }: ProductHost): Promise<LoadTarget> {
   const [member] = await workerLoad.enroll(1, 1)
-  if (member === undefined) throw new Error('the worker did not come')
+  if (member === undefined) throw new Error('the worker was not enrolled')
   await workerLoad.hold(1)
   const headers = { authorization: `Bearer ${member.credential}` }
   return {

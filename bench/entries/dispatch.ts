@@ -1,10 +1,9 @@
 /**
- * How long a run waits that need not wait: from asking for it until a worker with room holds its dispatch.
+ * Measures the shortest wait of a run: from the request for it until a free worker has its dispatch.
  *
- * Between the two, the run and its lease become durable. `idle`: the host rests before each, and what earlier runs left
- * it to do is done. `in a row`: each is asked for as soon as the one before has ended, and the host still moves the
- * events of earlier ones into their files. The floor is one request, one durable put and one frame, with nothing known
- * or decided.
+ * Run and lease become durable in between. `idle`: the host rests before each request and has finished its
+ * postponed work. `in a row`: each request follows the end of the previous run, while the host still moves earlier
+ * events into files. The floor is one request, one durable put and one frame without any decision.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,11 +21,11 @@ import { compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 50
-/** Two figures: how many of each a round, and the rest before the next. */
+/** Requests per round, and the pause before the next one. */
 const IDLE = { count: 8, countQuick: 5, restMs: 400 } as const
 const CONSECUTIVE = { count: 80, countQuick: 40, restMs: 3 } as const
 const TARGET = { of: 'ratio', is: 'at most', bound: 1.3 } as const
-/** No ticket is taken by itself. */
+/** No state is eligible, so the host starts no run by itself. */
 const ELIGIBLE = { states: ['Nowhere'] }
 
 export const dispatch: Entry = {
@@ -60,7 +59,7 @@ async function compareDispatch(
     return latency.p50
   }
   await measureInTurn(rounds, { ours: measureOnce('ours'), raw: measureOnce('raw') })
-  // The first turn is thrown away, as in all that is measured in turn.
+  // `measureInTurn` discards the first round as a warm-up.
   const pairs = (part: keyof DispatchLatency) =>
     seen.ours.slice(1).map((each, at) => ({ ours: each[part], raw: seen.raw[at + 1]?.[part] ?? Number.NaN }))
   const notes = [`${perRound} a round, ${restMs} ms apart`]
@@ -79,7 +78,7 @@ interface DispatchLatency {
   readonly p99: number
 }
 
-/** Tickets that are there to be asked for. */
+/** Starts a host with tickets whose runs are requested by hand. */
 export function startHostWithTickets(resources: BenchResources, past: StoredRunCounts) {
   const path = join(resources.createFolder('tickets'), 'tickets')
   mkdirSync(path)

@@ -1,22 +1,12 @@
 /**
- * What a durable change costs: one record on disk before the caller is answered.
+ * Measures durable changes: a record is on disk before its caller gets an answer.
  *
- * Three do the same work in turn, on the same disk: lmdb-js by hand (an object that changes, put through lmdb's own
- * encoder with shared structures), the store's ledger, and a life behind the actor host whose transition is committed
- * before its effect answers. Each keeps its lives in memory, changes one at a step, encodes it anew, and is checked
- * at the end: what a freshly opened database holds of every life is the number of steps that were answered.
+ * The contestants do the same work on the same disk: lmdb-js by hand, the store's control database, and actors
+ * whose transition is committed before its effect answers. In the end a newly opened database must hold the number
+ * of answered steps.
  *
- * `hot`: a life for each caller, small, so that all lie in a few pages. `spread`: ten thousand lives as long as the
- * lease of a run; each caller steps a pseudo-random one each time, in an order that is the same for all contestants
- * (who is faster gets further). Two steps of one life in one batch are two puts by hand and one in the host, which
- * writes a life once a cut: at most one step in twenty with 1,024 callers.
- *
- * In `hot` a fourth takes part, without a target: lmdb-js by hand putting the same ready bytes for ever. Nobody's
- * work looks like that, but it shows what lmdb and the disk alone would do.
- *
- * Every caller waits for its answer before it asks again, so the number of callers is the size of a batch. A virtual
- * disk is ten times slower for seconds at a time, so a round is cut into slices that are short beside that, and all
- * take turns at every slice.
+ * `hot` and `spread` are the workloads below. Each caller waits for its answer, so the number of callers is the
+ * size of a batch.
  */
 
 import type { BenchResources } from '../bench-resources.ts'
@@ -37,31 +27,42 @@ import { amount } from '../table.ts'
 const CALLERS = [1, 64, 1024] as const
 const CALLERS_MAX = 1024
 const SPREAD_ACTORS = 10_000
+/**
+ * A virtual disk is ten times slower for seconds at a time. So a round consists of slices that are short beside that,
+ * and the contestants take turns at every slice.
+ */
 const SLICES = 8
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.6 } as const
 
 interface Workload {
   readonly name: string
   readonly contexts: readonly CounterContext[]
-  /** Which life a caller steps next, one such order for each contestant. */
+  /** Chooses the actor that a caller steps next; each contestant starts its own order. */
   readonly order: () => (caller: number) => number
 }
 
-const actorName = (at: number): string => `life-${String(at).padStart(6, '0')}`
+const actorName = (at: number): string => `actor-${String(at).padStart(5, '0')}`
 
+/** A small actor for each caller, so that all records lie in a few pages. */
 const hot = (): Workload => ({
   name: 'hot',
   contexts: Array.from({ length: CALLERS_MAX }, (_, at) => smallContext(actorName(at))),
   order: () => (caller) => caller,
 })
 
+/**
+ * Ten thousand actors as large as a lease; each caller steps a pseudo-random one, in the same order for all contestants.
+ *
+ * Two steps of one actor in one batch are two puts by hand and one in the actor system, which writes an actor once per
+ * commit: at most one step in twenty with 1,024 callers.
+ */
 const spreadOut = (): Workload => ({
   name: 'spread',
   contexts: Array.from({ length: SPREAD_ACTORS }, (_, at) => leaseContext(actorName(at), at)),
   order: () => {
     const seeds = Uint32Array.from({ length: CALLERS_MAX }, (_, caller) => caller)
     return (caller) => {
-      // Numerical Recipes' generator; its upper bits are the random ones.
+      // The generator of Numerical Recipes; its upper bits are the random ones.
       const next = (Math.imul(seeds[caller] ?? 0, 1_664_525) + 1_013_904_223) >>> 0
       seeds[caller] = next
       return Math.floor((next / 2 ** 32) * SPREAD_ACTORS)
@@ -150,19 +151,19 @@ async function compareWithCallers(
     const label = { name: `${what}, ${name}, ${callers}`, unit: 'a second', notes }
     return compareFigure(target === undefined ? label : { ...label, target }, groupIntoRounds(pairs, SLICES))
   }
-  const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} lives`
+  const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} actors`
   const figures = [
-    figure('ledger commit', 'database', 'raw', TARGET, work),
-    figure('life transition', 'actors', 'raw', TARGET, work),
+    figure('database commit', 'database', 'raw', TARGET, work),
+    figure('actor transition', 'actors', 'raw', TARGET, work),
   ]
   if (contestants.some(({ who }) => who === 'ready')) {
-    const less = `raw: less work, ${bytes} ready bytes that never change; not the same, hence no target`
-    figures.push(figure('life transition / ready bytes', 'actors', 'ready', undefined, less))
+    const less = `raw: less work, ${bytes} ready bytes that never change, so there is no target`
+    figures.push(figure('actor transition / ready bytes', 'actors', 'ready', undefined, less))
   }
   return figures
 }
 
-/** One who steps lives, what it was answered, and what that took. */
+/** A contestant: steps actors, counts the answered steps and measures their cost. */
 class StepperContestant {
   readonly who: StepperKind
   readonly folder: string
@@ -182,14 +183,14 @@ class StepperContestant {
     this.#next = workload.order()
   }
 
-  /** The order of lives starts anew, and so does the count of what they take. */
+  /** Restarts the order of actors and the measurement of cost. */
   reset(): void {
     this.#next = this.#workload.order()
     this.#micros = 0
     this.#answers = 0
   }
 
-  /** Steps a second, of so many callers that each ask again once they were answered. */
+  /** Steps per second with this many callers, each of which asks again after its answer. */
   async measureSteps(callers: number, ms: number): Promise<number> {
     const [from, cpu] = [performance.now(), process.cpuUsage()]
     const until = from + ms
@@ -210,7 +211,7 @@ class StepperContestant {
     return perSecond
   }
 
-  /** Processor time of this process, the database's own thread included: what the disk does has no part in it. */
+  /** Processor time of this process, including the database's thread; the disk's time does not count. */
   get cost(): string {
     return `${amount(this.#micros / this.#answers)} µs`
   }
@@ -222,7 +223,7 @@ class StepperContestant {
     if (wrong < 0) return
     const { name } = this.#workload.contexts[wrong] as CounterContext
     throw new Error(
-      `${this.who}: ${name} was answered ${this.#answered[wrong]} steps and has ${stored[wrong]} on disk`,
+      `${this.who}: ${name} has ${this.#answered[wrong]} answered steps but ${stored[wrong]} on disk`,
     )
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Reporting frames a second: eight leases send events of 300 bytes as fast as they may, with one dashboard watching.
+ * Measures reporting frames per second: eight leases send events of 300 bytes as fast as allowed, with one
+ * dashboard watching.
  *
- * Each is validated, counted once, on disk before it is acknowledged, and told to the dashboard. No lease has more than
- * its window unacknowledged. The same crew sends the same frames to the ladder of raw parts, which does the same work
- * by hand, and to a sink that only counts them. `replay` is one lease after a broken line: the worker comes back, sends
- * all that it had kept, and the run's completion last.
+ * The host validates each frame, counts it once, writes it to disk before the acknowledgement, and pushes it to the
+ * dashboard. No lease exceeds its window of unacknowledged frames. The same workers send the same frames to a
+ * server built by hand from the raw parts (`ladder`) and to one that only counts them (`sink`). `replay`: a worker
+ * reconnects and sends all kept frames of a lease, with the run's completion last.
  */
 
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
@@ -18,13 +19,13 @@ import { amount } from '../table.ts'
 const LEASES = 8
 const PER_LEASE = 10_000
 const PER_LEASE_QUICK = 3_000
-/** A dashboard was told at least so much of every frame. */
+/** Minimum length that the dashboard receives for every frame. */
 const PUSHED_BYTES_MIN = 150
 
 type FrameServer = 'ours' | 'ladder' | 'sink'
 
 interface WatchedHost extends BenchHost {
-  /** Nobody watches the sink. */
+  /** The sink has no dashboard. */
   readonly watcher: BenchProcess | undefined
 }
 
@@ -48,7 +49,7 @@ export const frames: Entry = {
 
 export const replay: Entry = {
   name: 'replay',
-  about: `ms until ${WINDOW_FRAMES} frames that were kept are acknowledged / the raw parts by hand`,
+  about: `ms until ${WINDOW_FRAMES} kept frames are acknowledged / the raw parts by hand`,
   async measure(effort, resources) {
     await buildProduct(resources)
     const ours = await startProductHost(resources, { waiting: effort.rounds + 3 })
@@ -71,7 +72,7 @@ export const replay: Entry = {
     await stopAll(hosts)
     const pairs = rounds.map((round) => ({ ours: round.ours, raw: round.ladder }))
     const target = { of: 'ours', is: 'at most', bound: 300 } as const
-    const notes = ['from dialling anew to the acknowledgement of the completion, which is the last of them']
+    const notes = ['from reconnecting to the acknowledgement of the completion, the last frame']
     return [
       compareFigure({ name: `replay of ${amount(WINDOW_FRAMES)} frames`, unit: 'ms', target, notes }, pairs),
     ]
@@ -132,7 +133,7 @@ async function compareStreams(
     sink: measureOnce('sink'),
   })
   const cost = (who: FrameServer): string =>
-    `${who} ${amount(spread(micros[who]).median)} µs (its crew ${amount(100 * spread(loadShare[who]).median)} % of a core)`
+    `${who} ${amount(spread(micros[who]).median)} µs (its workers ${amount(100 * spread(loadShare[who]).median)} % of a core)`
   const notes = [`processor time a frame: ${cost('ours')}, ${cost('ladder')}, ${cost('sink')}`]
   const against = (raw: 'ladder' | 'sink') => rounds.map((round) => ({ ours: round.ours, raw: round[raw] }))
   const target = { of: 'ratio', is: 'at least', bound: 0.7 } as const

@@ -1,9 +1,9 @@
 /**
- * Whether a host grows slow with age: cycles and idle dispatch with a long past beside the same with a short one. And
- * what a finished run leaves on disk.
+ * Measures whether a host becomes slower with age: cycles and idle dispatch with many and with few stored runs.
+ * Also measures the disk use of a finished run.
  *
- * A run's weight is that of a database in which so many runs were queued, executed and finished by a host, and nothing
- * else, when no page of it is empty. What its events take in their own file stands in the notes.
+ * The disk use is that of a database without empty pages in which a host queued, executed and finished this many
+ * runs and nothing else. The notes show the size of the runs' event files.
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const CYCLES = 1_500
 const CYCLES_QUICK = 500
 const DISPATCHES = 8
 const DISPATCHES_QUICK = 5
-/** Longer than events wait to be moved into their files. */
+/** Longer than events wait before they move into their files. */
 const DISPATCH_REST_MS = 400
 const RUNS_ON_DISK = 2_000
 const AGES = `${HISTORY_RUNS / 1000}k runs / 1k`

@@ -1,8 +1,8 @@
 /**
- * What a request costs at the management door, beside the barest server that answers with as many bytes.
+ * Measures requests to the management listener, compared with a minimal server that answers with as many bytes.
  *
- * Both servers are processes of their own and get the same load in turn. `health` asks for nothing; `config` proves
- * the launch token; the refusals show what a stranger can make us spend.
+ * Both servers are processes of their own and get the same load in turn. `health` needs no token; `config` proves
+ * the launch token; the refusals show the cost of requests without authorization.
  */
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, groupIntoRounds, spread, type Target } from '../figures.ts'
@@ -16,7 +16,7 @@ import {
 import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
-/** The shortest that wrk can count. */
+/** The shortest time that wrk can measure. */
 const SLICE_MS = 1_000
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.7 } as const
 
@@ -36,7 +36,7 @@ const cases: readonly HttpCase[] = [
 
 export const http: Entry = {
   name: 'http',
-  about: 'requests/s at the management door / a bare uWebSockets.js server',
+  about: 'requests/s at the management listener / a bare uWebSockets.js server',
   async measure(effort, resources) {
     await buildProduct(resources)
     const folder = resources.createFolder('http')

@@ -1,9 +1,9 @@
 /**
- * What workers cost that have nothing to do: memory for each, and processor time for their heartbeats.
+ * Measures the cost of idle workers: memory for each, and processor time for their heartbeats.
  *
- * Memory is the host's own (files and pages of the database left out). A few workers come first and beat fast, so that
- * what a process needs once (compiled code, room for garbage) is there before the others are weighed. A bare server
- * with as many open sockets stands beside it.
+ * Only the host's own memory counts, without files and pages of the database. A few workers come first and send
+ * heartbeats fast, so that compiled code and heap space exist before the measurement. A bare server with as many
+ * open sockets is compared.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
@@ -21,26 +21,26 @@ const FIRST_MEASURING_MS = 1_500
 const HEARTBEAT_MS = 15_000
 const MEASURING_MS = 30_000
 const MEASURING_MS_QUICK = 3_000
-/** Faster than in life, so that everybody has proved itself before the measuring begins. */
+/** Faster than in production, so that every worker has proved itself before the measurement. */
 const PROOF_HEARTBEAT_MS = 1_000
 const SETTLE_MS = 1_000
 
 export const idleWorkers: Entry = {
   name: 'idle-workers',
-  about: 'bytes and processor time for workers that have nothing to do / bare sockets',
+  about: 'bytes and processor time for idle workers / bare sockets',
   async measure(effort, resources) {
     await buildProduct(resources)
     const ours = await measureIdleCosts(await startProductHost(resources, {}), effort, 1)
     const raw = await measureIdleCosts(await startBareHost(resources, 'bare-floor'), effort, 0.25)
     const workers = effort.quick ? WORKERS_QUICK : WORKERS
-    const scaled = workers === WORKERS ? [] : [`of ${WORKERS} workers, worked out from ${workers}`]
+    const scaled = workers === WORKERS ? [] : [`of ${WORKERS} workers, computed from ${workers}`]
     return [
       compareFigure(
         {
           name: `idle worker, ${workers}`,
           unit: 'KiB each',
           target: { of: 'ours', is: 'at most', bound: 8 },
-          notes: ['of memory that is the process’s own'],
+          notes: ['of the process’s own memory'],
         },
         [{ ours: ours.kib, raw: raw.kib }],
       ),
@@ -62,12 +62,12 @@ export const idleWorkers: Entry = {
 
 interface IdleCosts {
   readonly kib: number
-  /** Of a core, in percent, as of the full number of workers. */
+  /** Percent of a core, scaled to the full number of workers. */
   readonly share: number
   readonly idleShare: number
 }
 
-/** `part`: how much of the time is spent on measuring heartbeats. */
+/** `part`: share of the time for measuring heartbeats. */
 async function measureIdleCosts(host: BenchHost, { quick }: Effort, part: number): Promise<IdleCosts> {
   const { child, workerLoad } = host
   const workers = quick ? WORKERS_QUICK : WORKERS

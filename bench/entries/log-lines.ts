@@ -1,9 +1,9 @@
 /**
- * An agent that prints fifty thousand lines at once: how long until all of them are on the host's disk and the run is
- * over, how long the agent is held up, and how large worker and host grow meanwhile.
+ * Measures an agent that prints fifty thousand lines at once: the time until all are on the host's disk and the run
+ * has ended, the time that the agent is blocked, and the memory of worker and host.
  *
- * The floor is `cat` of the same lines through a pipe into a process that takes them apart and puts them on disk. Ours
- * includes the agent's own start and what comes after it: the work is collected, the run is completed.
+ * The floor is `cat` of the same lines through a pipe into a process that splits them and writes them to disk. The
+ * product's time includes the agent's start, collecting the work and completing the run.
  */
 
 import { spawn } from 'node:child_process'
@@ -34,7 +34,7 @@ interface LogRun {
 
 export const logLines: Entry = {
   name: 'log-lines',
-  about: `ms until ${LINES} lines of an agent are on the host’s disk / cat, taken apart and put on disk`,
+  about: `ms until ${LINES} lines of an agent are on the host’s disk / cat, split and written to disk`,
   async measure(effort, resources) {
     await buildProduct(resources)
     const system = await WorkingSystem.start(resources, { agent: AGENT })
@@ -76,15 +76,15 @@ function figuresOf(
       pairs,
     ),
     absoluteFigure(
-      { name: '  the agent held up', unit: 'ms' },
+      { name: '  agent blocked', unit: 'ms' },
       all.map(({ heldMs }) => heldMs),
     ),
     absoluteFigure(
-      { name: '  worker, at its largest', unit: 'MiB' },
+      { name: '  worker, peak memory', unit: 'MiB' },
       all.map(({ workerMib }) => workerMib),
     ),
     absoluteFigure(
-      { name: '  host, at its largest', unit: 'MiB' },
+      { name: '  host, peak memory', unit: 'MiB' },
       all.map(({ hostMib }) => hostMib),
     ),
   ]
@@ -120,7 +120,7 @@ function countLines(events: readonly RunEvent[]): number {
 const toJsonLines = (lines: readonly string[]): string =>
   lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 
-/** Into one file, what came together at once. */
+/** Writes the lines of each chunk to one file with one write. */
 async function measureCat(from: string, to: string): Promise<number> {
   const began = performance.now()
   const child = spawn('/usr/bin/cat', [from], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -1,8 +1,8 @@
 /**
- * What the idle host keeps resident, young and old, and after it has worked.
+ * Measures the resident memory of the idle host, with few and many stored runs, before and after requests.
  *
- * `VmRSS` counts pages of the database that were read, which the system takes back when it needs them; the notes say
- * what is the process's own. For scale: an idle Node that has loaded the same two native libraries and nothing else.
+ * `VmRSS` includes pages of the database, which the system can reclaim; the notes show the process's own memory.
+ * For scale: an idle Node process with the same two native libraries.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchResources, type ResidentMemory, residentMemory } from '../bench-resources.ts'
@@ -27,7 +27,7 @@ export const memory: Entry = {
     const bare = resources.startScript('bench/raw/idle-host.ts')
     await bare.readLine()
     const seen = { empty: [] as HostMemory[], old: [] as HostMemory[] }
-    // Resident memory hardly varies from start to start.
+    // Resident memory hardly varies between starts.
     for (let round = 0; round < Math.min(effort.rounds, effort.quick ? 1 : ROUNDS_MAX); round++) {
       const [empty, old] = await measureHosts(resources, [places.empty, places.old])
       if (empty !== undefined) seen.empty.push(empty)
@@ -64,7 +64,9 @@ interface HostMemory {
   readonly loaded: ResidentMemory
 }
 
-/** Side by side: idle hosts do not disturb each other. They work one after the other. */
+/**
+ * Starts all hosts side by side, because idle hosts do not disturb each other, and loads them one after the other.
+ */
 async function measureHosts(resources: BenchResources, dataDirs: readonly string[]): Promise<HostMemory[]> {
   const hosts: ServedHost[] = []
   for (const dataDir of dataDirs) hosts.push(await startHost(resources, dataDir))

@@ -1,9 +1,9 @@
 /**
- * What the OAuth helper adds to asking the tracker and the code host oneself: requests a second beside the barest proxy
- * of the same upstream.
+ * Measures requests per second through the OAuth helper, compared with a minimal proxy of the same upstream.
  *
- * Both are processes of their own, get the same load in turn, and ask the same third one. Ours checks what comes and
- * what comes back, counts by address, sets deadlines and puts its secret in; the bare one does none of it.
+ * Both are processes of their own, get the same load in turn, and call the same upstream. The helper checks
+ * requests and responses, counts per address, sets deadlines and adds its secret; the minimal proxy does none of
+ * that.
  */
 import { join } from 'node:path'
 import type { BenchProcess, BenchResources } from '../bench-resources.ts'
@@ -13,7 +13,7 @@ import { createLoadGenerator, type LoadTarget } from '../load.ts'
 import { buildProduct, freePort, NODE_ARGS, waitUntilHealthy } from '../served-host.ts'
 import { compareRequests } from './http.ts'
 
-/** The most that may be allowed to one address: all of the load comes from one. */
+/** The highest allowed limit for one address, because all load comes from one address. */
 const REQUESTS_PER_MINUTE = 1_000_000
 
 interface HelperCase {

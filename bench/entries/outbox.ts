@@ -1,8 +1,9 @@
 /**
- * Reports a second through a worker's outbox: told, numbered, put on disk, sent, acknowledged, taken off the disk.
+ * Measures reports per second through a worker's outbox: reported, numbered, written to disk, sent, acknowledged,
+ * removed from disk.
  *
- * Beside it the same texts go by hand into LMDB and through the same kind of socket, in a process of its own like ours.
- * Both speak to a server that only counts.
+ * For comparison a process writes the same texts by hand into LMDB and sends them over the same kind of socket.
+ * Both send to a server that only counts.
  */
 
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
@@ -12,7 +13,7 @@ import { compareFigure } from '../figures.ts'
 import { ACK_FRAMES, type LoadTiming } from '../raw/worker-load-protocol.ts'
 import { amount } from '../table.ts'
 
-/** Whole acknowledgements: what is left over would wait for a heartbeat. */
+/** A multiple of the acknowledgement size: remaining frames would wait for a heartbeat. */
 const FRAMES = ACK_FRAMES * 60
 const FRAMES_QUICK = ACK_FRAMES * 20
 

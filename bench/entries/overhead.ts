@@ -1,11 +1,11 @@
 /**
- * What a run pays before its agent begins: from the instant at which the host holds the ticket for eligible until the
- * agent's program executes its first instruction, with the repository fetched before, and the parts that time is made of.
+ * Measures what a run costs before its agent begins: from the eligible ticket to the agent's first instruction,
+ * with the repository already fetched, and in parts.
  *
- * Everything is as people run it. The agent is a shell that writes down the time and becomes the scripted agent; the
- * other instants are read off what the product leaves: its records, and the ages of files in the run's own folder, which
- * the kernel keeps to a few milliseconds. The floor does by hand, one after the other, what cannot be left out: a
- * checkout from a local copy, and bubblewrap with the same list of arguments.
+ * The agent is a shell that writes the time and then becomes the scripted agent. The other instants come from the
+ * product's records and from file times in the run's folder, which are exact to a few milliseconds. The floor
+ * performs the necessary steps by hand, one after the other: a checkout from a local copy, and bubblewrap with the
+ * same arguments.
  */
 import { lstatSync, readFileSync, rmSync, type Stats } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -22,7 +22,7 @@ import { createSandboxOrder, runBubblewrap, timed } from './sandbox.ts'
 
 const RUNS = { quick: 6, full: 12 }
 const TARGET_MS = 150
-/** What earlier runs left is done by then. */
+/** By then the postponed work of earlier runs is done. */
 const REST_MS = 100
 /** In /out of the run's sandbox. */
 const START_FILE = 'began'
@@ -57,7 +57,7 @@ export const overhead: Entry = {
     const rounds = effort.rounds * (effort.quick ? RUNS.quick : RUNS.full)
     const pairs = await measureInTurn(rounds, { ours, raw: () => floor(system.repository) })
     await system.stop()
-    // The first of them filled the cache.
+    // The first run filled the cache.
     return figuresOf(pairs, timelines.slice(1))
   },
 }
@@ -84,10 +84,7 @@ function figuresOf(
     ),
     ...parts,
     absoluteFigure({ name: '  before: ticket file → eligible', unit: 'ms' }, between('written', 'queued')),
-    absoluteFigure(
-      { name: '  after: agent → its first line told', unit: 'ms' },
-      between('began', 'firstEvent'),
-    ),
+    absoluteFigure({ name: '  after: agent → its first event', unit: 'ms' }, between('began', 'firstEvent')),
   ]
 }
 
@@ -106,7 +103,7 @@ async function measureTimeline(system: WorkingSystem): Promise<RunTimeline> {
     queued: Date.parse(run.queuedAt ?? ''),
     accepted: Date.parse(recordOf(folder).createdAt),
     folders: aged('out', 'artifacts').birthtimeMs,
-    // The worker sets it itself, as soon as the copy is up to date.
+    // The worker sets this time as soon as the copy is up to date.
     fetched: cache.mtimeMs,
     cloning: aged('work', '.git').birthtimeMs,
     checkedOut: aged('work', '.git', 'HEAD').mtimeMs,
@@ -121,7 +118,7 @@ const recordOf = (folder: string): { readonly createdAt: string } =>
 
 async function firstAgentEventAt(system: WorkingSystem, run: Run): Promise<number> {
   const first = (await system.events(run)).find(({ type }) => type === 'agent')
-  if (first === undefined) throw new Error('the agent said nothing')
+  if (first === undefined) throw new Error('the agent sent no event')
   return Date.parse(first.at)
 }
 

@@ -1,9 +1,9 @@
 /**
- * The page of all pull requests: many repositories at a code host that is as far away as real ones are, first with
- * nothing known and then with nothing changed.
+ * Measures the page of all pull requests, for many repositories at a code host with realistic latency: first
+ * without cached data, then unchanged.
  *
- * The floor is the very same requests, all of them at once, by undici alone; the second time with the marks that came
- * with the first. A host that has just started knows nothing, so there is a new one for each first time.
+ * The floor sends the very same requests at once with undici alone, the second time with the entity tags of the
+ * first. Each first measurement uses a newly started host, which has no cached data.
  */
 import { Agent } from 'undici'
 import {
@@ -22,9 +22,9 @@ import { amount } from '../table.ts'
 const REPOS = 50
 const PULLS = 20
 const LATENCY_MS = 50
-/** Unchanged pages in a round. Nobody may ask GitHub for many more within a minute, and ours keeps to that. */
+/** Unchanged pages in a round; GitHub's limit per minute, which the product keeps, allows hardly more. */
 const REPEATS = 5
-/** Of ours to the floor's one. */
+/** The product may take three times as long as the floor's single round trip. */
 const THREE_TRIPS = { of: 'ratio', is: 'at most', bound: 3 } as const
 const ALL = `${REPOS} × ${PULLS} pull requests`
 
@@ -36,13 +36,13 @@ interface GithubServer {
   readonly names: readonly string[]
 }
 
-/** One page, once with nothing known and then with nothing changed. */
+/** A page without cached data, and then unchanged. */
 interface PageMeasurement {
   readonly coldMs: number
   readonly cold: RequestSummary
   readonly warmMs: number
   readonly warm: RequestSummary
-  /** Of whoever asked, for one unchanged page. */
+  /** Processor time of the requesting process for one unchanged page. */
   readonly warmCpuMs: number
   readonly grownMib: number
 }
@@ -69,7 +69,7 @@ export const pulls: Entry = {
     }
     await measureInTurn(effort.rounds, contestants)
     await server.child.stop()
-    // The turns that inTurn throws away.
+    // `measureInTurn` discards the first round as a warm-up.
     return figuresOf(ours.slice(1), raw.slice(1))
   },
 }
@@ -100,7 +100,7 @@ function figuresOf(ours: readonly PageMeasurement[], raw: readonly PageMeasureme
         unit: 'ms',
         target: THREE_TRIPS,
         notes: [
-          `${warm.requests} requests; the host grew by ${amount(grown)} MiB since it knew nothing, garbage included`,
+          `${warm.requests} requests; the host grew by ${amount(grown)} MiB since its start, including garbage`,
         ],
       },
       pairs(({ warmMs }) => warmMs),
@@ -127,7 +127,7 @@ function figuresOf(ours: readonly PageMeasurement[], raw: readonly PageMeasureme
 
 async function startGithubServer(resources: BenchResources): Promise<GithubServer> {
   const child = resources.startScript('bench/raw/busy-github.ts', ...[REPOS, PULLS, LATENCY_MS].map(String))
-  // What a child of ours says of itself.
+  // The child prints its own address and repositories.
   return { child, ...(JSON.parse(await child.readLine()) as Omit<GithubServer, 'child'>) }
 }
 
@@ -136,7 +136,7 @@ async function takeSummary({ child }: GithubServer): Promise<RequestSummary> {
   return JSON.parse(await child.readLine()) as RequestSummary
 }
 
-/** Asks for the page once with nothing known, and then a few times with nothing changed. */
+/** Loads the page once without cached data, and then several times unchanged. */
 async function measurePage(
   server: GithubServer,
   loadPage: () => Promise<void>,
@@ -146,7 +146,7 @@ async function measurePage(
   const before = residentMemory(pid).ownMib
   const coldMs = await timed(loadPage)
   const cold = await takeSummary(server)
-  // The first unchanged one is thrown away: code is still being compiled.
+  // The first unchanged load only warms up the compiler.
   await loadPage()
   await takeSummary(server)
   const cpuBefore = await waitUntilIdle(pid)
@@ -183,7 +183,7 @@ async function measureProduct(resources: BenchResources, server: GithubServer): 
 async function loadPullsPage({ port, token }: ServedHost): Promise<void> {
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`http://127.0.0.1:${port}/api/pulls`, { headers })
-  // As the protocol has it; short of one pull request, there is nothing to compare.
+  // The fields of the protocol; a missing pull request would make the comparison meaningless.
   const { pulls, errors } = (await response.json()) as Record<'pulls' | 'errors', readonly unknown[]>
   if (pulls.length !== REPOS * PULLS || errors.length > 0)
     throw new Error(`the page has ${pulls.length} pull requests and ${errors.length} errors`)

@@ -1,8 +1,9 @@
 /**
- * A host that comes back with a long past and its hands full: from starting the process to the first healthy answer.
+ * Measures the restart of a host with many stored runs and live leases: from starting the process to the first
+ * healthy answer.
  *
- * Every start finds leases that are held, whose workers are away; it ends before their time does, so the next start
- * finds the same. The floor is the same program with nothing to remember.
+ * Every start finds held leases with absent workers and ends before they expire, so the next start finds the same.
+ * The floor is the same program with an empty data directory.
  */
 
 import { createDataDir, WORKING_CONFIG } from '../bench-hosts.ts'
@@ -36,7 +37,9 @@ export const restart: Entry = {
           name: `restart, ${HISTORY_RUNS / 1000}k runs, ${amount(LEASES)} leases`,
           unit: 'ms',
           target: { of: 'ours', is: 'at most', bound: 2_000 },
-          notes: [`raw: our own start with nothing to remember; runs and leases add ${amount(more)} ms`],
+          notes: [
+            `raw: the product’s start with an empty data directory; runs and leases add ${amount(more)} ms`,
+          ],
         },
         rounds.map(({ full, empty }) => ({ ours: full, raw: empty })),
       ),

@@ -1,8 +1,8 @@
 /**
- * What a sandbox costs: from the order to the certainty that nothing of it is left, with `true` for a command.
+ * Measures a sandbox with the command `true`: from the order until nothing of it is left.
  *
- * The floor is bubblewrap itself with the same list of arguments and the same filter, but nothing around it: no user
- * of its own, no limits, no gate, nobody who makes sure of the end.
+ * The floor is bubblewrap itself with the same arguments and filter, but without a user of its own, limits, gate
+ * and supervision of the end.
  */
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -78,7 +78,7 @@ async function waitForSandbox(running: ReturnType<ReturnType<typeof makeLauncher
   running.stdout.resume()
   running.stderr.resume()
   const end = await running.ended
-  if (end.code !== 0) throw new Error(`the sandbox did not work: ${JSON.stringify(end)}`)
+  if (end.code !== 0) throw new Error(`the sandbox failed: ${JSON.stringify(end)}`)
 }
 
 export async function runBubblewrap(
@@ -96,7 +96,7 @@ export async function runBubblewrap(
     ...as,
   })
   if (ended.is !== 'exited' || ended.code !== 0)
-    throw new Error(`bubblewrap did not work: ${JSON.stringify(ended)}`)
+    throw new Error(`bubblewrap failed: ${JSON.stringify(ended)}`)
 }
 
 export async function timed(act: () => Promise<void>): Promise<number> {

@@ -1,8 +1,7 @@
 /**
- * What a worker costs its machine while there is nothing to do: processor time and memory, on an open line, after it
- * has carried out a run.
+ * Measures processor time and memory of an idle worker with an open connection that has executed a run.
  *
- * For scale: an idle Node that has loaded the same database and the same sockets and nothing else.
+ * For scale: an idle Node process with the same database and socket libraries loaded.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchProcess, cpuMs, residentMemory, waitUntilIdle } from '../bench-resources.ts'
@@ -15,12 +14,12 @@ import { WorkingSystem } from '../working-system.ts'
 const IDLE_MS = 30_000
 const MEMORY_TARGET = { of: 'ours', is: 'at most', bound: 80 } as const
 const PROCESSOR_TARGET = { of: 'ours', is: 'at most', bound: 0.3 } as const
-/** Two half minutes say as much as five: next to nothing varies. */
+/** Two half minutes suffice, because the figures hardly vary. */
 const ROUNDS_MAX = 2
 
 export const workerIdle: Entry = {
   name: 'worker-idle',
-  about: 'processor time and memory of a worker with nothing to do / Node with its libraries loaded',
+  about: 'processor time and memory of an idle worker / Node with its libraries loaded',
   async measure({ rounds, quick }, resources) {
     await buildProduct(resources)
     const system = await WorkingSystem.start(resources)

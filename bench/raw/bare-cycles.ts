@@ -1,9 +1,9 @@
 /**
- * A host without actors: the same frames and the same durable steps, by hand, on uWebSockets.js and lmdb-js.
+ * A host without actors: the same frames and durable steps, by hand, on uWebSockets.js and lmdb-js.
  *
- * A lease is on disk before its dispatch leaves, a completion before it is acknowledged; puts of one turn share a
- * transaction. An accepted run is written, too, but nobody waits for that. Frames are parsed and believed. Argument: a
- * folder. Says its port; its queue never ends.
+ * A lease is on disk before its dispatch is sent, and a completion before it is acknowledged; puts in the same turn
+ * of the event loop share a transaction. An accepted run is written without waiting. Frames are not validated, and
+ * the queue never ends. Argument: a folder. Prints its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
 import {
@@ -58,7 +58,7 @@ function grant(worker: BareWorker): void {
 function handleFrame(worker: BareWorker, frame: WorkerFrame): void {
   if (frame.type === 'heartbeat') return
   const lease = 'leaseId' in frame && frame.leaseId !== undefined ? leases.get(frame.leaseId) : undefined
-  if (lease === undefined) throw new Error(`nobody's frame: ${frame.type}`)
+  if (lease === undefined) throw new Error(`a frame without a known lease: ${frame.type}`)
   if (frame.type === 'dispatch-accepted')
     void table.put(`run/${lease.runId}`, { ...lease.run, status: 'preparing' })
   else if (frame.type === 'run-event' && frame.seq === lease.mark + 1) {

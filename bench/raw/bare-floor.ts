@@ -1,8 +1,8 @@
 /**
- * The floor of a dispatch: a request comes in, one record is put on disk, a frame leaves on a socket that is there.
+ * The floor of a dispatch: a request arrives, one record is written to disk, a frame is sent on an open socket.
  *
- * Nothing is looked up, decided or remembered. The same server holds sockets and does nothing with them, for those who
- * want to know what a socket weighs. Argument: a folder. Says its port.
+ * The server looks up, decides and remembers nothing. The server also holds idle sockets to measure their memory. Argument:
+ * a folder. Prints its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
 import {

@@ -1,9 +1,9 @@
 /**
- * What taking in reporting frames costs without a product around it. Arguments: a folder; `sink` or `ladder`.
+ * A bare server that receives reporting frames. Arguments: a folder; `sink` or `ladder`.
  *
- * `sink` counts frames and answers for them. `ladder` does what has to be done: parses, compares with the schema, drops
- * what it has had, appends to one journal, and syncs that before it acknowledges and publishes to whoever watches; what
- * arrives during a sync shares the next. Says its port.
+ * `sink` counts and acknowledges frames. `ladder` does the necessary work: it parses and validates, drops repeated
+ * frames, appends to one journal, and syncs it before it acknowledges and publishes to dashboards. Frames that
+ * arrive during a sync share the next one. Prints its port.
  */
 import { closeSync, fdatasync, openSync, write } from 'node:fs'
 import { join } from 'node:path'

@@ -1,14 +1,14 @@
 /**
- * The barest proxy there is: uWebSockets.js in front, undici behind, the body passed on and the answer passed back.
+ * A minimal proxy: uWebSockets.js receives, undici forwards the body and returns the response.
  *
- * No limits, no deadlines, no checks, no secret of its own. Argument: the port of what is behind it. Says its own when
- * it listens.
+ * The proxy has no limits, deadlines, checks or secrets. Argument: the port of the upstream. Prints its own port
+ * when it listens.
  */
 
 import uWS, { type HttpResponse } from 'uWebSockets.js'
 import { Agent } from 'undici'
 
-/** As many lines as ours keeps. */
+/** As many connections as the product keeps. */
 const CONNECTIONS = 64
 
 const origin = `http://127.0.0.1:${process.argv[2]}`

@@ -1,9 +1,10 @@
 /**
- * A command in a local pseudo-terminal. Arguments: `socket` or `alone`, a home, a command and its arguments.
+ * Runs a command in a local pseudo-terminal. Arguments: `socket` or `alone`, a home folder, a command and its
+ * arguments.
  *
- * `socket`: what it prints goes to whoever opens a WebSocket here, in the frames of the attach socket, and no faster
- * than it is taken; nothing else is done with it. Says its port. `alone`: this very process is who types and looks;
- * says `open`, then obeys.
+ * `socket`: sends the output in the frames of the attach socket to each client that opens a WebSocket, no faster
+ * than the client reads, and does nothing else. Prints its port. `alone`: this process itself types and reads; it
+ * prints `open` and then runs commands.
  */
 
 import uWS from 'uWebSockets.js'
@@ -50,7 +51,7 @@ function serveFrames(): void {
       if (socket.getBufferedAmount() < BACKLOG_BYTES / 2) socket.getUserData().pty?.resume()
     },
     message: (socket, bytes) => {
-      // What a view of ours says.
+      // Sent by a view of the bench.
       const frame = JSON.parse(Buffer.from(bytes).toString()) as AttachInput
       if (frame.type === 'input') socket.getUserData().pty?.write(frame.data)
     },

@@ -1,7 +1,8 @@
 /**
- * What every bare server of the worker benches has in common: uWebSockets.js, a register that is believed, dispatches.
+ * The common part of all bare servers of the worker benches: uWebSockets.js, `register` without checks, and
+ * dispatches.
  *
- * It speaks the product's frames, as many bytes of them, and asks nothing that its bench is not about.
+ * The servers speak the product's frames with the same number of bytes and check nothing.
  */
 import uWS, { type TemplatedApp, type WebSocket } from 'uWebSockets.js'
 import { buildJob } from '../../core/run/job.ts'
@@ -43,7 +44,7 @@ export function createBareServer({ onRegister, onFrame }: BareServerHandlers): T
   return app
 }
 
-/** The product's own worker reads it too. */
+/** The product's own worker reads this frame, too. */
 function registeredFrame(workerId: string): string {
   const frame: HostFrameOf<'registered'> = {
     type: 'registered',
@@ -70,11 +71,11 @@ export const decodeText = (bytes: ArrayBuffer): string => Buffer.from(bytes).toS
 const repo = { key: 'main', mapping: { remote: 'owner/name' } }
 const job = buildJob({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [] })
 
-/** As many bytes as ours, and made as late: the job is not looked up, only written out. */
+/** Has as many bytes as the product's frame and is serialized as late; the job is prepared once. */
 export function dispatchFrame(id: string, runId: string): string {
   const lease = { id, runId, expiresAt: '2026-01-31T12:00:00.000Z', remainingMs: 165_000 }
   return JSON.stringify({ type: 'dispatch', lease, job: { ...job, run: { ...job.run, id: runId } } })
 }
 
-/** Ids as long as ours. */
+/** Ids as long as those of the product. */
 export const leaseIdOf = (at: number): string => `ls-${String(at).padStart(32, '0')}`

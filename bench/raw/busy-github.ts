@@ -1,10 +1,10 @@
 /**
- * A code host with many repositories and pull requests, as far away as real ones are, in a process of its own.
+ * A code host with many repositories and pull requests and a realistic latency, in its own process.
  *
- * What it answers comes from the tests' GitHub, once for each address: that one makes every answer anew, from git,
- * which would be most of what is measured. Whether it has changed is told by its own marks. Arguments: how many
- * repositories, open pull requests in each, milliseconds to an answer. Says where it is; then, for each line, what was
- * asked of it since the last one.
+ * Responses come from the tests' GitHub, once per path: it builds each response from git, which would dominate the
+ * measurement. Entity tags show whether a response changed. Arguments: the number of repositories, open pull
+ * requests in each, and milliseconds per response. Prints its address; then, for each input line, a summary of the
+ * requests since the last one.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -16,9 +16,9 @@ import { depthOf, type Span } from './depth.ts'
 
 export interface RequestSummary {
   readonly requests: number
-  /** Of those, what counts against the hour's quota. */
+  /** Requests that count against the hourly quota. */
   readonly charged: number
-  /** The longest chain of requests each of which began when the one before it was over. */
+  /** The longest chain of requests in which each began after the previous one ended. */
   readonly depth: number
   readonly paths: readonly string[]
 }
@@ -44,7 +44,7 @@ let requests: (Span & { readonly path: string; readonly charged: boolean })[] = 
 
 const server = createServer((request, response) => void respond(request, response))
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-// A TCP server that listens has this kind of address.
+// A listening TCP server has this kind of address.
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 console.log(JSON.stringify({ origin, apiUrl: `${origin}/api/v3`, token: TOKEN, names }))
 for await (const _ of createInterface({ input: process.stdin })) {

@@ -1,6 +1,6 @@
 /**
- * The smallest durable life that is still an honest one: two states, a guardless arrow each way, one assign, one
- * effect. Beside it the same step done by hand to a record that looks the same on disk.
+ * The smallest realistic durable actor: two states, an arrow without guard each way, one assign, one effect. The
+ * same step also exists by hand on a record that looks the same on disk.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../../actors/runtime/actions.ts'
@@ -14,7 +14,7 @@ export interface CounterContext extends Readonly<Record<string, unknown>> {
 
 export interface CounterEvent {
   readonly type: 'step'
-  /** Who waits for it. */
+  /** The caller that waits for the step. */
   readonly caller: number
 }
 
@@ -31,7 +31,7 @@ export function smallContext(name: string): CounterContext {
   return { name, n: 0, runId: '01J9ZQ4T3W5X6Y7Z8A9B0C1D2E', workerId: 'wk-01J9ZQ4T3W5X6Y7Z8A9B0C1D2F' }
 }
 
-/** About what the lease of a run has to know: 365 bytes as JSON, 171 on disk. */
+/** About as large as a lease's context: 365 bytes as JSON, 171 on disk. */
 export function leaseContext(name: string, at: number): CounterContext {
   return {
     name,
@@ -52,7 +52,7 @@ export function leaseContext(name: string, at: number): CounterContext {
   }
 }
 
-/** The same step by hand, on the record as it is stored. */
+/** The stored record, for the same step by hand. */
 export interface CounterRecord {
   v: number
   s: string

@@ -1,8 +1,9 @@
 /**
- * Many dashboards in one process: raw sockets that shake hands and then only count the bytes they are sent.
+ * Many dashboards in one process: raw sockets that connect and then only count received bytes.
  *
- * Arguments: port, how many, and their token where it is not the one agreed on. Says `ready` when every one has had its hello; then, for each number it is told, waits
- * until each has been sent so many bytes more, and says how many milliseconds that took from being told.
+ * Arguments: port, number of dashboards, and a token unless it is `WATCH_TOKEN`. Prints `ready` when all have their
+ * hello. For each number on its input it waits until each dashboard has received that many more bytes, and prints
+ * the elapsed milliseconds.
  */
 import { createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -25,7 +26,7 @@ let expected = Number.POSITIVE_INFINITY
 let onReached = (): void => {}
 
 await Promise.all(Array.from({ length: count ?? 0 }, openWatcher))
-// A hello sent right behind the handshake has arrived by then too, or is on its way.
+// By then a hello sent right after the handshake has arrived, too.
 await new Promise((resolve) => setTimeout(resolve, 300))
 console.log('ready')
 
@@ -45,7 +46,7 @@ function openWatcher(): Promise<void> {
     const socket = createConnection({
       host: '127.0.0.1',
       port: port ?? 0,
-      // One buffer for all: nobody reads what is in it but the one who waits for the handshake.
+      // All sockets share one buffer, because only the handshake is ever read.
       onread: { buffer: Buffer.allocUnsafe(256 * 1024), callback: onBytes },
     })
     socket.write(handshake)

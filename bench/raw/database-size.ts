@@ -1,4 +1,4 @@
-/** How many bytes a database takes once nothing in it is empty. Arguments: its folder, and one for a copy. */
+/** Prints the size of a database without its empty pages. Arguments: its folder, and a folder for a copy. */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'

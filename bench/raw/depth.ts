@@ -1,13 +1,14 @@
-/** How deep requests waited for each other, told from when each of them began and was over. */
+/** Computes how deep requests waited for each other, from their start and end times. */
 export interface Span {
   readonly from: number
   readonly to: number
 }
 
 /**
- * The longest chain in which each began when the one before it was over: so many round trips somebody waited, at least.
+ * The longest chain in which each request began after the previous one ended: the minimum number of round trips
+ * that the client waited for.
  *
- * In the order of their ends, the one that is over first is always the best to go on from.
+ * In the order of their ends, the request that ends first is always the best one to continue from.
  */
 export function depthOf(spans: readonly Span[]): number {
   let depth = 0

@@ -1,8 +1,8 @@
 /**
- * Who takes part in the durable measurement: each steps a life, and answers when that step is on disk.
+ * The contestants of the durable benchmark: each steps an actor and answers when the step is on disk.
  *
- * All but the one with ready bytes do the same work: the record really changes, is encoded anew, and is read back
- * from a freshly opened database at the end, where it must say as many steps as were answered.
+ * All except the one with ready bytes do the same work: they change the record and encode it again. At the end they
+ * read it from a newly opened database, where it must show the number of answered steps.
  */
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realClock, realRandom } from '../../bin/clock.ts'
@@ -24,13 +24,16 @@ import { groupCommit } from './group-commit.ts'
 export interface Stepper {
   /** Resolves when the step is on disk. A caller waits for one step at a time. */
   step(actor: number, caller: number): Promise<unknown>
-  /** Closes, opens anew, and reads the steps of each life from disk; undefined when they are not counted. */
+  /**
+   * Closes the database, opens it again, and reads the steps of each actor from disk; undefined when they are not
+   * counted.
+   */
   finish(): Promise<readonly number[] | undefined>
 }
 
 export type MakeStepper = (folder: string, contexts: readonly CounterContext[]) => Promise<Stepper>
 
-/** Bytes made once and never changed: what the disk and lmdb's thread take, without the work of whoever writes. */
+/** Writes bytes that never change: the cost of disk and lmdb's thread without encoding. */
 export const readyBytesStepper =
   (length: number): MakeStepper =>
   async (folder, contexts) => {
@@ -66,7 +69,7 @@ export const lmdbStepper: MakeStepper = async (folder, contexts) => {
   }
 }
 
-/** How long the record of one life is on disk, by lmdb's own encoder. */
+/** The length of an actor's record on disk, in lmdb's own encoding. */
 export async function encodedBytes(folder: string, context: CounterContext): Promise<number> {
   const table = groupCommit.ofRecords<CounterRecord>(folder)
   // The first record of a shape is written before the shape is shared.
@@ -101,7 +104,7 @@ export const actorSystemStepper: MakeStepper = async (folder, contexts) => {
     log: silentLog,
     meters: noMeters,
     kinds: [counterKind],
-    // The only kind there is has only this effect.
+    // The only actor kind has only this effect.
     runEffect: (effect) => callers[(effect as CounterEffect).caller]?.(),
     onFatal: (reason) => {
       throw new Error(reason)
@@ -115,7 +118,7 @@ export const actorSystemStepper: MakeStepper = async (folder, contexts) => {
       new Promise((resolve, reject) => {
         callers[caller] = resolve as () => void
         const event: CounterEvent = { type: 'step', caller }
-        if (!system.send(COUNTER, keys[actor] ?? '', event)) reject(new Error(`there is no life ${actor}`))
+        if (!system.send(COUNTER, keys[actor] ?? '', event)) reject(new Error(`there is no actor ${actor}`))
       }),
     finish: () => {
       system.stop()

@@ -1,10 +1,9 @@
 /**
- * Gives a data directory a past, through the store's own ports.
+ * Fills a data directory with runs through the store's own ports.
  *
- * Arguments: the folder; how many runs are finished, how many are in the hands of workers, and how many wait, in the
- * order of their making. More may be added to a folder whose runs are all finished. A process of its own, so that what
- * seeding leaves in memory is nobody's business. Only the control database is filled: nobody looks at the event log of
- * a finished run until somebody asks for it.
+ * Arguments: the folder; how many runs are finished, held by workers, and waiting, in the order of their creation.
+ * More runs may be added to a folder whose runs are all finished. Runs in its own process, so that its memory does
+ * not count. Fills only the control database, because hosts read the event log of a finished run only on request.
  */
 import { realClock, realRandom } from '../../bin/clock.ts'
 import type { Write } from '../../core/ports.ts'

@@ -1,8 +1,9 @@
 /**
- * lmdb-js as one would use it by hand: puts of one turn share a transaction, and whoever put waits for its sync.
+ * lmdb-js used by hand: puts in the same turn of the event loop share a transaction, and each caller waits for its
+ * sync.
  *
  * The options are those of the store. With `overlappingSync` off, the promise of a put is the flush itself. Objects
- * go through lmdb's own encoder, with its own shared structures: the fewest bytes it can make of them.
+ * use lmdb's own encoder with shared structures, which needs the fewest bytes.
  */
 import { open } from 'lmdb'
 
@@ -10,7 +11,7 @@ export interface GroupCommit<V> {
   put(key: string, value: V): Promise<boolean>
   remove(key: string): Promise<boolean>
   get(key: string): V | undefined
-  /** How long a value is on disk. */
+  /** The length of a value on disk. */
   bytesOf(key: string): number
   close(): Promise<void>
 }
@@ -18,10 +19,10 @@ export interface GroupCommit<V> {
 const STRUCTURES = Symbol.for('structures')
 
 export const groupCommit = {
-  /** Values that are objects: encoded at every put. */
+  /** Values that are objects, encoded at every put. */
   ofRecords: <V>(folder: string): GroupCommit<V> =>
     openTable(folder, { encoding: 'msgpack', sharedStructuresKey: STRUCTURES }),
-  /** Values that are bytes already: nothing is done to them. */
+  /** Values that are bytes, stored unchanged. */
   ofBytes: (folder: string): GroupCommit<Uint8Array> => openTable(folder, { encoding: 'binary' }),
 }
 

@@ -1,7 +1,7 @@
 /**
- * The barest server there is on uWebSockets.js: no routing table, no headers, no questions.
+ * A minimal server on uWebSockets.js: without routing table, headers or checks.
  *
- * Arguments: the sizes of the bodies it answers with, the first at /0, the next at /1. Says its port when it listens.
+ * Arguments: the sizes of the response bodies, the first at /0, the next at /1. Prints its port when it listens.
  */
 import uWS from 'uWebSockets.js'
 

@@ -1,4 +1,4 @@
-/** A process that has loaded what every host must load, and does nothing. */
+/** An idle process that has loaded the libraries of every host. */
 import 'lmdb'
 import 'uWebSockets.js'
 

@@ -1,4 +1,4 @@
-/** A process that has loaded what every worker must load, and does nothing. */
+/** An idle process that has loaded the libraries of every worker. */
 import 'lmdb'
 import 'undici'
 

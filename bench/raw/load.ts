@@ -1,8 +1,8 @@
 /**
- * Our own generator of load: raw sockets, one request under way on each, answers told apart by their length alone.
+ * A load generator: raw sockets with one request in flight on each; responses are split by their length alone.
  *
- * Argument: what to do, as JSON. Says what it counted, as JSON. Every answer to the same request has the same length,
- * so the first one, read with care, tells where all others end.
+ * Argument: a `LoadOrder` as JSON. Prints the counts as JSON. All responses to the same request have the same
+ * length, so the first one, which is parsed, gives the end of all others.
  */
 import { createConnection } from 'node:net'
 import { ResponseSplitter } from './response-splitter.ts'
@@ -11,7 +11,7 @@ interface LoadOrder {
   readonly port: number
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** JSON; without it this is a GET. */
+  /** A JSON body; without it the request is a GET. */
   readonly body?: string
   readonly expect: number
   readonly ms: number

@@ -1,11 +1,11 @@
 /**
- * One lease's reports on their way out of a worker: put on disk, sent, kept until acknowledged. Arguments: a folder; a
+ * Sends one lease's reports from a worker: written to disk, sent, kept until acknowledged. Arguments: a folder; a
  * port; `ours` or `bare`.
  *
- * `ours` is the daemon with its spool and its line; only the hands are missing, which here tell events as fast as there
- * is room. `bare` does by hand what cannot be left out: the same texts are put into LMDB, sent through the same kind of
- * socket once they are on disk, and removed when they are acknowledged. For each number read it sends so many frames,
- * and answers what that took as soon as the last of them is acknowledged.
+ * `ours` is the daemon with its store and connection; its executor only reports events as fast as it may. `bare`
+ * does the necessary work by hand: it puts the same texts into LMDB, sends them over the same kind of socket once
+ * they are on disk, and removes them when they are acknowledged. For each number on its input it sends that many
+ * frames, and prints the elapsed time after the last acknowledgement.
  */
 
 import { createInterface } from 'node:readline'
@@ -29,16 +29,16 @@ import { groupCommit } from './group-commit.ts'
 import { eventFrame, type LoadTiming, WINDOW_FRAMES, WORKER_PATH } from './worker-load-protocol.ts'
 
 interface ReportSender {
-  /** Once the lease is held. Answers the number of the last frame so far. */
+  /** Resolves when the lease is held, to the number of the last frame so far. */
   readonly held: Promise<number>
-  /** One frame is under way to the disk; resolves when there is room for more. */
+  /** Starts to send a frame. */
   report(seq: number): void
   waitForCapacity(): Promise<void>
 }
 
-/** Told between two looks at what there is room for. */
+/** Frames between two checks of the capacity. */
 const BATCH_FRAMES = 64
-/** Beyond a window a worker lets the oldest go, and then nothing would be compared. */
+/** Beyond its window a worker drops its oldest frames, which would spoil the comparison. */
 const UNACKED_FRAMES_MAX = WINDOW_FRAMES / 2
 
 const [folder = '', port = '', who] = process.argv.slice(2)
@@ -58,7 +58,7 @@ async function serve(): Promise<void> {
   }
 }
 
-/** The server counts events only, so that what it acknowledges lags behind the numbers. Answers the last number. */
+/** The server counts only events, so its acknowledged number lags behind. Returns the last number. */
 async function sendFrames(contestant: ReportSender, before: number, count: number): Promise<number> {
   const [goal, ackedBefore] = [before + count, ackedSeq]
   let last = before
@@ -125,10 +125,10 @@ async function startDaemonSender(): Promise<ReportSender> {
   }
 }
 
-/** Hands that hold what they are given, and do nothing with it. */
+/** An executor that accepts a job and does nothing with it. */
 class IdleExecutor implements Executor {
   readonly started: Promise<{ readonly leaseId: string; readonly reporter: ExecutionReporter }>
-  /** One report was told before: that it runs. */
+  /** Resolves after the first report, which says that the run has started. */
   readonly working: Promise<number>
   #resolveStarted = (_: { readonly leaseId: string; readonly reporter: ExecutionReporter }): void => {}
   #resolveWorking = (_: number): void => {}
@@ -144,7 +144,7 @@ class IdleExecutor implements Executor {
 
   async refusalOf(): Promise<undefined> {}
   async boot(): Promise<Result<BootedSandbox>> {
-    return no('unbuilt', 'nobody boots anything here')
+    return no('unbuilt', 'this executor boots no sandboxes')
   }
   async discard(): Promise<void> {}
   async reclaim(): Promise<void> {}

@@ -1,8 +1,9 @@
 /**
- * A server that is watched: our own doors with a desk that pushes on demand, or bare uWebSockets.js publishing.
+ * A server for dashboards: the product's listeners with an API that pushes on demand, or bare uWebSockets.js
+ * publishing.
  *
- * Argument: `ours` or `raw`. Says its port; then, for each number it is told, publishes so many events of one busy
- * run, a batch each turn of the loop, and says that it is done.
+ * Argument: `ours` or `raw`. Prints its port. For each number on its input it publishes that many events of one
+ * busy run, a batch per turn of the event loop, and prints `done`.
  */
 
 import uWS from 'uWebSockets.js'
@@ -14,7 +15,7 @@ import { openHostServer } from '../../transport/server.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
 
-/** What one turn of the loop brings in: some frames of some workers. */
+/** Frames that one turn of the event loop typically brings in. */
 const BATCH = 16
 
 const publish = process.argv[2] === 'ours' ? await startProductServer() : startBareServer()
@@ -35,7 +36,7 @@ type Publish = (push: DashboardPush) => void
 
 async function startProductServer(): Promise<Publish> {
   const listeners = new Set<Publish>()
-  // The desk's other questions are not asked here; one that is would throw, and end the process.
+  // The benchmark calls no other function of the API; such a call would throw and end the process.
   const hostApi: Partial<HostApi> = {
     hello: () => ({ type: 'hello' }) as unknown as ReturnType<HostApi['hello']>,
     onPush: (listener) => {
@@ -77,6 +78,6 @@ function startBareServer(): Publish {
     if (socket === false) throw new Error('cannot listen')
     console.log(uWS.us_socket_local_port(socket))
   })
-  // The event as text is made once by whoever uses publish at all.
+  // Serializes each event once.
   return (push) => void app.publish('all', JSON.stringify(push))
 }

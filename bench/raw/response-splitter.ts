@@ -1,5 +1,5 @@
 /**
- * Finds where one answer ends in what a connection brings, when each answer is as long as the first.
+ * ResponseSplitter finds the end of a response in a connection's bytes when all responses are as long as the first.
  */
 export class ResponseSplitter {
   readonly #expect: number
@@ -11,7 +11,7 @@ export class ResponseSplitter {
     this.#expect = expect
   }
 
-  /** Whether the answer that was waited for is whole now. */
+  /** Returns whether the current response is complete. */
   isComplete(bytes: Uint8Array): boolean {
     this.#received += bytes.byteLength
     if (this.#length === 0) this.#readHead(bytes)

@@ -1,11 +1,11 @@
-/** Runs as a host leaves them on disk: finished, waiting, and in the hands of workers. */
+/** Creates runs as a host stores them: finished, waiting, and held by workers. */
 import type { Write } from '../../core/ports.ts'
 import type { LeaseFields, RunFields, WorkerFields } from '../../protocol/actor-snapshots.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 
 const FIRST_AT = Date.UTC(2026, 0, 1)
 const RUN_EVERY_MS = 60_000
-/** A person works on some tickets again and again. */
+/** Some tickets have several runs. */
 const TICKETS = 20_000
 const FINISHES = ['completed', 'completed', 'completed', 'failed', 'cancelled'] as const
 const SLOTS = 8
@@ -36,7 +36,7 @@ function createTicket(at: number, ticket: number): Ticket {
   }
 }
 
-/** About as long as a real one: two paragraphs of ticket, a result, what it cost. */
+/** About as long as a real run: two paragraphs of ticket, a result, its costs. */
 export function finishedRunWrites(at: number): readonly Write[] {
   const tokens = {
     inputTokens: 120_000 + at,
@@ -68,7 +68,7 @@ export function finishedRunWrites(at: number): readonly Write[] {
   return [{ table: 'run', id: run.id, run }]
 }
 
-/** Nobody else has a run of its ticket. */
+/** The only run of its ticket. */
 export function waitingRun(at: number): Run {
   return {
     id: runId(at),
@@ -85,7 +85,7 @@ export function waitingRunWrites(at: number): readonly Write[] {
   return runWrites(waitingRun(at), 'q', null)
 }
 
-/** Held by one of as many workers as that takes; each is enrolled by its first run. */
+/** A run held by a worker; the first run of each worker also enrolls it. */
 export function heldRunWrites(at: number, nth: number): readonly Write[] {
   const workerId = `wk-${String(Math.floor(nth / SLOTS)).padStart(16, '0')}`
   const run: Run = {

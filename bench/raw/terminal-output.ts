@@ -1,6 +1,6 @@
 /**
- * What programs print at terminals, by the megabyte: lines with some colours in them, and a screen that is drawn again
- * and again, with the cursor sent about.
+ * Creates terminal output by the megabyte: coloured log lines, or a screen that is drawn again and again with
+ * cursor movements.
  */
 import { SIZE } from './terminal-protocol.ts'
 
@@ -14,7 +14,7 @@ export function logLines(bytes: number): string {
   })
 }
 
-/** A table under a title, its rows drawn one by one; between two of them, single cells here and there. */
+/** A table under a title, drawn row by row, with single cells redrawn between two rows. */
 export function fullScreen(bytes: number): string {
   const body = repeatUntil(bytes, (at) => `${drawTable(at)}${drawCells(at)}`)
   return `${ESC}?1049h${ESC}?25l${body}${ESC}?25h${ESC}?1049l`

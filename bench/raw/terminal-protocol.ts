@@ -1,29 +1,32 @@
-/** What the ends of the terminal benches agree on: how large it is, what a view is told to do, and what it answers. */
+/**
+ * Shared by the processes of the terminal benchmarks: the terminal's size, the commands for a view, and its
+ * responses.
+ */
 
 export const SIZE = { cols: 120, rows: 40 } as const
 
-/** One line of JSON each; each is answered in one. */
+/** A line of JSON; the response is one line, too. */
 export type ViewerCommand =
-  /** Types that, if anything, and waits for a text that was not there before. Answers `Seen`. */
+  /** Types `typed`, if given, and waits for new output that contains `until`. Responds with `TextFound`. */
   | { readonly do: 'see'; readonly typed?: string; readonly until: string }
-  /** Types so many keys, one after the other, each after a pause. Answers milliseconds, each until its echo is there. */
+  /** Types this many keys with a pause before each. Responds with the milliseconds until each echo. */
   | { readonly do: 'echo'; readonly keys: number; readonly pauseMs: number }
 
 export interface TextFound {
   readonly ms: number
-  /** That were printed meanwhile. */
+  /** Characters printed meanwhile. */
   readonly chars: number
 }
 
-/** A terminal, however far away. */
+/** A terminal, local or remote. */
 export interface TerminalIo {
   write(data: string): void
-  /** One listener at a time; `undefined`: none. */
+  /** The only listener; `undefined`: none. */
   onOutput: ((data: string) => void) | undefined
 }
 
 const KEY = 'x'
-/** The line is forgotten before it is as long as the terminal is wide. */
+/** The input line is cleared before it reaches the terminal's width. */
 const KEYS_PER_LINE = 60
 const CLEAR_LINE_KEY = '\u0015'
 const CLEAR_MS = 100
@@ -34,7 +37,7 @@ export async function waitForText(terminal: TerminalIo, until: string, typed = '
   return new Promise((resolve) => {
     terminal.onOutput = (data) => {
       chars += data.length
-      // A text may come in two pieces.
+      // A text may arrive in two pieces.
       const isThere = data.includes(until) || `${end}${data.slice(0, until.length)}`.includes(until)
       end = `${end}${data.slice(-until.length)}`.slice(-until.length)
       if (!isThere) return
@@ -45,7 +48,7 @@ export async function waitForText(terminal: TerminalIo, until: string, typed = '
   })
 }
 
-/** Pauses are not all alike, so that nothing which happens in turns is met at the same point of it each time. */
+/** Varies the pauses, so that they do not fall into step with periodic work. */
 export async function measureEchoes(terminal: TerminalIo, keys: number, pauseMs: number): Promise<number[]> {
   const waits: number[] = []
   for (let key = 0; key < keys; key++) {
@@ -62,10 +65,10 @@ async function clearLine(terminal: TerminalIo): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, CLEAR_MS))
 }
 
-/** Does what each line of the input says. */
+/** Executes the command in each line of the input. */
 export async function runCommands(lines: AsyncIterable<string>, terminal: TerminalIo): Promise<void> {
   for await (const line of lines) {
-    // Said by a bench of ours.
+    // Sent by the bench.
     const command = JSON.parse(line) as ViewerCommand
     if (command.do === 'see')
       console.log(JSON.stringify(await waitForText(terminal, command.until, command.typed)))

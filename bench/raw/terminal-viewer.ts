@@ -1,7 +1,7 @@
 /**
- * One view of a terminal in a process of its own, which reads what it is sent and does not draw it.
+ * A terminal view in its own process, which reads its output and does not draw it.
  *
- * Arguments: a port, a path. Says `open`; then obeys.
+ * Arguments: a port, a path. Prints `open`, and then runs commands.
  */
 import { createInterface } from 'node:readline'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
@@ -14,7 +14,7 @@ const socket = await WebSocketClient.open({
   port: Number(port),
   path,
   onText: (bytes) => {
-    // What hosts of ours, and those beside them, say.
+    // Sent by the product's host, or by the server that it is compared with.
     const frame = JSON.parse(bytes.toString()) as AttachOutput
     if (frame.type === 'data') terminal.onOutput?.(frame.data)
     else end(JSON.stringify(frame))
@@ -29,6 +29,6 @@ await runCommands(createInterface({ input: process.stdin }), terminal)
 process.exit(0)
 
 function end(why: string): never {
-  console.error(`the terminal was taken away: ${why}`)
+  console.error(`the terminal was closed: ${why}`)
   process.exit(1)
 }

@@ -1,7 +1,8 @@
 /**
- * The tracker and the code host as the OAuth helper knows them: a new pair of tokens and "not confirmed yet", at once.
+ * The tracker and the code host as the OAuth helper sees them: a new pair of tokens, or "not confirmed yet", at
+ * once.
  *
- * As cheap as can be, so that nobody waits for it. Says its port when it listens.
+ * The server is as cheap as possible, so that nothing waits for it. Prints its port when it listens.
  */
 import uWS, { type HttpResponse } from 'uWebSockets.js'
 

@@ -1,23 +1,23 @@
 /**
- * A WebSocket client by hand, over a bare socket: what it costs is little beside what the server it talks to costs.
+ * WebSocketClient is a WebSocket client over a bare socket, whose cost is small beside the server's.
  *
- * It masks with zeros, which leaves the payload as it is, and sends what one turn of the loop has to say in one write.
- * Frames of the server are handed on as bytes of the buffer they arrived in: whoever wants to keep one copies it.
+ * The client masks with zeros, which leaves the payload unchanged, and writes all frames of one turn of the event
+ * loop at once. A received frame is a view into the read buffer: copy it to keep it.
  */
 import { createConnection, type Socket } from 'node:net'
 
 const OUT_BYTES = 64 * 1024
-/** More waits than this: whoever can wait should. */
+/** Above this backlog a sender should wait. */
 const BACKLOG_BYTES = 1024 * 1024
 
 export interface WebSocketClientOptions {
   readonly port: number
   readonly path: string
-  /** One text frame. */
+  /** Called with each text frame. */
   onText(bytes: Buffer): void
-  /** It may be written to again. */
+  /** Called when the socket accepts writes again. */
   onDrain?(): void
-  /** With the server's own word for why, if it gave one. */
+  /** Called with the server's close code, if it sent one. */
   onClose?(code?: number): void
 }
 
@@ -69,7 +69,7 @@ export class WebSocketClient {
     })
   }
 
-  /** ASCII only: a character is a byte. */
+  /** ASCII only, so that a character is a byte. */
   send(text: string): void {
     const { length } = text
     if (this.#length + length + 14 > this.#buffer.length) this.#flush(Math.max(OUT_BYTES, length + 14))
@@ -83,12 +83,12 @@ export class WebSocketClient {
     })
   }
 
-  /** Whoever can wait should, until `drained`. */
+  /** Whether a sender should wait until `onDrain`. */
   get isBacklogged(): boolean {
     return this.#socket.writableLength + this.#length > BACKLOG_BYTES
   }
 
-  /** Nothing is read from now on: what it is sent waits at the server. */
+  /** Stops reading, so that further frames wait at the server. */
   pause(): void {
     this.#socket.pause()
   }
@@ -97,7 +97,7 @@ export class WebSocketClient {
     this.#socket.resume()
   }
 
-  /** Without a word, as a line breaks. */
+  /** Closes without a close frame, as a broken connection does. */
   destroy(): void {
     this.#socket.destroy()
   }
@@ -119,7 +119,7 @@ export class WebSocketClient {
 
   #flush(nextBytes: number): void {
     if (this.#length > 0) this.#socket.write(this.#buffer.subarray(0, this.#length))
-    // What was written may still be waiting in there.
+    // The written part of the buffer may still be waiting in the socket.
     if (this.#length > OUT_BYTES / 2 || this.#buffer.length < nextBytes)
       this.#buffer = Buffer.allocUnsafe(nextBytes)
     else this.#buffer = this.#buffer.subarray(this.#length)

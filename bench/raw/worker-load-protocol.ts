@@ -1,4 +1,6 @@
-/** What a crew is told to do, one line of JSON each, and what workers and servers of the benches agree on. */
+/**
+ * The commands for a load process, one line of JSON each, and values shared by workers and servers of the benches.
+ */
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import { routes } from '../../protocol/routes.ts'
 
@@ -10,22 +12,25 @@ export interface Enrollment {
 }
 
 export type WorkerLoadCommand =
-  /** One worker comes for each pairing token. Answers `Membership[]`. */
+  /** Enrolls a worker for each pairing token. Responds with `Enrollment[]`. */
   | {
       readonly do: 'enroll'
       readonly port: number
       readonly slots: number
       readonly tokens: readonly string[]
     }
-  /** Waits until so many dispatches are accepted and held. */
+  /** Waits until this many dispatches are accepted and held. */
   | { readonly do: 'hold'; readonly leases: number }
-  /** Completes so many runs, each with so many events before. Answers `Took`. */
+  /** Completes this many runs, each after this many events. Responds with `LoadTiming`. */
   | { readonly do: 'cycles'; readonly count: number; readonly events: number }
-  /** So many events on each lease that is held. Answers `Took`. */
+  /** Sends this many events on each held lease. Responds with `LoadTiming`. */
   | { readonly do: 'frames'; readonly perLease: number }
-  /** The line breaks; back again, all that was not acknowledged is sent, the completion last. Answers `Took`. */
+  /**
+   * Breaks the connection, reconnects, and sends all unacknowledged frames, with the completion last. Responds with
+   * `LoadTiming`.
+   */
   | { readonly do: 'replay'; readonly frames: number }
-  /** One run after the other is asked for, dispatched and completed. Answers `Waits`. */
+  /** Requests runs one after the other, and completes each after its dispatch. Responds with `DispatchWaits`. */
   | {
       readonly do: 'dispatches'
       readonly token: string
@@ -33,22 +38,22 @@ export type WorkerLoadCommand =
       readonly tickets: number
       readonly restMs: number
     }
-  /** From now on every worker beats so often. */
+  /** Sets the interval of every worker's heartbeats. */
   | { readonly do: 'beat'; readonly everyMs: number }
 
 export interface LoadTiming {
   readonly ms: number
-  /** Processor time of the crew itself. */
+  /** Processor time of the load process itself. */
   readonly cpuMs: number
 }
 
-/** Milliseconds from asking until the worker held the dispatch. */
+/** Milliseconds from each request until the worker had the dispatch. */
 export interface DispatchWaits {
   readonly waits: readonly number[]
 }
 
 export const EVENT_FRAME_BYTES = 300
-/** A worker keeps no more than this unacknowledged. */
+/** The most frames that a worker keeps unacknowledged. */
 export const WINDOW_FRAMES = 10_000
 export const ACK_FRAMES = 512
 

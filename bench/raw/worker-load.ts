@@ -1,9 +1,10 @@
 /**
- * Many workers in one process, none of which does any work: the load of all benches of the worker channel.
+ * Many simulated workers in one process, none of which executes anything: the load of all benches of worker
+ * connections.
  *
- * It does what it is told line by line (`Order`), and answers each with a line of JSON. A worker accepts every dispatch
- * at once. What follows waits until there is an order for it, so that who is not being measured holds its runs and
- * rests; a completed run makes room for the next.
+ * The process executes a command from each input line (`WorkerLoadCommand`) and prints a line of JSON for each. A
+ * worker accepts every dispatch at once and then waits for a command, so that a host that is not measured holds its
+ * runs and rests. A completed run frees its slot for the next one.
  */
 import { createConnection, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -32,7 +33,7 @@ interface LoadLease {
   acked: number
 }
 
-/** One worker. */
+/** A simulated worker. */
 class LoadWorker {
   readonly port: number
   readonly slots: number
@@ -102,11 +103,11 @@ class LoadWorker {
 const workers: LoadWorker[] = []
 let heartbeatTimer: NodeJS.Timeout | undefined
 
-// ---- what is being done ------------------------------------------------------------------------------------------
+// ---- progress ------------------------------------------------------------------------------------------
 
-/** Runs that may still be completed, and completions that are still to be acknowledged. */
+/** Runs that may still be completed, and completions that are not acknowledged yet. */
 let cycles = { toComplete: 0, toAck: 0, events: 0 }
-/** How many frames each lease is to have sent. */
+/** The number of frames that each lease should have sent. */
 let framesUpTo = 0
 let onDispatch = (_: LoadLease): void => {}
 let onDone = (): void => {}
@@ -119,13 +120,14 @@ function untilDone(): Promise<void> {
 
 const heldLeases = (): LoadLease[] => workers.flatMap(({ leases }) => [...leases.values()])
 
-// ---- hearing -----------------------------------------------------------------------------------------------------
+// ---- frames from the host -----------------------------------------------------------------------------------------------------
 
 const TYPE_AT = '{"type":"'.length
 const ID = /"id":"([^"]+)","runId":"([^"]+)"/
 
 function handleFrame(worker: LoadWorker, bytes: Buffer): void {
-  // Told apart by one letter where that is enough: parsing everything would cost more than the server's own work.
+  // Distinguishes frames by their first letters, because parsing all of them would cost more than the server's own
+  // work.
   const type = bytes.toString('latin1', TYPE_AT, TYPE_AT + 12)
   if (type.startsWith('dispatch"')) acceptDispatch(worker, bytes)
   else if (type === 'run-complete') onCompletionAcked()
@@ -134,7 +136,7 @@ function handleFrame(worker: LoadWorker, bytes: Buffer): void {
     const { workerId, credential } = JSON.parse(bytes.toString()) as Enrollment
     worker.enrollment ??= { workerId, credential }
     worker.onRegistered(worker.enrollment)
-  } else if (!type.startsWith('heartbeat-ac')) throw new Error(`the host says: ${bytes}`)
+  } else if (!type.startsWith('heartbeat-ac')) throw new Error(`unexpected frame: ${bytes}`)
 }
 
 function acceptDispatch(worker: LoadWorker, bytes: Buffer): void {
@@ -168,7 +170,9 @@ function applyAcks(worker: LoadWorker, bytes: Buffer): void {
   sendFrames(worker)
 }
 
-/** As many frames as the window and the line allow. The last acknowledgement is asked for by a heartbeat. */
+/**
+ * Sends as many frames as the window and the socket allow, and requests the last acknowledgement with a heartbeat.
+ */
 function sendFrames(worker: LoadWorker): void {
   if (framesUpTo === 0 || worker.socket === undefined) return
   let open = 0
@@ -192,7 +196,7 @@ function requestAck(worker: LoadWorker): void {
   }, 1)
 }
 
-// ---- orders ------------------------------------------------------------------------------------------------------
+// ---- commands ------------------------------------------------------------------------------------------------------
 
 async function timed(work: () => Promise<void>): Promise<LoadTiming> {
   const [from, cpu] = [performance.now(), process.cpuUsage()]
@@ -235,7 +239,7 @@ async function enroll({
   return members
 }
 
-/** Spread evenly over the interval, as many workers that came at any time would be. */
+/** Spreads the heartbeats evenly over the interval, as if the workers had connected at random times. */
 async function startHeartbeats(everyMs: number): Promise<object> {
   clearInterval(heartbeatTimer)
   let next = 0
@@ -276,7 +280,7 @@ async function sendEvents(perLease: number): Promise<LoadTiming> {
 async function replayFrames(frames: number): Promise<LoadTiming> {
   const [lease] = heldLeases()
   const worker = lease?.worker
-  if (lease === undefined || worker?.enrollment === undefined) throw new Error('there is nothing to replay')
+  if (lease === undefined || worker?.enrollment === undefined) throw new Error('no lease to replay')
   const { workerId, credential } = worker.enrollment
   const closed = new Promise<void>((resolve) => {
     worker.onClosed = resolve
@@ -303,7 +307,7 @@ async function measureDispatches({
   restMs,
 }: Extract<WorkerLoadCommand, { do: 'dispatches' }>): Promise<DispatchWaits> {
   const [worker] = workers
-  if (worker === undefined) throw new Error('there is no worker')
+  if (worker === undefined) throw new Error('no worker is enrolled')
   const requests = new TicketRequests(worker.port, token)
   const waits: number[] = []
   for (let at = 0; waits.length < count; at++) {
@@ -313,7 +317,7 @@ async function measureDispatches({
     const from = performance.now()
     const status = requests.requestRun(`/api/tickets/T-${at % tickets}/run`)
     const lease = await Promise.race([arrived, status.then((code) => (code === 404 ? undefined : arrived))])
-    // The tracker has not been looked at yet.
+    // The host has not polled the tracker yet.
     if (lease === undefined) await sleep(RETRY_MS)
     else {
       waits.push(performance.now() - from)
@@ -330,7 +334,7 @@ async function measureDispatches({
   return { waits }
 }
 
-/** One connection to the management door, for one request after the other. */
+/** A connection to the management listener for one request after the other. */
 class TicketRequests {
   readonly #socket: Socket
   readonly #token: string

@@ -32,7 +32,7 @@ describe("wrk's report", () => {
     ['broken connections', report('  Socket errors: connect 0, read 3, write 0, timeout 0\n'), 200],
     ['something else', 'unable to connect', 200],
   ])('with %s is no measurement', (_, text, expect_) => {
-    expect(() => readWrk(text, expect_)).toThrow('wrk went wrong')
+    expect(() => readWrk(text, expect_)).toThrow('wrk failed')
   })
 })
 
