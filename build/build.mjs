@@ -1,9 +1,9 @@
 /**
- * `npm run build`: bin/switchyard.ts and all it needs become dist/bin/switchyard.js, and each program that runs inside
- * a sandbox becomes one file of dist/inside/ with a command beside it.
+ * `npm run build`: bundles bin/switchyard.ts into dist/bin/switchyard.js, and each program that runs inside a
+ * sandbox into one file of dist/inside/ with a command beside it.
  *
- * Commands that are imported lazily become files of their own beside switchyard.js, so that `switchyard status` does
- * not pay for the server. The whole of dist/ is made anew, but only once the bundles are known to be good.
+ * Lazily imported commands become files of their own beside switchyard.js, so that `switchyard status` does not
+ * load the server. The build replaces dist/ only after all bundles succeeded.
  */
 import {
   chmodSync,
@@ -26,12 +26,12 @@ const stamp = join(dist, 'stamp.json')
 const inside = { sources: join('worker', 'inside'), built: join(dist, 'inside') }
 
 export function isBuilt() {
-  return existsSync(program) && isFresh(stamp, entriesInside())
+  return existsSync(program) && isFresh(stamp, sandboxPrograms())
 }
 
 export async function build() {
   const { build: bundle } = await import('esbuild')
-  const terminals = nativeTerminals()
+  const terminalAddon = findTerminalAddon()
   const bundles = await Promise.all([
     bundle({
       ...options,
@@ -41,18 +41,18 @@ export async function build() {
       chunkNames: 'bin/parts/[name]-[hash]',
       write: false,
     }),
-    ...entriesInside().map((entry) => bundle(optionsInside(entry))),
+    ...sandboxPrograms().map((entry) => bundle(sandboxProgramOptions(entry))),
   ])
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
-  for (const entry of entriesInside()) makeCommandInside(basename(entry, '.ts'))
-  copyFileSync(terminals, join(inside.built, 'pty.node'))
-  // Without it Node would read these by the checkout's package.json, and otherwise where a sandbox shows them.
+  for (const entry of sandboxPrograms()) writeSandboxCommand(basename(entry, '.ts'))
+  copyFileSync(terminalAddon, join(inside.built, 'pty.node'))
+  // Otherwise Node would use the checkout's package.json, or another one inside a sandbox.
   write(join(inside.built, 'package.json'), '{ "type": "commonjs" }\n')
-  openToAll(inside.built)
+  makeWorldReadable(inside.built)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
-  writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminals)]: {} } })
+  writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })
 }
 
 function write(path, contents) {
@@ -60,15 +60,15 @@ function write(path, contents) {
   writeFileSync(path, contents)
 }
 
-// ---- what runs inside a sandbox -------------------------------------------------------------------------------------
+// ---- programs inside a sandbox -------------------------------------------------------------------------------------
 
-function entriesInside() {
+function sandboxPrograms() {
   const names = readdirSync(join(root, inside.sources)).filter((name) => name.endsWith('.ts'))
   return names.map((name) => join(inside.sources, name))
 }
 
-/** One file each, for it may be shown alone; and CommonJS, which needs nothing around it and starts a little faster. */
-function optionsInside(entry) {
+/** Bundles each program into one file, because a sandbox may show it alone; CommonJS needs no other file and starts slightly faster. */
+function sandboxProgramOptions(entry) {
   const { banner: _, external: __, ...plain } = options
   return {
     ...plain,
@@ -81,24 +81,24 @@ function optionsInside(entry) {
   }
 }
 
-/** What `terminal` loads, for this machine: a package of its own for each kind of machine. */
-function nativeTerminals() {
-  const wanted = `@lydell/node-pty-${process.platform}-${process.arch}`
+/** The native add-on of `terminal`, which has a package for each platform. */
+function findTerminalAddon() {
+  const addonPackage = `@lydell/node-pty-${process.platform}-${process.arch}`
   try {
     const { resolve } = createRequire(join(root, 'node_modules', '@lydell', 'node-pty', 'package.json'))
-    return resolve(`${wanted}/pty.node`)
+    return resolve(`${addonPackage}/pty.node`)
   } catch {
-    throw new Error(`${wanted} is not installed, so there are no terminals; run: npm ci --include=optional`)
+    throw new Error(`${addonPackage} is not installed, and terminals need it; run: npm ci --include=optional`)
   }
 }
 
-function makeCommandInside(name) {
+function writeSandboxCommand(name) {
   const script = `#!/bin/sh\nexec "\${SWITCHYARD_NODE:-node}" "\${0%/*}/${name}.js" "$@"\n`
   writeFileSync(join(inside.built, name), script)
 }
 
-/** Whatever the umask: a sandbox of a worker that is root runs as somebody else. */
-function openToAll(folder) {
+/** Independent of the umask, because a root worker's sandbox runs as another user. */
+function makeWorldReadable(folder) {
   for (const path of [dist, folder, ...readdirSync(folder).map((name) => join(folder, name))])
     chmodSync(path, 0o755)
 }

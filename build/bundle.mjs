@@ -1,8 +1,8 @@
 /**
- * One way of bundling, shared by the product's build and by running a single TypeScript file.
+ * Bundling options shared by the product's build and by `run.mjs`.
  *
- * Everything is bundled but what can't be: native add-ons, and what starts worker threads from files of its own.
- * That matters at start: 709 files of typebox read one by one cost 300 ms, bundled they cost a few.
+ * Everything is bundled except native add-ons and packages that start worker threads from their own files. A bundle
+ * speeds up the start: the 709 files of typebox cost 300 ms one by one, and a few milliseconds bundled.
  */
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -43,12 +43,12 @@ export const options = {
   metafile: true,
 }
 
-/** Remembers what a bundle was made of, so that nobody bundles the same sources twice. */
+/** Records the sources of a bundle, so that unchanged sources are not bundled again. */
 export function writeStamp(path, metafile) {
-  writeFileSync(path, JSON.stringify(stampOf([...Object.keys(metafile.inputs), ...always])))
+  writeFileSync(path, JSON.stringify(stampOf([...Object.keys(metafile.inputs), ...alwaysIncluded])))
 }
 
-/** `entries`: sources that must be among them, for a file that is new is in no old stamp. */
+/** @param entries sources that the stamp must contain: an old stamp does not know a new file */
 export function isFresh(path, entries = []) {
   try {
     const stamp = JSON.parse(readFileSync(path, 'utf8'))
@@ -59,8 +59,8 @@ export function isFresh(path, entries = []) {
   }
 }
 
-/** A bundle also depends on how it is made and with which versions. */
-const always = [
+/** A bundle also depends on its build scripts and on package versions. */
+const alwaysIncluded = [
   'package.json',
   'package-lock.json',
   'tsconfig.json',
@@ -69,10 +69,10 @@ const always = [
 ]
 
 function stampOf(files) {
-  return Object.fromEntries([...new Set(files)].sort().map((file) => [file, ageOf(file)]))
+  return Object.fromEntries([...new Set(files)].sort().map((file) => [file, versionOf(file)]))
 }
 
-function ageOf(file) {
+function versionOf(file) {
   const { mtimeMs, size } = statSync(join(root, file))
   return `${mtimeMs} ${size}`
 }

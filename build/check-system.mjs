@@ -1,33 +1,33 @@
 /**
- * What the machine must bring along, checked before anything is built or started.
+ * Checks the machine's requirements before anything is built or started.
  *
- * A missing system package is installed when we may (root, with apt-get); otherwise the exact command that installs it
- * is named and the exit code is 69. Nothing is changed on a machine where all is there.
+ * Installs a missing system package when allowed (as root, with apt-get); otherwise names the exact command that
+ * installs it and exits with 69. Changes nothing on a machine that has everything.
  */
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-const UNAVAILABLE = 69
+const EXIT_UNAVAILABLE = 69
 const NODE_MIN = '20.11.0'
 const NODE_MAJOR = 20
-/** What uWebSockets.js' binary for Node 20 was linked against. */
+/** The glibc version that the Node 20 binary of uWebSockets.js needs. */
 const GLIBC_MIN = '2.27'
 
-/** Debian package → the program by which we see that it is there. */
+/** Debian package → a program that shows that it is installed. */
 const PACKAGES = {
   git: { program: 'git' },
   bubblewrap: { program: 'bwrap', platform: 'linux' },
 }
-/** What only the tests need: a compiler, for the library that makes a disk fail on purpose. */
+/** The tests also need a compiler, for the library that simulates disk failures. */
 const TEST_PACKAGES = {
   ...PACKAGES,
   'build-essential': { program: 'cc', platform: 'linux' },
 }
 const FOLDERS = ['/usr/bin', '/usr/local/bin', '/bin', '/opt/homebrew/bin']
 
-/** Answers when everything is there; ends the process when it can't be. */
+/** Returns when all requirements are met; otherwise ends the process. */
 export async function checkSystem({ forTests = false } = {}) {
   const packages = forTests ? TEST_PACKAGES : PACKAGES
   checkNode()
@@ -43,15 +43,15 @@ export function missingPackages(packages = PACKAGES, folders = FOLDERS) {
 }
 
 function checkNode() {
-  if (!isOurNode(process.versions.node)) {
+  if (!isSupportedNode(process.versions.node)) {
     stop(
       `switchyard runs on Node ${NODE_MAJOR}, ${NODE_MIN} or newer; this is ${process.version}. Install it with: nvm install ${NODE_MAJOR} && nvm use ${NODE_MAJOR}`,
     )
   }
 }
 
-/** The add-ons are built for one major version; 20.11 brought what we use of Node itself. */
-export function isOurNode(version) {
+/** The add-ons are built for one major version, and the product needs functions of Node 20.11. */
+export function isSupportedNode(version) {
   return Number(version.split('.')[0]) === NODE_MAJOR && !isOlder(version, NODE_MIN)
 }
 
@@ -67,7 +67,9 @@ function install(missing, packages) {
   stop(`apt-get could not install ${names}. Try: sudo apt-get update && sudo apt-get install -y ${names}`)
 }
 
-/** The package lists may be missing or stale (a fresh container), so they are fetched when the first try fails. */
+/**
+ * Fetches the package lists when the first attempt fails, because they may be missing or old (in a new container).
+ */
 function aptInstall(names) {
   const install = ['install', '-y', '--no-install-recommends', ...names]
   return aptGet(install) || (aptGet(['update']) && aptGet(install))
@@ -75,7 +77,7 @@ function aptInstall(names) {
 
 function aptGet(args) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  // Its chatter goes to stderr: stdout belongs to whoever called us.
+  // apt-get's output goes to stderr, because stdout belongs to the caller.
   return spawnSync('/usr/bin/apt-get', args, { env, stdio: ['ignore', 2, 2] }).status === 0
 }
 
@@ -119,7 +121,7 @@ function firstLine(error) {
 
 function stop(message) {
   console.error(message)
-  process.exit(UNAVAILABLE)
+  process.exit(EXIT_UNAVAILABLE)
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await checkSystem()

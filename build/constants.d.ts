@@ -1,2 +1,2 @@
-/** What the bundler writes into the program. Run straight from its sources (in tests) it has no such names. */
+/** The bundler defines this constant; in tests, which run the sources directly, it does not exist. */
 declare const SWITCHYARD_VERSION: string | undefined

@@ -1,5 +1,5 @@
 /**
- * machines.md as a text: for each machine a drawing (Mermaid, which code hosts render) and the same as a table.
+ * Formats machines.md: a Mermaid drawing and a table for each machine.
  */
 import type { AnyStateMachine } from 'xstate'
 import {
@@ -11,9 +11,9 @@ import {
 
 const HEAD = `# The machines
 
-Drawn from the code by \`npm run machines\`; a test fails when this file is out of step. Every life of the service is one
-of these. An arrow reads: *event* [guard] / deeds. Deeds only lay down what is to happen; it happens once the new state
-is on disk.
+Drawn from the code by \`npm run machines\`; a test fails when this file is out of date. Every actor of the service runs
+one of these machines. An arrow reads: *event* [guard] / actions. Actions only record effects; the effects run once the
+new state is on disk.
 `
 
 export function drawMachines(machines: readonly AnyStateMachine[]): string {
@@ -33,14 +33,14 @@ function drawing({ states, transitions: arrows }: MachineTable): string[] {
     if (state.initial !== undefined) lines.push(`  [*] --> ${idOf(state.initial)}`)
     if (state.kind === 'final') lines.push(`  ${idOf(state.path)} --> [*]`)
   }
-  // What the root handles, it handles in every state: in the table, not as an arrow from everywhere.
+  // Events of the root are handled in every state: they appear in the table, not as an arrow from every state.
   for (const arrow of arrows) {
     if (arrow.from !== '') lines.push(`  ${idOf(arrow.from)} --> ${idOf(arrow.to)} : ${label(arrow)}`)
   }
   return lines
 }
 
-/** Mermaid takes no dots or spaces in ids and no colons in labels. */
+/** Mermaid allows no dots or spaces in ids and no colons in labels. */
 const idOf = (path: string): string => path.replace(/[^a-zA-Z0-9]/g, '_')
 
 function label({ event, guard }: MachineTableTransition): string {
@@ -51,7 +51,7 @@ function label({ event, guard }: MachineTableTransition): string {
 
 function table({ states, transitions: arrows }: MachineTable): string[] {
   return [
-    '| in | on | when | goes to | deeds |',
+    '| in | on | when | goes to | actions |',
     '| --- | --- | --- | --- | --- |',
     ...states.flatMap((state) =>
       rowsOf(

@@ -1,6 +1,6 @@
 /**
- * `npm run machines`: draws machines.md from the machines themselves. With `--check` it writes nothing and fails when
- * the file is out of step.
+ * `npm run machines`: draws machines.md from the machines. With `--check` it writes nothing and fails when the file
+ * is out of date.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { daemonKinds } from '../actors/daemon/modules.ts'
@@ -12,7 +12,7 @@ const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.log
 
 if (process.argv.includes('--check')) {
   if (readFileSync(FILE, 'utf8') !== drawn) {
-    console.error(`${FILE} is out of step with the machines: npm run machines`)
+    console.error(`${FILE} is out of date; run: npm run machines`)
     process.exitCode = 1
   }
 } else {

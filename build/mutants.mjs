@@ -1,9 +1,9 @@
 /**
- * `npm run simulate:mutants [-- --only NAME] [--quick]`: puts each fault of test/simulation/mutants.ts into the product
- * and lets the simulation look for it. Every one must be found within 2,000 seeds.
+ * `npm run simulate:mutants [-- --only NAME] [--quick]`: puts each fault of test/simulation/mutants.ts into the
+ * product and lets the simulation search for it. Every fault must be found within 2,000 seeds.
  *
- * The sources stay as they are: the text is replaced on its way into a bundle of its own. A text that does not occur
- * exactly once is an error.
+ * The source files stay unchanged: the text is replaced while it is bundled. A text that does not occur exactly
+ * once is an error.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { bundleSimulation, runSimulation } from './simulate.mjs'
 
 const SEEDS = 2_000
 
-/** The list, from its TypeScript. */
+/** Loads the list from its TypeScript file. */
 export async function readMutants() {
   const { build } = await import('esbuild')
   const { outputFiles } = await build({
@@ -27,7 +27,7 @@ export async function readMutants() {
   return (await import(`data:text/javascript;base64,${text}`)).mutants
 }
 
-/** What is wrong with a mutant's place in the code; undefined when it is there once. */
+/** Describes a mutant whose text does not occur exactly once; undefined when it does. */
 export function misplaced({ name, file, find }) {
   const count = textOf(file).split(find).length - 1
   return count === 1 ? undefined : `${name}: its text occurs ${count} times in ${file}`
@@ -37,7 +37,7 @@ function textOf(file) {
   return readFileSync(join(root, file), 'utf8')
 }
 
-function planted({ file, find, replace }) {
+function plantPlugin({ file, find, replace }) {
   return {
     name: 'mutant',
     setup(build) {
@@ -50,9 +50,9 @@ function planted({ file, find, replace }) {
   }
 }
 
-/** Answers what the simulation found: `{ seed, law }`, or undefined when the fault survived. */
-export async function hunt(mutant, seeds = SEEDS) {
-  const bundle = await bundleSimulation('mutant', [planted(mutant)])
+/** Returns `{ seed, law }` of the violation, or undefined when the fault survived. */
+export async function findViolation(mutant, seeds = SEEDS) {
+  const bundle = await bundleSimulation('mutant', [plantPlugin(mutant)])
   const { stdout } = runSimulation(bundle, ['--seeds', String(seeds), '--json'], ['ignore', 'pipe', 'pipe'])
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}
@@ -68,9 +68,9 @@ async function main() {
     },
   })
   const all = await readMutants()
-  const wrong = all.map(misplaced).filter((problem) => problem !== undefined)
-  for (const problem of wrong) console.log(`MISPLACED ${problem}`)
-  const chosen = all.filter(
+  const problems = all.map(misplaced).filter((problem) => problem !== undefined)
+  for (const problem of problems) console.log(`MISPLACED ${problem}`)
+  const selected = all.filter(
     (mutant) =>
       misplaced(mutant) === undefined &&
       (values.only === undefined
@@ -78,14 +78,14 @@ async function main() {
         : mutant.name.includes(values.only)),
   )
   let survived = 0
-  for (const mutant of chosen) {
-    const found = await hunt(mutant, Number(values.seeds))
+  for (const mutant of selected) {
+    const found = await findViolation(mutant, Number(values.seeds))
     if (found === undefined) survived += 1
     const verdict = found === undefined ? 'SURVIVED' : `law ${found.law}`.padEnd(8)
     console.log(`${verdict} ${found === undefined ? '' : `seed ${found.seed}`.padEnd(10)} ${mutant.name}`)
   }
-  console.log(`${chosen.length - survived} of ${chosen.length} faults were found`)
-  process.exitCode = survived === 0 && wrong.length === 0 ? 0 : 1
+  console.log(`${selected.length - survived} of ${selected.length} faults were found`)
+  process.exitCode = survived === 0 && problems.length === 0 ? 0 : 1
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main()

@@ -1,8 +1,8 @@
 /**
- * Packages of very many files, made one file each: for the tests, where every test file reads its modules anew.
+ * Bundles packages with very many files for the tests, because every test file loads its modules again.
  *
- * Reading the 709 files of typebox takes a quarter of a second, and nearly every test file needs them. The product's
- * bundle has them the same way.
+ * Reading the 709 files of typebox takes a quarter of a second, and nearly every test file needs them. The
+ * product's bundle contains them in the same way.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,19 +11,19 @@ import { options, root } from './bundle.mjs'
 const ENTRIES = { typebox: ['typebox', 'typebox/compile'] }
 const cache = join(root, 'node_modules', '.cache', 'switchyard-tests')
 
-/** For Jest: which names lead where. */
+/** Jest's `moduleNameMapper` entries for the bundled packages. */
 export async function packagesMapped() {
-  const mapped = await Promise.all(Object.keys(ENTRIES).map(mappedTo))
+  const mapped = await Promise.all(Object.keys(ENTRIES).map(mapPackage))
   return Object.fromEntries(mapped)
 }
 
-async function mappedTo(name) {
+async function mapPackage(name) {
   const folder = join(cache, `${name}-${versionOf(name)}-${versionOf('esbuild')}`)
   if (!existsSync(folder)) await bundleInto(folder, ENTRIES[name])
   return [`^(${ENTRIES[name].join('|')})$`, join(folder, '$1.mjs')]
 }
 
-/** Whole or not at all, as several may be at it. */
+/** Moves the finished folder into place at once, because several processes may build it. */
 async function bundleInto(folder, names) {
   const { build } = await import('esbuild')
   mkdirSync(cache, { recursive: true })

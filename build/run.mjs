@@ -1,8 +1,8 @@
 /**
  * `node build/run.mjs FILE.ts ARGS…`: runs one TypeScript file with everything it imports.
  *
- * The bundle is kept below node_modules/.cache, where Node still finds the packages that stay outside it, and is used
- * again while none of its sources changed. `import.meta.url` inside is the bundle's, not the source's.
+ * The bundle is cached below node_modules/.cache, where Node still finds the packages outside it, and is reused
+ * while its sources are unchanged. Inside, `import.meta.url` is the bundle's, not the source's.
  */
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'

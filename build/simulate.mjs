@@ -1,8 +1,8 @@
 /**
  * `npm run simulate -- --seeds N --from S`: bundles the simulation with the product and runs it.
  *
- * `bundleSimulation` is shared with the mutants, which put a fault into the product's text on its way into the bundle.
- * Bundles lie below node_modules/.cache, where Node still finds the packages that stay outside of them.
+ * The mutants also use `bundleSimulation`, and replace a text of the product while it is bundled. Bundles are below
+ * node_modules/.cache, where Node still finds the packages outside them.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
@@ -12,11 +12,11 @@ import { isFresh, options, root, writeStamp } from './bundle.mjs'
 
 const cache = join(root, 'node_modules', '.cache', 'switchyard')
 const ENTRY = 'test/simulation/main.ts'
-/** Limits that nobody would meet in two simulated hours, scaled down so that it happens. */
-const LIMITS = join(root, 'protocol', 'limits.ts')
-const SCALED = [['WORKER_BUFFER_FRAMES_MAX = 10_000', 'WORKER_BUFFER_FRAMES_MAX = 24']]
+/** Limits that no run would reach in two simulated hours, reduced so that the simulation reaches them. */
+const LIMITS_FILE = join(root, 'protocol', 'limits.ts')
+const REDUCED_LIMITS = [['WORKER_BUFFER_FRAMES_MAX = 10_000', 'WORKER_BUFFER_FRAMES_MAX = 24']]
 
-/** Answers the path of the bundle. Without a plugin it is kept until one of its sources changes. */
+/** Returns the path of the bundle. A bundle without plugins is cached until a source changes. */
 export async function bundleSimulation(name = 'simulation', plugins = []) {
   const [bundle, stamp] = [join(cache, `${name}.mjs`), join(cache, `${name}.json`)]
   if (plugins.length === 0 && existsSync(bundle) && isFresh(stamp)) return bundle
@@ -27,28 +27,28 @@ export async function bundleSimulation(name = 'simulation', plugins = []) {
     entryPoints: [join(root, ENTRY)],
     outfile: bundle,
     legalComments: 'none',
-    plugins: [...plugins, scaled],
+    plugins: [...plugins, reducedLimits],
   })
   if (plugins.length === 0) writeStamp(stamp, metafile)
   return bundle
 }
 
-const scaled = {
-  name: 'scaled',
+const reducedLimits = {
+  name: 'reduced-limits',
   setup(build) {
     build.onLoad({ filter: /limits\.ts$/ }, ({ path }) =>
-      path === LIMITS ? { contents: scaledText(), loader: 'ts' } : undefined,
+      path === LIMITS_FILE ? { contents: reducedLimitsText(), loader: 'ts' } : undefined,
     )
   },
 }
 
-function scaledText() {
-  return SCALED.reduce(
+function reducedLimitsText() {
+  return REDUCED_LIMITS.reduce(
     (text, [from, to]) => {
-      if (text.split(from).length !== 2) throw new Error(`${from} must stand in ${LIMITS} once`)
+      if (text.split(from).length !== 2) throw new Error(`${from} must occur exactly once in ${LIMITS_FILE}`)
       return text.replace(from, to)
     },
-    readFileSync(LIMITS, 'utf8'),
+    readFileSync(LIMITS_FILE, 'utf8'),
   )
 }
 

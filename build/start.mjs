@@ -1,8 +1,8 @@
 /**
- * `npm start`: switchyard on this machine, with nothing to sign up for.
+ * `npm start`: runs switchyard on this machine without any account.
  *
- * Sees that the machine has what is needed, builds, and becomes `switchyard quickstart` with a data directory of its
- * own, `.data/` in the checkout. Arguments go to it (`npm start -- --keep`).
+ * Checks the machine's requirements, builds, and becomes `switchyard quickstart` with a data directory of its own,
+ * `.data/` in the checkout. Passes its arguments on (`npm start -- --keep`).
  */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -20,5 +20,5 @@ process.argv = [
   join(root, '.data'),
   ...process.argv.slice(2),
 ]
-// In this very process: whoever stops it stops the program itself, and its exit code needs nobody to pass it on.
+// Runs in this process, so that signals and the exit code need no forwarding.
 await import(pathToFileURL(program).href)

@@ -1,10 +1,10 @@
 /**
- * `npm run test:agents`: the tests of test/agents-real, with the agents' real programs against model APIs of our own.
+ * `npm run test:agents`: runs the tests of test/agents-real with the agents' real programs and local model APIs.
  *
- * Not part of `npm test`: the programs are somebody else's, large (about 800 MB), and come over the network. They are
- * fetched once, in exactly these versions, into `.agents/` of the checkout, away from the product's own packages; where
- * a sandbox can't be shown that folder, into one in /var/tmp. Nothing of theirs runs while it is installed but the one
- * step that puts claude's program in its place. No account is needed, and no model is asked. Arguments go to Jest.
+ * Not part of `npm test`, because the programs are large (about 800 MB) and have to be downloaded. The command
+ * installs exactly these versions once into `.agents/` of the checkout, apart from the product's own packages, or into
+ * /var/tmp where a sandbox cannot show the checkout. The installation runs one script only, which puts claude's
+ * program in place. No account and no model are needed. Arguments go to Jest.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs'
@@ -12,34 +12,34 @@ import { dirname, join, resolve } from 'node:path'
 import { root } from './bundle.mjs'
 import { checkSystem } from './check-system.mjs'
 
-const UNAVAILABLE = 69
-/** Names the folder with the programs, to the tests; given from outside, one that is not in the checkout. */
+const EXIT_UNAVAILABLE = 69
+/** Tells the tests where the programs are; set by the caller, it selects another folder. */
 const FOLDER_VARIABLE = 'SWITCHYARD_REAL_AGENTS'
-/** A sandbox has folders of its own there, so it can't be shown a program that lies in them. */
-const TAKEN = /^\/(work|tmp|run|proc|dev|home\/agent|opt\/switchyard)(\/|$)/
+/** A sandbox has its own folders at these paths, so it cannot show programs that are there. */
+const SANDBOX_FOLDERS = /^\/(work|tmp|run|proc|dev|home\/agent|opt\/switchyard)(\/|$)/
 const folder = resolve(root, process.env[FOLDER_VARIABLE] || folderFor(process.geteuid?.()))
 const packages = join(folder, 'node_modules')
 
-/** `says`: what `--version` must print, for a newer one may speak another dialect. */
+/** `says`: the required output of `--version`, because a newer version may use another protocol. */
 const AGENTS = [
   { name: '@anthropic-ai/claude-code', version: '2.1.329', program: 'claude', says: '2.1.329 (Claude Code)' },
   { name: '@openai/codex', version: '0.169.0', program: 'codex', says: 'codex-cli 0.169.0' },
 ]
-/** npm's words for a registry that is not there. */
-const OFFLINE =
+/** npm's messages for an unreachable registry. */
+const OFFLINE_ERRORS =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED)\b/
 
 makeFolder()
-if (!AGENTS.every(isThere)) install()
+if (!AGENTS.every(isInstalled)) install()
 await checkSystem({ forTests: true })
 process.exitCode = test(process.argv.slice(2))
 
-// ---- where -----------------------------------------------------------------------------------------------------------
+// ---- the folder -----------------------------------------------------------------------------------------------------------
 
 function folderFor(uid) {
-  // The sandboxes of a worker that is root run as somebody else.
+  // A root worker's sandboxes run as another user.
   const isPassable = uid !== 0 || foldersAbove(root).every((path) => (statSync(path).mode & 0o001) !== 0)
-  return isPassable && !TAKEN.test(root) ? '.agents' : `/var/tmp/switchyard-agents-${uid}`
+  return isPassable && !SANDBOX_FOLDERS.test(root) ? '.agents' : `/var/tmp/switchyard-agents-${uid}`
 }
 
 function foldersAbove(path) {
@@ -47,7 +47,7 @@ function foldersAbove(path) {
   return above === path ? [path] : [path, ...foldersAbove(above)]
 }
 
-/** Everybody may make folders in /var/tmp, also one by this name, with programs in it that we would start. */
+/** Any user can create this folder in /var/tmp and put programs there, so its owner is checked. */
 function makeFolder() {
   mkdirSync(folder, { recursive: true })
   const stats = lstatSync(folder)
@@ -59,7 +59,7 @@ function makeFolder() {
 
 // ---- the programs ----------------------------------------------------------------------------------------------------
 
-function isThere({ program, says }) {
+function isInstalled({ program, says }) {
   const path = join(packages, '.bin', program)
   const { status, stdout } = spawnSync(path, ['--version'], {
     encoding: 'utf8',
@@ -71,11 +71,11 @@ function isThere({ program, says }) {
 function install() {
   const wanted = AGENTS.map(({ name, version }) => `${name}@${version}`)
   console.error(`fetching ${wanted.join(' and ')} into ${folder} (about 800 MB, once) …`)
-  // A half one would be taken for whole.
+  // Removes a partial installation, which would look complete.
   rmSync(packages, { recursive: true, force: true })
   npmInstall(wanted)
-  putClaudeInPlace()
-  for (const agent of AGENTS.filter((one) => !isThere(one))) {
+  linkClaude()
+  for (const agent of AGENTS.filter((one) => !isInstalled(one))) {
     stop(
       `${join(packages, '.bin', agent.program)} --version does not print ${JSON.stringify(agent.says)}: ` +
         `the program does not run on ${process.platform}-${process.arch}, or its package came without it`,
@@ -101,19 +101,19 @@ function npmInstall(wanted) {
   })
   if (error !== undefined) stop(`npm could not be started: ${error.message}`)
   if (status === 0) return
-  if (OFFLINE.test(stderr)) {
+  if (OFFLINE_ERRORS.test(stderr)) {
     stop(
       'npm cannot reach its registry. Connect to the network once; later runs need none. `npm test` needs none at all.',
     )
   }
-  stop(`${stderr.trim()}\nnpm could not fetch the agents. Run the same again, or see what npm says above.`)
+  stop(`${stderr.trim()}\nnpm could not fetch the agents. Run the command again, or see npm’s message above.`)
 }
 
-/** What its install script would have done: a hard link, so it takes no more room. */
-function putClaudeInPlace() {
+/** Does what its install script would do: a hard link, which takes no more space. */
+function linkClaude() {
   const script = join(packages, '@anthropic-ai', 'claude-code', 'install.cjs')
   const { status } = spawnSync(process.execPath, [script], { stdio: ['ignore', 2, 2] })
-  if (status !== 0) stop('claude could not be put in its place; see what it says above')
+  if (status !== 0) stop('claude could not be installed; see its message above')
 }
 
 // ---- the tests -------------------------------------------------------------------------------------------------------
@@ -138,5 +138,5 @@ function test(args) {
 
 function stop(message) {
   console.error(message)
-  process.exit(UNAVAILABLE)
+  process.exit(EXIT_UNAVAILABLE)
 }

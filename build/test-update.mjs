@@ -1,6 +1,6 @@
 /**
  * `npm run test:update [-- FOLDER]`: rewrites the recorded expectations (trails, transcripts) and machines.md from
- * what the code does now. Review the difference before you commit it.
+ * the current behaviour. Review the difference before you commit it.
  */
 import { spawnSync } from 'node:child_process'
 import { root } from './bundle.mjs'

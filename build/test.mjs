@@ -1,8 +1,8 @@
 /**
- * `npm test`: everything that must hold before a change is good.
+ * `npm test`: checks everything that must hold before a change is accepted.
  *
- * System, build, types, lint, then the tests; a failure doesn't hide what comes after it. The last line counts all of
- * it, each check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/rules`).
+ * System, build, types, lint, then the tests; a failure does not skip the later checks. The last line counts each
+ * check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/rules`).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -44,7 +44,7 @@ function test(args) {
   tally.failed += good ? failed : Math.max(failed, 1)
 }
 
-/** A file that could not even be loaded has no failing test, but fails nevertheless. */
+/** A file that cannot be loaded has no failing test but counts as failed. */
 function countsIn(report) {
   try {
     const counts = JSON.parse(readFileSync(report, 'utf8'))

@@ -1,6 +1,6 @@
 /**
  * Laws about follow-ups: each requested follow-up pushes once and posts one summary whatever happens in between,
- * and its costs are told apart from those of the run.
+ * and its costs are separate from those of the run.
  */
 import type { Law } from './law.ts'
 
