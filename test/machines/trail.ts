@@ -96,7 +96,9 @@ function emptied(tray: TransitionOutput): string[] {
     ...tray.deadlines
       .splice(0)
       .map((change) =>
-        change.is === 'set' ? `${change.name} at ${new Date(change.at).toISOString()}` : `cancel ${change.name}`,
+        change.is === 'set'
+          ? `${change.name} at ${new Date(change.at).toISOString()}`
+          : `cancel ${change.name}`,
       ),
     ...(tray.ended ? ['over'] : []),
   ]
