@@ -294,7 +294,7 @@ describe('a session with a viewer', () => {
     expect(await again.runStep(START_TIME)).toBe(startTime)
     // Wait for the screen of the new connection, not the one from before the break.
     const isBack = (text: string) =>
-      text.includes('dialling') && text.lastIndexOf(startTime) > text.indexOf('dialling')
+      text.includes('connecting again') && text.lastIndexOf(startTime) > text.indexOf('connecting again')
     await until('the session again', () => isBack(person.text()))
     person.type('say from the shell\r')
     // A further prompt appears if the session learns the terminal's new size late.

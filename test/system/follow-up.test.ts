@@ -103,9 +103,9 @@ async function onlyDrifted(system: LocalSystem, before: Run): Promise<void> {
   expect(system.commits('plain', branch)).toEqual(['Add a lamp'])
   expect(system.git('plain', 'show', `${branch}:other`)).toBe('of main')
   expect([pushesOf(system, run), labelsOf(run)]).toEqual([2, ['run']])
-  const [said, ...others] = commentsOn(system, run)
-  expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
-  expect(said).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
+  const [comment, ...others] = commentsOn(system, run)
+  expect([comment, others]).toEqual([expect.stringMatching(MARKER), []])
+  expect(comment).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
 }
 
 async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
@@ -130,9 +130,9 @@ async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
   expect(system.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
   expect(system.commits('plain', branch)).toEqual(['Say it otherwise'])
   expect(pushesOf(system, run)).toBe(2)
-  const [, said, ...others] = commentsOn(system, run)
-  expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
-  expect(said).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
+  const [, secondComment, ...others] = commentsOn(system, run)
+  expect([secondComment, others]).toEqual([expect.stringMatching(MARKER), []])
+  expect(secondComment).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
   const events = (await system.events(run)).slice(eventsBefore.length)
   expect(events.some(({ type }) => type === 'agent')).toBe(true)
   expect(run.result?.artifacts).toContain('how.md')
@@ -162,9 +162,11 @@ async function nothingToDo(system: LocalSystem, before: Run): Promise<void> {
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
   expect(pushesOf(system, run)).toBe(2)
   expect(logOf(await system.events(run))).toContain('there is nothing for an agent to do')
-  const said = commentsOn(system, run)
-  expect(said).toHaveLength(3)
-  expect(said[2]).toMatch(/holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./)
+  const comments = commentsOn(system, run)
+  expect(comments).toHaveLength(3)
+  expect(comments[2]).toMatch(
+    /holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
+  )
 }
 
 // ---- on a GitHub -----------------------------------------------------------------------------------------------------

@@ -314,7 +314,7 @@ describe('a broken connection', () => {
       }
       await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
       expect(isLeftInTime).toBe(true)
-      await until('it says why', () => lonely.err().includes('its time ran out'))
+      await until('it says why', () => lonely.err().includes('the lease expired'))
       await until('its disk is taken back', () => !existsSync(place))
       await system.waitForRun(
         nameOf('running'),

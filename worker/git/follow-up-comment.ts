@@ -84,11 +84,9 @@ async function deleteDuplicates(
   // Search at the start of a line, because a person may quote the marker.
   const dropped = await codehost.dropRepeats(remote, number, `\n${marker}`)
   if (!dropped.ok)
-    logToRun?.(
-      `whether the follow-up’s comment is there twice could not be seen to: ${dropped.refusal.message}`,
-    )
+    logToRun?.(`repeated comments of the follow-up could not be deleted: ${dropped.refusal.message}`)
   else if (dropped.value > 0)
-    logToRun?.('the follow-up’s comment was there more than once: the first one stays')
+    logToRun?.('the follow-up’s comment existed more than once; only the first was kept')
 }
 
 const leaseGone = no(

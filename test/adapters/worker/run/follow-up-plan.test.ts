@@ -194,7 +194,7 @@ function followUpJob(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'):
   }
 }
 
-const said = (body: string): PullComment => ({
+const commentOf = (body: string): PullComment => ({
   id: 'c1',
   author: 'bo',
   body,
@@ -208,7 +208,7 @@ const thread = (body: string): PullThread => ({
   path: 'lamp',
   line: 1,
   diffHunk: '@@ -1 +1 @@\n-one\n+two',
-  comments: [said(body)],
+  comments: [commentOf(body)],
 })
 
 interface Executed {
@@ -297,9 +297,9 @@ test('a branch that is only behind is rebased without an agent, and one comment 
 test('a sandbox without an agent is not retained, so the next follow-up need not wait for this worker', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')
-  const { outcome: said, progress } = await executed(executor, followUpJob())
-  expect(said).toMatchObject({ status: 'completed', costs: [] })
-  const outcome = deriveOutcome({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
+  const { outcome: reported, progress } = await executed(executor, followUpJob())
+  expect(reported).toMatchObject({ status: 'completed', costs: [] })
+  const outcome = deriveOutcome({ progress: Object.assign({}, ...progress), costs: [], stop: null }, reported)
   const now = realClock.now()
   const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
   const run = finishRun(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
@@ -325,7 +325,7 @@ test('remarks are handled by the session that did the work, and only the new usa
   const job = followUpJob({
     threads: [thread('Make it brighter.')],
     comments: [
-      said(script(['write lamp', '  brighter', 'remember Lamps are bright.', 'say Made it brighter.'])),
+      commentOf(script(['write lamp', '  brighter', 'remember Lamps are bright.', 'say Made it brighter.'])),
     ],
   })
   const followUp = await executed(executor, job)
@@ -342,7 +342,7 @@ test('remarks are handled by the session that did the work, and only the new usa
 test('a conflict is resolved by the agent', async () => {
   const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
   const resolve = ['write lamp', '  both', 'run git add lamp && git rebase --continue', 'say Took both.']
-  const followUp = await executed(executor, followUpJob({ comments: [said(script(resolve))] }))
+  const followUp = await executed(executor, followUpJob({ comments: [commentOf(script(resolve))] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(shown(y, 'lamp')).toBe('both')
   expect(y.pull().comments[0]?.body).toMatch(
@@ -352,7 +352,7 @@ test('a conflict is resolved by the agent', async () => {
 
 test('an unresolved conflict fails the follow-up: no push and no comment', async () => {
   const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
-  const idle = said(script(['say I would rather not.']))
+  const idle = commentOf(script(['say I would rather not.']))
   const followUp = await executed(executor, followUpJob({ comments: [idle] }))
   expect(followUp.outcome).toMatchObject({
     status: 'failed',
@@ -366,7 +366,7 @@ test('an unresolved conflict fails the follow-up: no push and no comment', async
 test('without its sandbox it starts with a fresh checkout on another worker, and the prompt contains the ticket', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')
-  const job = followUpJob({ comments: [said(script(['write new', '  x', 'say Done.']))] })
+  const job = followUpJob({ comments: [commentOf(script(['write new', '  x', 'say Done.']))] })
   const setup = 'echo set-up; touch built.log'
   const followUp = await executed(executor, { ...job, repo: { ...job.repo, setup } })
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
@@ -376,7 +376,7 @@ test('without its sandbox it starts with a fresh checkout on another worker, and
 
 test('our own comments start no agent, and a follow-up without work says so', async () => {
   const { y, executor } = await opened(() => {})
-  const own = said('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
+  const own = commentOf('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
   const followUp = await executed(executor, followUpJob({ comments: [own] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [] })
   expect(y.stood()).toHaveLength(1)
@@ -420,9 +420,9 @@ test('an outage of the code host delays the comment, is logged, and causes no se
   await first.close()
   const comment = y.g.codehost.comment.bind(y.g.codehost)
   let answers = 0
-  y.g.codehost.comment = async (...said) => {
+  y.g.codehost.comment = async (...posted) => {
     // The last request succeeds, but its response is lost.
-    if (answers++ === 5) await comment(...said)
+    if (answers++ === 5) await comment(...posted)
     return no('unavailable', 'the code host has trouble')
   }
   const { executor } = await y.worker('one', undefined, createSkippingClock())
@@ -498,7 +498,7 @@ test('a stopped follow-up leaves the sandbox usable for a person', async () => {
 
 test('a fresh checkout that was interrupted before its agent started is made again and set up', async () => {
   const { y } = await opened()
-  const comments = [said(script(['write new', '  x', 'say Done.']))]
+  const comments = [commentOf(script(['write new', '  x', 'say Done.']))]
   const job = followUpJob({ comments })
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
   const dying = await y.worker('two', { step: 'rebase', when: 'after' })
@@ -544,7 +544,7 @@ describe.each([
     const { y, executor: first } = await opened()
     await first.close()
     const work = script(['append lamp', '  brighter', 'say Made it brighter.'])
-    const job = followUpJob({ comments: [said(work)] })
+    const job = followUpJob({ comments: [commentOf(work)] })
     const dying = await y.worker('one', crash)
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
     const execution = dying.executor.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {})
