@@ -8,7 +8,7 @@ import type { DispatchWaits, Enrollment, LoadTiming, WorkerLoadCommand } from '.
 /** Fewer than the host's limit for unregistered connections. */
 const ENROLLED_AT_ONCE = 32
 
-export interface HostAddress {
+export interface BenchHostAddress {
   readonly port: number
   /** The launch token; a bare server needs none. */
   readonly token?: string
@@ -16,9 +16,9 @@ export interface HostAddress {
 
 export class WorkerLoad {
   readonly #child: BenchProcess
-  readonly #address: HostAddress
+  readonly #address: BenchHostAddress
 
-  constructor(resources: BenchResources, address: HostAddress) {
+  constructor(resources: BenchResources, address: BenchHostAddress) {
     this.#child = resources.startScript('bench/raw/worker-load.ts')
     this.#address = address
   }
@@ -78,7 +78,7 @@ export class WorkerLoad {
   }
 }
 
-async function requestPairingToken({ port, token }: HostAddress): Promise<string> {
+async function requestPairingToken({ port, token }: BenchHostAddress): Promise<string> {
   if (token === undefined) return 'anybody'
   const headers = { authorization: `Bearer ${token}` }
   const answer = await fetch(`http://127.0.0.1:${port}/api/workers/pairing-tokens`, {

@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request as ask } from 'undici'
 import { startGithub } from '../../test/support/github/github.ts'
-import { depthOf, type Span } from './depth.ts'
+import { depthOf, type RequestSpan } from './depth.ts'
 
 export interface RequestSummary {
   readonly requests: number
@@ -40,7 +40,7 @@ for (const fullName of names) {
 }
 
 const cachedResponses = new Map<string, Promise<CachedResponse>>()
-let requests: (Span & { readonly path: string; readonly charged: boolean })[] = []
+let requests: (RequestSpan & { readonly path: string; readonly charged: boolean })[] = []
 
 const server = createServer((request, response) => void respond(request, response))
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

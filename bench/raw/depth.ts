@@ -1,5 +1,5 @@
 /** Computes how deep requests waited for each other, from their start and end times. */
-export interface Span {
+export interface RequestSpan {
   readonly from: number
   readonly to: number
 }
@@ -10,7 +10,7 @@ export interface Span {
  *
  * In the order of their ends, the request that ends first is always the best one to continue from.
  */
-export function depthOf(spans: readonly Span[]): number {
+export function depthOf(spans: readonly RequestSpan[]): number {
   let depth = 0
   let over = Number.NEGATIVE_INFINITY
   for (const { from, to } of [...spans].sort((a, b) => a.to - b.to)) {

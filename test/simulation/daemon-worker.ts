@@ -32,7 +32,7 @@ import {
   type SimWorker,
   type SimWorkerOptions,
 } from './sim-worker.ts'
-import { type Process, ProcessClock } from './timeline.ts'
+import { type Process, SimClock } from './timeline.ts'
 
 export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
   /** The true time at which a lease runs out for its worker, computed from the frames that were exchanged. */
@@ -53,7 +53,7 @@ const ABANDONED_STATE = 'l'
 
 interface DaemonProcess {
   readonly process: Process
-  readonly clock: ProcessClock
+  readonly clock: SimClock
   readonly store: SimStore
   readonly daemon: Daemon
   readonly executions: Set<DaemonExecution>
@@ -231,7 +231,7 @@ export class DaemonWorker implements SimWorker {
       pausedUntil: 0,
       endOfTickCallbacks: [],
     }
-    const clock = new ProcessClock(time, process, machine)
+    const clock = new SimClock(time, process, machine)
     const store = this.#store(process)
     const current: DaemonProcess = {
       process,
@@ -257,7 +257,7 @@ export class DaemonWorker implements SimWorker {
 
   #daemonDependencies(
     process: Process,
-    clock: ProcessClock,
+    clock: SimClock,
     store: SimStore,
     current: () => DaemonProcess,
   ): DaemonDependencies {

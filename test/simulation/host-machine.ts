@@ -19,7 +19,7 @@ import type { CommitPoint } from './plan.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
 import { BROKEN_DISK, type Drive, SimStore } from './sim-store.ts'
 import { REVIEW, STARTED } from './sim-tracker.ts'
-import { type Process, ProcessClock, type SimMachine, type Timeline } from './timeline.ts'
+import { type Process, SimClock, type SimMachine, type Timeline } from './timeline.ts'
 
 /** The agent's key. No law allows it outside a sandbox. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
@@ -187,7 +187,7 @@ export class HostMachine {
 
   #createProcess(process: Process): HostProcess {
     const { time, machine, disk, drive, random, observer, trackerFor, pullsFor } = this.#options
-    const clock = new ProcessClock(time, process, machine)
+    const clock = new SimClock(time, process, machine)
     const store = new SimStore({
       time,
       process,

@@ -23,7 +23,7 @@ interface OutboxEntry {
   readonly seq: number
   readonly frame: NumberedFrame
 }
-interface LostRange {
+interface DroppedRange {
   readonly from: number
   to: number
 }
@@ -37,7 +37,7 @@ export class ReferenceOutbox {
   /** Highest number on the worker's own disk: only frames up to it are sent. */
   savedSeq = 0
   #entries: OutboxEntry[] = []
-  #lostRanges: LostRange[] = []
+  #lostRanges: DroppedRange[] = []
 
   constructor(leaseId: string, max: number) {
     this.leaseId = leaseId

@@ -25,7 +25,7 @@ export const EXIT_INPUT = 'bye'
 const SLOW_BOOT_MS = 70_000
 
 /** The kept sandbox of one run. */
-export interface SandboxRecord {
+export interface SimSandbox {
   readonly runId: string
   /**
    * Reclaim time on the machine's wall clock; undefined while the sandbox is in use or after an interrupted use.
@@ -36,18 +36,18 @@ export interface SandboxRecord {
 }
 
 export class SandboxDisk {
-  readonly records = new Map<string, SandboxRecord>()
+  readonly records = new Map<string, SimSandbox>()
   /** By run: usage entries that people caused, also in sandboxes that were reclaimed since. */
   readonly usageCounts = new Map<string, number>()
 
-  markInUse(runId: string): SandboxRecord {
+  markInUse(runId: string): SimSandbox {
     const record = this.records.get(runId) ?? { runId, until: undefined, usage: [] }
     this.records.set(runId, record)
     record.until = undefined
     return record
   }
 
-  recordUsage(record: SandboxRecord, subagent: boolean, at: string): void {
+  recordUsage(record: SimSandbox, subagent: boolean, at: string): void {
     const count = (this.usageCounts.get(record.runId) ?? 0) + 1
     this.usageCounts.set(record.runId, count)
     record.usage.push({ subagent, entry: usageEntry(`${record.runId} typed ${count}`, at) })
@@ -114,7 +114,7 @@ export class SandboxBoots {
     return yes(new SimBootedSandbox(this.#options, boot, ...record.value))
   }
 
-  #findBootable(runId: string): Result<[SandboxRecord, string]> {
+  #findBootable(runId: string): Result<[SimSandbox, string]> {
     const { clock, random, sessionOf, sandboxes } = this.#options
     const record = sandboxes.records.get(runId)
     const sessionId = sessionOf(runId)
@@ -132,7 +132,7 @@ export class SandboxBoots {
 class SimBootedSandbox implements BootedSandbox, TerminalSession {
   readonly #options: SandboxBootsOptions
   readonly #boot: SandboxBoot
-  readonly #record: SandboxRecord
+  readonly #record: SimSandbox
   readonly #sessionId: string
   #listener: TerminalSessionListener | undefined
   #unprinted: string[] = []
@@ -140,7 +140,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
   #exitCode: number | undefined
   #closing: Promise<readonly UsageSnapshot[]> | undefined
 
-  constructor(options: SandboxBootsOptions, boot: SandboxBoot, record: SandboxRecord, sessionId: string) {
+  constructor(options: SandboxBootsOptions, boot: SandboxBoot, record: SimSandbox, sessionId: string) {
     this.#options = options
     this.#boot = boot
     this.#record = record

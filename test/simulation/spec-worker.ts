@@ -21,7 +21,7 @@ import {
   type SimWorkerOptions,
   usageEntry,
 } from './sim-worker.ts'
-import { type Process, ProcessClock } from './timeline.ts'
+import { type Process, SimClock } from './timeline.ts'
 
 const SILENCE_MS = 45_000
 const BACKOFF_MS_FIRST = 1_000
@@ -74,7 +74,7 @@ export class SpecWorker implements SimWorker {
   readonly #options: SimWorkerOptions
   readonly #disk: ScriptDisk = { credential: undefined, leases: new Map(), endedLeases: new Set() }
   #process: Process | undefined
-  #clock: ProcessClock | undefined
+  #clock: SimClock | undefined
   #connection: ScriptConnection | undefined
   #token: string | undefined
   #isRequestingToken = false
@@ -148,7 +148,7 @@ export class SpecWorker implements SimWorker {
       endOfTickCallbacks: undefined,
     }
     this.#process = process
-    this.#clock = new ProcessClock(this.#options.time, process, this.#options.machine)
+    this.#clock = new SimClock(this.#options.time, process, this.#options.machine)
     this.#attempts = 0
     this.#state = 'active'
     for (const lease of [...this.#disk.leases.values()]) this.#recoverLease(lease)

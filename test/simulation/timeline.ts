@@ -151,7 +151,7 @@ export const createMachine = (name: string, random: Random): SimMachine => ({
 })
 
 /** The clock of one process; timers of a dead process do not fire. */
-export class ProcessClock {
+export class SimClock {
   readonly #time: Timeline
   readonly #process: Process
   readonly #machine: SimMachine

@@ -1,11 +1,11 @@
 /** How deep requests waited for each other, as the bench of the pull requests' page tells it. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { depthOf, type Span } from '../../../bench/raw/depth.ts'
+import { depthOf, type RequestSpan } from '../../../bench/raw/depth.ts'
 
-const at = (from: number, to: number): Span => ({ from, to })
+const at = (from: number, to: number): RequestSpan => ({ from, to })
 
-test.each<[string, readonly Span[], number]>([
+test.each<[string, readonly RequestSpan[], number]>([
   ['nothing is not deep', [], 0],
   ['all at once are one round trip', [at(0, 50), at(1, 60), at(49, 99)], 1],
   ['each after the other are as many as there are', [at(100, 150), at(0, 50), at(50, 100)], 3],
