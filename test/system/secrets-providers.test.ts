@@ -405,12 +405,12 @@ async function played(
   during: () => Promise<unknown>,
 ): Promise<number> {
   const before = proxy.misbehavedCount
-  Object.assign(proxy, { trick, when })
+  Object.assign(proxy, { misbehaviour: trick, appliesTo: when })
   try {
     await during()
     return proxy.misbehavedCount - before
   } finally {
-    Object.assign(proxy, { trick: undefined, when: /./ })
+    Object.assign(proxy, { misbehaviour: undefined, appliesTo: /./ })
   }
 }
 

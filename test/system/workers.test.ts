@@ -219,7 +219,7 @@ describe('a ticket dropped into the folder', () => {
 
     await isLeft(at, run, execution?.steps ?? [])
     await until('the worker to be told', () => worker.claims.length === 0)
-    expect(execution).toMatchObject({ how: 'completed', acknowledgedAt: expect.any(Number) })
+    expect(execution).toMatchObject({ ending: 'completed', acknowledgedAt: expect.any(Number) })
   })
 
   async function isLeft(at: Place, run: Run, steps: readonly ScriptStep[]): Promise<void> {
@@ -681,7 +681,7 @@ describe('tickets and runs', () => {
     expect((await cancel(active)).status).toBe(200)
     const ended = await runOf(at, 'ENG-2', 'cancelled')
     expect(ended.costs).toHaveLength(1)
-    expect(worker.executions).toMatchObject([{ ticket: 'ENG-2', how: 'cancelled' }])
+    expect(worker.executions).toMatchObject([{ ticket: 'ENG-2', ending: 'cancelled' }])
     await until('the worker to be told', () => worker.claims.length === 0)
     expect((await cancel(ended)).body).toEqual(ended)
 
