@@ -228,7 +228,7 @@ function drawEncounter(seed: number): PlannedFault[] {
     ...preludeTimes.flatMap((ms) =>
       prelude === undefined
         ? []
-        : [{ ...drawFault(random, prelude[0]), met: prelude[1], at: at + ms, ms: 5_000 }],
+        : [{ ...drawFault(random, prelude[0]), leaseState: prelude[1], at: at + ms, ms: 5_000 }],
     ),
   ]
 }
