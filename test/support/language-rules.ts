@@ -35,7 +35,7 @@ const BANNED_PARTS: Readonly<Record<string, string>> = {
   cut: 'commit',
   deed: 'action',
   deeds: 'actions',
-  hostApi: 'api',
+  desk: 'api',
   desks: 'apis',
   door: 'listener',
   doors: 'listeners',
