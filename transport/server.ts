@@ -153,7 +153,7 @@ function startListening(listener: Omit<OpenListener, 'listening'>, address: Addr
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }
 
-/** One group for each built socket route; the others must be listed in unbuilt.ts. */
+/** Every built socket route has a group; the other socket routes must be listed in unbuilt.ts. */
 type ManagementSockets = { readonly [N in BuiltSocket]: SocketGroup }
 
 function serveManagementSockets(

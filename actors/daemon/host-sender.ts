@@ -14,7 +14,7 @@ export interface HostSenderPorts {
   readonly identity: Pick<WorkerIdentity, 'credential'>
 }
 
-/** One connection to the host, from the dial to its loss. Instants are monotonic. */
+/** A connection to the host, from the dial to its loss. Instants are monotonic. */
 export interface HostSession {
   transport: DialledConnection | undefined
   readonly auth: WorkerAuth

@@ -1,8 +1,8 @@
 /**
- * A machine walked alone, as text: for each event where it went, what it laid on the tray, and what it now keeps.
+ * The trail of a machine is text: for each event the state it reached, its transition output, its changed context.
  *
- * No host, no disk, no clock. What a line says is all that a transition can do, so a story of such lines is the whole
- * of what the machine would do. Which arrows the stories took is counted, so that none is left untold.
+ * The machine runs alone, without a host, a disk or a clock. A line lists everything that a transition can do.
+ * `untakenArrows` names the arrows that no story takes, so a test can demand that every arrow is walked.
  */
 import {
   type AnyStateMachine,
@@ -35,19 +35,19 @@ export function trail(
       for (const transition of transitionsOf(seen)) taken.add(transition)
     },
   })
-  const tray = createTransitionOutput(actor.system)
+  const output = createTransitionOutput(actor.system)
   actor.start()
   let { context } = actor.getSnapshot()
-  const look = (name: string): string => {
+  const describeStep = (name: string): string => {
     const snapshot = actor.getSnapshot()
-    const what = [...emptied(tray), ...changes(context, snapshot.context)].join(', ')
+    const what = [...drainOutput(output), ...changes(context, snapshot.context)].join(', ')
     context = snapshot.context
     return `${name} → ${statePath(snapshot.value)}${what === '' ? '' : ` : ${what}`}`
   }
-  const lines = [look('start')]
+  const lines = [describeStep('start')]
   for (const event of events) {
     actor.send(event)
-    lines.push(look(event.type))
+    lines.push(describeStep(event.type))
   }
   return lines
 }
@@ -81,32 +81,32 @@ const nameOf = ({ source, eventType, guard }: AnyTransitionDefinition): string =
 
 // ---- words -------------------------------------------------------------------------------------------------------
 
-function emptied(tray: TransitionOutput): string[] {
+function drainOutput(output: TransitionOutput): string[] {
   const words = [
-    ...tray.effects
+    ...output.effects
       .splice(0)
       .map((effect) => ('reason' in effect ? `${effect.type} (${effect.reason})` : effect.type)),
-    ...tray.messages
+    ...output.messages
       .splice(0)
       .map((mail) =>
         mail.is === 'event'
           ? `send ${mail.to.kind} ${mail.to.key} ${mail.event.type}`
           : `spawn ${mail.to.kind} ${mail.to.key}`,
       ),
-    ...tray.deadlines
+    ...output.deadlines
       .splice(0)
       .map((change) =>
         change.is === 'set'
           ? `${change.name} at ${new Date(change.at).toISOString()}`
           : `cancel ${change.name}`,
       ),
-    ...(tray.ended ? ['over'] : []),
+    ...(output.ended ? ['over'] : []),
   ]
-  tray.ended = false
+  output.ended = false
   return words
 }
 
-/** What it keeps that it did not keep before; of a part within, only what changed in that. */
+/** The changed fields of the context; of a nested object, only its changed fields. */
 function changes(before: object, after: object): string[] {
   const was = new Map<string, unknown>(Object.entries(before))
   const is = new Map<string, unknown>(Object.entries(after))
