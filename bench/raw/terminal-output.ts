@@ -21,7 +21,7 @@ export function fullScreen(bytes: number): string {
 }
 
 function drawTable(at: number): string {
-  let screen = `${ESC}H${ESC}1;44m${` all tasks, look ${at}`.padEnd(SIZE.cols)}${ESC}0m`
+  let screen = `${ESC}H${ESC}1;44m${` all tasks, page ${at}`.padEnd(SIZE.cols)}${ESC}0m`
   for (let row = 2; row < SIZE.rows; row++) {
     const share = (at * row) % 100
     const bar = '|'.repeat(share / 4).padEnd(26)

@@ -187,7 +187,7 @@ async function execute(
   const reports: ExecutionReport[] = []
   const progress: Progress[] = []
   const order = { leaseId: randomUUID(), workerId: 'wk-1', job }
-  const execution = executor.start(order, tellingTo(reports), (one) => void progress.push(one))
+  const execution = executor.start(order, tellingTo(reports), (report) => void progress.push(report))
   try {
     const prepared = await execution.prepare()
     if (!prepared.ok) throw new Error(prepared.refusal.message)
@@ -257,7 +257,7 @@ async function resume(
 }
 
 const tellingTo = (reports: ExecutionReport[]): ExecutionReporter => ({
-  report: (one) => void reports.push(one),
+  report: (report) => void reports.push(report),
   waitForCapacity: async () => {},
 })
 

@@ -139,8 +139,8 @@ class ModelWorker {
 
 const step = fc.oneof(
   { weight: 4, arbitrary: fc.constant({ is: 'sit' } as const) },
-  { weight: 4, arbitrary: fc.record({ is: fc.constant('leave' as const), who: fc.nat(5) }) },
-  { weight: 6, arbitrary: fc.record({ is: fc.constant('type' as const), who: fc.nat(5) }) },
+  { weight: 4, arbitrary: fc.record({ is: fc.constant('leave' as const), person: fc.nat(5) }) },
+  { weight: 6, arbitrary: fc.record({ is: fc.constant('type' as const), person: fc.nat(5) }) },
   { weight: 3, arbitrary: fc.constant({ is: 'print' } as const) },
   { weight: 2, arbitrary: fc.constant({ is: 'resume' } as const) },
   { weight: 1, arbitrary: fc.constant({ is: 'release' } as const) },
@@ -169,20 +169,20 @@ async function scene(): Promise<Scene> {
   return { host, runId, worker: new ModelWorker(host, worker), people: [], typed: 0 }
 }
 
-async function does(one: Step, at: Scene): Promise<void> {
+async function performStep(action: Step, at: Scene): Promise<void> {
   const { host, runId, worker, people } = at
-  const who = 'who' in one ? people[one.who % Math.max(1, people.length)] : undefined
-  if (one.is === 'sit') people.push(await openTerminal(host, runId, 'somebody'))
-  else if (one.is === 'leave') await who?.leave()
-  else if (one.is === 'type') await who?.type(`${at.typed++} `)
-  else if (one.is === 'print') await worker.print(`(${at.typed++}) `)
-  else if (one.is === 'resume') void host.hostApi.resumeRun(runId)
-  else if (one.is === 'release') void host.hostApi.releaseRun(runId)
-  else if (one.is === 'exit' && worker.connection !== undefined) await worker.exit()
-  else if (one.is === 'drop') await worker.drop()
-  else if (one.is === 'come back') await worker.comeBack()
-  else if (one.is === 'die') await worker.die()
-  else if (one.is === 'pass') await passes(at, one.seconds)
+  const person = 'person' in action ? people[action.person % Math.max(1, people.length)] : undefined
+  if (action.is === 'sit') people.push(await openTerminal(host, runId, 'somebody'))
+  else if (action.is === 'leave') await person?.leave()
+  else if (action.is === 'type') await person?.type(`${at.typed++} `)
+  else if (action.is === 'print') await worker.print(`(${at.typed++}) `)
+  else if (action.is === 'resume') void host.hostApi.resumeRun(runId)
+  else if (action.is === 'release') void host.hostApi.releaseRun(runId)
+  else if (action.is === 'exit' && worker.connection !== undefined) await worker.exit()
+  else if (action.is === 'drop') await worker.drop()
+  else if (action.is === 'come back') await worker.comeBack()
+  else if (action.is === 'die') await worker.die()
+  else if (action.is === 'pass') await passes(at, action.seconds)
   await host.settle()
   await worker.obey()
   at.people = people.filter((person) => person.closed === undefined)
@@ -214,8 +214,8 @@ test('whatever people and workers do, everyone sees the terminal, and no sandbox
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const at = await scene()
-      for (const one of steps) {
-        await does(one, at)
+      for (const action of steps) {
+        await performStep(action, at)
         check(at)
       }
       for (const person of at.people) await person.leave()

@@ -21,7 +21,7 @@ const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
 
 async function startForConnecting(config = QUIET) {
   const random = new Random(11)
-  const desks: HostApi[] = []
+  const hostApis: HostApi[] = []
   const providers = new FakeAccountProviders(() => made.clock.settle())
   const made = createInMemoryHost(config, {
     accounts: providers.accounts,
@@ -32,13 +32,13 @@ async function startForConnecting(config = QUIET) {
       fraction: () => 0.5,
     },
     openListeners: async (hostApi) => {
-      desks.push(hostApi)
+      hostApis.push(hostApi)
       return yes({ close: async () => {} })
     },
   })
   made.host.start()
   await made.clock.settle()
-  const [hostApi] = desks
+  const [hostApi] = hostApis
   if (hostApi === undefined) throw new Error('the host did not open its listeners')
   const pushes: DashboardPush[] = []
   hostApi.onPush((push) => void pushes.push(push))
@@ -51,9 +51,9 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
   expect(await setup.hostApi.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
   const [state = ''] = setup.providers.states
   let shown = false
-  const page = setup.hostApi.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
+  const page = setup.hostApi.trackerCallback({ code: 'the-code-secret', state }).then((answer) => {
     shown = true
-    return one
+    return answer
   })
   await setup.clock.settle()
   await setup.providers.answer('exchange', yes(PAIR))
@@ -76,10 +76,10 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
       config: expect.objectContaining({ tracker: expect.objectContaining({ apiKey: '***' }) }),
     }),
   )
-  const said =
+  const visible =
     html + JSON.stringify([setup.pushes, setup.log.lines, setup.hostApi.hello(), setup.hostApi.config()])
   for (const secret of ['the-code-secret', PAIR.accessToken, PAIR.refreshToken, 'the-verifier', state])
-    expect(said).not.toContain(secret)
+    expect(visible).not.toContain(secret)
 })
 
 test('the code host: a code, polls, the token on disk; then disconnected by hand', async () => {

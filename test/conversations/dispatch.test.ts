@@ -75,11 +75,11 @@ test('`dispatch-rejected`: lease dropped, run queued again, that worker not aske
 test('a run that one worker rejected goes to another at once', async () => {
   const host = await startHost()
   const { connection, work, runId } = await offerRun(host)
-  const other = await enroll(host, 'other', 1)
+  const second = await enroll(host, 'other', 1)
   host.clearTranscript()
   await connection.send(work.reject('busy: two runs already'))
   expectRecorded(host.transcript)
-  expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
+  expect(second.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
 test('a worker that rejected a dispatch gets no other run for 30 s either', async () => {
@@ -152,9 +152,9 @@ inMemoryOnly('through a socket, the answer to the first of two frames comes befo
 test('a run whose dispatch nobody answered in 10 s goes to another worker at once', async () => {
   const host = await startHost()
   const { runId } = await offerRun(host)
-  const other = await enroll(host, 'other', 1)
+  const second = await enroll(host, 'other', 1)
   await host.advance(10)
-  expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
+  expect(second.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
 test('a worker that reports on a lease has accepted it, even if its acceptance was lost', async () => {
@@ -194,11 +194,11 @@ test('a worker drained between grant and dispatch gets no dispatch', async () =>
 test('a run whose worker was drained between grant and dispatch goes to another one', async () => {
   const host = await startHost()
   const { workerId } = await enroll(host, 'worker', 2)
-  const other = await enroll(host, 'other', 1)
+  const second = await enroll(host, 'other', 1)
   host.beforeCommit('lease', () => void host.hostApi.drainWorker(workerId))
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
-  expect(other.connection.hasReceived('dispatch')).toBe(true)
+  expect(second.connection.hasReceived('dispatch')).toBe(true)
 })
 
 test('a worker that is enabled again before its drain is on disk still gets its run', async () => {
@@ -218,13 +218,13 @@ inMemoryOnly('a connection does not break within a moment')(
   async () => {
     const host = await startHost()
     const { connection } = await enroll(host)
-    const other = await enroll(host, 'other', 1)
+    const second = await enroll(host, 'other', 1)
     host.clearTranscript()
     host.beforeCommit('lease', () => void connection.drop())
     host.tracker.put(ticket('ENG-1'))
     await host.settle()
     expectRecorded(host.transcript)
-    expect(other.connection.hasReceived('dispatch')).toBe(true)
+    expect(second.connection.hasReceived('dispatch')).toBe(true)
   },
 )
 
@@ -270,12 +270,12 @@ test('connection lost after the dispatch: a worker that reconnects without the l
 test('connection lost after the dispatch: no other worker gets the run before the lease’s deadline, counted from the latest possible arrival', async () => {
   const host = await startHost()
   const { connection, runId } = await offerRun(host)
-  const other = await enroll(host, 'other')
+  const second = await enroll(host, 'other')
   await connection.drop()
-  await host.advanceWithHeartbeats(219, [other.connection])
-  expect(other.connection.hasReceived('dispatch')).toBe(false)
-  await host.advanceWithHeartbeats(2, [other.connection])
-  expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
+  await host.advanceWithHeartbeats(219, [second.connection])
+  expect(second.connection.hasReceived('dispatch')).toBe(false)
+  await host.advanceWithHeartbeats(2, [second.connection])
+  expect(second.connection.lastReceived('dispatch').lease.runId).toBe(runId)
   expect(host.run(runId)).not.toHaveProperty('queueReason')
 })
 

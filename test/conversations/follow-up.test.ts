@@ -368,7 +368,7 @@ test('a follow-up runs while the tracker is unreachable, and while its ticket is
 
 test('memories of a follow-up are kept for the pull request’s repository', async () => {
   const { host, connection, followUp } = await startWithCompletedRun({
-    repos: { main: { remote: 'owner/name' }, other: { remote: 'owner/other', label: 'web' } },
+    repos: { main: { remote: 'owner/name' }, web: { remote: 'owner/web', label: 'web' } },
   })
   await followUp()
   await host.settle()
@@ -384,7 +384,7 @@ describe('the retained sandbox', () => {
   test('is waited for while its worker is disconnected, and used when the worker reconnects', async () => {
     const { host, connection, worker, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
-    const other = await enroll(host, 'other', 5)
+    const second = await enroll(host, 'other', 5)
     await followUp()
     expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
     const placement = host.hostApi.placement(runId)
@@ -396,7 +396,7 @@ describe('the retained sandbox', () => {
         ]),
       },
     })
-    expect(other.connection.hasReceived('dispatch')).toBe(false)
+    expect(second.connection.hasReceived('dispatch')).toBe(false)
     const absence =
       /worker worker holds the sandbox and is not connected: it is waited for until \d{4}-.*Z; to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again/
     expect(JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))).toMatch(absence)
@@ -422,7 +422,7 @@ describe('the retained sandbox', () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun({}, 1)
     host.tracker.put(ticket('ENG-2', { priority: 4 }))
     await host.settle()
-    const other = await acceptDispatch(connection)
+    const ordinaryRun = await acceptDispatch(connection)
     await followUp()
     await host.settle()
     expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
@@ -430,7 +430,7 @@ describe('the retained sandbox', () => {
     const second = await enroll(host, 'second', 1)
     await host.settle()
     expect(second.connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
-    await connection.send(other.complete())
+    await connection.send(ordinaryRun.complete())
     expect(isFollowUp(connection)).toBe(true)
   })
 
@@ -442,30 +442,30 @@ describe('the retained sandbox', () => {
     await followUp()
     await host.advance(3_500)
     expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
-    const other = await enroll(host, 'other')
-    await host.advanceWithHeartbeats(120, [other.connection])
-    expect(isFollowUp(other.connection)).toBe(true)
+    const second = await enroll(host, 'other')
+    await host.advanceWithHeartbeats(120, [second.connection])
+    expect(isFollowUp(second.connection)).toBe(true)
   })
 
   test('is not waited for once its worker is revoked', async () => {
     const { host, connection, worker, followUp } = await startWithCompletedRun()
     await connection.drop()
-    const other = await enroll(host, 'other')
+    const second = await enroll(host, 'other')
     await followUp()
-    expect(other.connection.hasReceived('dispatch')).toBe(false)
+    expect(second.connection.hasReceived('dispatch')).toBe(false)
     await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
     await host.settle()
-    expect(isFollowUp(other.connection)).toBe(true)
+    expect(isFollowUp(second.connection)).toBe(true)
   })
 
   test('is not waited for once it was discarded', async () => {
     const { host, connection, runId, followUp } = await startWithCompletedRun()
     await host.succeeded(host.hostApi.discardRun(runId))
     await connection.drop()
-    const other = await enroll(host, 'other')
+    const second = await enroll(host, 'other')
     await followUp()
     await host.settle()
-    expect(isFollowUp(other.connection)).toBe(true)
+    expect(isFollowUp(second.connection)).toBe(true)
   })
 })
 

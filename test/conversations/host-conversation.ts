@@ -373,8 +373,8 @@ export class HostConversation {
   }
 
   /** Opens a connection to the host, in memory or through a socket. */
-  dial(ears: ScriptedConnectionListener & { takes(): boolean }): ScriptedConnectionSender {
-    return this.#socketTransport?.dial(ears) ?? connectInMemory(this.hostApi, ears)
+  dial(listener: ScriptedConnectionListener & { takes(): boolean }): ScriptedConnectionSender {
+    return this.#socketTransport?.dial(listener) ?? connectInMemory(this.hostApi, listener)
   }
 
   run(id: string): Run {
@@ -554,20 +554,20 @@ export class ScriptedConnection {
 
 function connectInMemory(
   hostApi: HostApi,
-  ears: ScriptedConnectionListener & { takes(): boolean },
+  listener: ScriptedConnectionListener & { takes(): boolean },
 ): ScriptedConnectionSender {
   let over = false
   const line = hostApi.connectWorker({
     address: '127.0.0.1',
     send: (text) => {
-      if (!ears.takes()) return false
-      ears.onText(text)
+      if (!listener.takes()) return false
+      listener.onText(text)
       return true
     },
     close: (code, reason) => {
       if (over) return
       over = true
-      ears.onClose(code, reason)
+      listener.onClose(code, reason)
       hangUp()
     },
   })

@@ -29,10 +29,10 @@ test('a change that the tracker announces is polled at once', async () => {
 
 test('polls do not overlap; a change during one causes another', async () => {
   const host = await startHost()
-  const looks = host.tracker.polls
+  const pollsBefore = host.tracker.polls
   for (let times = 0; times < 10; times++) host.tracker.announceChange()
   await host.settle()
-  expect(host.tracker.polls - looks).toBe(2)
+  expect(host.tracker.polls - pollsBefore).toBe(2)
 })
 
 test('`auth-error`: the stored credential is dead, polling paused until reconnect', async () => {
@@ -62,16 +62,16 @@ test('the tickets of an unreachable tracker stay, and it is polled again', async
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a ticket that is missing from one listing gets no second run when it is back', async () => {
+test('a ticket that is missing from a listing gets no second run when it is back', async () => {
   const host = await startHost()
-  const one = ticket('ENG-1')
-  host.tracker.put(one)
+  const missing = ticket('ENG-1')
+  host.tracker.put(missing)
   await host.settle()
   await host.succeeded(host.hostApi.cancelRun(host.runOf('ENG-1').id))
   host.tracker.tickets.delete('ENG-1')
   await host.advance(30)
   expect(host.hostApi.tickets()).toEqual([])
-  host.tracker.put(one)
+  host.tracker.put(missing)
   await host.advance(30)
   expect(host.allRuns()).toHaveLength(1)
 })

@@ -266,92 +266,92 @@ test('artifacts go to the bucket and are linked in the pull request, once', asyn
 })
 
 test('an unreachable bucket or code host is tried again, and the comment is made once', async () => {
-  const other = await startWithOpenPull({ storage: STORAGE })
-  other.bucket.refusal = no('unavailable', 'the bucket does not answer')
-  const { connection, work } = await acceptRun(other.host)
+  const scene = await startWithOpenPull({ storage: STORAGE })
+  scene.bucket.refusal = no('unavailable', 'the bucket does not answer')
+  const { connection, work } = await acceptRun(scene.host)
   await connection.send(work.artifact('a.txt', 'a'))
   await connection.send(
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
-  await other.host.advance(20)
-  expect(other.pulls.comments).toEqual([])
-  other.bucket.refusal = undefined
-  const { comment } = other.pulls
+  await scene.host.advance(20)
+  expect(scene.pulls.comments).toEqual([])
+  scene.bucket.refusal = undefined
+  const { comment } = scene.pulls
   let isFirst = true
-  other.pulls.comment = async (place, body) => {
-    const made = await comment.call(other.pulls, place, body)
+  scene.pulls.comment = async (place, body) => {
+    const made = await comment.call(scene.pulls, place, body)
     if (!isFirst) return made
     isFirst = false
     // The comment was made, but its answer was lost.
     return no('failed', 'the line was cut')
   }
-  await other.host.advance(600)
-  expect(other.pulls.comments).toHaveLength(1)
-  expect(other.host.census().artifactUploads).toBe(0)
+  await scene.host.advance(600)
+  expect(scene.pulls.comments).toHaveLength(1)
+  expect(scene.host.census().artifactUploads).toBe(0)
 })
 
 test.each<RefusalKind>(['unavailable', 'unauthorized'])(
   'a code host that is %s for hours costs no evidence, and nothing is uploaded meanwhile',
   async (kind) => {
-    const other = await startWithOpenPull({ storage: STORAGE })
-    const { detail } = other.pulls
-    other.pulls.detail = async () => no(kind, 'come back later')
-    const { connection, work } = await acceptRun(other.host)
+    const scene = await startWithOpenPull({ storage: STORAGE })
+    const { detail } = scene.pulls
+    scene.pulls.detail = async () => no(kind, 'come back later')
+    const { connection, work } = await acceptRun(scene.host)
     await connection.send(work.artifact('a.txt', 'a'))
     await connection.send(
       work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
     )
-    await other.host.advance(6 * 3_600)
-    expect([other.bucket.uploads, other.pulls.comments]).toEqual([[], []])
-    other.pulls.detail = detail.bind(other.pulls)
-    await other.host.advance(900)
-    expect(other.pulls.comments).toHaveLength(1)
+    await scene.host.advance(6 * 3_600)
+    expect([scene.bucket.uploads, scene.pulls.comments]).toEqual([[], []])
+    scene.pulls.detail = detail.bind(scene.pulls)
+    await scene.host.advance(900)
+    expect(scene.pulls.comments).toHaveLength(1)
   },
 )
 
 test('while a code host refuses the comment for hours, the artifacts are not uploaded again', async () => {
-  const other = await startWithOpenPull({ storage: STORAGE })
-  other.pulls.comment = async () => no('unavailable', 'come back later')
-  const { connection, work, runId } = await acceptRun(other.host)
+  const scene = await startWithOpenPull({ storage: STORAGE })
+  scene.pulls.comment = async () => no('unavailable', 'come back later')
+  const { connection, work, runId } = await acceptRun(scene.host)
   await connection.send(work.artifact('a.txt', 'a'))
   await connection.send(
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
-  await other.host.advance(24 * 3_600)
-  expect(other.bucket.uploads).toHaveLength(12)
-  expect(await other.host.events(runId)).toContain(
+  await scene.host.advance(24 * 3_600)
+  expect(scene.bucket.uploads).toHaveLength(12)
+  expect(await scene.host.events(runId)).toContain(
     'system its artifacts are not in the bucket: come back later',
   )
 })
 
 test('a token that was refused is not used again for artifacts', async () => {
-  const other = await startWithOpenPull({ storage: STORAGE })
+  const scene = await startWithOpenPull({ storage: STORAGE })
   // Like the HTTP clients: background work does not use a refused token, a person's request tries it again.
-  other.pulls.states = async () => no('unauthorized', 'the token is dead')
+  scene.pulls.states = async () => no('unauthorized', 'the token is dead')
   let shown = 0
-  other.pulls.detail = async () => {
+  scene.pulls.detail = async () => {
     shown += 1
     return no('unauthorized', 'the token is dead')
   }
-  const { connection, work } = await acceptRun(other.host)
+  const { connection, work } = await acceptRun(scene.host)
   await connection.send(work.artifact('a.txt', 'a'))
   await connection.send(
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
-  await other.host.advance(6 * 3_600)
+  await scene.host.advance(6 * 3_600)
   expect(shown).toBe(0)
 })
 
 test('an unreachable bucket is given up after a while, and the run says so', async () => {
-  const other = await startWithOpenPull({ storage: STORAGE })
-  other.bucket.refusal = no('unavailable', 'the bucket does not answer')
-  const { connection, work, runId } = await acceptRun(other.host)
+  const scene = await startWithOpenPull({ storage: STORAGE })
+  scene.bucket.refusal = no('unavailable', 'the bucket does not answer')
+  const { connection, work, runId } = await acceptRun(scene.host)
   await connection.send(work.artifact('a.txt', 'a'))
   await connection.send(
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
-  await other.host.advance(6 * 3_600)
-  expect(await other.host.events(runId)).toContain(
+  await scene.host.advance(6 * 3_600)
+  expect(await scene.host.events(runId)).toContain(
     'system its artifacts are not in the bucket: the bucket does not answer',
   )
 })

@@ -120,8 +120,8 @@ test('`fleet at capacity`', async () => {
 test('`fleet at capacity` beside a worker that drains', async () => {
   const host = await startHost()
   await acceptRun(host, 'ENG-1', 1)
-  const other = await enroll(host, 'other')
-  await host.succeeded(host.hostApi.drainWorker(other.workerId))
+  const second = await enroll(host, 'other')
+  await host.succeeded(host.hostApi.drainWorker(second.workerId))
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
   expect(reason(host, 'ENG-2')).toBe('fleet at capacity')

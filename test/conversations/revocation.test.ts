@@ -109,12 +109,12 @@ test('the leases of a revoked worker meet their own deadline before their runs a
 test('a dispatch that was not answered when its worker was revoked is not given to another one before its deadline', async () => {
   const host = await startHost()
   const { worker, runId } = await offerRun(host)
-  const other = await enroll(host, 'other')
+  const second = await enroll(host, 'other')
   await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
-  await host.advanceWithHeartbeats(219, [other.connection])
-  expect(other.connection.hasReceived('dispatch')).toBe(false)
-  await host.advanceWithHeartbeats(2, [other.connection])
-  expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
+  await host.advanceWithHeartbeats(219, [second.connection])
+  expect(second.connection.hasReceived('dispatch')).toBe(false)
+  await host.advanceWithHeartbeats(2, [second.connection])
+  expect(second.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
 test('a revocation survives a restart, and so do the leases of the revoked', async () => {

@@ -318,12 +318,12 @@ test('reconnecting a hundred times is no interruption', async () => {
 test('the runs of a disconnected worker go to no other worker', async () => {
   const host = await startHost()
   const { connection, runId } = await acceptRun(host)
-  const other = await enroll(host, 'other')
+  const second = await enroll(host, 'other')
   await connection.drop()
-  await host.advanceWithHeartbeats(164, [other.connection])
-  expect(other.connection.hasReceived('dispatch')).toBe(false)
-  await host.advanceWithHeartbeats(2, [other.connection])
-  expect(other.connection.lastReceived('dispatch').lease.runId).toBe(runId)
+  await host.advanceWithHeartbeats(164, [second.connection])
+  expect(second.connection.hasReceived('dispatch')).toBe(false)
+  await host.advanceWithHeartbeats(2, [second.connection])
+  expect(second.connection.lastReceived('dispatch').lease.runId).toBe(runId)
 })
 
 test('after the machine slept no lease expires before its worker had a heartbeat timeout to reconnect', async () => {

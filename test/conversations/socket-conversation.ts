@@ -189,8 +189,8 @@ class ClientSocket {
   #resolveHostNoticed: () => void = () => {}
   readonly #hostNoticed: Promise<void>
 
-  constructor(ears: ScriptedConnectionListener) {
-    this.#listener = ears
+  constructor(listener: ScriptedConnectionListener) {
+    this.#listener = listener
     this.#hostNoticed = new Promise((resolve) => {
       this.#resolveHostNoticed = resolve
     })

@@ -186,14 +186,14 @@ test('polling pauses when the token has expired, and continues once a refresh su
   provider.tickets.put(ticket('ENG-1'))
   await host.advance(left / 1000 + 600)
   expect(status(host)).toEqual({ state: 'refresh-failing', error: 'Linear did not answer' })
-  const looks = provider.tickets.polls
+  const pollsBefore = provider.tickets.polls
   await host.advance(600)
-  expect(provider.tickets.polls).toBe(looks)
+  expect(provider.tickets.polls).toBe(pollsBefore)
   expect(host.runOf('ENG-1').status).toBe('queued')
   provider.refusal = undefined
   await host.advance(600)
   expect(status(host)).toEqual({ state: 'connected' })
-  expect(provider.tickets.polls).toBeGreaterThan(looks)
+  expect(provider.tickets.polls).toBeGreaterThan(pollsBefore)
   expect(pushes.flatMap((push) => (push.type === 'linear-status' ? [push.linearStatus.state] : []))).toEqual([
     'refresh-failing',
     'connected',

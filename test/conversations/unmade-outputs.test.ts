@@ -204,8 +204,8 @@ test('an artifact’s event refers to it', async () => {
 test('a worker cannot speak for a run that is not its own', async () => {
   const host = await startHost()
   const { work } = await acceptRun(host)
-  const other = await enroll(host, 'other')
-  await other.connection.send(work.memories('owner/name', 'poison'), work.artifact('a.txt', 'x'))
+  const second = await enroll(host, 'other')
+  await second.connection.send(work.memories('owner/name', 'poison'), work.artifact('a.txt', 'x'))
   expect(host.hostApi.memories()).toEqual({ repos: {} })
   expect(await host.store.artifacts.names(work.runId)).toEqual([])
 })

@@ -133,12 +133,12 @@ async function cycle(
   n: number,
   random: Random,
 ): Promise<void> {
-  const one = ticket(`ENG-${n}`)
-  fleet.tracker.put(one)
+  const openTicket = ticket(`ENG-${n}`)
+  fleet.tracker.put(openTicket)
   await fleet.clock.settle()
   for (const worker of workers)
     for (const leaseId of worker.offered.splice(0)) await execute(fleet, workers, worker, leaseId, random)
-  fleet.tracker.close({ ...one, state: 'Done' })
+  fleet.tracker.close({ ...openTicket, state: 'Done' })
   await fleet.clock.settle()
 }
 
@@ -171,7 +171,7 @@ async function execute(
     worker.disconnect()
     await pass(
       fleet,
-      workers.filter((other) => other !== worker),
+      workers.filter((candidate) => candidate !== worker),
       30_000,
     )
     await worker.register()

@@ -119,10 +119,10 @@ test.each(['held', 'adrift', 'cancelling'])(
     // Create each in a system of its own, so that neither receives events of the other.
     first.pose(queued)
     await first.flush()
-    const other = createIsolatedSystem()
-    other.pose(lease)
-    await other.flush()
-    first.database.snapshotTable.set('lease', other.database.snapshotTable.get('lease') ?? new Map())
+    const second = createIsolatedSystem()
+    second.pose(lease)
+    await second.flush()
+    first.database.snapshotTable.set('lease', second.database.snapshotTable.get('lease') ?? new Map())
     first.system.stop()
 
     const { system, flush } = createIsolatedSystem(first.database)

@@ -72,9 +72,9 @@ function planOf(seed: number): Plan {
 
 async function compareSecondRun(seed: number, digest: string): Promise<void> {
   const again = await runPlan(planOf(seed))
-  const other = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} violated`
-  if (other === digest) return
-  console.log(`seed ${seed} gave two different traces: ${digest}, then ${other}`)
+  const secondDigest = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} violated`
+  if (secondDigest === digest) return
+  console.log(`seed ${seed} gave two different traces: ${digest}, then ${secondDigest}`)
   process.exit(1)
 }
 
@@ -158,7 +158,7 @@ async function runInParallel(): Promise<void> {
         })
         child.on('exit', (code) => {
           if (code === 0) return
-          for (const other of children) other.kill()
+          for (const sibling of children) sibling.kill()
           resolve(false)
         })
       }),

@@ -244,10 +244,10 @@ function createMemoryApi(
     memories,
     forgetMemory: async (repo, id) => {
       const kept = hostApi().memoriesByRepo.get(repo) ?? []
-      if (!kept.some((one) => one.id === id)) return no('unknown', `nothing to drop in ${repo}`)
+      if (!kept.some((memory) => memory.id === id)) return no('unknown', `nothing to drop in ${repo}`)
       hostApi().memoriesByRepo.set(
         repo,
-        kept.filter((one) => one.id !== id),
+        kept.filter((memory) => memory.id !== id),
       )
       return yes(memories())
     },

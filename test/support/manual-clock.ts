@@ -27,7 +27,7 @@ export class ManualClock implements Clock {
     const timer = { at: this.#elapsed + Math.max(0, ms), order: this.#order++, run }
     this.#timers.push(timer)
     return () => {
-      this.#timers = this.#timers.filter((other) => other !== timer)
+      this.#timers = this.#timers.filter((candidate) => candidate !== timer)
     }
   }
 

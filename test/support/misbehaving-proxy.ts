@@ -162,13 +162,13 @@ function echoOf({ headers, body, path }: ProxiedRequest): string {
   const login = /^basic +(.+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''
   const all = [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']]
   const words = [...all, Buffer.from(login, 'base64').toString('utf8'), ...fieldsOf(body), body]
-  return `${words.filter((one) => one !== undefined && one !== '').join(' ')} ${path}`
+  return `${words.filter((word) => word !== undefined && word !== '').join(' ')} ${path}`
 }
 
 function fieldsOf(body: string): string[] {
   if (!body.startsWith('{')) return [...new URLSearchParams(body).values()]
   try {
-    return Object.values(JSON.parse(body)).filter((one) => typeof one === 'string')
+    return Object.values(JSON.parse(body)).filter((value) => typeof value === 'string')
   } catch {
     return []
   }

@@ -20,8 +20,8 @@ export class PlantedSecrets {
     if (secret.length < PREFIX_CHARS)
       throw new Error(`the secret ${name} is shorter than ${PREFIX_CHARS} characters`)
     this.#names.set(secret, name)
-    this.#forms = [...this.#names].flatMap(([one, whose]) =>
-      formsOf(one).map((form) => [form, whose] as const),
+    this.#forms = [...this.#names].flatMap(([secret, whose]) =>
+      formsOf(secret).map((form) => [form, whose] as const),
     )
     return secret
   }

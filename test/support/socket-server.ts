@@ -64,20 +64,20 @@ function acceptPeer(request: IncomingMessage, socket: Duplex): SocketPeer {
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
   )
-  const heard: string[] = []
+  const received: string[] = []
   let got = Buffer.alloc(0)
   socket.on('error', () => {})
   socket.on('data', (bytes: Buffer) => {
     got = Buffer.concat([got, bytes])
     for (let frame = decodeFirstFrame(got); frame !== undefined; frame = decodeFirstFrame(got)) {
       got = got.subarray(frame.used)
-      if (frame.opcode === TEXT) heard.push(frame.text)
+      if (frame.opcode === TEXT) received.push(frame.text)
     }
   })
   return {
     request,
     socket,
-    receivedTexts: heard,
+    receivedTexts: received,
     send: (text, opcode = TEXT) => void socket.write(encodeFrame(text, opcode)),
   }
 }

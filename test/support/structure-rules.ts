@@ -143,7 +143,7 @@ function libraries(path: string, text: string): string[] {
   if (MAY_LOAD_ANY.test(path)) return []
   return importsOf(text)
     .filter(({ from }) => !from.startsWith('.') && !from.startsWith('node:'))
-    .flatMap((one) => libraryViolation(path, one))
+    .flatMap((imported) => libraryViolation(path, imported))
 }
 
 function libraryViolation(path: string, { from, typeOnly }: Import): string[] {

@@ -28,7 +28,7 @@ afterEach(async () => {
 export interface SettableClock extends Clock {
   wind(ms: number): void
   /** The count of pending timers, which often shows what a listener has received. */
-  alarms(): number
+  timerCount(): number
 }
 
 /** A clock that advances only by its method; callbacks for the end of a tick still run by themselves. */
@@ -39,16 +39,16 @@ export function createSettableClock(): SettableClock {
     now: () => now,
     monotonic: () => now,
     after: (ms, run) => {
-      const one = { at: now + ms, run }
-      waiting.add(one)
-      return () => void waiting.delete(one)
+      const timer = { at: now + ms, run }
+      waiting.add(timer)
+      return () => void waiting.delete(timer)
     },
     endOfTick: (run) => void setImmediate(run),
-    alarms: () => waiting.size,
+    timerCount: () => waiting.size,
     wind: (ms) => {
       now += ms
       const due = [...waiting].filter(({ at }) => at <= now).sort((a, b) => a.at - b.at)
-      for (const one of due) if (waiting.delete(one)) one.run()
+      for (const timer of due) if (waiting.delete(timer)) timer.run()
     },
   }
 }

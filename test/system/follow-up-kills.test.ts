@@ -183,7 +183,7 @@ async function caught(
 ): Promise<ReadonlyMap<Moment, HeldStep>> {
   const holds = new Map<Moment, HeldStep>()
   for (const [moment, run] of runs) {
-    await scene.commitToBase(moment, { other: 'of main\n' })
+    await scene.commitToBase(moment, { base: 'of main\n' })
     if (ASKED[moment].length > 0) scene.comment(moment, agentRequest(...ASKED[moment]))
     holds.set(moment, held(scene, moment, run))
     await scene.requestFollowUp(run)
@@ -287,7 +287,7 @@ interface Facts {
   readonly seen: readonly [pushes: number, comments: number]
   readonly commits: readonly string[]
   readonly lamp: string
-  readonly other: string
+  readonly base: string
   readonly comment: string
   readonly begun: number
   /** The tokens billed on the run, and those in its transcripts. */
@@ -326,7 +326,7 @@ async function factsOf(scene: FollowUpSystem, moment: Moment, before: Run): Prom
     seen: seen(scene, moment),
     commits: scene.commits(moment),
     lamp: scene.fileOnBranch(moment, 'lamp'),
-    other: scene.fileOnBranch(moment, 'other'),
+    base: scene.fileOnBranch(moment, 'base'),
     comment: scene.followUpComments(moment)[0] ?? '',
     // The run's own execution was the first.
     begun: events.filter((event) => event.type === 'status' && event.to === 'preparing').length - 1,
@@ -366,7 +366,7 @@ describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
         expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
         expect([facts.seen, facts.begun]).toEqual([[1, 1], begun])
         const isAgents = ASKED[moment].length > 0
-        expect([facts.lamp, facts.other]).toEqual([isAgents ? 'branch\nbrighter' : 'branch', 'of main'])
+        expect([facts.lamp, facts.base]).toEqual([isAgents ? 'branch\nbrighter' : 'branch', 'of main'])
         expect([facts.commits.length, facts.commits.at(-1)]).toEqual([isAgents ? 2 : 1, 'Mend the lamp'])
         if (isAgents && !areWordsLost(victim, moment)) expect(comment).toContain('Made it brighter.')
         const [first, ...costs] = run.costs.map(({ label }) => label)
@@ -394,7 +394,7 @@ async function anotherSecond(): Promise<void> {
 /** Each follow-up has something to push; every other one has work for the agent. */
 async function round(scene: FollowUpSystem, runs: readonly Run[], number: number): Promise<void> {
   for (const [at, name] of NAMES.entries()) {
-    await scene.commitToBase(name, { other: `${number}\n` })
+    await scene.commitToBase(name, { base: `${number}\n` })
     if ((at + number) % 2 === 0)
       scene.comment(name, agentRequest('append lamp', `  ${number}`, 'say Brighter.'))
   }
@@ -421,7 +421,7 @@ describe('kill −9 at any moment', () => {
         await round(scene, runs, number)
         await pause(random.below(KILL_PAUSE_MS_MAX))
         const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
-        await Promise.all(victims.map((one) => killed(one === 'worker' ? worker : system.host)))
+        await Promise.all(victims.map((victim) => killed(victim === 'worker' ? worker : system.host)))
         if (victims.includes('host')) await system.startHost()
         if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
         for (const [at, name] of NAMES.entries()) {
@@ -430,13 +430,13 @@ describe('kill −9 at any moment', () => {
             status,
             error,
             lamp: scene.fileOnBranch(name, 'lamp'),
-            other: scene.fileOnBranch(name, 'other'),
+            base: scene.fileOnBranch(name, 'base'),
           }
           const seen = [scene.branchHistory(name).length - 1, scene.followUpComments(name).length]
           expect([number, name, facts, seen]).toEqual([
             number,
             name,
-            { status: 'completed', error: undefined, lamp: lampAfter(at, number + 1), other: String(number) },
+            { status: 'completed', error: undefined, lamp: lampAfter(at, number + 1), base: String(number) },
             [number + 1, number + 1],
           ])
         }

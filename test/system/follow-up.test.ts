@@ -69,7 +69,7 @@ story(
     for (const name of ['DRIFT-1', 'CLASH-1'])
       await until(`${name} is in review`, () => ticketOf(name).includes('state: Review'))
     const tickets = ['DRIFT-1', 'CLASH-1'].map(ticketOf)
-    onMain(system, { 'README.md': 'of main\n', other: 'of main\n' })
+    onMain(system, { 'README.md': 'of main\n', base: 'of main\n' })
     await isDisconnected(system)
 
     await onlyDrifted(system, drift)
@@ -101,7 +101,7 @@ async function onlyDrifted(system: LocalSystem, before: Run): Promise<void> {
   expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
   const branch = run.result?.branch ?? ''
   expect(system.commits('plain', branch)).toEqual(['Add a lamp'])
-  expect(system.git('plain', 'show', `${branch}:other`)).toBe('of main')
+  expect(system.git('plain', 'show', `${branch}:base`)).toBe('of main')
   expect([pushesOf(system, run), labelsOf(run)]).toEqual([2, ['run']])
   const [comment, ...others] = commentsOn(system, run)
   expect([comment, others]).toEqual([expect.stringMatching(MARKER), []])
@@ -185,7 +185,7 @@ story(
     await scene.system.waitForOnlineWorkers(1)
     const runs = new Map((await scene.openPulls(names, LAMP)).map((run) => [run.ticket.repo ?? '', run]))
     const runOf = (name: string) => runs.get(name) as Run
-    for (const name of names) await scene.commitToBase(name, { other: 'of main\n' })
+    for (const name of names) await scene.commitToBase(name, { base: 'of main\n' })
     await Promise.all([
       toItsFork(scene, runOf('fork')),
       overtaken(scene, runOf('race')),
@@ -204,7 +204,7 @@ async function toItsFork(scene: FollowUpSystem, before: Run): Promise<void> {
   // The commits from before the fork do not count.
   expect(scene.branchHistory('fork', fork)).toHaveLength(1)
   expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
-  expect(scene.fileOnBranch('fork', 'other', fork)).toBe('of main')
+  expect(scene.fileOnBranch('fork', 'base', fork)).toBe('of main')
   expect(scene.followUpComments('fork')).toHaveLength(1)
   expect(scene.github.branchSha('acme/fork', scene.branch('fork'))).toBeUndefined()
 }
@@ -220,7 +220,7 @@ async function overtaken(scene: FollowUpSystem, before: Run): Promise<void> {
   isCompleted(await scene.system.waitForEnd(identifierOf('race')))
   expect(scene.branchHistory('race')).toEqual([expect.any(String), theirs, expect.any(String)])
   expect(scene.commits('race')).toHaveLength(3)
-  expect([scene.fileOnBranch('race', 'theirs'), scene.fileOnBranch('race', 'other')]).toEqual([
+  expect([scene.fileOnBranch('race', 'theirs'), scene.fileOnBranch('race', 'base')]).toEqual([
     'theirs',
     'of main',
   ])
@@ -254,7 +254,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   const keeper = await system.pairWorker()
   const [first] = (await scene.openPulls(['home'], LAMP)) as [Run]
   await system.pairWorker()
-  await scene.commitToBase('home', { other: 'of main\n' })
+  await scene.commitToBase('home', { base: 'of main\n' })
   const secret = join(system.sandboxOf(first) ?? '', 'home', 'of-the-run')
   writeFileSync(secret, '')
 
@@ -270,7 +270,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   keeper.process.kill('SIGKILL')
   await keeper.exit
   await system.waitForOnlineWorkers(1)
-  await scene.commitToBase('home', { other: 'of main, later\n' })
+  await scene.commitToBase('home', { base: 'of main, later\n' })
   scene.comment('home', agentRequest('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
   const { id } = await scene.requestFollowUp(second)
   const waits = await system.waitForRun('HOME', 'waiting', ({ queueReason }) =>

@@ -340,7 +340,7 @@ const lines = (what: string, text: string): [string, string][] =>
 
 /** An excerpt around the secret that shows its origin. */
 function around(plants: PlantedSecrets, text: string): string {
-  const line = text.split('\n').find((one) => plants.findIn(one).length > 0) ?? ''
+  const line = text.split('\n').find((candidate) => plants.findIn(candidate).length > 0) ?? ''
   return line.slice(0, 400)
 }
 

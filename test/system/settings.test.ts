@@ -72,18 +72,18 @@ describe('rule 1: merging', () => {
   test('objects merge key by key, arrays and scalars replace, null deletes a key', async () => {
     const served = host({
       sandbox: { concurrency: 3, allowedHosts: ['a.example', 'b.example'] },
-      repos: { one: { remote: 'o/one', label: 'x' }, two: { remote: 'o/two' } },
+      repos: { first: { remote: 'o/first', label: 'x' }, second: { remote: 'o/second' } },
     })
     await served.waitForLaunch()
     const answer = await patch(served, {
       sandbox: { retentionHours: 5, allowedHosts: ['c.example'] },
-      repos: { one: { label: 'y' }, two: null, three: { remote: 'o/three' } },
+      repos: { first: { label: 'y' }, second: null, third: { remote: 'o/third' } },
     })
     expect(answer.status).toBe(200)
     expect(stored(served)).toEqual({
       server: { port: 0 },
       sandbox: { concurrency: 3, retentionHours: 5, allowedHosts: ['c.example'] },
-      repos: { one: { remote: 'o/one', label: 'y' }, three: { remote: 'o/three' } },
+      repos: { first: { remote: 'o/first', label: 'y' }, third: { remote: 'o/third' } },
     })
   })
 

@@ -393,27 +393,27 @@ describe('enrolment', () => {
       token: string
     }
     expect(token).toMatch(/^wp-[\w-]{43}$/)
-    const one = await enrol(at, 'one', { token })
-    expect(one.credential).toMatchObject({
+    const first = await enrol(at, 'one', { token })
+    expect(first.credential).toMatchObject({
       workerId: expect.stringMatching(/^wk-[0-9a-f]{16}$/),
       secret: expect.stringMatching(/^wc-[\w-]{43}$/),
     })
-    const two = new ScriptedWorker({
+    const second = new ScriptedWorker({
       name: 'two',
       token,
       seed: 2,
       url: () => workerSocket(at, 'fleet'),
     })
-    workers.push(two)
-    two.start()
-    await until('the second to be turned away', () => two.rejections.length > 0)
-    expect(two.rejections).toMatchObject([{ code: 'invalid-token' }])
+    workers.push(second)
+    second.start()
+    await until('the second to be turned away', () => second.rejections.length > 0)
+    expect(second.rejections).toMatchObject([{ code: 'invalid-token' }])
 
-    const before = one.connections
-    one.dropConnection()
-    await until('it to come back', () => one.connections > before && one.isRegistered)
+    const before = first.connections
+    first.dropConnection()
+    await until('it to come back', () => first.connections > before && first.isRegistered)
     expect((await fleetOf(at)).map(({ name, connection }) => `${name} ${connection}`)).toEqual(['one online'])
-    const secret = one.credential?.secret ?? ''
+    const secret = first.credential?.secret ?? ''
     const everything = JSON.stringify([await fleetOf(at), (await at.host.request('/api/config')).body])
     expect(everything).not.toContain(secret)
     expect(at.host.out() + at.host.err()).not.toContain(secret)
@@ -528,19 +528,19 @@ describe('rename, drain, enable, revoke', () => {
 describe('worker-authenticated routes', () => {
   test('403 for an unknown worker and for a missing or wrong credential, with the same message on both listeners', async () => {
     const at = place()
-    const one = await enrol(at, 'one')
-    const two = await enrol(at, 'two')
+    const first = await enrol(at, 'one')
+    const second = await enrol(at, 'two')
     const { token } = await at.host.waitForLaunch()
-    const own = `workerId=${one.workerId}`
+    const own = `workerId=${first.workerId}`
     const cases: readonly (readonly [string, string | undefined])[] = [
       [own, undefined],
       [own, 'wc-wrong'],
-      [own, two.credential?.secret],
+      [own, second.credential?.secret],
       [own, token],
-      ['workerId=wk-0000000000000000', one.credential?.secret],
-      ['workerId=', one.credential?.secret],
-      [`${own}&workerId=${two.workerId}`, one.credential?.secret],
-      ['', one.credential?.secret],
+      ['workerId=wk-0000000000000000', first.credential?.secret],
+      ['workerId=', first.credential?.secret],
+      [`${own}&workerId=${second.workerId}`, first.credential?.secret],
+      ['', first.credential?.secret],
     ]
     const seen = new Set<string>()
     for (const via of ['management', 'fleet'] as const)

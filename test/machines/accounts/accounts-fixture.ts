@@ -80,7 +80,7 @@ export class FakeAccountProviders {
     const at = this.open.findIndex((question) => question.what === what)
     const [question] = at === -1 ? [] : this.open.splice(at, 1)
     if (question === undefined)
-      throw new Error(`nobody asked to ${what}; open: ${this.open.map((one) => one.what).join(', ')}`)
+      throw new Error(`nobody asked to ${what}; open: ${this.open.map((request) => request.what).join(', ')}`)
     return question
   }
 
@@ -92,7 +92,7 @@ export class FakeAccountProviders {
   }
 
   count(what: string): number {
-    return this.asked.filter((one) => one === what).length
+    return this.asked.filter((request) => request === what).length
   }
 }
 

@@ -127,10 +127,10 @@ describe('a session', () => {
     const conversation = await online()
     const sandbox = await conversation.boot('run-1')
     const { open } = sandbox
-    sandbox.open = (size, ear) => {
-      const session = open.call(sandbox, size, ear)
-      ear.onOutput('no such program')
-      ear.onExit(127)
+    sandbox.open = (size, listener) => {
+      const session = open.call(sandbox, size, listener)
+      listener.onOutput('no such program')
+      listener.onExit(127)
       return session
     }
     conversation.transcript()

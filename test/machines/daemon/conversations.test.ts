@@ -502,7 +502,7 @@ describe('a daemon that is killed', () => {
     ['preparing', 'preparing', 2],
     ['working', 'running', 3],
     ['finishing', 'finalizing', 4],
-  ])('while %s reports its run as interrupted', async (phase, said, seq) => {
+  ])('while %s reports its run as interrupted', async (phase, phaseText, seq) => {
     const conversation = await online()
     await conversation.dispatch('ls-1')
     if (phase !== 'preparing') await conversation.endPreparation('ls-1')
@@ -525,7 +525,7 @@ describe('a daemon that is killed', () => {
     const outcome = {
       sandbox: { id: 'sb-run-1' },
       status: 'failed',
-      error: `interrupted: the worker daemon ended while the run was ${said}`,
+      error: `interrupted: the worker daemon ended while the run was ${phaseText}`,
       costs: [entry],
     }
     const transcript = conversation.transcript()
@@ -797,15 +797,15 @@ test('a reader of a stream waits while too many bytes are not on disk', async ()
       is: 'event',
       event: { type: 'log', at: '2026-03-01T08:00:00.000Z', stream: 'stdout', text },
     })
-  let hasRoom = false
+  let hasCapacity = false
   void reporter.waitForCapacity().then(() => {
-    hasRoom = true
+    hasCapacity = true
   })
   await conversation.clock.settle()
-  expect(hasRoom).toBe(false)
+  expect(hasCapacity).toBe(false)
   conversation.disk.drain()
   await conversation.clock.settle()
-  expect(hasRoom).toBe(true)
+  expect(hasCapacity).toBe(true)
 })
 
 test('a wait for a host that acknowledges nothing lasts half a minute, even when others start to wait', async () => {
@@ -817,17 +817,18 @@ test('a wait for a host that acknowledges nothing lasts half a minute, even when
   const text = 'x'.repeat(200_000)
   for (const leaseId of ['ls-1', 'ls-2'])
     for (let n = 0; n < 50; n++) await conversation.printLog(leaseId, text)
-  const roomFor = (leaseId: string) => conversation.executor.execution(leaseId).reporter.waitForCapacity()
-  let hasRoom = false
-  void roomFor('ls-1').then(() => {
-    hasRoom = true
+  const waitForCapacityOf = (leaseId: string) =>
+    conversation.executor.execution(leaseId).reporter.waitForCapacity()
+  let hasCapacity = false
+  void waitForCapacityOf('ls-1').then(() => {
+    hasCapacity = true
   })
   for (let second = 0; second < 31; second++) {
-    void roomFor('ls-2')
+    void waitForCapacityOf('ls-2')
     await conversation.clock.advance(1_000)
     await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo: 1 })
   }
-  expect(hasRoom).toBe(true)
+  expect(hasCapacity).toBe(true)
 })
 
 test('a frame on a temporarily unreadable disk is sent a moment later', async () => {

@@ -134,8 +134,8 @@ export class ManualSandbox implements BootedSandbox {
     this.#note = note
   }
 
-  open({ cols, rows }: TerminalSize, ear: TerminalSessionListener): TerminalSession {
-    this.listener = ear
+  open({ cols, rows }: TerminalSize, listener: TerminalSessionListener): TerminalSession {
+    this.listener = listener
     const { runId } = this.request
     this.#note(`session of ${runId} opened, ${cols}x${rows}`)
     return {
@@ -318,7 +318,7 @@ export class DaemonConversation {
       log: this.log,
       meters: noMeters,
       database: this.disk,
-      dialer: { dial: (ear) => this.#dial(ear) },
+      dialer: { dial: (listener) => this.#dial(listener) },
       identity,
       executor: this.executor,
       makeScreen: createPlainScreen,
@@ -336,8 +336,8 @@ export class DaemonConversation {
 
   // ---- connection --------------------------------------------------------------------------------------------------
 
-  #dial(ear: ConnectionListener): DialledConnection {
-    const wire: ManualConnection = { number: ++this.#connectionCount, listener: ear, isOpen: true }
+  #dial(listener: ConnectionListener): DialledConnection {
+    const wire: ManualConnection = { number: ++this.#connectionCount, listener, isOpen: true }
     this.connection = wire
     const leash = this.#clock
     if (!this.hiddenFrames.includes('dial')) this.note('dials')

@@ -19,7 +19,7 @@ const connectionEnded = (is: DaemonEnd['is']): DaemonEvent => ({
 const revoked = connectionEnded('revoked')
 const misunderstood = connectionEnded('protocol')
 
-const places: readonly (readonly [name: string, way: readonly DaemonEvent[]])[] = [
+const places: readonly (readonly [name: string, eventsBefore: readonly DaemonEvent[]])[] = [
   ['serving', []],
   ['draining', [drain]],
   ['reporting', [drain, unacknowledged]],
@@ -53,10 +53,10 @@ const stories: readonly Story<DaemonEvent>[] = [
     events: [drain, late, late, late, late],
   },
   ...places.slice(0, 2).map(
-    ([name, way]): Story<DaemonEvent> => ({
+    ([name, eventsBefore]): Story<DaemonEvent> => ({
       title: `everything handed back while ${name}`,
       input: {},
-      events: [...way, handBack],
+      events: [...eventsBefore, handBack],
       onlyLastLine: true,
     }),
   ),
@@ -71,29 +71,29 @@ const stories: readonly Story<DaemonEvent>[] = [
     input: {},
     events: [connectionEnded('replaced'), nothing, flushed],
   },
-  ...places.flatMap(([name, way]): Story<DaemonEvent>[] => [
+  ...places.flatMap(([name, eventsBefore]): Story<DaemonEvent>[] => [
     {
       title: `stopped while ${name}`,
       input: {},
-      events: [...way, stop],
+      events: [...eventsBefore, stop],
       onlyLastLine: true,
     },
     {
       title: `fatal error while ${name}`,
       input: {},
-      events: [...way, broken],
+      events: [...eventsBefore, broken],
       onlyLastLine: true,
     },
     {
       title: `revoked while ${name}`,
       input: {},
-      events: [...way, revoked],
+      events: [...eventsBefore, revoked],
       onlyLastLine: true,
     },
     {
       title: `rejected protocol while ${name}`,
       input: {},
-      events: [...way, misunderstood],
+      events: [...eventsBefore, misunderstood],
       onlyLastLine: true,
     },
   ]),

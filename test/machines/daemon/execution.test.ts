@@ -30,7 +30,7 @@ const restarted: ExecutionEvent = { type: 'daemon restarted', reason: 'interrupt
 const salvaged: ExecutionEvent = { type: 'recovered', sandbox: { id: 'sb-1' } }
 const acknowledged: ExecutionEvent = { type: 'completion acknowledged' }
 
-const phases: readonly (readonly [name: string, way: readonly ExecutionEvent[]])[] = [
+const phases: readonly (readonly [name: string, eventsBefore: readonly ExecutionEvent[]])[] = [
   ['accepted', []],
   ['preparing', [cleared]],
   ['working', [cleared, prepared]],
@@ -57,36 +57,36 @@ const stories: readonly Story<ExecutionEvent>[] = [
     input,
     events: [unprepared],
   },
-  ...phases.flatMap(([name, way]): Story<ExecutionEvent>[] => [
+  ...phases.flatMap(([name, eventsBefore]): Story<ExecutionEvent>[] => [
     {
       title: `cancelled while ${name}`,
       input,
-      events: [...way, cancel],
+      events: [...eventsBefore, cancel],
       onlyLastLine: true,
     },
     {
       title: `stop requested while ${name}`,
       input,
-      events: [...way, stopped],
+      events: [...eventsBefore, stopped],
       onlyLastLine: true,
     },
     {
       title: `lease lost while ${name}`,
       input,
-      events: [...way, lost],
+      events: [...eventsBefore, lost],
       onlyLastLine: true,
     },
     {
       title: `progress while ${name}`,
       input,
-      events: [...way, progressed],
+      events: [...eventsBefore, progressed],
       onlyLastLine: true,
     },
-    { title: `costs while ${name}`, input, events: [...way, spent], onlyLastLine: true },
+    { title: `costs while ${name}`, input, events: [...eventsBefore, spent], onlyLastLine: true },
     {
       title: `the daemon dies while ${name}`,
       input,
-      events: [...way, restarted],
+      events: [...eventsBefore, restarted],
       onlyLastLine: true,
     },
   ]),

@@ -18,7 +18,7 @@ const refused: HostConnectionEvent = {
 }
 const hangUp: HostConnectionEvent = { type: 'disconnect requested' }
 
-const places: readonly (readonly [name: string, way: readonly HostConnectionEvent[]])[] = [
+const places: readonly (readonly [name: string, eventsBefore: readonly HostConnectionEvent[]])[] = [
   ['dialling', [go]],
   ['registering', [go, opened]],
   ['online', [go, opened, welcomed]],
@@ -35,29 +35,29 @@ const stories: readonly Story<HostConnectionEvent>[] = [
     input: {},
     events: [go, opened, welcomed, putOff, over],
   },
-  ...places.flatMap(([name, way]): Story<HostConnectionEvent>[] => [
+  ...places.flatMap(([name, eventsBefore]): Story<HostConnectionEvent>[] => [
     {
       title: `lost while ${name}`,
       input: {},
-      events: [...way, lost],
+      events: [...eventsBefore, lost],
       onlyLastLine: true,
     },
     {
       title: `update needed while ${name}`,
       input: {},
-      events: [...way, putOff],
+      events: [...eventsBefore, putOff],
       onlyLastLine: true,
     },
     {
       title: `refused for good while ${name}`,
       input: {},
-      events: [...way, refused],
+      events: [...eventsBefore, refused],
       onlyLastLine: true,
     },
     {
       title: `disconnected while ${name}`,
       input: {},
-      events: [...way, hangUp],
+      events: [...eventsBefore, hangUp],
       onlyLastLine: true,
     },
   ]),

@@ -19,7 +19,7 @@ const release: ResumedSandboxEvent = { type: 'release requested' }
 const late: ResumedSandboxEvent = { type: 'timed out' }
 const closed: ResumedSandboxEvent = { type: 'closed' }
 
-const open: readonly (readonly [name: string, way: readonly ResumedSandboxEvent[]])[] = [
+const open: readonly (readonly [name: string, eventsBefore: readonly ResumedSandboxEvent[]])[] = [
   ['no view has opened yet', [ready]],
   ['a view is open', [ready, viewed]],
   ['the last view has closed', [ready, viewed, left]],
@@ -107,17 +107,17 @@ const stories: readonly Story<ResumedSandboxEvent>[] = [
     events: [ready, viewed, lost, late],
     onlyLastLine: true,
   },
-  ...open.flatMap(([name, way]): Story<ResumedSandboxEvent>[] => [
+  ...open.flatMap(([name, eventsBefore]): Story<ResumedSandboxEvent>[] => [
     {
       title: `released while ${name}`,
       input,
-      events: [...way, release],
+      events: [...eventsBefore, release],
       onlyLastLine: true,
     },
     {
       title: `its session ends while ${name}`,
       input,
-      events: [...way, ended],
+      events: [...eventsBefore, ended],
       onlyLastLine: true,
     },
   ]),

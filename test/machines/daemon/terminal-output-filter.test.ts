@@ -20,7 +20,7 @@ const passing = [
   '\x1b[S\x1b[1000T\x1b[3b\x1b[32766;32766H',
 ]
 
-const removed: readonly (readonly [what: string, said: string, left: string])[] = [
+const removed: readonly (readonly [what: string, output: string, left: string])[] = [
   ['a title', '\x1b]0;you are root\x07', ''],
   ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
   ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
@@ -39,22 +39,22 @@ const removed: readonly (readonly [what: string, said: string, left: string])[] 
 ]
 
 describe('a view', () => {
-  test.each(passing)('receives %j unchanged', (said) => {
-    expect(filterAll(said)).toBe(said)
+  test.each(passing)('receives %j unchanged', (output) => {
+    expect(filterAll(output)).toBe(output)
   })
 
-  test.each(removed)('receives nothing of %s', (_what, said, left) => {
-    expect(filterAll(`a${said}b`)).toBe(`a${left}b`)
+  test.each(removed)('receives nothing of %s', (_what, output, left) => {
+    expect(filterAll(`a${output}b`)).toBe(`a${left}b`)
   })
 
   test('receives the same output however it is split', () => {
-    const said = fc.array(
+    const output = fc.array(
       fc.constantFrom(...passing, ...removed.map(([, text]) => text), '\x1b', '\x18', '\x1b\\'),
     )
     fc.assert(
-      fc.property(said, fc.array(fc.nat(200)), (parts, cuts) => {
+      fc.property(output, fc.array(fc.nat(200)), (parts, points) => {
         const whole = parts.join('')
-        const at = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length]
+        const at = [0, ...points.filter((point) => point < whole.length).sort((a, b) => a - b), whole.length]
         const pieces = at.slice(1).map((end, n) => whole.slice(at[n], end))
         // An unfinished sequence at the end is held back in both cases.
         expect(filterAll(...pieces, 'x')).toBe(filterAll(whole, 'x'))

@@ -60,8 +60,9 @@ class ExecutionObserver {
   readonly printedLines = new Map<string, string[]>()
 
   onBegin({ leaseId, job }: ExecutionRequest): void {
-    const other = this.running.get(job.run.id)
-    if (other !== undefined) this.violations.push(`${job.run.id} is executed under ${other} and ${leaseId}`)
+    const runningLease = this.running.get(job.run.id)
+    if (runningLease !== undefined)
+      this.violations.push(`${job.run.id} is executed under ${runningLease} and ${leaseId}`)
     this.running.set(job.run.id, leaseId)
   }
   onEnd({ leaseId, job }: ExecutionRequest): void {
@@ -112,12 +113,12 @@ class RandomExecution implements Execution {
       : yes<Progress>({ sandbox: { id: `sb-${this.#order.leaseId}` } })
   }
   async runAgent() {
-    const said: string[] = []
-    this.#observer.printedLines.set(this.#order.leaseId, said)
+    const printed: string[] = []
+    this.#observer.printedLines.set(this.#order.leaseId, printed)
     for (let n = this.#random.below(30); n > 0 && !this.#stopped; n--) {
       await this.#reporter.waitForCapacity()
-      const text = `${this.#order.leaseId} ${said.length}`
-      said.push(text)
+      const text = `${this.#order.leaseId} ${printed.length}`
+      printed.push(text)
       this.#reporter.report({ is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text } })
       await this.#pause(this.#random.chance(0.1) ? 60_000 : 2_000)
     }
@@ -168,7 +169,7 @@ class SimulatedMachine {
   readonly #host: HostConversation
   readonly #random: Random
   readonly #observer: ExecutionObserver
-  #cutOffUntil = 0
+  #interruptedUntil = 0
 
   constructor(host: HostConversation, random: Random, observer: ExecutionObserver, pairingToken: string) {
     this.#host = host
@@ -213,7 +214,7 @@ class SimulatedMachine {
       log: this.log,
       meters: noMeters,
       database: this.disk,
-      dialer: { dial: (ear) => this.#dial(ear, leash) },
+      dialer: { dial: (listener) => this.#dial(listener, leash) },
       identity,
       executor,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
@@ -252,8 +253,8 @@ class SimulatedMachine {
   }
 
   /** No connection succeeds for a while, and the current one is silent. */
-  cutOffNetwork(ms: number): void {
-    this.#cutOffUntil = this.#host.clock.monotonic() + ms
+  interruptNetwork(ms: number): void {
+    this.#interruptedUntil = this.#host.clock.monotonic() + ms
     this.silence()
   }
 
@@ -262,10 +263,10 @@ class SimulatedMachine {
     if (this.#wire !== undefined) this.#wire.losesFrames = true
   }
 
-  #dial(ear: ConnectionListener, leash: RestartableClock): DialledConnection {
+  #dial(listener: ConnectionListener, leash: RestartableClock): DialledConnection {
     const { clock } = this.#host
     const wire: SimulatedConnection = {
-      listener: ear,
+      listener,
       receiver: undefined,
       isOpen: true,
       isSilent: false,
@@ -279,12 +280,12 @@ class SimulatedMachine {
     }
     const deliver = (run: () => void) => clock.after(5, () => wire.isOpen && !wire.isSilent && run())
     clock.after(5, () => {
-      const connected = clock.monotonic() >= this.#cutOffUntil && this.#connect(wire, deliver, close)
+      const connected = clock.monotonic() >= this.#interruptedUntil && this.#connect(wire, deliver, close)
       if (!leash.isAlive || !wire.isOpen) return
-      if (connected) ear.onOpen()
+      if (connected) listener.onOpen()
       else {
         wire.isOpen = false
-        ear.onClose('the host is down')
+        listener.onClose('the host is down')
       }
     })
     const send = (text: string) => {
@@ -335,7 +336,7 @@ async function runScenario(seed: number): Promise<void> {
     if (fault === 'drop') machine.drop()
     else if (fault === 'leak') machine.loseFrames()
     else if (fault === 'mute') machine.silence()
-    else if (fault === 'cut off') machine.cutOffNetwork(random.below(400_000))
+    else if (fault === 'cut off') machine.interruptNetwork(random.below(400_000))
     else if (fault === 'kill') {
       machine.kill()
       world.clock.after(random.below(300_000), () => machine.isOn || machine.start())
@@ -360,12 +361,12 @@ async function runScenario(seed: number): Promise<void> {
   const runs = world.allRuns()
   expect(runs.filter(({ status }) => !['completed', 'failed', 'cancelled'].includes(status))).toEqual([])
   for (const run of runs.filter(({ status }) => status === 'completed')) {
-    const said = (await world.events(run.id))
+    const printed = (await world.events(run.id))
       .filter((line) => line.startsWith('stdout '))
       .map((line) => line.slice(7))
-    expect(new Set(said).size).toBe(said.length)
+    expect(new Set(printed).size).toBe(printed.length)
     const leaseId = run.result?.summary ?? ''
-    expect(said.filter((line) => line.startsWith(leaseId))).toEqual(observer.printedLines.get(leaseId))
+    expect(printed.filter((line) => line.startsWith(leaseId))).toEqual(observer.printedLines.get(leaseId))
   }
 }
 

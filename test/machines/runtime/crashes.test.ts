@@ -126,7 +126,7 @@ function sendRandomEvent(schedule: CrashSchedule, system: ActorSystem, random: R
   if (!system.send('tally', key, event)) system.spawn('tally', key, { name: key })
   else if (event.type === 'end') {
     schedule.retired.add(key)
-    schedule.keys = schedule.keys.filter((other) => other !== key)
+    schedule.keys = schedule.keys.filter((candidate) => candidate !== key)
     if (schedule.keys.length < 4) newKey(schedule.keys)
   }
 }

@@ -91,16 +91,16 @@ describe('deadlines', () => {
         const { clock, start, fired, deadlines } = wound()
         const naive = new Map<number, number>()
         const expected: string[] = []
-        for (const one of steps) {
+        for (const step of steps) {
           const now = clock.now()
-          if (one.do === 'set') {
-            deadlines.set(String(one.key), 'x', now + one.in)
-            naive.set(one.key, now + one.in)
-          } else if (one.do === 'cancel') {
-            deadlines.cancel(String(one.key), 'x')
-            naive.delete(one.key)
+          if (step.do === 'set') {
+            deadlines.set(String(step.key), 'x', now + step.in)
+            naive.set(step.key, now + step.in)
+          } else if (step.do === 'cancel') {
+            deadlines.cancel(String(step.key), 'x')
+            naive.delete(step.key)
           } else {
-            await clock.advance(one.ms)
+            await clock.advance(step.ms)
             const due = [...naive].filter(([, at]) => at <= clock.now()).sort((a, b) => a[1] - b[1])
             for (const [key, at] of due) {
               naive.delete(key)

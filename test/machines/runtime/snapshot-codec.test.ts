@@ -65,7 +65,7 @@ describe('snapshots', () => {
       createSnapshotCodec({ version: 1, states: { a: 'x', b: 'x' }, schema: shape, lifts: {} }),
     ).toThrow(/share a code/)
     expect(() =>
-      createSnapshotCodec({ version: 1, states: { other: 'o' }, schema: shape, lifts: {} }).encode(
+      createSnapshotCodec({ version: 1, states: { unknown: 'o' }, schema: shape, lifts: {} }).encode(
         snapshot(),
         undefined,
       ),

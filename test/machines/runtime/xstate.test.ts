@@ -128,8 +128,8 @@ describe('snapshots', () => {
     const seen: unknown[] = []
     const looking = setup({
       types: {} as { context: { n: number } },
-      actions: { add: assign({ n: 1 }), look: ({ self }) => seen.push(self.getSnapshot().context) },
-    }).createMachine({ context: { n: 0 }, on: { go: { actions: ['add', 'look'] } } })
+      actions: { add: assign({ n: 1 }), recordContext: ({ self }) => seen.push(self.getSnapshot().context) },
+    }).createMachine({ context: { n: 0 }, on: { go: { actions: ['add', 'recordContext'] } } })
     createActor(looking).start().send({ type: 'go' })
     expect(seen).toEqual([{ n: 0 }])
   })

@@ -60,13 +60,13 @@ test('of two matches the better one is chosen; if none is better, both are refus
   const split: Repos = {
     docs: { remote: 'o/docs', trackerProject: 'P', label: 'docs' },
     main: { remote: 'o/main', trackerProject: 'P' },
-    other: { remote: 'o/other', trackerProject: 'Q', label: 'docs' },
+    site: { remote: 'o/site', trackerProject: 'Q', label: 'docs' },
   }
   expect(choiceOrRefusal({ project: 'P' }, split)).toBe('main')
   expect(choiceOrRefusal({ project: 'P', labels: ['docs'] }, split)).toBe('docs')
-  expect(choiceOrRefusal({ project: 'Q', labels: ['docs'] }, split)).toBe('other')
+  expect(choiceOrRefusal({ project: 'Q', labels: ['docs'] }, split)).toBe('site')
   expect(choiceOrRefusal({ labels: ['docs'] }, split)).toBe(
-    'invalid: ENG-t-1 fits more than one repository (docs, other): ' +
+    'invalid: ENG-t-1 fits more than one repository (docs, site): ' +
       'name one in the ticket (repo), or tell them apart by label or trackerProject under repos',
   )
   expect(choiceOrRefusal({}, { a: { remote: 'o/a' }, b: { remote: 'o/b' } })).toMatch(

@@ -29,18 +29,18 @@ const oneExecution: Law = {
     'at most one execution of a run holds an unexpired lease; without paused processes, at most one runs at all',
   observe: (view, fail) => ({
     onExecutionStarted: (execution) => {
-      for (const other of view.executions) {
-        if (other === execution || other.runId !== execution.runId) continue
-        const facts = { first: executionFacts(other), other: executionFacts(execution) }
-        if (other.leaseId === execution.leaseId) fail('one lease is executed twice', facts)
-        if (other.process === execution.process && view.workerDiskOf(execution.worker) !== undefined)
+      for (const earlier of view.executions) {
+        if (earlier === execution || earlier.runId !== execution.runId) continue
+        const facts = { earlier: executionFacts(earlier), later: executionFacts(execution) }
+        if (earlier.leaseId === execution.leaseId) fail('one lease is executed twice', facts)
+        if (earlier.process === execution.process && view.workerDiskOf(execution.worker) !== undefined)
           fail('one daemon executes a run twice', facts)
         // A process that resumes may accept an old offer before it receives the frames about it.
         if (view.hasHostileLink || view.isPausedOrResuming(execution.process)) continue
-        const unexpired = other.stopAt > view.now()
-        if (unexpired && isValidLease(view, other.leaseId) && isValidLease(view, execution.leaseId))
+        const unexpired = earlier.stopAt > view.now()
+        if (unexpired && isValidLease(view, earlier.leaseId) && isValidLease(view, execution.leaseId))
           fail('two executions hold unexpired leases', facts)
-        if (!view.isDisturbed && view.howEnded(other.leaseId) !== 'fenced')
+        if (!view.isDisturbed && view.howEnded(earlier.leaseId) !== 'fenced')
           fail('two executions run, but nothing was slow, silent or paused', facts)
       }
     },

@@ -153,8 +153,8 @@ const oneBootAtATime: Law = {
       )
     return {
       onBootStarted: (boot) => {
-        for (const other of view.boots)
-          if (other !== boot && other.runId === boot.runId && other.process === boot.process)
+        for (const earlier of view.boots)
+          if (earlier !== boot && earlier.runId === boot.runId && earlier.process === boot.process)
             fail(`${boot.runId} is booted twice on ${boot.worker}`)
         for (const execution of view.executions)
           if (execution.runId === boot.runId && execution.process === boot.process)

@@ -122,9 +122,9 @@ const tokenOnce: Law = {
         if (frame.type !== 'registered' || frame.credential === undefined) return
         const auth = view.registerFrameOf(wire)?.auth
         if (auth?.kind !== 'pairing') return fail(`${frame.workerId} got a credential without a token`)
-        const other = enrolled.get(auth.token)
-        if (other !== undefined)
-          fail('one token enrolled two workers', { first: other, other: frame.workerId })
+        const firstWorker = enrolled.get(auth.token)
+        if (firstWorker !== undefined)
+          fail('one token enrolled two workers', { first: firstWorker, second: frame.workerId })
         enrolled.set(auth.token, frame.workerId)
       },
     }

@@ -1,4 +1,4 @@
-/** What the bench says of its measurements. */
+/** The bench compares figures with their targets and prints a table of them. */
 import { describe, expect, test } from '@jest/globals'
 import { measureInTurn } from '../../../bench/entry.ts'
 import {
@@ -52,13 +52,13 @@ describe('a verdict', () => {
   ]
 
   test.each([
-    { bound: 0.5, says: 'pass', close: false },
-    { bound: 0.7, says: 'pass', close: true },
-    { bound: 0.85, says: 'below', close: true },
-    { bound: 0.95, says: 'below', close: false },
-  ])('for at least $bound is $says', ({ bound, says, close }) => {
+    { bound: 0.5, expected: 'pass', close: false },
+    { bound: 0.7, expected: 'pass', close: true },
+    { bound: 0.85, expected: 'below', close: true },
+    { bound: 0.95, expected: 'below', close: false },
+  ])('for at least $bound is $expected', ({ bound, expected, close }) => {
     const figure = compareFigure({ name: 'a', unit: 'b', target: atLeast(bound) }, pairs)
-    expect([verdict(figure), isClose(figure)]).toEqual([says, close])
+    expect([verdict(figure), isClose(figure)]).toEqual([expected, close])
   })
 
   test('may be about ours alone', () => {
@@ -72,16 +72,16 @@ describe('a verdict', () => {
 })
 
 test('contestants take turns, and the first turn of each is thrown away', async () => {
-  const said: string[] = []
+  const calls: string[] = []
   let a = 0
   const rounds = await measureInTurn(2, {
     a: async () => {
-      said.push('a')
+      calls.push('a')
       return a++
     },
-    b: async () => said.push('b'),
+    b: async () => calls.push('b'),
   })
-  expect(said.join('')).toBe('ababab')
+  expect(calls.join('')).toBe('ababab')
   expect(rounds).toEqual([
     { a: 1, b: 4 },
     { a: 2, b: 6 },

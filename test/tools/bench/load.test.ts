@@ -37,19 +37,19 @@ describe("wrk's report", () => {
 })
 
 describe('answers on a connection', () => {
-  const one = 'HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\n\r\nhello'
+  const response = 'HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\n\r\nhello'
   const bytes = (text: string): Uint8Array => Buffer.from(text)
 
-  test('are told apart however they are cut', () => {
-    for (let cut = 1; cut < one.length; cut++) {
+  test('are separated wherever a chunk of bytes ends', () => {
+    for (let end = 1; end < response.length; end++) {
       const answers = new ResponseSplitter(200)
-      const parts = [one.slice(0, cut), one.slice(cut), one.slice(0, cut), one.slice(cut)]
+      const parts = [response.slice(0, end), response.slice(end), response.slice(0, end), response.slice(end)]
       expect(parts.map((part) => answers.isComplete(bytes(part)))).toEqual([false, true, false, true])
     }
   })
 
   test('of another status are not counted', () => {
-    expect(() => new ResponseSplitter(200).isComplete(bytes(one.replace('200', '503')))).toThrow(
+    expect(() => new ResponseSplitter(200).isComplete(bytes(response.replace('200', '503')))).toThrow(
       'answered 503, not 200',
     )
   })

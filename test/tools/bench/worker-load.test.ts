@@ -1,5 +1,4 @@
-/** What the crew says is what a host may expect; what is sown on disk is what a host leaves there. */
-
+/** The frames of the simulated workers are valid, and the stored runs equal what a host writes. */
 import uWS from 'uWebSockets.js'
 import { expect, test } from '@jest/globals'
 import { leaseKind } from '../../../actors/leases/lease.machine.ts'
@@ -45,7 +44,7 @@ test('a wire carries frames of every length there and back, in order', async () 
     )
   })
   const texts = [1, 125, 126, 65_535, 65_536, 300_000, 2].map((length, at) => String(at).repeat(length))
-  const heard: string[] = []
+  const received: string[] = []
   let all = (): void => {}
   const echoed = new Promise<void>((resolve) => {
     all = resolve
@@ -54,13 +53,13 @@ test('a wire carries frames of every length there and back, in order', async () 
     port: uWS.us_socket_local_port(listening),
     path: '/',
     onText: (bytes) => {
-      heard.push(bytes.toString())
-      if (heard.length === texts.length) all()
+      received.push(bytes.toString())
+      if (received.length === texts.length) all()
     },
   })
   for (const text of texts) wire.send(text)
   await echoed
   wire.destroy()
   app.close()
-  expect(heard).toEqual(texts)
+  expect(received).toEqual(texts)
 })

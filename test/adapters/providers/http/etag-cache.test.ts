@@ -230,7 +230,7 @@ describe('over real connections', () => {
     limited = false
     // A person's request is sent as soon as the service allows it.
     const clicked = client.send({ ...click('/'), url: `${origin}/a?b` })
-    await until('the person waits', () => clock.alarms() > 0)
+    await until('the person waits', () => clock.timerCount() > 0)
     expect(shownText).toEqual([])
     clock.wind(1_000)
     expect(await clicked).toMatchObject({ ok: true, value: { text: '[1,2]' } })
