@@ -22,7 +22,7 @@ import {
 } from '../worker/run/sandbox-location.ts'
 import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
-import { makeLauncher } from '../worker/sandbox/launch.ts'
+import { makeLauncher } from '../worker/sandbox/bwrap/launch.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
 import { realRandom } from './clock.ts'

@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process'
 import { openSync } from 'node:fs'
 import { realClock } from '../../bin/clock.ts'
-import { makeLauncher } from '../../worker/sandbox/launch.ts'
+import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 
 export interface FinishedSandbox {

@@ -4,7 +4,7 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { realClock } from '../../bin/clock.ts'
-import { type LocalSandboxLauncher, makeLauncher } from '../../worker/sandbox/launch.ts'
+import { type LocalSandboxLauncher, makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import type {
   SandboxEnd,

@@ -6,7 +6,7 @@
  * the secret from a file that exists only inside the sandbox, and then executes the agent. The prompt is passed on
  * standard input.
  */
-import { type SandboxFile, WORK } from '../sandbox/arguments.ts'
+import { type SandboxFile, WORK } from '../sandbox/bwrap/arguments.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
 
 export const SECRET_FILE = '/run/cred/agent'

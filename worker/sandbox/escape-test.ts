@@ -4,7 +4,7 @@
  * The test also checks the namespaces and the process status as the kernel reports them. A successful attempt changes
  * nothing: files are opened but not written, and a process is probed but not ended.
  */
-import { limitedCommand } from './wrapper-commands.ts'
+import { limitedCommand } from './bwrap/wrapper-commands.ts'
 
 /** Facts about the host that the test compares with what it finds inside. */
 export interface EscapeTarget {

@@ -4,7 +4,7 @@
  * `launch.ts` implements `SandboxLauncher`.
  */
 import type { Readable, Writable } from 'node:stream'
-import type { SandboxFile } from './arguments.ts'
+import type { SandboxFile } from './bwrap/arguments.ts'
 
 /** The host user a sandbox runs as: a user id of its own when the worker is root, otherwise the worker's own. */
 export interface SandboxUser {

@@ -4,7 +4,7 @@
  * Each `find…Problem` function returns a sentence for the first problem, or undefined when there is none.
  */
 import { dirname, isAbsolute, normalize } from 'node:path'
-import { HOME, WORK } from './arguments.ts'
+import { HOME, WORK } from './bwrap/arguments.ts'
 import { findFolderProblem, findSocketProblem } from './folders.ts'
 import type { SandboxOrder } from './sandbox-process.ts'
 

@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { EGRESS_SOCKET } from '../../../../worker/sandbox/arguments.ts'
+import { EGRESS_SOCKET } from '../../../../worker/sandbox/bwrap/arguments.ts'
 import { openEgressProxy } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import {
   EGRESS_BRIDGE,

@@ -17,9 +17,9 @@ import type {
   SandboxCommandResult,
   SandboxRunner,
 } from '../../../../worker/git/git-ports.ts'
-import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
-import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
+import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'

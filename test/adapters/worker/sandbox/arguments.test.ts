@@ -5,7 +5,7 @@ import {
   buildSandboxOptions,
   listOptionNames,
   type SandboxPlan,
-} from '../../../../worker/sandbox/arguments.ts'
+} from '../../../../worker/sandbox/bwrap/arguments.ts'
 
 const lines = (plan: SandboxPlan): string[] => buildSandboxOptions(plan).map((option) => option.join(' '))
 

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { until } from '../../../support/real-files.ts'
 import {
   createSandboxSetup,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { until } from '../../../support/real-files.ts'
 import {
   createSandboxSetup,

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { buildSandboxArguments } from '../../../../worker/sandbox/arguments.ts'
+import { buildSandboxArguments } from '../../../../worker/sandbox/bwrap/arguments.ts'
 import { escapeTestCommand, findEscapes, NAMESPACES } from '../../../../worker/sandbox/escape-test.ts'
 import {
   type CommandOutcome,
@@ -11,8 +11,8 @@ import {
   type ProbeCommand,
   thisMachine,
 } from '../../../../worker/sandbox/local-machine.ts'
-import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
-import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.ts'
+import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
+import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 
 const real = thisMachine()
 

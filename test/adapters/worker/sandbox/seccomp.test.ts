@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { assemble, ifEqual, label, returnValue } from '../../../../worker/sandbox/seccomp/bpf.ts'
-import { ARCHITECTURES, type CallName } from '../../../../worker/sandbox/seccomp/calls.ts'
-import { buildSeccompFilter } from '../../../../worker/sandbox/seccomp/filter.ts'
+import { assemble, ifEqual, label, returnValue } from '../../../../worker/sandbox/bwrap/seccomp/bpf.ts'
+import { ARCHITECTURES, type CallName } from '../../../../worker/sandbox/bwrap/seccomp/calls.ts'
+import { buildSeccompFilter } from '../../../../worker/sandbox/bwrap/seccomp/filter.ts'
 import { disassemble, runFilter } from '../../../support/bpf-machine.ts'
 
 const testFolder = dirname(fileURLToPath(import.meta.url))

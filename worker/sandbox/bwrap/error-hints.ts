@@ -1,7 +1,7 @@
 /**
  * Finds the command that fixes a failed bubblewrap start, when the cause is a known one.
  */
-import type { LocalMachine } from './local-machine.ts'
+import type { LocalMachine } from '../local-machine.ts'
 
 interface KnownCause {
   readonly file: string

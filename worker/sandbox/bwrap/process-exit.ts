@@ -4,7 +4,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
 import { type Readable, Transform } from 'node:stream'
-import type { SandboxEnd } from './sandbox-process.ts'
+import type { SandboxEnd } from '../sandbox-process.ts'
 
 const STDERR_CHARS_MAX = 4_096
 

@@ -7,11 +7,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
-import type { Clock } from '../../core/ports.ts'
-import { findFix, toPlainLine } from './bwrap-error-hints.ts'
-import { type BwrapStatus, readBwrapStatus } from './bwrap-status.ts'
-import type { Cgroup } from './cgroup.ts'
-import type { LocalMachine } from './local-machine.ts'
+import type { Clock } from '../../../core/ports.ts'
+import { findFix, toPlainLine } from './error-hints.ts'
+import { type BwrapStatus, readBwrapStatus } from './status-reports.ts'
+import type { Cgroup } from '../cgroup.ts'
+import type { LocalMachine } from '../local-machine.ts'
 import { awaitExit, endFromExitCode, keepHead, type ProcessExit } from './process-exit.ts'
 import {
   hasSeccompFilter,
@@ -21,8 +21,8 @@ import {
   listChildren,
   type ProcessIdentity,
   sendSignal,
-} from './processes.ts'
-import type { SandboxEnd, SandboxProcess } from './sandbox-process.ts'
+} from '../processes.ts'
+import type { SandboxEnd, SandboxProcess } from '../sandbox-process.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
 export interface RunningSandboxOptions {

@@ -4,11 +4,11 @@
  * The probe never falls back to a weaker sandbox. A failed probe reports the reason and, for a known cause, the command
  * that fixes it.
  */
-import type { HostExecution } from '../../protocol/worker.ts'
+import type { HostExecution } from '../../../protocol/worker.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
-import { findFix, toPlainLine } from './bwrap-error-hints.ts'
-import { type EscapeTarget, escapeTestCommand, findEscapes } from './escape-test.ts'
-import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from './local-machine.ts'
+import { findFix, toPlainLine } from './error-hints.ts'
+import { type EscapeTarget, escapeTestCommand, findEscapes } from '../escape-test.ts'
+import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from '../local-machine.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
 import { outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
 
