@@ -20,9 +20,9 @@ import {
   type SandboxLocation,
   type SandboxLocationOptions,
 } from '../worker/run/sandbox-location.ts'
+import type { AvailableSandbox } from '../worker/sandbox/driver.ts'
 import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
-import { makeLauncher } from '../worker/sandbox/bwrap/launch.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
 import { realRandom } from './clock.ts'
@@ -32,8 +32,7 @@ import { EXIT, ExitError } from './exit.ts'
 export interface CreateExecutorOptions {
   readonly dataDir: string
   readonly sandboxDir?: string
-  /** The path of bwrap, as found by the probe. */
-  readonly bwrap: string
+  readonly sandbox: AvailableSandbox
   readonly stallMs: number
   /** Proxies and trusted authorities of this network. */
   readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
@@ -48,7 +47,7 @@ export interface CreatedExecutor {
 }
 
 export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
-  const { dataDir, sandboxDir, bwrap, stallMs, network, clock, log } = options
+  const { dataDir, sandboxDir, sandbox, stallMs, network, clock, log } = options
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const location = await chooseLocation({
@@ -58,7 +57,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     ...(sandboxDir === undefined ? {} : { chosenFolder: resolve(sandboxDir) }),
     ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
-  const launcher = makeLauncher({ bwrap, clock, machine })
+  const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits }, 'runs are executed in this folder')
   const http = createHttp({ clock, random: realRandom, ...network })
@@ -68,6 +67,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     clock,
     log,
     uuid: () => randomUUID(),
+    sandboxProvider: sandbox.provider,
     launcher,
     userFor: (number) => sandboxUserOf(number, machine),
     firstNumber: Math.floor(realRandom.fraction() * SANDBOX_USERS_MAX),

@@ -114,6 +114,11 @@ export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
 export const AgentProvider = stringEnum(AGENT_PROVIDERS)
 export type AgentProvider = Static<typeof AgentProvider>
 
+export const SANDBOX_PROVIDERS = ['bwrap'] as const
+export type SandboxProvider = (typeof SANDBOX_PROVIDERS)[number]
+/** Runs recorded before their provider was known, and installations that do not choose one, have this. */
+export const DEFAULT_SANDBOX_PROVIDER: SandboxProvider = 'bwrap'
+
 export const TRACKER_DRIVERS = ['linear', 'github', 'local'] as const
 export type TrackerDriverName = (typeof TRACKER_DRIVERS)[number]
 
@@ -134,7 +139,7 @@ const fleet = {
 }
 
 const sandbox = {
-  provider: stringEnum(['bwrap']),
+  provider: stringEnum(SANDBOX_PROVIDERS),
   concurrency: whole(1, WORKER_CONCURRENCY_MAX),
   retentionHours: between(0, RETENTION_HOURS_MAX),
   network: stringEnum(['open', 'allowlist', 'none']),
@@ -321,7 +326,7 @@ export const configDefaults: ServiceConfig = {
   server: { host: '127.0.0.1', port: 4400, allowedOrigins: [] },
   fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 },
   sandbox: {
-    provider: 'bwrap',
+    provider: DEFAULT_SANDBOX_PROVIDER,
     concurrency: 2,
     retentionHours: 24,
     network: 'open',

@@ -124,7 +124,10 @@ class LocalExecutor implements ClosableExecutor {
     })
     return retainedUntil === undefined
       ? spent
-      : { ...spent, sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
+      : {
+          ...spent,
+          sandbox: { ...sandbox, provider: this.#dependencies.sandboxProvider, id: runId, retainedUntil },
+        }
   }
 
   /** The agent's exit report is lost, so read its transcripts on the disk. */

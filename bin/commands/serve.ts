@@ -16,7 +16,7 @@ import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
 import { createPrometheusMetrics } from '../../transport/metrics.ts'
-import { probeSandbox } from '../../worker/sandbox/bwrap/probe.ts'
+import { findSandbox } from '../../worker/sandbox/registry.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createHostProviders, type HostProviders } from '../create-providers.ts'
@@ -145,7 +145,7 @@ async function loadConfig(store: Store): Promise<LoadedConfig> {
 
 async function probeHostExecution(log: Log): Promise<HostExecution> {
   // A machine without a sandbox can still be a host.
-  const probed = await probeSandbox().catch((error: unknown) => ({
+  const probed = await findSandbox().catch((error: unknown) => ({
     ok: false as const,
     reason: 'bwrap-unavailable' as const,
     detail: messageOf(error),

@@ -15,7 +15,8 @@ import type { Log, Meters } from '../../core/ports.ts'
 import { removeFileDurably, replaceFile } from '../../store/files/atomic.ts'
 import { type OpenWorkerStore, openWorkerStore } from '../../store/worker-store.ts'
 import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
-import { probeSandbox } from '../../worker/sandbox/bwrap/probe.ts'
+import type { AvailableSandbox } from '../../worker/sandbox/driver.ts'
+import { findSandbox } from '../../worker/sandbox/registry.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
@@ -73,12 +74,23 @@ export async function worker(options: WorkerOptions): Promise<void> {
   delete process.env.SWITCHYARD_TOKEN
   const name = chooseName(options.name)
   const { url, dialer } = resolveHost(options, log)
-  const bwrap = await requireSandbox()
+  const sandbox = await requireSandbox()
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
   const store = await openStore(dataDir, log)
   try {
     const identity = await openWorkerIdentity(dataDir, url, options, log)
-    const end = await runDaemon({ options, name, dialer, identity, store, dataDir, bwrap, url, log, signals })
+    const end = await runDaemon({
+      options,
+      name,
+      dialer,
+      identity,
+      store,
+      dataDir,
+      sandbox,
+      url,
+      log,
+      signals,
+    })
     await finish(end, store, log, redactor)
   } catch (error) {
     await store.close()
@@ -98,10 +110,10 @@ function chooseName(asked: string | undefined): string {
   return name || 'worker'
 }
 
-/** Returns the path of bwrap; throws when this machine cannot run sandboxes. */
-async function requireSandbox(): Promise<string> {
-  const probed = await probeSandbox()
-  if (probed.ok) return probed.bwrap
+/** Throws when this machine cannot run sandboxes. */
+async function requireSandbox(): Promise<AvailableSandbox> {
+  const probed = await findSandbox()
+  if (probed.ok) return probed
   throw new ExitError(EXIT.unavailable, `this machine cannot execute runs: ${probed.detail}`)
 }
 
@@ -142,7 +154,7 @@ interface WorkerCommandContext {
   readonly identity: StoredIdentity
   readonly store: OpenWorkerStore
   readonly dataDir: string
-  readonly bwrap: string
+  readonly sandbox: AvailableSandbox
   readonly url: string
   readonly log: Log
   readonly signals: StopSignals
@@ -157,7 +169,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   const { executor, limits } = await createExecutor({
     dataDir,
     ...where,
-    bwrap: place.bwrap,
+    sandbox: place.sandbox,
     stallMs,
     network: unwrapOrExit(readNetwork(process.env)),
     clock,
@@ -174,7 +186,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
       identity: place.identity,
       executor,
       makeScreen,
-      capabilities: { os: platform(), arch: arch(), provider: 'bwrap', limits },
+      capabilities: { os: platform(), arch: arch(), provider: place.sandbox.provider, limits },
       name,
       concurrency: options.concurrency,
       version: VERSION,

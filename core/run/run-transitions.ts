@@ -4,6 +4,7 @@
  * Every function returns a new record and leaves its argument unchanged. A field that no longer applies is removed.
  * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
+import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
@@ -40,7 +41,7 @@ export function newRun(id: string, ticket: Ticket, now: string): Run {
  * worker's own sandbox stays, because a follow-up uses it.
  */
 export function acceptRun(run: Run, by: { readonly workerId: string; readonly now: string }): Run {
-  const { provider = 'bwrap', workerId } = run.sandbox
+  const { provider = DEFAULT_SANDBOX_PROVIDER, workerId } = run.sandbox
   const moved = workerId !== undefined && workerId !== by.workerId
   const kept = omitFields(
     run,

@@ -1,6 +1,7 @@
 /**
  * Sets until when the sandbox of a finished run is retained.
  */
+import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { RETENTION_SLACK_HOURS } from '../../protocol/limits.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
@@ -13,7 +14,7 @@ export function retainedSandbox(
   outcome: RunOutcome,
   by: { readonly now: string; readonly retentionHours: number },
 ): RunSandbox {
-  const { provider = 'bwrap', ...known } = sandbox
+  const { provider = DEFAULT_SANDBOX_PROVIDER, ...known } = sandbox
   delete known.retainedUntil
   if (known.id === undefined) return { provider, ...known }
   return { provider, ...known, retainedUntil: retainedUntil(outcome.sandbox?.retainedUntil, by) }

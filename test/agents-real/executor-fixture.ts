@@ -142,6 +142,7 @@ async function executorDependencies(
     clock: realClock,
     log,
     uuid: randomUUID,
+    sandboxProvider: 'bwrap',
     launcher: equip(makeLauncher({ bwrap, clock: realClock })),
     userFor: sandboxUser,
     firstNumber: 0,

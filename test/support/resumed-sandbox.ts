@@ -48,6 +48,7 @@ export async function openTestExecutor(
     clock,
     log: createRecordingLog(),
     uuid: randomUUID,
+    sandboxProvider: 'bwrap',
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
     userFor: (number) => sandboxUserOf(number, machine),
     firstNumber: slotsFrom,

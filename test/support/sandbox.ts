@@ -4,7 +4,8 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { realClock } from '../../bin/clock.ts'
-import { type LocalSandboxLauncher, makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
+import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
+import type { LocalSandboxLauncher } from '../../worker/sandbox/driver.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import type {
   SandboxEnd,

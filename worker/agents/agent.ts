@@ -8,7 +8,7 @@ import type { AgentProvider } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import type { SandboxFile } from '../sandbox/bwrap/arguments.ts'
+import type { SandboxFile } from '../sandbox/sandbox-process.ts'
 
 export interface AgentTask {
   /** Model, effort, instructions, memories, command override. */

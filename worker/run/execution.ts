@@ -384,8 +384,9 @@ export class RunExecution implements Execution {
   }
 
   #sandboxReference() {
-    const { workerId, job } = this.#options.request
-    return { provider: 'bwrap', id: job.run.id, workerId }
+    const { dependencies, request } = this.#options
+    const { workerId, job } = request
+    return { provider: dependencies.sandboxProvider, id: job.run.id, workerId }
   }
 
   /** The returned function tells whether work may go on: without limit, or briefly once the run has to stop. */

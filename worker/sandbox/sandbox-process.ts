@@ -1,16 +1,29 @@
 /**
  * The types of a command that runs in a sandbox: the order for it, its streams, and how it ends.
  *
- * `launch.ts` implements `SandboxLauncher`.
+ * A provider's driver makes the `SandboxLauncher`, see `registry.ts`.
  */
 import type { Readable, Writable } from 'node:stream'
-import type { SandboxFile } from './bwrap/arguments.ts'
 
 /** The host user a sandbox runs as: a user id of its own when the worker is root, otherwise the worker's own. */
 export interface SandboxUser {
   readonly number: number
   readonly uid: number
   readonly gid: number
+}
+
+/** A file that exists only inside the sandbox and never on the host's disk. */
+export interface SandboxFile {
+  readonly path: string
+  readonly mode: `0${string}`
+  readonly text: string
+}
+
+/** A host folder mounted under another name inside, read-only unless `writable` is set. */
+export interface SandboxMount {
+  readonly from: string
+  readonly to: string
+  readonly writable?: boolean
 }
 
 export interface SandboxOrder {
@@ -21,8 +34,7 @@ export interface SandboxOrder {
   readonly workFolder: string
   /** Host folder mounted as the home directory. */
   readonly homeFolder: string
-  /** Host folders mounted under another name inside, read-only unless `writable` is set. */
-  readonly mounts?: readonly { readonly from: string; readonly to: string; readonly writable?: boolean }[]
+  readonly mounts?: readonly SandboxMount[]
   /** Host paths mounted read-only under their own name, such as the folder an agent is installed in. */
   readonly readOnlyPaths?: readonly string[]
   /** Must hold no secrets: /proc/PID/environ shows it. */
@@ -44,7 +56,7 @@ export interface SandboxEnd {
   /** Absent when a signal ended the command. */
   readonly code?: number
   readonly signal?: string
-  /** Why bubblewrap could not create the sandbox, and the command that fixes it when known. */
+  /** Why the sandbox could not be created, and the command that fixes it when known. */
   readonly startFailure?: string
 }
 

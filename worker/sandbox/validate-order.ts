@@ -4,8 +4,8 @@
  * Each `find…Problem` function returns a sentence for the first problem, or undefined when there is none.
  */
 import { dirname, isAbsolute, normalize } from 'node:path'
-import { HOME, WORK } from './bwrap/arguments.ts'
 import { findFolderProblem, findSocketProblem } from './folders.ts'
+import { HOME, WORK } from './inside-paths.ts'
 import type { SandboxOrder } from './sandbox-process.ts'
 
 const SANDBOX_NAME = /^[A-Za-z0-9-]{1,128}$/

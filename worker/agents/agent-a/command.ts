@@ -6,7 +6,7 @@
  * repository's configuration is not used, because a settings file in a checkout could redirect the API, and with it
  * the key, to another address. Hence `--setting-sources user` and `--strict-mcp-config`.
  */
-import { HOME, WORK } from '../../sandbox/bwrap/arguments.ts'
+import { HOME, WORK } from '../../sandbox/inside-paths.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
 import { buildAgentCommand, exportSecretLines } from '../command-line.ts'
 

@@ -6,7 +6,7 @@
  * execution, for reading the usage. Codex ignores the configuration of a checkout, because it is not marked as trusted,
  * but reads its AGENTS.md.
  */
-import { HOME, WORK } from '../../sandbox/bwrap/arguments.ts'
+import { HOME, WORK } from '../../sandbox/inside-paths.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
 import {
   buildAgentCommand,

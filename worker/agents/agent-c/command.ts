@@ -5,7 +5,7 @@
  * The agent works only in a trusted checkout and then reads its `.env` files. So the API address is set explicitly:
  * files do not override existing environment variables. Extensions and servers of the checkout are disabled.
  */
-import { HOME } from '../../sandbox/bwrap/arguments.ts'
+import { HOME } from '../../sandbox/inside-paths.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
 import {
   buildAgentCommand,

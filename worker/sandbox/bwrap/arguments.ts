@@ -6,24 +6,12 @@
  * descriptor, so that /proc/PID/cmdline shows none of it. Isolation options come before mounts: a truncated list would
  * expose less, never more.
  */
+import { EGRESS_SOCKET, HOME, WORK } from '../inside-paths.ts'
+import type { SandboxFile, SandboxMount } from '../sandbox-process.ts'
 import { buildSeccompFilter } from './seccomp/filter.ts'
 
 /** An option of bubblewrap with its values. */
 export type BwrapOption = readonly [name: `--${string}`, ...values: string[]]
-
-/** A file that exists only inside the sandbox and never on the host's disk. */
-export interface SandboxFile {
-  readonly path: string
-  readonly mode: `0${string}`
-  readonly text: string
-}
-
-/** A host folder mounted under another name inside, read-only unless `writable` is set. */
-export interface SandboxMount {
-  readonly from: string
-  readonly to: string
-  readonly writable?: boolean
-}
 
 export interface SandboxPlan {
   /** Host folder mounted as /work; without it, /work is an empty temporary folder. */
@@ -42,10 +30,6 @@ export interface SandboxPlan {
   /** Makes bubblewrap report its status on the descriptor after the last input. */
   readonly reportsStatus?: boolean
 }
-
-export const WORK = '/work'
-export const HOME = '/home/agent'
-export const EGRESS_SOCKET = '/run/egress.sock'
 
 /** Descriptors of the argument list and of the seccomp filter; one descriptor per file follows. */
 export const ARGUMENTS_FD = 3

@@ -11,17 +11,18 @@ import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { isMainThread } from 'node:worker_threads'
 import type { Clock } from '../../../core/ports.ts'
-import { buildSandboxArguments } from './arguments.ts'
 import { type Cgroup, Cgroups } from '../cgroup.ts'
 import { coverInheritedFds, listInheritableFds } from '../descriptors.ts'
+import type { LocalSandboxLauncher } from '../driver.ts'
 import { failedSandbox } from '../failed-sandbox.ts'
 import { type LocalMachine, thisMachine } from '../local-machine.ts'
 import { killOrphans, ownerTag } from '../owner-tag.ts'
 import { preferAsOomVictim } from '../processes.ts'
-import { RunningSandbox } from './running-sandbox.ts'
-import type { SandboxLauncher, SandboxOrder, SandboxProcess } from '../sandbox-process.ts'
+import type { SandboxOrder, SandboxProcess } from '../sandbox-process.ts'
 import { isSandboxUid } from '../sandbox-users.ts'
 import { findOrderProblem } from '../validate-order.ts'
+import { buildSandboxArguments } from './arguments.ts'
+import { RunningSandbox } from './running-sandbox.ts'
 import { gatedCommand, limitedCommand, outerCommand } from './wrapper-commands.ts'
 
 export interface LauncherOptions {
@@ -29,11 +30,6 @@ export interface LauncherOptions {
   readonly bwrap: string
   readonly clock: Clock
   readonly machine?: LocalMachine
-}
-
-export interface LocalSandboxLauncher extends SandboxLauncher {
-  /** Whether a control group limits processes and memory, or only per-process limits. */
-  limitsEnforcedBy(): 'cgroup' | 'rlimit'
 }
 
 export function makeLauncher({

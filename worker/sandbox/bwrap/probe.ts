@@ -4,19 +4,21 @@
  * The probe never falls back to a weaker sandbox. A failed probe reports the reason and, for a known cause, the command
  * that fixes it.
  */
-import type { HostExecution } from '../../../protocol/worker.ts'
+import type { SandboxUnavailable } from '../driver.ts'
+import {
+  ESCAPE_TEST_PROCESSES_MAX,
+  type EscapeTarget,
+  escapeTestCommand,
+  findEscapes,
+} from '../escape-test.ts'
+import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from '../local-machine.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
 import { findFix, toPlainLine } from './error-hints.ts'
-import { type EscapeTarget, escapeTestCommand, findEscapes } from '../escape-test.ts'
-import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from '../local-machine.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
-import { outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
+import { limitedCommand, outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
 
-export type SandboxProbe =
-  | { readonly ok: true; readonly bwrap: string }
-  | { readonly ok: false; readonly reason: UnavailableReason; readonly detail: string }
-
-type UnavailableReason = Extract<HostExecution, { kind: 'none' }>['reason']
+/** @property bwrap the path of the program */
+export type BwrapProbe = { readonly ok: true; readonly bwrap: string } | SandboxUnavailable
 
 const PROBE_MS_MAX = 5_000
 
@@ -38,7 +40,7 @@ const FULL_PLAN: SandboxPlan = {
 export async function probeSandbox(
   machine: LocalMachine = thisMachine(),
   paths = BWRAP_PATHS,
-): Promise<SandboxProbe> {
+): Promise<BwrapProbe> {
   const platformProblem = findPlatformProblem(machine)
   if (platformProblem !== undefined)
     return { ok: false, reason: 'unsupported-platform', detail: platformProblem }
@@ -52,7 +54,7 @@ export async function probeSandbox(
   return detail === undefined ? { ok: true, bwrap } : unavailable(detail)
 }
 
-function unavailable(detail: string): SandboxProbe {
+function unavailable(detail: string): SandboxUnavailable {
   return { ok: false, reason: 'bwrap-unavailable', detail }
 }
 
@@ -101,7 +103,7 @@ function escapeTestOf(bwrap: string, { euid, arch }: LocalMachine, target: Escap
   const { commandLine, inputs } = buildSandboxArguments({}, arch)
   const as = euid === 0 ? { as: NOBODY } : {}
   return {
-    ...outerCommand(bwrap, commandLine, escapeTestCommand(target)),
+    ...outerCommand(bwrap, commandLine, limitedCommand(escapeTestCommand(target), ESCAPE_TEST_PROCESSES_MAX)),
     inputs,
     timeoutMs: PROBE_MS_MAX,
     ...as,

@@ -8,11 +8,8 @@ import type { ChildProcess } from 'node:child_process'
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../../core/ports.ts'
-import { findFix, toPlainLine } from './error-hints.ts'
-import { type BwrapStatus, readBwrapStatus } from './status-reports.ts'
 import type { Cgroup } from '../cgroup.ts'
 import type { LocalMachine } from '../local-machine.ts'
-import { awaitExit, endFromExitCode, keepHead, type ProcessExit } from './process-exit.ts'
 import {
   hasSeccompFilter,
   identifyProcess,
@@ -23,6 +20,9 @@ import {
   sendSignal,
 } from '../processes.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox-process.ts'
+import { findFix, toPlainLine } from './error-hints.ts'
+import { awaitExit, endFromExitCode, keepHead, type ProcessExit } from './process-exit.ts'
+import { type BwrapStatus, readBwrapStatus } from './status-reports.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
 export interface RunningSandboxOptions {

@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
-import { EGRESS_SOCKET } from '../bwrap/arguments.ts'
+import { EGRESS_SOCKET } from '../inside-paths.ts'
 import { type EgressProxy, type EgressProxyOptions, openEgressProxy } from './egress-proxy.ts'
 import type { SocketOwner } from './listen.ts'
 

@@ -13,7 +13,6 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { EGRESS_SOCKET } from '../../../../worker/sandbox/bwrap/arguments.ts'
 import { openEgressProxy } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import {
   EGRESS_BRIDGE,
@@ -21,6 +20,7 @@ import {
   openSandboxEgress,
   type SandboxEgress,
 } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
+import { EGRESS_SOCKET } from '../../../../worker/sandbox/inside-paths.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 
 const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))

@@ -1,0 +1,35 @@
+/**
+ * The types that a sandbox provider implements: the probe of this machine, and the launcher of its sandboxes.
+ */
+import type { Clock } from '../../core/ports.ts'
+import type { SandboxProvider } from '../../protocol/config.ts'
+import type { HostExecution } from '../../protocol/worker.ts'
+import type { SandboxLauncher } from './sandbox-process.ts'
+
+export interface SandboxDriver {
+  /** Finds out whether the provider isolates an agent completely on this machine. Never offers a weaker sandbox. */
+  probe(): Promise<SandboxDriverProbe>
+}
+
+export type SandboxDriverProbe =
+  | { readonly ok: true; createLauncher(clock: Clock): LocalSandboxLauncher }
+  | SandboxUnavailable
+
+export interface SandboxUnavailable {
+  readonly ok: false
+  readonly reason: Extract<HostExecution, { kind: 'none' }>['reason']
+  /** A sentence for people, with the command that helps if there is one. */
+  readonly detail: string
+}
+
+export interface LocalSandboxLauncher extends SandboxLauncher {
+  /** Whether a control group limits processes and memory, or only per-process limits. */
+  limitsEnforcedBy(): 'cgroup' | 'rlimit'
+}
+
+/** A provider that works on this machine. */
+export interface AvailableSandbox {
+  readonly ok: true
+  readonly provider: SandboxProvider
+  createLauncher(clock: Clock): LocalSandboxLauncher
+}

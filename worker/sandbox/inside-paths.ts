@@ -1,0 +1,5 @@
+/** The paths that every sandbox has inside, whichever provider makes it. */
+
+export const WORK = '/work'
+export const HOME = '/home/agent'
+export const EGRESS_SOCKET = '/run/egress.sock'
