@@ -6,7 +6,8 @@
  * thing does not exist, `conflict` means it is not possible in this state. No result and no refusal contains a
  * credential that it does not need.
  */
-import type { AgentCredentialField, AgentProvider, ServiceConfig } from '../protocol/config.ts'
+import type { AgentCredentialField, AgentProvider } from '../protocol/agents/registry.ts'
+import type { ServiceConfig } from '../protocol/config.ts'
 import type { ConnectProvider } from '../protocol/connect.ts'
 import type {
   CodehostRepo,

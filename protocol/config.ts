@@ -6,6 +6,7 @@
  * masked form has the same type. The file must never contain the mask: that would be a lost credential.
  */
 import Type, { type Static, type TProperties } from 'typebox'
+import { AGENT_PROVIDERS, AGENTS, type AgentCredentialField, type AgentProvider } from './agents/registry.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
@@ -110,9 +111,7 @@ const SecretInstant = Type.String({
 
 const REPO_KEY = `^(?!\\.{1,2}$)[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
 
-export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
-export const AgentProvider = stringEnum(AGENT_PROVIDERS)
-export type AgentProvider = Static<typeof AgentProvider>
+export const AgentProviderName = stringEnum(AGENT_PROVIDERS)
 
 export const SANDBOX_PROVIDERS = ['bwrap'] as const
 export type SandboxProvider = (typeof SANDBOX_PROVIDERS)[number]
@@ -157,18 +156,19 @@ const commands = Object.fromEntries(AGENT_PROVIDERS.map((name) => [name, AgentCo
   typeof AgentCommand
 >
 
-const agentCredentials = {
-  agentAApiKey: Type.Optional(Secret),
-  agentAOauthToken: Type.Optional(Secret),
-  agentBApiKey: Type.Optional(Secret),
-  agentBLogin: Type.Optional(Login),
-  agentCApiKey: Type.Optional(Secret),
-  agentCLogin: Type.Optional(Login),
+const CREDENTIAL_SCHEMAS = {
+  'api-key': Type.Optional(Secret),
+  'oauth-token': Type.Optional(Secret),
+  login: Type.Optional(Login),
 }
-export type AgentCredentialField = keyof typeof agentCredentials
+const agentCredentials = Object.fromEntries(
+  Object.values(AGENTS).flatMap(({ credentials }) =>
+    credentials.map(({ field, kind }) => [field, CREDENTIAL_SCHEMAS[kind]]),
+  ),
+) as Record<AgentCredentialField, (typeof CREDENTIAL_SCHEMAS)['api-key']>
 
 const agent = {
-  provider: AgentProvider,
+  provider: AgentProviderName,
   orchestratorModel: Name,
   orchestratorEffort: stringEnum(['low', 'medium', 'high']),
   maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
@@ -211,7 +211,7 @@ const repo = {
   defaultBranch: Type.Optional(Branch),
   trackerProject: Type.Optional(Name),
   label: Type.Optional(Name),
-  agent: Type.Optional(AgentProvider),
+  agent: Type.Optional(AgentProviderName),
   setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
   instructions: Type.Optional(text(INSTRUCTIONS_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),

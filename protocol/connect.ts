@@ -4,7 +4,8 @@
  * `r2` is a historical name that existing clients depend on. Every configuration in a response is masked.
  */
 import Type, { type Static, type TSchema } from 'typebox'
-import { AGENT_PROVIDERS, ServiceConfig } from './config.ts'
+import { AGENT_KEY_FIELDS, AGENT_PROVIDERS } from './agents/registry.ts'
+import { ServiceConfig } from './config.ts'
 import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
 import { Name, nonEmptyText, record, stringEnum, Text, text, Url } from './schema-helpers.ts'
 
@@ -85,8 +86,7 @@ export type StorageConnectResponse = Static<typeof StorageConnectResponse>
 export const CREDENTIAL_PROVIDERS = {
   trackerApiKey: 'tracker',
   codehostToken: 'codehost',
-  agentAApiKey: 'agentA',
-  agentCApiKey: 'agentC',
+  ...AGENT_KEY_FIELDS,
 } as const satisfies Readonly<Record<string, ConnectProvider>>
 
 function optionalFields<K extends string, S extends TSchema>(names: readonly K[], schema: S) {

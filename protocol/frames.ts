@@ -6,7 +6,8 @@
  * frames carry a session; `worker-state` and `revoked` concern the whole worker.
  */
 import Type, { type Static, type TSchema } from 'typebox'
-import { AgentProvider, CODE_HOST_DRIVERS } from './config.ts'
+import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
+import { AgentProviderName, CODE_HOST_DRIVERS } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
@@ -88,7 +89,7 @@ export const RunCredentials = record('RunCredentials', {
   codehost: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
   agent: Type.Optional(
     record('AgentCredential', {
-      kind: stringEnum(['api-key', 'oauth-token', 'login']),
+      kind: stringEnum(AGENT_CREDENTIAL_KINDS),
       value: Credential(LOGIN_CHARS_MAX),
     }),
   ),
@@ -123,7 +124,7 @@ export const JobCodehost = record('JobCodehost', {
 export type JobCodehost = Static<typeof JobCodehost>
 
 export const JobAgent = record('JobAgent', {
-  provider: AgentProvider,
+  provider: AgentProviderName,
   model: Type.Optional(Name),
   effort: Type.Optional(stringEnum(['low', 'medium', 'high'])),
   command: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX, "In place of the provider's own command line.")),

@@ -4,11 +4,11 @@
  * A found login is checked like a key given by hand and replaces all credentials of that agent. When no usable login
  * exists, the reply asks the person for a key.
  */
-
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, FoundLogin } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'
-import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectResponse } from '../../protocol/connect.ts'
 import { changeForAgent } from './credential-rules.ts'
 import { type ConnectAttempt, type CredentialWriter, secretsIn } from './credential-writer.ts'

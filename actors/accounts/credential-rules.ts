@@ -4,9 +4,10 @@
  * A new credential replaces all credentials of its provider. Otherwise an old login would come back into use when the
  * person removes the key that had hidden it.
  */
-import { AGENTS, credentialFieldFor } from '../../core/agents/registry.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
-import { type AgentProvider, MASK } from '../../protocol/config.ts'
+import { credentialFieldFor } from '../../core/settings/agent-credentials.ts'
+import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
+import { MASK } from '../../protocol/config.ts'
 import { CREDENTIAL_PROVIDERS, type CredentialsRequest } from '../../protocol/connect.ts'
 import { CREDENTIAL_CHARS_MAX } from '../../protocol/limits.ts'
 

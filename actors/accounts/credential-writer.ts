@@ -5,11 +5,11 @@
  * refused. So a consent page left open in another window cannot undo a later disconnect. An attempt is also refused
  * when the provider's settings changed since it began: a token must not reach another provider.
  */
-import type { CredentialDefinition } from '../../core/agents/agent-definition.ts'
-import { AGENTS } from '../../core/agents/registry.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { mergePatch } from '../../core/settings/merge.ts'
+import type { CredentialDefinition } from '../../protocol/agents/agent-definition.ts'
+import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectProvider } from '../../protocol/connect.ts'
 import { credentialProblem } from './credential-rules.ts'

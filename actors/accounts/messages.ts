@@ -1,7 +1,6 @@
 /** Texts and replies that people see while they connect an account. */
-import { AGENTS } from '../../core/agents/registry.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
-import type { AgentProvider } from '../../protocol/config.ts'
+import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { safeText } from './safe-text.ts'

@@ -1,5 +1,6 @@
 /** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
-import { agentCredential, RESUMABLE_AGENT } from '../../core/agents/registry.ts'
+import { agentCredential } from '../../core/settings/agent-credentials.ts'
+import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import { defineHostModule } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
 import { effectHandlers } from '../runtime/module.ts'

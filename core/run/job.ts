@@ -5,7 +5,8 @@
  * labels and the discussion of a pull request have their own budgets, and the description is truncated when the rest
  * leaves too little space.
  */
-import type { AgentProvider, RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type {
   Job,
   JobAgent,
@@ -23,7 +24,7 @@ import {
   JOB_MEMORIES_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
-import { agentCredential } from '../agents/registry.ts'
+import { agentCredential } from '../settings/agent-credentials.ts'
 import { branchFor } from './branch.ts'
 import type { PullDiscussion } from './follow-up.ts'
 import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'

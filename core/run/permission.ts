@@ -3,10 +3,9 @@
  *
  * Lasting reasons come before passing ones, and each refusal says what to do instead.
  */
-
+import { AGENTS, RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { AGENTS, RESUMABLE_AGENT } from '../agents/registry.ts'
 import type { PullReference } from '../provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'

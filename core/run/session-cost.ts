@@ -5,11 +5,11 @@
  * count. The transcripts of a session and of its subagents arrive one by one, in any order and possibly twice: each
  * is a part, and a repeated part replaces its earlier version.
  */
+import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { RESUMABLE_AGENT } from '../agents/registry.ts'
 import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
 import { costUsdOf, type PriceTable } from './price.ts'
 

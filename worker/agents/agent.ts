@@ -4,7 +4,7 @@
  * Each agent implements `AgentDriver` in a folder of its own. Drivers are pure except for locating the program: they
  * start no process, read no clock, and read the agent's files only through `AgentFiles`.
  */
-import type { AgentProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'

@@ -6,7 +6,7 @@
  */
 import { OTHER_MODELS, UNKNOWN_MODEL } from '../../core/run/cost.ts'
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
-import type { AgentProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { COST_MODELS_MAX, USD_MAX } from '../../protocol/limits.ts'

@@ -1,8 +1,7 @@
 /**
  * Builds the events that listeners report: an agent's JSON objects made safe, texts made printable and split to size.
  */
-
-import type { AgentProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import { sanitizeObject } from '../../protocol/safe-json.ts'

@@ -1,7 +1,7 @@
 /** The agent registry lists the driver of every agent that a worker can run, by its name in the configuration. */
 import type { PriceTable } from '../../core/run/price.ts'
 import { PRICES } from '../../core/run/price-table.ts'
-import type { AgentProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { AgentDriver } from './agent.ts'
 import { createAgentA } from './agent-a/agent-a.ts'
 import { createAgentB } from './agent-b/agent-b.ts'

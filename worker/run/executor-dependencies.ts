@@ -1,7 +1,8 @@
 /** The executor's dependencies: every part of the outside world that a run on this machine uses. */
 import type { Clock, CodeHost, Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import type { AgentProvider, SandboxProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import type { SandboxProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
 import type { GitSources } from '../git/git-ports.ts'

@@ -7,10 +7,10 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AGENTS } from '../../core/agents/registry.ts'
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
+import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'

@@ -2,7 +2,7 @@
  * The agent and the isolation settings of a sandbox, as stored in its record: resuming the sandbox days later needs
  * both, and the job no longer exists. The record contains no secrets: each resume brings its own credentials.
  */
-import type { AgentProvider } from '../../protocol/config.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { JobAgent, JobSandbox } from '../../protocol/frames.ts'
 
 export interface SandboxAgent extends Pick<JobAgent, 'command' | 'model' | 'effort'> {

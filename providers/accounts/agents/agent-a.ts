@@ -4,9 +4,9 @@
  * Only the form of a login is verified. A plan inside it is an unverified claim and is used for display only.
  */
 import { join } from 'node:path'
-import { credentialFieldFor } from '../../../core/agents/registry.ts'
 import type { FoundLogin } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
+import { credentialFieldFor } from '../../../core/settings/agent-credentials.ts'
 import { LOGIN_LEFT_MS_MIN } from '../../../protocol/limits.ts'
 import { asFields, fieldsIn, isCredential, textAt } from '../reply-fields.ts'
 import type { AgentAccount, AgentCheckPorts, AgentLoginSearchPorts } from './agent-account.ts'

@@ -1,5 +1,5 @@
 /** Lists how each agent's credentials are checked and found, by the agent's name in the configuration. */
-import type { AgentProvider } from '../../../protocol/config.ts'
+import type { AgentProvider } from '../../../protocol/agents/registry.ts'
 import { agentAAccount } from './agent-a.ts'
 import type { AgentAccount } from './agent-account.ts'
 import { agentBAccount } from './agent-b.ts'

@@ -1,7 +1,8 @@
 /** The agent registry and the configuration's schema name the same agents and the same credentials. */
 import { describe, expect, test } from '@jest/globals'
-import { AGENTS, credentialFieldFor, RESUMABLE_AGENT } from '../../../core/agents/registry.ts'
-import { AGENT_PROVIDERS, CREDENTIAL_PATHS } from '../../../protocol/config.ts'
+import { credentialFieldFor } from '../../../core/settings/agent-credentials.ts'
+import { AGENT_PROVIDERS, AGENTS, RESUMABLE_AGENT } from '../../../protocol/agents/registry.ts'
+import { CREDENTIAL_PATHS } from '../../../protocol/config.ts'
 import { CREDENTIAL_PROVIDERS } from '../../../protocol/connect.ts'
 
 describe('the agent registry', () => {

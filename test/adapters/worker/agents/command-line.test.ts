@@ -1,5 +1,4 @@
 /** Tests of the agents' command lines: their text, and their effect in a real sandbox. */
-
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -20,8 +19,8 @@ import fc from 'fast-check'
 import { realClock } from '../../../../bin/clock.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../../../../worker/agents/agent.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
-import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
+import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'

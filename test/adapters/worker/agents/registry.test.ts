@@ -1,7 +1,6 @@
 /** Every agent of the configuration has a driver and an account, and they agree with its definition. */
 import { expect, test } from '@jest/globals'
-import { AGENTS } from '../../../../core/agents/registry.ts'
-import { AGENT_PROVIDERS } from '../../../../protocol/config.ts'
+import { AGENT_PROVIDERS, AGENTS } from '../../../../protocol/agents/registry.ts'
 import { AGENT_ACCOUNTS } from '../../../../providers/accounts/agents/registry.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 

@@ -18,8 +18,8 @@ import type {
   SandboxRunner,
 } from '../../../../worker/git/git-ports.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
+import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'

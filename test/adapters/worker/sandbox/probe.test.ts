@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { buildSandboxArguments } from '../../../../worker/sandbox/bwrap/arguments.ts'
+import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
+import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 import { escapeTestCommand, findEscapes, NAMESPACES } from '../../../../worker/sandbox/escape-test.ts'
 import {
   type CommandOutcome,
@@ -11,8 +13,6 @@ import {
   type ProbeCommand,
   thisMachine,
 } from '../../../../worker/sandbox/local-machine.ts'
-import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
-import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 
 const real = thisMachine()
 

@@ -1,7 +1,7 @@
 /** The definition of agentB, Codex. */
 import type { AgentDefinition } from './agent-definition.ts'
 
-export const agentB: AgentDefinition = {
+export const agentB = {
   provider: 'agentB',
   displayName: 'agentB',
   credentials: [
@@ -9,4 +9,4 @@ export const agentB: AgentDefinition = {
     { field: 'agentBLogin', kind: 'login' },
   ],
   isResumable: false,
-}
+} as const satisfies AgentDefinition

@@ -1,12 +1,12 @@
 /** The definition of agentC, Gemini CLI. */
 import type { AgentDefinition } from './agent-definition.ts'
 
-export const agentC: AgentDefinition = {
+export const agentC = {
   provider: 'agentC',
   displayName: 'agentC',
   credentials: [
-    { field: 'agentCApiKey', kind: 'api-key' },
+    { field: 'agentCApiKey', kind: 'api-key', isGivenByHand: true },
     { field: 'agentCLogin', kind: 'login' },
   ],
   isResumable: false,
-}
+} as const satisfies AgentDefinition

@@ -1,13 +1,13 @@
 /** The definition of agentA, Claude Code. */
 import type { AgentDefinition } from './agent-definition.ts'
 
-export const agentA: AgentDefinition = {
+export const agentA = {
   provider: 'agentA',
   displayName: 'agentA',
   credentials: [
-    { field: 'agentAApiKey', kind: 'api-key' },
+    { field: 'agentAApiKey', kind: 'api-key', isGivenByHand: true },
     // `claude setup-token` prints such a token. The vendor refuses it as an API key.
     { field: 'agentAOauthToken', kind: 'oauth-token', prefix: 'sk-ant-oat' },
   ],
   isResumable: true,
-}
+} as const satisfies AgentDefinition
