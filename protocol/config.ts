@@ -7,6 +7,7 @@
  */
 import Type, { type Static, type TProperties } from 'typebox'
 import { AGENT_PROVIDERS, AGENTS, type AgentCredentialField, type AgentProvider } from './agents/registry.ts'
+import { CODE_HOST_DRIVERS, CODE_HOST_FACTS, TRACKER_DRIVERS, TRACKER_FACTS } from './drivers.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
@@ -117,12 +118,6 @@ export const SANDBOX_PROVIDERS = ['bwrap'] as const
 export type SandboxProvider = (typeof SANDBOX_PROVIDERS)[number]
 /** Runs recorded before their provider was known, and installations that do not choose one, have this. */
 export const DEFAULT_SANDBOX_PROVIDER: SandboxProvider = 'bwrap'
-
-export const TRACKER_DRIVERS = ['linear', 'github', 'local'] as const
-export type TrackerDriverName = (typeof TRACKER_DRIVERS)[number]
-
-export const CODE_HOST_DRIVERS = ['github', 'local'] as const
-export type CodeHostDriverName = (typeof CODE_HOST_DRIVERS)[number]
 
 // ---- sections --------------------------------------------------------------------------------------------------
 
@@ -425,13 +420,19 @@ function maskProblem(stored: StoredConfig): string | undefined {
 
 /** A driver that works on a folder needs its path. */
 function driverProblem({ tracker, codehost }: ServiceConfig): string | undefined {
-  if (tracker.driver === 'local' && tracker.path === undefined) {
-    return '/tracker/path: is required by the local driver: the folder with the tickets'
-  }
-  if (codehost.driver === 'local' && codehost.path === undefined) {
-    return '/codehost/path: is required by the local driver: the folder with the bare repositories'
-  }
-  return undefined
+  return (
+    pathProblem('tracker', tracker, TRACKER_FACTS[tracker.driver].folderHolds) ??
+    pathProblem('codehost', codehost, CODE_HOST_FACTS[codehost.driver].folderHolds)
+  )
+}
+
+function pathProblem(
+  section: string,
+  { driver, path }: { readonly driver: string; readonly path?: string },
+  folderHolds: string | undefined,
+): string | undefined {
+  if (folderHolds === undefined || path !== undefined) return undefined
+  return `/${section}/path: is required by the ${driver} driver: the folder with ${folderHolds}`
 }
 
 function addressProblem({ fleet, tracker, codehost, storage, connect }: ServiceConfig): string | undefined {

@@ -7,8 +7,9 @@
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
-import { AgentProviderName, CODE_HOST_DRIVERS } from './config.ts'
+import { AgentProviderName } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
+import { CODE_HOST_DRIVERS } from './drivers.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
   ARTIFACT_PART_BYTES_MAX,

@@ -6,7 +6,6 @@
  * credential is checked with its provider before it is saved. Flows live in memory: after a restart the person starts
  * again. The providers' protocols are left to `providers/accounts`.
  */
-
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Bucket } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -21,6 +20,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
+import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { AgentLogins } from './agent-logins.ts'
 import { BucketStatus } from './bucket-status.ts'
@@ -85,7 +85,7 @@ export class AccountManager {
     if (this.#requests.isStopped) return SERVICE_STOPPING
     if (provider === 'tracker') return this.#oauthRedirects.start()
     if (provider !== 'codehost') return this.#agentLogins.connect(provider)
-    return this.#ports.config().codehost.driver === 'local'
+    return isFolder(CODE_HOST_FACTS[this.#ports.config().codehost.driver])
       ? this.#localCodehost()
       : this.#deviceFlows.start()
   }

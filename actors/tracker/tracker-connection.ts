@@ -12,6 +12,7 @@ import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { TRACKER_FACTS } from '../../protocol/drivers.ts'
 import {
   TEXT_CHARS_MAX,
   TOKEN_REFRESH_AHEAD_MS,
@@ -359,12 +360,13 @@ const NOT_CONNECTED = 'no tracker is connected; connect one, or set tracker in t
 const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
 
 /**
- * Settings outside `tracker` that decide which tickets the GitHub tracker lists and in which states they are.
- * For GitHub, issues are tickets: repositories, code host account and the host's own target states all matter.
+ * Settings outside the tracker's own that decide which tickets it lists and in which states they are. Where issues of
+ * the repositories are tickets, repositories, code host account and the host's own target states all matter.
  */
 function issueSettings({ tracker, repos, codehost }: ServiceConfig): unknown {
   const { startedState, reviewState } = tracker
-  return tracker.driver === 'github' ? [repos, codehost, startedState, reviewState] : []
+  const { listsRepositoryIssues } = TRACKER_FACTS[tracker.driver]
+  return listsRepositoryIssues ? [repos, codehost, startedState, reviewState] : []
 }
 
 /** The status that people see. */

@@ -7,6 +7,7 @@
  */
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../../protocol/drivers.ts'
 import type {
   Job,
   JobAgent,
@@ -151,11 +152,11 @@ function textsOf(memories: readonly RepoMemory[]): string[] {
 
 // ---- secrets ---------------------------------------------------------------------------------------------------
 
-/** Trackers and code hosts in local folders need no credential. */
+/** A tracker or code host in a folder of this machine needs no credential. */
 function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCredentials {
   const agent = agentCredential(provider, config.agent)
-  const codehost = config.codehost.driver === 'local' ? '' : (config.codehost.token ?? '')
-  const tracker = config.tracker.driver === 'local' ? '' : (config.tracker.apiKey ?? '')
+  const codehost = isFolder(CODE_HOST_FACTS[config.codehost.driver]) ? '' : (config.codehost.token ?? '')
+  const tracker = isFolder(TRACKER_FACTS[config.tracker.driver]) ? '' : (config.tracker.apiKey ?? '')
   return {
     ...(codehost === '' ? {} : { codehost }),
     ...(agent === undefined ? {} : { agent }),

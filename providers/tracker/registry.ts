@@ -1,6 +1,7 @@
 /** The tracker registry lists the drivers, and creates the tracker that the configuration names. */
 import type { Tracker } from '../../core/ports.ts'
-import type { ServiceConfig, TrackerDriverName } from '../../protocol/config.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { TrackerDriverName } from '../../protocol/drivers.ts'
 import { githubTrackerDriver } from './github/driver.ts'
 import { linearTrackerDriver } from './linear/driver.ts'
 import { localTrackerDriver } from './local/driver.ts'
