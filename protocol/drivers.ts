@@ -5,7 +5,7 @@
  */
 
 interface DriverFacts {
-  /** What `path` holds. Only a driver that works on a folder of this machine has it; it needs no credential. */
+  /** The content of the folder `path`. Only a driver that works on a folder of this machine has it; it needs no credential. */
   readonly folderHolds?: string
 }
 
