@@ -75,7 +75,7 @@ class GithubCodeHost implements CodeHost {
     if (reply.value.status !== 200) return this.#toRefusal(reply.value, remote)
     const listed = parseJson(reply.value.text, JSON_KEYS_MAX)
     if (!listed.ok || !Array.isArray(listed.value)) return unexpectedReply(remote)
-    const pull = listed.value.find((one) => isBetweenBranches(one, remote, head, base))
+    const pull = listed.value.find((candidate) => isBetweenBranches(candidate, remote, head, base))
     if (pull === undefined) return yes(undefined)
     return toOpenPull(pull, remote)
   }

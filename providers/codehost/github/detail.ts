@@ -133,7 +133,7 @@ async function readConversation(context: PullReadContext): Promise<Result<RawCon
 
 function toConversation({ comments, reviews, threads }: RawConversation, url: string): PullConversation {
   return {
-    comments: toRecords(comments, (one) => toComment(one, url)),
+    comments: toRecords(comments, (comment) => toComment(comment, url)),
     reviews: toRecords(reviews, toReview),
     threads: [...threads],
   }
@@ -200,6 +200,6 @@ async function readChecks({ api, repo, subject }: PullReadContext, pull: unknown
     ...(runs.ok ? toRecords(runs.value.items, toCheckFromRun) : []),
     ...(statuses.ok ? toRecords(statuses.value.items, toCheckFromStatus) : []),
   ]
-  const isComplete = [runs, statuses].every((one) => one.ok && !one.value.hasMore)
+  const isComplete = [runs, statuses].every((read) => read.ok && !read.value.hasMore)
   return isComplete ? { checks } : { checks, checksLookupFailed: true }
 }

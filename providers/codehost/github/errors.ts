@@ -73,7 +73,9 @@ export function errorMessage({ text }: HttpReply): string {
   if (!parsed.ok) return NO_REASON
   const message = readField(parsed.value, 'message')
   const details = asList(readField(parsed.value, 'errors')).map(errorDetail)
-  const words = [message, ...details].filter((one): one is string => typeof one === 'string' && one !== '')
+  const words = [message, ...details].filter(
+    (text): text is string => typeof text === 'string' && text !== '',
+  )
   return printable([...new Set(words)].join(': ')).slice(0, MESSAGE_CHARS_MAX) || NO_REASON
 }
 

@@ -27,11 +27,11 @@ export function asList(value: unknown): readonly unknown[] {
 
 /** Empty when the value is not a text. */
 export function asText(value: unknown, charsMax = NAME_CHARS_MAX): string {
-  return typeof value === 'string' ? cutText(value, charsMax) : ''
+  return typeof value === 'string' ? truncate(value, charsMax) : ''
 }
 
 /** Replaces lone surrogates, whether GitHub sent them or cutting produced them. */
-function cutText(text: string, charsMax: number): string {
+function truncate(text: string, charsMax: number): string {
   const short = text.length > charsMax ? text.slice(0, charsMax) : text
   return short.replace(/\p{Cs}/gu, '\uFFFD')
 }

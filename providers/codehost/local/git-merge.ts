@@ -152,8 +152,8 @@ const MERGE_METHODS: Readonly<Record<'merge' | 'squash' | 'rebase', CreateMergeC
     if (commits.value.length > REBASED_COMMITS_MAX) return refuseTooManyCommits(input, REBASED_COMMITS_MAX)
     if (commits.value.some(({ parent }) => parent === '')) return refuseSecondRoot(input)
     let tip = input.base
-    for (const one of commits.value) {
-      const picked = await cherryPick(run, input, one, tip)
+    for (const commit of commits.value) {
+      const picked = await cherryPick(run, input, commit, tip)
       if (!picked.ok) return picked
       tip = picked.value
     }

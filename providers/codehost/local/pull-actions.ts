@@ -78,7 +78,9 @@ export function withoutDuplicates(pull: DatedPull, text: string): DatedPull {
   const { comments = [] } = pull
   const [first, ...rest] = comments.filter(({ body }) => body.trimEnd().endsWith(text))
   const duplicates = new Set(rest.filter(({ author }) => author === first?.author))
-  return duplicates.size === 0 ? pull : { ...pull, comments: comments.filter((one) => !duplicates.has(one)) }
+  return duplicates.size === 0
+    ? pull
+    : { ...pull, comments: comments.filter((comment) => !duplicates.has(comment)) }
 }
 
 export function addReview(
@@ -135,7 +137,10 @@ export function setThreadResolved(
 }
 
 function replaceThread(pull: DatedPull, previous: PullThread, thread: PullThread): DatedPull {
-  return { ...pull, threads: (pull.threads ?? []).map((one) => (one === previous ? thread : one)) }
+  return {
+    ...pull,
+    threads: (pull.threads ?? []).map((candidate) => (candidate === previous ? thread : candidate)),
+  }
 }
 
 function createComment(pull: DatedPull, body: string, { author, at, url }: PullEditStamp): PullComment {

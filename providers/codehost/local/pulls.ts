@@ -156,7 +156,7 @@ class LocalPullHost implements PullRequestApi {
     if (!repository.ok) return repository
     const read = await Promise.all(numbers.map((number) => repository.value.folder.read(number)))
     // An unreadable pull request has no state to report.
-    const pulls = read.flatMap((one) => (one.ok ? [one.value] : []))
+    const pulls = read.flatMap((result) => (result.ok ? [result.value] : []))
     if (!pulls.some(isOpen)) return yes(toStates(pulls))
     const reconciled = await reconcilePulls(repository.value, pulls, this.#clock)
     return reconciled.ok ? yes(toStates(reconciled.value.pulls)) : reconciled

@@ -28,7 +28,7 @@ export async function listLocalRepos(
       return (await isRepository(folder)) ? readRepo(fullName, folder, gitIn(folder), now) : undefined
     }),
   )
-  const repos = read.filter((one) => one !== undefined)
+  const repos = read.filter((repo) => repo !== undefined)
   return yes(repos.sort((a, b) => b.pushedAt.localeCompare(a.pushedAt)))
 }
 

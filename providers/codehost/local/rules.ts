@@ -61,9 +61,9 @@ function resolveBranches({ baseBranch, headBranch }: DatedPull, refs: Refs): Res
 async function checkNoOpenDuplicate({ folder }: LocalRepository, pull: DatedPull): Promise<Result<void>> {
   const contents = await folder.readAll()
   if (!contents.ok) return contents
-  const hasSameBranches = (one: DatedPull) =>
-    one.headBranch === pull.headBranch && one.baseBranch === pull.baseBranch
-  const duplicate = contents.value.pulls.find((one) => isOpen(one) && hasSameBranches(one))
+  const hasSameBranches = (candidate: DatedPull) =>
+    candidate.headBranch === pull.headBranch && candidate.baseBranch === pull.baseBranch
+  const duplicate = contents.value.pulls.find((candidate) => isOpen(candidate) && hasSameBranches(candidate))
   if (duplicate === undefined) return yes(undefined)
   return no(
     'conflict',

@@ -88,7 +88,7 @@ function parseReply(reply: HttpReply, credential: string): Result<LinearReply> {
 const isSuccess = ({ status }: HttpReply): boolean => status >= 200 && status < 300
 
 function hasData(data: unknown): boolean {
-  return typeof data === 'object' && data !== null && Object.values(data).some((one) => one !== null)
+  return typeof data === 'object' && data !== null && Object.values(data).some((field) => field !== null)
 }
 
 // ---- refusals -------------------------------------------------------------------------------------------------------

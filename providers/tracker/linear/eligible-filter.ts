@@ -18,9 +18,9 @@ export function buildScope({ states, labels, projects, assignees }: TrackerQuery
   return {
     and: [
       { state: { type: { nin: CLOSED_TYPES } } },
-      ...anyOf(states, (named) => ({ state: { or: named.map((one) => ({ name: equalsName(one) })) } })),
+      ...anyOf(states, (named) => ({ state: { or: named.map((name) => ({ name: equalsName(name) })) } })),
       ...anyOf(labels, (named) => ({
-        labels: { some: { or: named.map((one) => ({ name: equalsName(one) })) } },
+        labels: { some: { or: named.map((name) => ({ name: equalsName(name) })) } },
       })),
       ...anyOf(projects, (named) => ({ project: { or: named.flatMap(projectFilters) } })),
       ...anyOf(assignees, (named) => ({ assignee: { or: named.flatMap(personFilters) } })),
@@ -30,7 +30,7 @@ export function buildScope({ states, labels, projects, assignees }: TrackerQuery
 
 /** An empty list adds no condition. */
 function anyOf(names: readonly string[], filter: (names: readonly string[]) => LinearFilter): LinearFilter[] {
-  return names.length === 0 ? [] : [filter(names.map((one) => one.trim()))]
+  return names.length === 0 ? [] : [filter(names.map((name) => name.trim()))]
 }
 
 const equalsName = (name: string): LinearFilter => ({ eqIgnoreCase: name })

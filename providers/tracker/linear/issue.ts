@@ -93,16 +93,16 @@ function toTicketFields(node: unknown, blockers: readonly { id: string }[]) {
     title: truncateToChars(readText(node, 'title') ?? '', TEXT_CHARS_MAX),
     description: truncateToChars(readText(node, 'description') ?? '', PROSE_CHARS_MAX),
     url: url.length <= URL_CHARS_MAX && LINK.test(url) ? url : '',
-    state: cutName(readText(node, 'state', 'name') ?? ''),
+    state: truncateName(readText(node, 'state', 'name') ?? ''),
     priority: toPriority(readField(node, 'priority')),
     labels: readList(node, 'labels', 'nodes')
       .flatMap((label) => readText(label, 'name') ?? [])
-      .map(cutName)
+      .map(truncateName)
       .slice(0, LABELS_MAX)
       // Linear's order varies, and equal labels should give equal tickets.
       .sort(),
-    ...(assignee === undefined ? {} : { assignee: cutName(assignee) }),
-    ...(project === undefined ? {} : { project: cutName(project) }),
+    ...(assignee === undefined ? {} : { assignee: truncateName(assignee) }),
+    ...(project === undefined ? {} : { project: truncateName(project) }),
     ...(branchName === undefined || branchName.length > NAME_CHARS_MAX ? {} : { branchName }),
     blockedBy: blockers.map(({ id }) => id).slice(0, LABELS_MAX),
     createdAt: readInstant(node, 'createdAt'),
@@ -110,7 +110,7 @@ function toTicketFields(node: unknown, blockers: readonly { id: string }[]) {
   }
 }
 
-const cutName = (text: string): string => truncateToChars(text, NAME_CHARS_MAX)
+const truncateName = (text: string): string => truncateToChars(text, NAME_CHARS_MAX)
 
 /** 0 none, 1 urgent … 4 low, as in a ticket; Linear sends a float. */
 function toPriority(value: unknown): number {

@@ -130,11 +130,11 @@ export class LinearMutations {
     const cached = this.#states.get(team.id)
     const known =
       cached !== undefined && this.#clock.monotonic() - cached.at < STATES_CACHE_MS ? cached.states : []
-    const found = known.find((one) => matchesState(one, wanted))
+    const found = known.find((state) => matchesState(state, wanted))
     if (found !== undefined) return yes(found)
     const read = await this.#readStates(team)
     if (!read.ok) return read
-    const fresh = read.value.find((one) => matchesState(one, wanted))
+    const fresh = read.value.find((state) => matchesState(state, wanted))
     if (fresh !== undefined) return yes(fresh)
     const names = formatNames(read.value.map(({ name }) => name))
     return no('invalid', `the team ${printable(team.key)} has no state ${printable(wanted)}; it has ${names}`)
@@ -150,7 +150,7 @@ export class LinearMutations {
     const nodes = readList(reply.value.data, 'workflowStates', 'nodes')
     const states = nodes
       .toSorted((a, b) => readPosition(a) - readPosition(b))
-      .flatMap((one) => readState(one) ?? [])
+      .flatMap((node) => readState(node) ?? [])
     if (this.#states.size >= TEAMS_MAX) this.#states.clear()
     this.#states.set(team.id, { at: this.#clock.monotonic(), states })
     return yes(states)
@@ -161,7 +161,7 @@ const isTicketId = (text: string): boolean => isUuid(text) || IDENTIFIER.test(te
 
 /** A closed issue moves only when `from` names its state. */
 function isMovable(state: WorkflowState, from: readonly string[] | undefined): boolean {
-  return from?.some((one) => matchesState(state, one)) ?? !CLOSED_TYPES.includes(state.type)
+  return from?.some((expected) => matchesState(state, expected)) ?? !CLOSED_TYPES.includes(state.type)
 }
 
 const matchesState = ({ id, name }: WorkflowState, wanted: string): boolean =>

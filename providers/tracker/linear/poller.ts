@@ -214,5 +214,8 @@ export class LinearPoller {
 
 /** Instants have one format, so they compare as texts. */
 function newestChange(syncedUntil: string, { touched }: IssueChanges): string {
-  return [...touched.values()].reduce((latest, one) => (one > latest ? one : latest), syncedUntil)
+  return [...touched.values()].reduce(
+    (latest, touchedAt) => (touchedAt > latest ? touchedAt : latest),
+    syncedUntil,
+  )
 }

@@ -181,8 +181,8 @@ export class IssueReader {
 
   async #parseIssues(nodes: readonly unknown[], problems: readonly string[]): Promise<Result<IssuesRead>> {
     const read = nodes.filter((node) => node !== null).map((node) => parseIssue(node, USUAL_SIZES))
-    const issueProblems = read.flatMap((one) => (one.ok ? [] : [one.problem]))
-    const issues = read.flatMap((one) => (one.ok ? [one.issue] : []))
+    const issueProblems = read.flatMap((result) => (result.ok ? [] : [result.problem]))
+    const issues = read.flatMap((result) => (result.ok ? [result.issue] : []))
     for (const issue of issues.filter(({ isTruncated }) => isTruncated).slice(0, LONG_ISSUES_MAX)) {
       const whole = await this.#readLongIssue(issue)
       if (!whole.ok) return whole

@@ -90,8 +90,8 @@ class LinearTracker implements Tracker {
   }
 
   #reportProblems(problems: readonly string[]): void {
-    for (const problem of problems.filter((one) => !this.#reportedProblems.has(one)))
-      this.#log.warn({}, problem)
+    const unreported = problems.filter((problem) => !this.#reportedProblems.has(problem))
+    for (const problem of unreported) this.#log.warn({}, problem)
     this.#reportedProblems = new Set(problems)
   }
 }

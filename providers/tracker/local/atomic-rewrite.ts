@@ -46,7 +46,7 @@ export async function replaceIfUnchanged(
 
 /** Removes drafts that a crash left in the folder. */
 export async function removeStaleDrafts(folder: string, now: number): Promise<void> {
-  for (const name of (await readdir(folder)).filter((one) => DRAFT_NAME.test(one))) {
+  for (const name of (await readdir(folder)).filter((entry) => DRAFT_NAME.test(entry))) {
     const path = join(folder, name)
     const stats = await lstat(path).catch(() => undefined)
     if (stats?.isFile() === true && now - stats.mtimeMs > STALE_DRAFT_MS) await rm(path, { force: true })

@@ -67,10 +67,12 @@ export class TicketFolder {
       names,
       async (name) => [name, await this.#readIfChanged(name, before.get(name))] as const,
     )
-    const known = new Map(files.flatMap(([name, one]) => (one === undefined ? [] : [[name, one] as const])))
+    const known = new Map(
+      files.flatMap(([name, file]) => (file === undefined ? [] : [[name, file] as const])),
+    )
     this.#known = known
     const { tickets, problems } = collectTickets(known)
-    const read = [...known].filter(([name, one]) => before.get(name) !== one).length
+    const read = [...known].filter(([name, file]) => before.get(name) !== file).length
     return yes({ tickets, problems: [...tooManyFilesProblems(listed.value), ...problems], readCount: read })
   }
 

@@ -138,7 +138,7 @@ async function rewriteState(
   if (!read.ok || read.tracked.ticket.id !== ticketId) return refuseChangedFile(name)
   const { identifier, state: current } = read.tracked.ticket
   if (current === state) return yes(undefined)
-  const isMovable = from?.some((one) => isSameName(one, current)) ?? !read.tracked.closed
+  const isMovable = from?.some((expected) => isSameName(expected, current)) ?? !read.tracked.closed
   if (!isMovable) return refuseMovedTicket(identifier, current)
   const bytes = replaceState(file.bytes, state)
   const after =
