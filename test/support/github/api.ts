@@ -174,7 +174,7 @@ function withEtag(
 /** The newer API version omits some fields of pull requests. */
 function withoutDropped(body: unknown, version: unknown): unknown {
   if (version !== '2026-03-10') return body
-  if (Array.isArray(body)) return body.map((one) => withoutDropped(one, version))
+  if (Array.isArray(body)) return body.map((item) => withoutDropped(item, version))
   if (typeof body !== 'object' || body === null || !('base' in body)) return body
   return { ...body, merge_commit_sha: undefined, assignee: undefined }
 }

@@ -114,13 +114,15 @@ export function validateRequest(
 
 function pathComplaints({ operation, params }: Match): string[] {
   return operation.parameters
-    .filter((one) => one.in === 'path')
+    .filter((parameter) => parameter.in === 'path')
     .flatMap(({ name, schema }) => textComplaints(params[name] ?? '', schema, `path ${name}`))
 }
 
 function queryComplaints({ operation }: Match, query: URLSearchParams): string[] {
   const known = new Map(
-    operation.parameters.filter((one) => one.in === 'query').map((one) => [one.name, one]),
+    operation.parameters
+      .filter((parameter) => parameter.in === 'query')
+      .map((parameter) => [parameter.name, parameter]),
   )
   const given = [...query].flatMap(([name, value]) => {
     const parameter = known.get(name)
@@ -186,7 +188,7 @@ function checked(value: unknown, schema: Schema, where: string, closed: boolean)
 
 function anything({ type, oneOf, anyOf, allOf }: Schema): boolean {
   const choices = oneOf ?? anyOf
-  if (choices !== undefined) return choices.some((one) => resolved(one).nullable === true)
+  if (choices !== undefined) return choices.some((choice) => resolved(choice).nullable === true)
   return type === undefined && allOf === undefined
 }
 
@@ -237,10 +239,10 @@ function isClosed({ properties, additionalProperties, oneOf, anyOf, allOf }: Sch
 
 /** For alternatives, reports the problems of the closest one. */
 function choiceComplaints(value: unknown, schema: Schema, where: string, closed: boolean): string[] {
-  const all = (schema.allOf ?? []).flatMap((one) => complaintsOf(value, one, where, closed))
+  const all = (schema.allOf ?? []).flatMap((part) => complaintsOf(value, part, where, closed))
   const choices = schema.oneOf ?? schema.anyOf
   if (choices === undefined) return all
-  const each = choices.map((one) => complaintsOf(value, one, where, closed))
-  const nearest = each.reduce((best, one) => (one.length < best.length ? one : best))
+  const each = choices.map((choice) => complaintsOf(value, choice, where, closed))
+  const nearest = each.reduce((best, complaints) => (complaints.length < best.length ? complaints : best))
   return [...all, ...nearest]
 }

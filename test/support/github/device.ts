@@ -70,7 +70,7 @@ export class FakeDeviceFlow {
   }
 
   #decide(userCode: string, verdict: PendingDevice['verdict']): void {
-    const code = [...this.#codes.values()].find((one) => one.userCode === userCode)
+    const code = [...this.#codes.values()].find((candidate) => candidate.userCode === userCode)
     if (code === undefined) throw new Error(`nobody was shown the code ${userCode}`)
     code.verdict = verdict
   }

@@ -42,7 +42,7 @@ export async function commitsBetween(path: string, base: string, head: string): 
   const output = await git(path, ['log', ...range])
   return output
     .split('\0')
-    .filter((one) => one !== '')
+    .filter((fields) => fields !== '')
     .slice(0, COMMITS_MAX)
     .map(commitOf)
 }
@@ -143,8 +143,8 @@ export function hunkUpTo(patch: string, line: number, side: DiffSide): string | 
     const sign = text.charAt(0)
     if (sign !== '+' && sign !== '\\') left++
     if (sign !== '-' && sign !== '\\') right++
-    const here = side === 'LEFT' ? sign !== '+' && left === line : sign !== '-' && right === line
-    if (here && sign !== '\\') return shown.join('\n')
+    const isLine = side === 'LEFT' ? sign !== '+' && left === line : sign !== '-' && right === line
+    if (isLine && sign !== '\\') return shown.join('\n')
   }
   return undefined
 }

@@ -22,7 +22,7 @@ export async function connection<T>(
   name: string,
   all: readonly T[],
   args: GithubPageArguments,
-  view: (one: T) => Promise<GraphqlView>,
+  view: (node: T) => Promise<GraphqlView>,
 ): Promise<GraphqlView> {
   const size = sizeOf(name, args)
   const from = args.after ? indexOf(args.after) + 1 : 0
@@ -32,7 +32,7 @@ export async function connection<T>(
   const nodes = await Promise.all(all.slice(first, end).map(view))
   return {
     nodes,
-    edges: nodes.map((one, at) => ({ cursor: cursorAt(first + at), node: one })),
+    edges: nodes.map((node, at) => ({ cursor: cursorAt(first + at), node })),
     totalCount: all.length,
     pageInfo: {
       hasNextPage: end < all.length,

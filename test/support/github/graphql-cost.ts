@@ -10,7 +10,7 @@ const REQUESTS_PER_POINT = 100
 export function writes(query: string): boolean {
   try {
     return parse(query).definitions.some(
-      (one) => one.kind === 'OperationDefinition' && one.operation === 'mutation',
+      (definition) => definition.kind === 'OperationDefinition' && definition.operation === 'mutation',
     )
   } catch {
     return false
@@ -21,12 +21,12 @@ export function costOf(query: string, variables: Readonly<Record<string, unknown
   try {
     const { definitions } = parse(query)
     const fragments = new Map(
-      definitions.flatMap((one) =>
-        one.kind === 'FragmentDefinition' ? [[one.name.value, one.selectionSet]] : [],
+      definitions.flatMap((definition) =>
+        definition.kind === 'FragmentDefinition' ? [[definition.name.value, definition.selectionSet]] : [],
       ),
     )
     const operation = definitions.find(
-      (one): one is OperationDefinitionNode => one.kind === 'OperationDefinition',
+      (definition): definition is OperationDefinitionNode => definition.kind === 'OperationDefinition',
     )
     const requests =
       operation === undefined ? 0 : requestsIn(operation.selectionSet, 1, { fragments, variables })

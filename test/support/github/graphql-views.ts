@@ -70,9 +70,9 @@ type FoundNode =
 
 async function node(sight: GraphqlContext, id: string): Promise<GraphqlView> {
   const record = sight.world.node(id)
-  const repo = [...sight.world.repos.values()].find((one) => one === record)
+  const repo = [...sight.world.repos.values()].find((candidate) => candidate === record)
   if (repo !== undefined && sight.world.may(sight.viewer, repo, 'pull')) return repoView(sight, repo)
-  const person = [...sight.world.people.values()].find((one) => one === record)
+  const person = [...sight.world.people.values()].find((candidate) => candidate === record)
   if (person !== undefined) return personView(sight, person)
   const found = find(sight, id)
   if (found.is === 'PullRequest') return pullView(sight, found.issue)
@@ -94,7 +94,7 @@ function foundIn(issue: PullIssue, record: object): FoundNode | undefined {
   if (record === issue) return { is: 'PullRequest', issue }
   for (const thread of issue.pull.threads) {
     if (record === thread) return { is: 'PullRequestReviewThread', issue, thread }
-    const comment = thread.comments.find((one) => one === record)
+    const comment = thread.comments.find((candidate) => candidate === record)
     if (comment !== undefined) return { is: 'PullRequestReviewComment', issue, thread, comment }
   }
   return undefined
@@ -219,7 +219,7 @@ function mergeableWord(mergeable: boolean | null): string {
 }
 
 function decisionOf(history: History, issue: PullIssue): string | null {
-  const newest = new Map(issue.pull.reviews.map((one) => [one.author, one.state]))
+  const newest = new Map(issue.pull.reviews.map((review) => [review.author, review.state]))
   if ([...newest.values()].includes('CHANGES_REQUESTED')) return 'CHANGES_REQUESTED'
   if (issue.repo.approvals === 0) return null
   return history.approvalsMissing(issue) > 0 ? 'REVIEW_REQUIRED' : 'APPROVED'
@@ -239,7 +239,7 @@ export async function threadView(
     __typename: 'PullRequestReviewThread',
     id: sight.world.nodeId('PRRT', thread.id, thread),
     comments: (args: GithubPageArguments) =>
-      connection('comments', thread.comments, args, (one) => commentView(sight, issue, thread, one)),
+      connection('comments', thread.comments, args, (comment) => commentView(sight, issue, thread, comment)),
     diffSide: thread.side,
     isCollapsed: resolved || outdated,
     isOutdated: outdated,

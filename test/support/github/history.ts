@@ -202,14 +202,20 @@ export class History {
 
   approvalsMissing({ pull, repo }: PullIssue): number {
     const newest = new Map(
-      pull.reviews.filter(({ state }) => state !== 'COMMENTED').map((one) => [one.author, one.state]),
+      pull.reviews
+        .filter(({ state }) => state !== 'COMMENTED')
+        .map((review) => [review.author, review.state]),
     )
     return repo.approvals - [...newest.values()].filter((state) => state === 'APPROVED').length
   }
 
   #unstable(repo: Repo, sha: string): boolean {
-    const contexts = new Map(repo.statuses.filter((one) => one.sha === sha).map((one) => [one.context, one]))
-    const checks = new Map(repo.checks.filter((one) => one.sha === sha).map((one) => [one.name, one]))
+    const contexts = new Map(
+      repo.statuses.filter((status) => status.sha === sha).map((status) => [status.context, status]),
+    )
+    const checks = new Map(
+      repo.checks.filter((check) => check.sha === sha).map((check) => [check.name, check]),
+    )
     const bad = [...contexts.values()].some(({ state }) => state !== 'success')
     const fine = ['success', 'neutral', 'skipped']
     return bad || [...checks.values()].some(({ conclusion }) => !fine.includes(conclusion ?? ''))

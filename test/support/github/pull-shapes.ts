@@ -32,7 +32,9 @@ function labelsJson(scene: JsonContext, { repo, labels }: Issue): Json[] {
 }
 
 function commonJson(scene: JsonContext, issue: Issue): Json {
-  const assignees = issue.assignees.map((login) => loginJson(scene, login)).filter((one) => one !== null)
+  const assignees = issue.assignees
+    .map((login) => loginJson(scene, login))
+    .filter((person) => person !== null)
   return {
     number: issue.number,
     state: issue.state,
@@ -250,6 +252,6 @@ export function commitJson(scene: JsonContext, repo: Repo, commit: Commit): Json
 
 /** Account of an e-mail address, or null. */
 function accountOf(scene: JsonContext, { email }: Signed): Json | null {
-  const person = [...scene.world.people.values()].find((one) => one.email === email)
+  const person = [...scene.world.people.values()].find((candidate) => candidate.email === email)
   return person === undefined ? null : loginJson(scene, person.login)
 }

@@ -93,9 +93,10 @@ export class Quotas {
     )
     const minute = account.spent.filter(({ atMs }) => now - atMs < MINUTE_MS)
     const points = minute
-      .filter((one) => one.weight.resource === weight.resource)
-      .reduce((sum, one) => sum + one.weight.points, weight.points)
-    const createdIn = (spent: readonly Spent[]): number => spent.filter((one) => one.weight.creates).length
+      .filter((request) => request.weight.resource === weight.resource)
+      .reduce((sum, request) => sum + request.weight.points, weight.points)
+    const createdIn = (spent: readonly Spent[]): number =>
+      spent.filter((request) => request.weight.creates).length
     const creating =
       createdIn(minute) >= this.#limits.createdPerMinute ||
       createdIn(account.spent) >= this.#limits.createdPerHour

@@ -76,7 +76,7 @@ export function unprocessable(...errors: string[]): GithubReply {
 export async function paged<T>(
   call: RestCall,
   all: readonly T[],
-  shape: (one: T) => Json | Promise<Json>,
+  shape: (item: T) => Json | Promise<Json>,
   wrap: (page: Json[]) => unknown = (page) => page,
 ): Promise<GithubReply> {
   const size = Math.min(count(call.query.get('per_page'), PAGE_ITEMS), PAGE_ITEMS_MAX)

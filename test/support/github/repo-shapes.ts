@@ -245,25 +245,25 @@ export function labelJson(scene: JsonContext, repo: Repo, label: RepoLabel): Jso
   }
 }
 
-export function milestoneJson(scene: JsonContext, repo: Repo, one: Milestone): Json {
-  const url = `${repoUrl(scene, repo)}/milestones/${one.number}`
+export function milestoneJson(scene: JsonContext, repo: Repo, milestone: Milestone): Json {
+  const url = `${repoUrl(scene, repo)}/milestones/${milestone.number}`
   return {
     url,
-    html_url: `${repoPage(scene, repo)}/milestone/${one.number}`,
+    html_url: `${repoPage(scene, repo)}/milestone/${milestone.number}`,
     labels_url: `${url}/labels`,
-    id: one.id,
-    node_id: scene.world.nodeId('MI', one.id, one),
-    number: one.number,
-    title: one.title,
+    id: milestone.id,
+    node_id: scene.world.nodeId('MI', milestone.id, milestone),
+    number: milestone.number,
+    title: milestone.title,
     description: null,
     creator: loginJson(scene, repo.owner),
     open_issues: [...repo.issues.values()].filter(
-      ({ milestone, state }) => milestone === one && state === 'open',
+      (issue) => issue.milestone === milestone && issue.state === 'open',
     ).length,
     closed_issues: 0,
     state: 'open',
-    created_at: instant(one.createdMs),
-    updated_at: instant(one.createdMs),
+    created_at: instant(milestone.createdMs),
+    updated_at: instant(milestone.createdMs),
     due_on: null,
     closed_at: null,
   }

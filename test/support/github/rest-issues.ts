@@ -42,7 +42,7 @@ export const issueRoutes: Readonly<Record<string, RestHandler>> = {
   }),
   [`DELETE ${ISSUE}/labels/{name}`]: ofIssue('push', removeLabel),
   [`GET ${ISSUE}/dependencies/blocked_by`]: ofIssue('pull', (call, issue) =>
-    paged(call, issue.blockedBy, (one) => issueJson(call, one)),
+    paged(call, issue.blockedBy, (blocker) => issueJson(call, blocker)),
   ),
   'GET /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('pull', (call, repo) => {
     const found = commentIn(call, repo)
@@ -217,7 +217,9 @@ export function setLabels(
 
 function names(value: unknown): string[] {
   if (!Array.isArray(value)) return []
-  return value.map((one) => String(typeof one === 'object' && one !== null ? Reflect.get(one, 'name') : one))
+  return value.map((item) =>
+    String(typeof item === 'object' && item !== null ? Reflect.get(item, 'name') : item),
+  )
 }
 
 function labelsOf(call: RestCall, { repo, labels }: Issue): Promise<GithubReply> {

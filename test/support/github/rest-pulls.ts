@@ -155,7 +155,7 @@ const METHOD_OFF: Readonly<Record<MergeMethod, string>> = {
 const METHODS = ['merge', 'squash', 'rebase'] as const
 
 async function merge(call: AuthenticatedCall, issue: PullIssue): Promise<GithubReply> {
-  const method = METHODS.find((one) => one === (call.body.merge_method ?? 'merge'))
+  const method = METHODS.find((known) => known === (call.body.merge_method ?? 'merge'))
   if (method === undefined) return invalid('PullRequest', { code: 'invalid', field: 'merge_method' })
   const refusal = await mergeRefusal(call, issue, method)
   if (refusal !== undefined) return refusal

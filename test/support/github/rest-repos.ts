@@ -134,32 +134,32 @@ async function checkRuns(call: RestCall, repo: Repo): Promise<GithubReply> {
   if (sha === undefined) return noCommit(call)
   const runs = wantedChecks(
     call,
-    repo.checks.filter((one) => one.sha === sha),
+    repo.checks.filter((run) => run.sha === sha),
   )
   return paged(
     call,
     runs,
-    (one) => checkJson(call, repo, one),
+    (run) => checkJson(call, repo, run),
     (check_runs) => ({ total_count: runs.length, check_runs }),
   )
 }
 
 function wantedChecks({ query }: RestCall, runs: readonly CheckRun[]): CheckRun[] {
   const [name, status] = [query.get('check_name'), query.get('status')]
-  const latest = new Map(runs.map((one) => [`${one.app} ${one.name}`, one]))
+  const latest = new Map(runs.map((run) => [`${run.app} ${run.name}`, run]))
   const chosen = query.get('filter') === 'all' ? runs : [...latest.values()]
-  return chosen.filter((one) => (name ?? one.name) === one.name && (status ?? one.status) === one.status)
+  return chosen.filter((run) => (name ?? run.name) === run.name && (status ?? run.status) === run.status)
 }
 
 async function combinedStatus(call: RestCall, repo: Repo): Promise<GithubReply> {
   const sha = await fullSha(repo.path, call.params.ref ?? '')
   if (sha === undefined) return noCommit(call)
-  const mine = repo.statuses.filter((one) => one.sha === sha)
-  const newest = [...new Map(mine.map((one) => [one.context, one])).values()]
+  const mine = repo.statuses.filter((status) => status.sha === sha)
+  const newest = [...new Map(mine.map((status) => [status.context, status])).values()]
   return paged(
     call,
     newest,
-    (one) => statusJson(call, repo, one),
+    (status) => statusJson(call, repo, status),
     (page) => combinedStatusJson(call, repo, sha, newest, page),
   )
 }
@@ -169,7 +169,7 @@ const STATES = ['error', 'failure', 'pending', 'success'] as const
 async function createStatus(call: AuthenticatedCall, repo: Repo): Promise<GithubReply> {
   const sha = await fullSha(repo.path, call.params.sha ?? '')
   if (sha === undefined) return noCommit(call)
-  const state = STATES.find((one) => one === call.body.state)
+  const state = STATES.find((known) => known === call.body.state)
   if (state === undefined)
     return invalid('Status', { field: 'state', code: 'custom', message: 'state is invalid' })
   const status: Status = {
@@ -193,7 +193,7 @@ function textOrNull(value: unknown): string | null {
 // ---- labels and milestones ------------------------------------------------------------------------------------------
 
 function labels(call: RestCall, repo: Repo): Promise<GithubReply> {
-  return paged(call, [...repo.labels.values()], (one) => labelJson(call, repo, one))
+  return paged(call, [...repo.labels.values()], (label) => labelJson(call, repo, label))
 }
 
 function createLabel(call: AuthenticatedCall, repo: Repo): GithubReply {
@@ -209,5 +209,5 @@ function createLabel(call: AuthenticatedCall, repo: Repo): GithubReply {
 }
 
 function milestones(call: RestCall, repo: Repo): Promise<GithubReply> {
-  return paged(call, repo.milestones, (one) => milestoneJson(call, repo, one))
+  return paged(call, repo.milestones, (milestone) => milestoneJson(call, repo, milestone))
 }

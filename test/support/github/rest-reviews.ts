@@ -63,21 +63,21 @@ async function createReview(call: AuthenticatedCall, issue: PullIssue): Promise<
   const state = event === '' ? 'PENDING' : STATE_AFTER[event as keyof typeof STATE_AFTER]
   if (state === undefined) return invalid('PullRequestReview', { code: 'invalid', field: 'event' })
   const placed = await Promise.all(comments.map((note) => place(call.history, issue, note)))
-  const errors = placed.flatMap((one) => ('error' in one ? [one.error] : []))
+  const errors = placed.flatMap((placement) => ('error' in placement ? [placement.error] : []))
   if (errors.length > 0) return unprocessable(...errors)
   const commitSha = typeof body.commit_id === 'string' ? body.commit_id : issue.pull.headSha
   const review = addReview(call.world, issue, { author: viewer.person.login, state, body: text, commitSha })
-  for (const one of placed) if ('hunk' in one) addThread(call.world, issue, one, review)
+  for (const placement of placed) if ('hunk' in placement) addThread(call.world, issue, placement, review)
   return ok(reviewJson(call, issue, review))
 }
 
 export function addReview(
   world: GithubWorld,
   issue: PullIssue,
-  said: Pick<Review, 'author' | 'state' | 'body'> & { commitSha?: string },
+  fields: Pick<Review, 'author' | 'state' | 'body'> & { commitSha?: string },
 ): Review {
   const now = world.now()
-  const review: Review = { commitSha: issue.pull.headSha, ...said, id: world.newId(), submittedMs: now }
+  const review: Review = { commitSha: issue.pull.headSha, ...fields, id: world.newId(), submittedMs: now }
   issue.pull.reviews.push(review)
   issue.updatedMs = now
   return review
@@ -150,10 +150,10 @@ export function addReply(
   world: GithubWorld,
   issue: PullIssue,
   thread: Thread,
-  said: { readonly author: string | null; readonly body: string },
+  fields: { readonly author: string | null; readonly body: string },
 ): ReviewComment {
-  const review = addReview(world, issue, { author: said.author, state: 'COMMENTED', body: '' })
-  const comment = reviewComment(world, review, said.body)
+  const review = addReview(world, issue, { author: fields.author, state: 'COMMENTED', body: '' })
+  const comment = reviewComment(world, review, fields.body)
   thread.comments.push(comment)
   return comment
 }

@@ -208,16 +208,16 @@ export class Seeding {
 
   // ---- comments -----------------------------------------------------------------------------------------------------
 
-  addComment(fullName: string, number: number, said: { author: string | null; body: string }): Comment {
-    return addComment(this.#world, this.issue(fullName, number), said)
+  addComment(fullName: string, number: number, fields: { author: string | null; body: string }): Comment {
+    return addComment(this.#world, this.issue(fullName, number), fields)
   }
 
   addReview(
     fullName: string,
     number: number,
-    said: { author: string | null; state: Review['state']; body: string },
+    fields: { author: string | null; state: Review['state']; body: string },
   ): Review {
-    return addReview(this.#world, this.pull(fullName, number), said)
+    return addReview(this.#world, this.pull(fullName, number), fields)
   }
 
   /** The line must be part of the diff. */
@@ -234,9 +234,9 @@ export class Seeding {
     fullName: string,
     number: number,
     thread: Thread,
-    said: { author: string | null; body: string },
+    fields: { author: string | null; body: string },
   ): void {
-    addReply(this.#world, this.pull(fullName, number), thread, said)
+    addReply(this.#world, this.pull(fullName, number), thread, fields)
   }
 
   // ---- checks -------------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ export class LinearAccounts {
     const grant = this.#grants.find(
       ({ current, accessTokens }) => current.refreshToken === token || accessTokens.has(token),
     )
-    this.#grants = this.#grants.filter((other) => other !== grant)
+    this.#grants = this.#grants.filter((kept) => kept !== grant)
     return grant !== undefined
   }
 

@@ -78,7 +78,7 @@ function checkSizes({ first, last, after, before, sort }: LinearPageArguments): 
   }
   if (first && (last || before)) throw badArgument('first cannot be used together with last or before.')
   if (last && after) throw badArgument('last cannot be used together with after.')
-  const sortedBy = (sort ?? []).flatMap((one) => Object.keys(one))
+  const sortedBy = (sort ?? []).flatMap((order) => Object.keys(order))
   if (sortedBy.length > 1 || sortedBy.some((field) => !/^(updated|created)At$/.test(field)))
     throw refused('internal', 'This double sorts by createdAt or updatedAt only')
 }

@@ -49,7 +49,7 @@ export class FaultQueue<Fault> {
     const armed = { fault, where, times }
     this.#armed.push(armed)
     return () => {
-      this.#armed = this.#armed.filter((one) => one !== armed)
+      this.#armed = this.#armed.filter((candidate) => candidate !== armed)
     }
   }
 
@@ -59,10 +59,10 @@ export class FaultQueue<Fault> {
 
   /** First fault that matches the request; counts as used. */
   next(what: string): Fault | undefined {
-    const armed = this.#armed.find((one) => one.where(what))
+    const armed = this.#armed.find((candidate) => candidate.where(what))
     if (armed === undefined) return undefined
     armed.times--
-    if (armed.times <= 0) this.#armed = this.#armed.filter((one) => one !== armed)
+    if (armed.times <= 0) this.#armed = this.#armed.filter((candidate) => candidate !== armed)
     return armed.fault
   }
 }

@@ -14,8 +14,8 @@ export function matches(row: object, filter: RowFilter, read: FieldReader): bool
   return Object.entries(filter).every(([name, condition]) => {
     if (condition === null || condition === undefined) return true
     if (name === 'null') return condition === false
-    if (name === 'and') return filtersOf(condition).every((one) => matches(row, one, read))
-    if (name === 'or') return filtersOf(condition).some((one) => matches(row, one, read))
+    if (name === 'and') return filtersOf(condition).every((part) => matches(row, part, read))
+    if (name === 'or') return filtersOf(condition).some((part) => matches(row, part, read))
     return holds(row, name, condition as RowFilter, read) // an input object, by the schema
   })
 }
@@ -38,8 +38,8 @@ function collectionMatches(rows: object[], condition: RowFilter, read: FieldRead
     (!every || rows.every(each(every))) &&
     (!length || compares(rows.length, Object(length))) &&
     (typeof isNull !== 'boolean' || isNull === (rows.length === 0)) &&
-    (!and || filtersOf(and).every((one) => collectionMatches(rows, one, read))) &&
-    (!or || filtersOf(or).some((one) => collectionMatches(rows, one, read))) &&
+    (!and || filtersOf(and).every((part) => collectionMatches(rows, part, read))) &&
+    (!or || filtersOf(or).some((part) => collectionMatches(rows, part, read))) &&
     (Object.keys(any).length === 0 || rows.some(each(any)))
   )
 }
@@ -54,7 +54,7 @@ function identities(row: object, condition: RowFilter): unknown {
 function hasRelation(row: object, relation: string, read: FieldReader): boolean {
   const [field, type] = RELATIONS[relation] ?? ['relations', relation.toLowerCase()]
   const rows = read(row, field)
-  return Array.isArray(rows) && rows.some((one) => one.type === type)
+  return Array.isArray(rows) && rows.some((relationRow) => relationRow.type === type)
 }
 
 const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
@@ -67,12 +67,12 @@ const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
 type Comparator = (value: unknown, condition: unknown) => boolean
 
 function compares(value: unknown, condition: RowFilter): boolean {
-  return Object.entries(condition).every(([name, one]) => {
-    if (name === 'and') return filtersOf(one).every((each) => compares(value, each))
-    if (name === 'or') return filtersOf(one).some((each) => compares(value, each))
+  return Object.entries(condition).every(([name, expected]) => {
+    if (name === 'and') return filtersOf(expected).every((each) => compares(value, each))
+    if (name === 'or') return filtersOf(expected).some((each) => compares(value, each))
     const comparator = COMPARATORS[name]
     // A missing relation matches no condition on its fields.
-    return comparator === undefined ? false : comparator(value, one)
+    return comparator === undefined ? false : comparator(value, expected)
   })
 }
 

@@ -137,7 +137,7 @@ function nameOf(operation: OperationDefinitionNode): string {
 }
 
 function fragmentsOf(document: DocumentNode): Map<string, FragmentDefinitionNode> {
-  const fragments = document.definitions.filter((one) => one.kind === Kind.FRAGMENT_DEFINITION)
+  const fragments = document.definitions.filter((definition) => definition.kind === Kind.FRAGMENT_DEFINITION)
   return new Map(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 

@@ -53,7 +53,7 @@ export function authorize(
     return page(400, 'Invalid redirect_uri parameter for the application')
   const back = (answer: Record<string, string>) =>
     redirect(redirectUri, { ...answer, ...stateOf(asked('state')) })
-  const scopes = ['read', ...(asked('scope') ?? '').split(',').filter((one) => one !== '')]
+  const scopes = ['read', ...(asked('scope') ?? '').split(',').filter((scope) => scope !== '')]
   if (asked('response_type') !== 'code') return back({ error: 'unsupported_response_type' })
   if (scopes.some((scope) => !SCOPES.includes(scope))) return back({ error: 'invalid_scope' })
   if (decision === undefined) return consentPage(app, url)

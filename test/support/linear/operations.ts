@@ -34,16 +34,18 @@ export function queryRoot({ world }: OperationParts): Record<string, unknown> {
     workflowStates: () => world.workflowStates,
     issueLabels: world.issueLabels,
     issue: byId('Issue', (id) => world.issueOf(id)),
-    project: byId('Project', (id) => world.projects.find((one) => one.id === id || one.slugId === id)),
-    team: byId('Team', (id) => world.teams.find((one) => one.id === id || one.key === id)),
+    project: byId('Project', (id) =>
+      world.projects.find((candidate) => candidate.id === id || candidate.slugId === id),
+    ),
+    team: byId('Team', (id) => world.teams.find((candidate) => candidate.id === id || candidate.key === id)),
     user: byId('User', (id, asker) => (id === 'me' ? asker.viewer : find(world.users, id))),
     workflowState: byId('WorkflowState', (id) => find(world.workflowStates, id)),
     issueLabel: byId('IssueLabel', (id) => find(world.issueLabels, id)),
     comment: byId('Comment', (id) => find(world.comments, id)),
     attachment: byId('Attachment', (id) => find(world.attachments, id)),
-    attachmentsForURL: ({ url }: Args) => world.attachments.filter((one) => one.url === url),
+    attachmentsForURL: ({ url }: Args) => world.attachments.filter((attachment) => attachment.url === url),
     issueVcsBranchSearch: ({ branchName }: Args) =>
-      world.issues.find((one) => one.branchName === String(branchName).toLowerCase()) ?? null,
+      world.issues.find((issue) => issue.branchName === String(branchName).toLowerCase()) ?? null,
   }
 }
 
@@ -98,7 +100,8 @@ export function linksOf(world: LinearWorkspace): Asker['links'] {
     world.issues.filter((issue) => issue[name] === row)
   return {
     'Team.issues': issuesWith('team'),
-    'Team.projects': (team) => world.projects.filter(({ teams }) => teams.some((one) => one === team)),
+    'Team.projects': (team) =>
+      world.projects.filter(({ teams }) => teams.some((candidate) => candidate === team)),
     'Team.labels': (team) => world.issueLabels.filter((label) => label.team === team || label.team === null),
     'Team.members': () => world.users,
     'Project.issues': issuesWith('project'),
@@ -170,7 +173,7 @@ function labelsOf(world: LinearWorkspace, issue: IssueRow, input: Args): IssueFi
   const removed = named(input.removedLabelIds) ?? []
   const kept = named(input.labelIds) ?? issue.labels
   return [...new Set([...kept, ...(named(input.addedLabelIds) ?? [])])].filter(
-    (one) => !removed.includes(one),
+    (label) => !removed.includes(label),
   )
 }
 
@@ -188,7 +191,7 @@ function rowOf<T extends LinearRow>(rows: readonly T[], type: string, id: unknow
 }
 
 function find<T extends LinearRow>(rows: readonly T[], id: string): T | undefined {
-  return rows.find((one) => one.id === id)
+  return rows.find((row) => row.id === id)
 }
 
 function checkUrl(url: string): void {

@@ -7,7 +7,7 @@ import { formOf, type HttpExchange, html, OUTAGE_STATUS } from './wire.ts'
 
 /** The address holds the decision, as if the person had clicked it. */
 export function authorizePage(accounts: LinearAccounts, { url }: HttpExchange, user: UserRow): OauthAnswer {
-  const decision = (['approve', 'refuse'] as const).find((one) => url.searchParams.get(one) === '1')
+  const decision = (['approve', 'refuse'] as const).find((name) => url.searchParams.get(name) === '1')
   return authorize(accounts, url, user, decision)
 }
 

@@ -212,13 +212,13 @@ export class LinearWorkspace {
 }
 
 function stateNamed(team: TeamRow, name: string): StateRow {
-  const state = team.states.find((one) => one.name === name)
+  const state = team.states.find((candidate) => candidate.name === name)
   if (state === undefined) throw new Error(`${team.key} has no state ${name}`)
   return state
 }
 
 function firstOf(team: TeamRow, type: string): StateRow {
-  const state = team.states.find((one) => one.type === type) ?? team.states[0]
+  const state = team.states.find((candidate) => candidate.type === type) ?? team.states[0]
   if (state === undefined) throw new Error(`${team.key} has no states`)
   return state
 }
